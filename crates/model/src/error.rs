@@ -1,0 +1,163 @@
+//! What went wrong, in terms of what the caller should do about it.
+//!
+//! Inside a crate errors say what happened; across crates they are an [`Error`] whose [`ErrorKind`] is coarse and
+//! prescriptive. Each gateway maps the kinds to its own status numbers in one exhaustive `match`.
+
+use std::fmt;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What the caller should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request is malformed or breaks a documented rule: fix the input.
+    BadRequest,
+    /// The partition key given does not match the item's: fix the key.
+    PartitionKeyMismatch,
+    /// The client addressed an earlier container of the same name: refresh the cached container, then retry.
+    StaleContainer,
+    /// The query needs a merge across partitions that the caller must do with a query plan.
+    CrossPartitionQuery,
+    /// No valid credentials: authenticate.
+    Unauthorized,
+    /// Credentials are valid but do not allow this: use others.
+    Forbidden,
+    /// The addressed resource does not exist.
+    NotFound,
+    /// The database or container that should hold the resource does not exist.
+    OwnerNotFound,
+    /// The replica has not yet reached the session's position: retry.
+    SessionNotAvailable,
+    /// The verb is not defined on this resource.
+    MethodNotAllowed,
+    /// The request ran out of time; nothing was changed unless the reply says so: retry.
+    Timeout,
+    /// A resource with this id, or a unique key value, exists already.
+    Conflict,
+    /// The partition key range is gone (split, merged or moved): refresh the routing map, then retry.
+    PartitionGone,
+    /// An `If-Match`/`If-None-Match`/patch condition does not hold: read again.
+    PreconditionFailed,
+    /// The item, request or response exceeds a size limit: send less.
+    TooLarge,
+    /// Another operation of the same transactional batch failed.
+    FailedDependency,
+    /// The request budget is spent: wait `retry_after_ms`, then retry.
+    TooManyRequests,
+    /// A real feature of the reference that this server does not have: do without it.
+    Unsupported,
+    /// The server is overloaded, draining, or its storage refuses writes: retry later or call the operator.
+    Unavailable,
+    /// Stored bytes contradict themselves: call the operator, run `verify`.
+    Corrupt,
+    /// A defect of this program.
+    Internal,
+}
+
+/// What a reply tells about the partition that served it; errors carry it too, since clients read tokens from them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReplyMeta {
+    /// Request charge in hundredths of a request unit, so that sums are exact.
+    pub charge_centi: u64,
+    /// The partition's durable LSN when the request was served.
+    pub lsn: u64,
+    /// LSN of the item's last write; 0 where no single item is concerned.
+    pub item_lsn: u64,
+    /// Id of the partition key range that served the request (`None` for metadata).
+    pub range_id: Option<u32>,
+}
+
+/// An error that crosses a crate boundary.
+///
+/// The message is lower-case, without a full stop, quotes user identifiers, and says what to do where that is not obvious.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    meta: ReplyMeta,
+    retry_after_ms: Option<u64>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error(Box::new(Inner {
+            kind,
+            message: message.into(),
+            meta: ReplyMeta::default(),
+            retry_after_ms: None,
+            source: None,
+        }))
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::BadRequest, message)
+    }
+
+    /// `feature` is named to the user: "stored procedures are not supported yet".
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Unsupported, message)
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Internal, message)
+    }
+
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    pub fn with_meta(mut self, meta: ReplyMeta) -> Self {
+        self.0.meta = meta;
+        self
+    }
+
+    pub fn with_retry_after_ms(mut self, milliseconds: u64) -> Self {
+        self.0.retry_after_ms = Some(milliseconds);
+        self
+    }
+
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub fn meta(&self) -> &ReplyMeta {
+        &self.0.meta
+    }
+
+    pub fn meta_mut(&mut self) -> &mut ReplyMeta {
+        &mut self.0.meta
+    }
+
+    pub fn retry_after_ms(&self) -> Option<u64> {
+        self.0.retry_after_ms
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.0.kind, self.0.message)?;
+        match &self.0.source {
+            Some(source) => write!(f, " ({source})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,34 @@
+//! The words every crate shares: resources and their policies, identifiers, limits, the request context, errors.
+//!
+//! Pure data: nothing here does I/O, hashes, or knows a protocol. Policies carry `serde` names because their JSON form
+//! is both what a user writes and what the catalog stores; no other wire spelling lives here.
+
+mod context;
+mod error;
+mod indexing;
+mod limits;
+mod partition_key;
+mod resource;
+mod rid;
+mod throughput;
+
+pub use context::{
+    ConsistencyLevel, ETagCondition, Preconditions, RequestContext, SessionEntry, SessionToken,
+};
+pub use error::{Error, ErrorKind, ReplyMeta, Result};
+pub use indexing::BoundingBox;
+pub use indexing::{
+    CompositePath, ExcludedPath, FullTextIndex, IncludedPath, IndexPath, IndexPathSegment, IndexingMode,
+    IndexingPolicy, PathKind, PathMatcher, SortOrder, SpatialIndex, VectorIndex,
+};
+pub use limits::Limits;
+pub use partition_key::{
+    KeyComponent, KeyKind, KeyPath, PartitionKey, PartitionKeyDefinition, PartitionKeyPathError,
+};
+pub use resource::{
+    ChangeFeedPolicy, ComputedProperty, ConflictResolutionPolicy, Container, ContainerDefinition, Database,
+    FullTextPath, FullTextPolicy, GeospatialConfig, PartitionKeyRange, UniqueKey, UniqueKeyPolicy,
+    VectorEmbedding, VectorEmbeddingPolicy, validate_resource_id,
+};
+pub use rid::{ContainerRid, DatabaseRid, ItemRid, OfferRid, Rid};
+pub use throughput::{Autoscale, Offer, Throughput};

@@ -1,0 +1,83 @@
+//! Every limit of the engine in one place, each with its source; `scaled` shrinks the large ones for tests.
+
+/// engine.md §4.4 unless another source is named.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// UTF-8 JSON size of one item: 2 MB.
+    pub item_size_bytes_max: usize,
+    /// Nesting levels of an item (wire.md §17).
+    pub nesting_max: usize,
+    /// Characters of an item id are counted in bytes: 1,023.
+    pub item_id_bytes_max: usize,
+    /// Database and container names.
+    pub resource_id_bytes_max: usize,
+    /// Items of one feed page when the client names no number.
+    pub page_items_default: usize,
+    /// Items of one feed page at most.
+    pub page_items_max: usize,
+    /// Bytes of one response page.
+    pub page_size_bytes_max: usize,
+    pub batch_operations_max: usize,
+    /// Request body of a transactional batch: 2 MB, with room for the envelope around the items.
+    pub batch_size_bytes_max: usize,
+    pub patch_operations_max: usize,
+    pub partition_key_paths_max: usize,
+    /// Total bytes of string components of a version 2 partition key value.
+    pub partition_key_bytes_max: usize,
+    /// The same for version 1.
+    pub partition_key_bytes_max_v1: usize,
+    pub unique_keys_max: usize,
+    /// Paths over all unique keys of a container.
+    pub unique_key_paths_max: usize,
+    pub index_paths_max: usize,
+    pub composite_indexes_max: usize,
+    pub composite_paths_max: usize,
+    pub computed_properties_max: usize,
+    /// Databases plus containers of an account.
+    pub resources_max: usize,
+    pub throughput_min: u64,
+    pub throughput_max: u64,
+    pub autoscale_max_throughput_min: u64,
+    /// RU/s of manual throughput one physical partition is created for (wire.md §14: 30,000 RU/s make 5).
+    pub throughput_per_partition: u64,
+    /// RU/s of autoscale maximum one physical partition is created for.
+    pub autoscale_throughput_per_partition: u64,
+    /// Ours: physical partitions of one container on one node.
+    pub partitions_per_container_max: usize,
+    /// Ours: operations that one bulk (non-atomic) request may carry.
+    pub bulk_operations_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            item_size_bytes_max: 2 * 1024 * 1024,
+            nesting_max: 128,
+            item_id_bytes_max: 1023,
+            resource_id_bytes_max: 255,
+            page_items_default: 100,
+            page_items_max: 1000,
+            page_size_bytes_max: 4 * 1024 * 1024,
+            batch_operations_max: 100,
+            batch_size_bytes_max: 2 * 1024 * 1024 + 200 * 1024,
+            patch_operations_max: 10,
+            partition_key_paths_max: 3,
+            partition_key_bytes_max: 2048,
+            partition_key_bytes_max_v1: 101,
+            unique_keys_max: 10,
+            unique_key_paths_max: 16,
+            index_paths_max: 1500,
+            composite_indexes_max: 100,
+            composite_paths_max: 8,
+            computed_properties_max: 20,
+            resources_max: 500,
+            throughput_min: 400,
+            throughput_max: 1_000_000,
+            autoscale_max_throughput_min: 1000,
+            throughput_per_partition: 6000,
+            autoscale_throughput_per_partition: 10_000,
+            partitions_per_container_max: 200,
+            bulk_operations_max: 1000,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Partition keys: their definition on a container and their values on items.
+
+use serde::{Deserialize, Serialize};
+
+/// One component of a partition key value. A missing property, an array or an object is `Undefined`;
+/// undefined and null are different logical partitions.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyComponent {
+    Undefined,
+    Null,
+    Bool(bool),
+    /// All numbers are doubles here, as in the hash; `-0.0` and `0.0` are different keys.
+    Number(f64),
+    String(String),
+}
+
+impl KeyComponent {
+    /// Equality of logical partitions: by bits for numbers, so that it agrees with the hash and the key encoding.
+    pub fn same(&self, other: &KeyComponent) -> bool {
+        match (self, other) {
+            (KeyComponent::Number(a), KeyComponent::Number(b)) => a.to_bits() == b.to_bits(),
+            _ => self == other,
+        }
+    }
+}
+
+/// A partition key value: one component per path of the definition, or fewer for a prefix of a hierarchical key.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PartitionKey(pub Vec<KeyComponent>);
+
+impl PartitionKey {
+    pub fn single(component: KeyComponent) -> Self {
+        PartitionKey(vec![component])
+    }
+
+    pub fn same(&self, other: &PartitionKey) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(a, b)| a.same(b))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub enum KeyKind {
+    #[default]
+    Hash,
+    MultiHash,
+    /// Accepted by old clients only; refused at creation.
+    Range,
+}
+
+/// `partitionKey` of a container. Build it with [`PartitionKeyDefinition::validate`]d input only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartitionKeyDefinition {
+    pub paths: Vec<String>,
+    #[serde(default)]
+    pub kind: KeyKind,
+    /// 1 when absent, as in the reference; SDKs send 2.
+    #[serde(default = "version_when_absent")]
+    pub version: u8,
+    /// Marks containers migrated from unpartitioned ones, whose key is the absent path `/_partitionKey`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_key: Option<bool>,
+}
+
+fn version_when_absent() -> u8 {
+    1
+}
+
+impl PartitionKeyDefinition {
+    pub fn hash(path: &str) -> Self {
+        PartitionKeyDefinition {
+            paths: vec![path.to_owned()],
+            kind: KeyKind::Hash,
+            version: 2,
+            system_key: None,
+        }
+    }
+
+    pub fn multi_hash(paths: &[&str]) -> Self {
+        PartitionKeyDefinition {
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            kind: KeyKind::MultiHash,
+            version: 2,
+            system_key: None,
+        }
+    }
+
+    /// The parsed paths, or what is wrong with the definition, in words for the user.
+    pub fn validate(&self, paths_max: usize) -> Result<Vec<KeyPath>, PartitionKeyPathError> {
+        let error = |message: String| Err(PartitionKeyPathError(message));
+        if !matches!(self.version, 1 | 2) {
+            return error(format!("partition key version {} is not supported: use 1 or 2", self.version));
+        }
+        match self.kind {
+            KeyKind::Range => return error("partition key kind 'Range' is not supported: use 'Hash'".into()),
+            KeyKind::Hash if self.paths.len() != 1 => {
+                return error(format!(
+                    "partition key kind 'Hash' takes exactly one path, not {}: use 'MultiHash' for a hierarchical key",
+                    self.paths.len()
+                ));
+            }
+            KeyKind::MultiHash if self.version != 2 => {
+                return error("partition key kind 'MultiHash' needs version 2".into());
+            }
+            KeyKind::MultiHash if self.paths.is_empty() || self.paths.len() > paths_max => {
+                return error(format!(
+                    "a hierarchical partition key takes 1 to {paths_max} paths, not {}",
+                    self.paths.len()
+                ));
+            }
+            KeyKind::Hash | KeyKind::MultiHash => {}
+        }
+        let parsed: Vec<KeyPath> =
+            self.paths.iter().map(|path| KeyPath::parse(path)).collect::<Result<_, _>>()?;
+        for (index, path) in parsed.iter().enumerate() {
+            if parsed[..index].contains(path) {
+                return error(format!("partition key path '{}' is listed twice", self.paths[index]));
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PartitionKeyPathError(pub String);
+
+/// Property names from an item's root to its key value: `/a/"b c"/d` is `["a", "b c", "d"]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct KeyPath(pub Vec<String>);
+
+impl KeyPath {
+    pub fn parse(path: &str) -> Result<KeyPath, PartitionKeyPathError> {
+        let invalid =
+            |why: &str| PartitionKeyPathError(format!("partition key path '{path}' is invalid: {why}"));
+        let mut names = Vec::new();
+        let mut rest = path;
+        while !rest.is_empty() {
+            rest = rest.strip_prefix('/').ok_or_else(|| invalid("each segment starts with '/'"))?;
+            let (name, after) = match rest.strip_prefix('"') {
+                Some(quoted) => {
+                    read_quoted(quoted).ok_or_else(|| invalid("a quoted segment is not closed"))?
+                }
+                None => {
+                    let end = rest.find('/').unwrap_or(rest.len());
+                    (rest[..end].to_owned(), &rest[end..])
+                }
+            };
+            if name.is_empty() {
+                return Err(invalid("a segment is empty"));
+            }
+            if name == "*" || name == "?" || name == "[]" {
+                return Err(invalid("wildcards and array indexes are not allowed"));
+            }
+            names.push(name);
+            rest = after;
+        }
+        if names.is_empty() { Err(invalid("it names no property")) } else { Ok(KeyPath(names)) }
+    }
+}
+
+/// Reads up to the closing quote; `\"` stands for a quote. Gives the name and what follows the closing quote.
+fn read_quoted(text: &str) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((name, &text[at + 1..])),
+            '\\' => name.push(characters.next()?.1),
+            other => name.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_parse_with_and_without_quotes() {
+        assert_eq!(KeyPath::parse("/a/b").expect("valid").0, ["a", "b"]);
+        assert_eq!(KeyPath::parse(r#"/"a/b"/c"#).expect("valid").0, ["a/b", "c"]);
+        assert_eq!(KeyPath::parse(r#"/"say \"hi\"""#).expect("valid").0, [r#"say "hi""#]);
+        assert_eq!(KeyPath::parse("/mi-xed name").expect("valid").0, ["mi-xed name"]);
+        for broken in ["", "/", "a", "/a/", "//a", r#"/"a"#, r#"/"a"b"#, "/*", "/a/[]"] {
+            assert!(KeyPath::parse(broken).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn definitions_that_the_reference_refuses_are_refused() {
+        let bad = [
+            PartitionKeyDefinition { version: 3, ..PartitionKeyDefinition::hash("/a") },
+            PartitionKeyDefinition { paths: vec![], ..PartitionKeyDefinition::hash("/a") },
+            PartitionKeyDefinition {
+                kind: KeyKind::Hash,
+                ..PartitionKeyDefinition::multi_hash(&["/a", "/b"])
+            },
+            PartitionKeyDefinition { version: 1, ..PartitionKeyDefinition::multi_hash(&["/a"]) },
+            PartitionKeyDefinition::multi_hash(&["/a", "/b", "/c", "/d"]),
+            PartitionKeyDefinition::multi_hash(&["/a", "/a"]),
+            PartitionKeyDefinition { kind: KeyKind::Range, ..PartitionKeyDefinition::hash("/a") },
+        ];
+        for definition in bad {
+            assert!(definition.validate(3).is_err(), "{definition:?}");
+        }
+        assert_eq!(PartitionKeyDefinition::multi_hash(&["/a", "/b"]).validate(3).expect("valid").len(), 2);
+    }
+}

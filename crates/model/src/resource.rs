@@ -1,0 +1,480 @@
+//! Databases and containers, and the policies a container is created with (wire.md §7).
+//!
+//! [`ContainerDefinition`] is what a user writes and what the catalog stores. [`ContainerDefinition::normalise`] is the
+//! only way from the one to the other: it fills in the service's defaults and refuses what the service refuses.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ContainerRid, DatabaseRid, Error, IndexingPolicy, KeyPath, Limits, PartitionKeyDefinition, Result,
+};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Database {
+    pub id: String,
+    pub rid: DatabaseRid,
+    pub etag: [u8; 16],
+    /// Unix seconds.
+    pub timestamp: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Container {
+    pub rid: ContainerRid,
+    pub etag: [u8; 16],
+    pub timestamp: u64,
+    pub definition: ContainerDefinition,
+}
+
+/// A physical partition as clients see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionKeyRange {
+    pub id: u32,
+    /// Upper-case hexadecimal, `""` lowest.
+    pub min_inclusive: String,
+    /// Upper-case hexadecimal, `"FF"` highest.
+    pub max_exclusive: String,
+    pub rid_prefix: u32,
+    /// Ids of the ranges it came from, oldest first.
+    pub parents: Vec<u32>,
+    pub lsn: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerDefinition {
+    pub id: String,
+    #[serde(default)]
+    pub indexing_policy: IndexingPolicy,
+    pub partition_key: PartitionKeyDefinition,
+    #[serde(default)]
+    pub unique_key_policy: UniqueKeyPolicy,
+    #[serde(default)]
+    pub conflict_resolution_policy: ConflictResolutionPolicy,
+    #[serde(default)]
+    pub geospatial_config: GeospatialConfig,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_ttl: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub analytical_storage_ttl: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub computed_properties: Option<Vec<ComputedProperty>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_feed_policy: Option<ChangeFeedPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector_embedding_policy: Option<VectorEmbeddingPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_text_policy: Option<FullTextPolicy>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct UniqueKeyPolicy {
+    #[serde(default)]
+    pub unique_keys: Vec<UniqueKey>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UniqueKey {
+    pub paths: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConflictResolutionPolicy {
+    #[serde(default = "last_writer_wins")]
+    pub mode: String,
+    #[serde(default = "timestamp_path")]
+    pub conflict_resolution_path: String,
+    #[serde(default)]
+    pub conflict_resolution_procedure: String,
+}
+
+fn last_writer_wins() -> String {
+    "LastWriterWins".into()
+}
+
+fn timestamp_path() -> String {
+    "/_ts".into()
+}
+
+impl Default for ConflictResolutionPolicy {
+    fn default() -> Self {
+        ConflictResolutionPolicy {
+            mode: last_writer_wins(),
+            conflict_resolution_path: timestamp_path(),
+            conflict_resolution_procedure: String::new(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GeospatialConfig {
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+impl Default for GeospatialConfig {
+    fn default() -> Self {
+        GeospatialConfig { kind: "Geography".into() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComputedProperty {
+    pub name: String,
+    pub query: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeFeedPolicy {
+    /// Minutes for which all versions and deletes are kept.
+    pub retention_duration: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VectorEmbeddingPolicy {
+    #[serde(default)]
+    pub vector_embeddings: Vec<VectorEmbedding>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VectorEmbedding {
+    pub path: String,
+    pub data_type: String,
+    pub dimensions: i64,
+    pub distance_function: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FullTextPolicy {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_language: Option<String>,
+    #[serde(default)]
+    pub full_text_paths: Vec<FullTextPath>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FullTextPath {
+    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+}
+
+impl ContainerDefinition {
+    pub fn new(id: &str, partition_key: PartitionKeyDefinition) -> Self {
+        ContainerDefinition {
+            id: id.to_owned(),
+            indexing_policy: IndexingPolicy::default(),
+            partition_key,
+            unique_key_policy: UniqueKeyPolicy::default(),
+            conflict_resolution_policy: ConflictResolutionPolicy::default(),
+            geospatial_config: GeospatialConfig::default(),
+            default_ttl: None,
+            analytical_storage_ttl: None,
+            computed_properties: None,
+            change_feed_policy: None,
+            vector_embedding_policy: None,
+            full_text_policy: None,
+        }
+    }
+
+    /// Fills in defaults and checks every rule that does not need another resource.
+    pub fn normalise(mut self, limits: &Limits) -> Result<ContainerDefinition> {
+        validate_resource_id(&self.id, limits)?;
+        self.partition_key
+            .validate(limits.partition_key_paths_max)
+            .map_err(|error| Error::bad_request(error.to_string()))?;
+        self.indexing_policy = self.indexing_policy.normalise(limits)?;
+        self.validate_unique_keys(limits)?;
+        self.validate_conflict_resolution()?;
+        self.validate_ttl()?;
+        self.validate_computed_properties(limits)?;
+        self.validate_vectors()?;
+        if !matches!(self.geospatial_config.kind.as_str(), "Geography" | "Geometry") {
+            return Err(Error::bad_request(format!(
+                "geospatialConfig type '{}' is invalid: use 'Geography' or 'Geometry'",
+                self.geospatial_config.kind
+            )));
+        }
+        if self.change_feed_policy.as_ref().is_some_and(|policy| policy.retention_duration < 0) {
+            return Err(Error::bad_request("changeFeedPolicy retentionDuration must not be negative"));
+        }
+        Ok(self)
+    }
+
+    /// Checks that a replace changes only what may change.
+    pub fn validate_replace(&self, new: &ContainerDefinition) -> Result<()> {
+        let immutable = |what: &str| {
+            Err(Error::bad_request(format!(
+                "{what} of container '{}' cannot be changed by a replace",
+                self.id
+            )))
+        };
+        if self.id != new.id {
+            return immutable("id");
+        }
+        if self.partition_key != new.partition_key {
+            return immutable("partitionKey");
+        }
+        if self.unique_key_policy != new.unique_key_policy {
+            return immutable("uniqueKeyPolicy");
+        }
+        if self.conflict_resolution_policy.mode != new.conflict_resolution_policy.mode {
+            return immutable("conflictResolutionPolicy mode");
+        }
+        for old in &self.indexing_policy.vector_indexes {
+            if new.indexing_policy.vector_indexes.iter().any(|index| index.path == old.path && index != old) {
+                return Err(Error::bad_request(
+                    "Paths in existing vector indexing policy cannot be modified in Collection Replace. They can only be added or removed.",
+                ));
+            }
+        }
+        let old_embeddings = self.vector_embedding_policy.iter().flat_map(|policy| &policy.vector_embeddings);
+        for old in old_embeddings {
+            let mut new_embeddings =
+                new.vector_embedding_policy.iter().flat_map(|policy| &policy.vector_embeddings);
+            if new_embeddings.any(|embedding| embedding.path == old.path && embedding != old) {
+                return Err(Error::bad_request(
+                    "Paths in existing embedding policy cannot be modified in Collection Replace. They can only be added or removed.",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_unique_keys(&self, limits: &Limits) -> Result<()> {
+        let keys = &self.unique_key_policy.unique_keys;
+        let paths: usize = keys.iter().map(|key| key.paths.len()).sum();
+        if keys.len() > limits.unique_keys_max || paths > limits.unique_key_paths_max {
+            return Err(Error::bad_request(format!(
+                "a container takes at most {} unique keys with {} paths in all",
+                limits.unique_keys_max, limits.unique_key_paths_max
+            )));
+        }
+        for key in keys {
+            if key.paths.is_empty() {
+                return Err(Error::bad_request("a unique key names no path"));
+            }
+            for path in &key.paths {
+                let parsed = KeyPath::parse(path).map_err(|_| {
+                    Error::bad_request(format!(
+                        "the unique key path '{path}' is invalid: use '/name' or '/a/b'"
+                    ))
+                })?;
+                if parsed.0.len() == 1 && parsed.0[0].starts_with('_') {
+                    return Err(Error::bad_request(format!(
+                        "the unique key path '{path}' names a system property"
+                    )));
+                }
+            }
+        }
+        for (index, key) in keys.iter().enumerate() {
+            if keys[..index].contains(key) {
+                return Err(Error::bad_request("the same unique key is listed twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_conflict_resolution(&self) -> Result<()> {
+        match self.conflict_resolution_policy.mode.as_str() {
+            "LastWriterWins" | "lastWriterWins" | "Custom" | "custom" => Ok(()),
+            other => Err(Error::bad_request(format!(
+                "conflictResolutionPolicy mode '{other}' is invalid: use 'LastWriterWins' or 'Custom'"
+            ))),
+        }
+    }
+
+    fn validate_ttl(&self) -> Result<()> {
+        validate_ttl("defaultTtl", self.default_ttl)?;
+        match self.analytical_storage_ttl {
+            None | Some(0) => Ok(()),
+            ttl => validate_ttl("analyticalStorageTtl", ttl),
+        }
+    }
+
+    fn validate_computed_properties(&self, limits: &Limits) -> Result<()> {
+        const INVALID: &str = "One of the specified inputs is invalid";
+        const SYSTEM: [&str; 8] = ["id", "_rid", "_self", "_etag", "_ts", "_attachments", "ttl", "_lsn"];
+        let properties = self.computed_properties.as_deref().unwrap_or_default();
+        if properties.len() > limits.computed_properties_max {
+            return Err(Error::bad_request(format!(
+                "{INVALID}: a container takes at most {} computed properties",
+                limits.computed_properties_max
+            )));
+        }
+        for (index, property) in properties.iter().enumerate() {
+            let name = property.name.as_str();
+            if name.is_empty() || SYSTEM.contains(&name) || name.contains('/') {
+                return Err(Error::bad_request(format!("{INVALID}: computed property name '{name}'")));
+            }
+            if properties[..index].iter().any(|other| other.name == name) {
+                return Err(Error::bad_request(format!(
+                    "{INVALID}: computed property '{name}' is defined twice"
+                )));
+            }
+            let words: Vec<&str> = property.query.split_whitespace().take(2).collect();
+            if words.len() < 2
+                || !words[0].eq_ignore_ascii_case("select")
+                || !words[1].eq_ignore_ascii_case("value")
+            {
+                return Err(Error::bad_request(format!(
+                    "{INVALID}: the query of computed property '{name}' must be 'SELECT VALUE <expression> FROM c'"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_vectors(&self) -> Result<()> {
+        let embeddings: &[VectorEmbedding] =
+            self.vector_embedding_policy.as_ref().map_or(&[], |policy| &policy.vector_embeddings);
+        for embedding in embeddings {
+            embedding.validate()?;
+        }
+        for index in &self.indexing_policy.vector_indexes {
+            if !embeddings.iter().any(|embedding| embedding.path == index.path) {
+                return Err(Error::bad_request(format!(
+                    "The Vector Indexing Policy's path::{} not matching in Embedding's path.",
+                    index.path.trim_start_matches('/')
+                )));
+            }
+            index.validate()?;
+        }
+        Ok(())
+    }
+}
+
+impl VectorEmbedding {
+    fn validate(&self) -> Result<()> {
+        let one_of = |what: &str, value: &str, allowed: &[&str]| {
+            if allowed.iter().any(|name| name.eq_ignore_ascii_case(value)) {
+                return Ok(());
+            }
+            Err(Error::bad_request(format!(
+                "The Vector Embedding Policy has an invalid {what}::{value}: use one of {}.",
+                allowed.join(", ")
+            )))
+        };
+        one_of("DataType", &self.data_type, &["float32", "float16", "int8", "uint8"])?;
+        one_of("DistanceFunction", &self.distance_function, &["cosine", "euclidean", "dotproduct"])?;
+        if !(1..=4096).contains(&self.dimensions) {
+            return Err(Error::bad_request(format!(
+                "The Vector Embedding Policy has an invalid Dimensions::{}: use 1 to 4096.",
+                self.dimensions
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl crate::VectorIndex {
+    fn validate(&self) -> Result<()> {
+        let kind = self.kind.as_str();
+        if !["flat", "quantizedFlat", "diskANN"].iter().any(|name| name.eq_ignore_ascii_case(kind)) {
+            return Err(Error::bad_request(format!(
+                "The Vector Indexing Policy's Index Type::{kind} is invalid."
+            )));
+        }
+        let in_range = |name: &str, value: Option<i64>, low: i64, high: i64| match value {
+            Some(value) if !(low..=high).contains(&value) => Err(Error::bad_request(format!(
+                "The Vector Indexing Policy parameter {name} value :: {value} is out of range. The allowed range is between {low} and {high}."
+            ))),
+            _ => Ok(()),
+        };
+        in_range("QuantizationByteSize", self.quantization_byte_size, 1, 256)?;
+        in_range("IndexingSearchListSize", self.indexing_search_list_size, 25, 500)?;
+        let shard_paths = self.vector_index_shard_key.as_deref().unwrap_or_default();
+        if shard_paths.len() > 1 {
+            return Err(Error::bad_request(format!(
+                "The number of shard paths defined in the Vector Indexing Policy: {} exceeds the maximum: 1.",
+                shard_paths.len()
+            )));
+        }
+        match shard_paths.iter().find(|path| !path.starts_with('/')) {
+            Some(path) => Err(Error::bad_request(format!(
+                "The Vector Indexing Policy has an invalid Shard Path: {path}."
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// -1 or positive, within 32 bits.
+fn validate_ttl(name: &str, ttl: Option<i64>) -> Result<()> {
+    match ttl {
+        None | Some(-1) | Some(1..=2_147_483_647) => Ok(()),
+        Some(other) => Err(Error::bad_request(format!(
+            "{name} {other} is invalid: use -1 or a number of seconds from 1 to 2147483647"
+        ))),
+    }
+}
+
+/// Names of databases and containers: 1 to 255 bytes, without `/ \ ? #`, not ending in a space.
+pub fn validate_resource_id(id: &str, limits: &Limits) -> Result<()> {
+    if id.is_empty() || id.len() > limits.resource_id_bytes_max {
+        return Err(Error::bad_request(format!(
+            "Ensure to provide a unique non-empty string less than '{}' characters.",
+            limits.resource_id_bytes_max + 1
+        )));
+    }
+    if id.contains(['/', '\\', '?', '#']) || id.ends_with(' ') {
+        return Err(Error::bad_request(format!(
+            "the id '{id}' contains one of '/', '\\', '?', '#' or ends in a space: choose another"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(members: &str) -> Result<ContainerDefinition> {
+        let json =
+            format!(r#"{{"id":"c","partitionKey":{{"paths":["/pk"],"kind":"Hash","version":2}}{members}}}"#);
+        serde_json::from_str::<ContainerDefinition>(&json).expect("well-formed").normalise(&Limits::default())
+    }
+
+    #[test]
+    fn defaults_are_the_services() {
+        let text = serde_json::to_string(&definition("").expect("valid")).expect("serialisable");
+        assert!(text.contains(r#""indexingMode":"consistent""#), "{text}");
+        assert!(text.contains(r#""excludedPaths":[{"path":"/\"_etag\"/?"}]"#), "{text}");
+        assert!(text.contains(r#""conflictResolutionPath":"/_ts""#), "{text}");
+        assert!(!text.contains("defaultTtl"), "{text}");
+    }
+
+    #[test]
+    fn policies_the_service_refuses_are_refused() {
+        for members in [
+            r#","defaultTtl":0"#,
+            r#","defaultTtl":-10"#,
+            r#","geospatialConfig":{"type":"Flat"}"#,
+            r#","uniqueKeyPolicy":{"uniqueKeys":[{"paths":[]}]}"#,
+            r#","uniqueKeyPolicy":{"uniqueKeys":[{"paths":["a"]}]}"#,
+            r#","computedProperties":[{"name":"id","query":"SELECT VALUE 1 FROM c"}]"#,
+            r#","computedProperties":[{"name":"x","query":"SELECT c.x FROM c"}]"#,
+            r#","indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"flat"}]}"#,
+        ] {
+            assert!(definition(members).is_err(), "{members}");
+        }
+    }
+
+    #[test]
+    fn a_replace_may_change_policies_but_not_identity() {
+        let old = definition("").expect("valid");
+        assert!(old.validate_replace(&definition(r#","defaultTtl":60"#).expect("valid")).is_ok());
+        let mut renamed = old.clone();
+        renamed.id = "d".into();
+        assert!(old.validate_replace(&renamed).is_err());
+        let mut rekeyed = old.clone();
+        rekeyed.partition_key = PartitionKeyDefinition::hash("/other");
+        assert!(old.validate_replace(&rekeyed).is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! Resource ids: the base64 names that `_rid` and `_self` carry (wire.md §7.5).
+//!
+//! Big-endian concatenations, base64 with `-` for `/`. The top bit of a container's own number tells it from a user; the
+//! top nibble of a sub-resource's last byte tells items, ranges and scripts apart.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DatabaseRid(pub u32);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ContainerRid {
+    pub database: DatabaseRid,
+    /// Without its top bit.
+    pub number: u32,
+}
+
+/// `ordinal` is unique in the container: the range's prefix in the high bits, a counter in the low 40.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ItemRid {
+    pub container: ContainerRid,
+    pub ordinal: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct OfferRid(pub u32);
+
+/// Any resource id as it arrives in a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rid {
+    Database(DatabaseRid),
+    Container(ContainerRid),
+    Item(ItemRid),
+    Range { container: ContainerRid, number: u64 },
+    Offer(OfferRid),
+}
+
+const CONTAINER_BIT: u32 = 0x8000_0000;
+const KIND_MASK: u64 = 0xF000_0000_0000_0000;
+const KIND_ITEM: u64 = 0;
+const KIND_RANGE: u64 = 0x5000_0000_0000_0000;
+
+fn encode(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes).replace('/', "-")
+}
+
+impl DatabaseRid {
+    pub fn parse(text: &str) -> Option<Self> {
+        match Rid::parse(text) {
+            Some(Rid::Database(rid)) => Some(rid),
+            _ => None,
+        }
+    }
+}
+
+impl ContainerRid {
+    fn bytes(self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&self.database.0.to_be_bytes());
+        bytes[4..].copy_from_slice(&(self.number | CONTAINER_BIT).to_be_bytes());
+        bytes
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match Rid::parse(text) {
+            Some(Rid::Container(rid)) => Some(rid),
+            _ => None,
+        }
+    }
+
+    /// The rid of one of this container's partition key ranges.
+    pub fn range(self, number: u64) -> String {
+        self.child(number, KIND_RANGE)
+    }
+
+    fn child(self, number: u64, kind: u64) -> String {
+        assert_eq!(number & KIND_MASK, 0, "a sub-resource number fits in 60 bits");
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.bytes());
+        bytes[8..].copy_from_slice(&(number | kind).to_le_bytes());
+        encode(&bytes)
+    }
+}
+
+impl fmt::Display for DatabaseRid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&encode(&self.0.to_be_bytes()))
+    }
+}
+
+impl fmt::Display for ContainerRid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&encode(&self.bytes()))
+    }
+}
+
+impl fmt::Display for ItemRid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.container.child(self.ordinal, KIND_ITEM))
+    }
+}
+
+impl fmt::Display for OfferRid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Three bytes make four characters without padding, the length the reference uses.
+        f.write_str(&encode(&self.0.to_be_bytes()[1..]))
+    }
+}
+
+impl OfferRid {
+    /// Offer signatures use the lower-cased id, so lookups ignore case; numbers are handed out so that no two collide.
+    pub fn same_text(self, text: &str) -> bool {
+        self.to_string().eq_ignore_ascii_case(text)
+    }
+}
+
+impl Rid {
+    pub fn parse(text: &str) -> Option<Rid> {
+        // Longest is 16 bytes, 24 characters.
+        if text.len() > 24 {
+            return None;
+        }
+        let bytes = STANDARD.decode(text.replace('-', "/")).ok()?;
+        let u32_at = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        match bytes.len() {
+            3 => Some(Rid::Offer(OfferRid(u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]])))),
+            4 => Some(Rid::Database(DatabaseRid(u32_at(0)))),
+            8 | 16 => {
+                let own = u32_at(4);
+                if own & CONTAINER_BIT == 0 {
+                    return None;
+                }
+                let container =
+                    ContainerRid { database: DatabaseRid(u32_at(0)), number: own & !CONTAINER_BIT };
+                if bytes.len() == 8 {
+                    return Some(Rid::Container(container));
+                }
+                let number = u64::from_le_bytes(bytes[8..].try_into().expect("eight bytes"));
+                match number & KIND_MASK {
+                    KIND_ITEM => Some(Rid::Item(ItemRid { container, ordinal: number })),
+                    KIND_RANGE => Some(Rid::Range { container, number: number & !KIND_MASK }),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTAINER: ContainerRid = ContainerRid { database: DatabaseRid(1), number: 1 };
+
+    #[test]
+    fn the_documented_examples_come_out() {
+        assert_eq!(DatabaseRid(1).to_string(), "AAAAAQ==");
+        assert_eq!(CONTAINER.to_string(), "AAAAAYAAAAE=");
+        assert_eq!(ItemRid { container: CONTAINER, ordinal: 1 }.to_string(), "AAAAAYAAAAEBAAAAAAAAAA==");
+        assert_eq!(CONTAINER.range(0), "AAAAAYAAAAEAAAAAAAAAUA==");
+        assert_eq!(OfferRid(7).to_string().len(), 4);
+    }
+
+    #[test]
+    fn every_kind_survives_its_text_form() {
+        assert_eq!(Rid::parse("AAAAAQ=="), Some(Rid::Database(DatabaseRid(1))));
+        assert_eq!(Rid::parse(&CONTAINER.to_string()), Some(Rid::Container(CONTAINER)));
+        let item = ItemRid { container: CONTAINER, ordinal: 0x00ff_ffff_ffff_ffff };
+        assert_eq!(Rid::parse(&item.to_string()), Some(Rid::Item(item)));
+        assert_eq!(Rid::parse(&CONTAINER.range(9)), Some(Rid::Range { container: CONTAINER, number: 9 }));
+        assert_eq!(Rid::parse(&OfferRid(70_000).to_string()), Some(Rid::Offer(OfferRid(70_000))));
+        for other in ["", "database", "AAAAAQ=", "not base64", "AAAAAQAAAAE="] {
+            assert!(!matches!(Rid::parse(other), Some(Rid::Database(_) | Rid::Container(_))), "{other}");
+        }
+    }
+}
