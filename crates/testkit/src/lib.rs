@@ -1,0 +1,25 @@
+//! Fixtures for tests that talk to a real server: start it, kill it, speak HTTP to it.
+//!
+//! [`ServerProcess`] owns one `shardlake` process with a data directory of its own and a port chosen by the system.
+//! [`Client`] signs requests with the account key and returns whatever came back, well-formed or not as far as
+//! the HTTP framing allows; [`RawConnection`] below it sends any bytes. [`shared_directory`] finds test data that lives
+//! outside the repository and makes the absence heard. Nothing here is compiled into the product, and nothing
+//! here interprets a reply: a status that a test did not expect is the test's business.
+#![allow(clippy::disallowed_methods)] // tests read the environment and the clock on purpose
+#![allow(clippy::print_stderr)] // a skipped test and a dead server have to be heard
+
+mod client;
+mod link;
+mod process;
+mod raw;
+mod response;
+mod shared;
+mod signature;
+
+pub use client::{Client, Request};
+pub use link::{container_path, database_path, item_path, items_path, resource_of_path};
+pub use process::{ReadyRecord, ServerOptions, ServerProcess};
+pub use raw::RawConnection;
+pub use response::Response;
+pub use shared::{note_skipped, shared_directory};
+pub use signature::{EMULATOR_KEY, authorization, http_date_after_epoch, http_date_now};
