@@ -1,0 +1,58 @@
+//! What can be wrong with a document: the client's JSON text, a value that has no JSON form, or stored bytes.
+
+/// Why a text, a value or a stored record is not a document. Offsets count bytes of the JSON text from 0.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentError {
+    #[error("the JSON text has {size_bytes} bytes, more than the limit of {size_bytes_max}")]
+    TooLarge { size_bytes: usize, size_bytes_max: usize },
+    #[error("the document is nested deeper than {nesting_max} levels (byte {offset})")]
+    TooDeep { nesting_max: usize, offset: usize },
+    #[error("the text is not valid UTF-8 at byte {offset}")]
+    InvalidUtf8 { offset: usize },
+    #[error("invalid JSON at byte {offset}: {what}")]
+    Syntax { offset: usize, what: &'static str },
+    #[error("number out of range at byte {offset}")]
+    NumberOutOfRange { offset: usize },
+    #[error("the escape at byte {offset} is half of a surrogate pair and stands for no character")]
+    LoneSurrogate { offset: usize },
+    #[error("the property name '{name}' occurs twice in one object")]
+    DuplicateProperty { name: String },
+    #[error("a document must be a JSON object")]
+    NotAnObject,
+    #[error("a number that is not finite has no JSON form")]
+    NotFinite,
+    #[error("an array or object has no ordered encoding")]
+    NotScalar,
+    /// Bytes that were never written by this crate, or were damaged since.
+    #[error("corrupt document body: {what}")]
+    CorruptBody { what: &'static str },
+    #[error("corrupt record: {what}")]
+    CorruptRecord { what: &'static str },
+    #[error("corrupt ordered key: {what}")]
+    CorruptKey { what: &'static str },
+    /// Written by a later release.
+    #[error("unsupported record format version {version}")]
+    UnsupportedRecordVersion { version: u8 },
+}
+
+impl DocumentError {
+    /// True when stored bytes are damaged, false when a caller supplied something unusable.
+    pub fn is_corruption(&self) -> bool {
+        match self {
+            DocumentError::CorruptBody { .. }
+            | DocumentError::CorruptRecord { .. }
+            | DocumentError::CorruptKey { .. }
+            | DocumentError::UnsupportedRecordVersion { .. } => true,
+            DocumentError::TooLarge { .. }
+            | DocumentError::TooDeep { .. }
+            | DocumentError::InvalidUtf8 { .. }
+            | DocumentError::Syntax { .. }
+            | DocumentError::NumberOutOfRange { .. }
+            | DocumentError::LoneSurrogate { .. }
+            | DocumentError::DuplicateProperty { .. }
+            | DocumentError::NotAnObject
+            | DocumentError::NotFinite
+            | DocumentError::NotScalar => false,
+        }
+    }
+}

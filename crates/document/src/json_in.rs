@@ -1,0 +1,503 @@
+//! JSON text to BSON bytes in one pass, without a tree in between.
+//!
+//! The grammar is RFC 8259 and nothing more: no comments, no trailing commas, no `NaN`, no text after the value. Beyond
+//! the grammar these are refused: invalid UTF-8, more nesting than allowed, a name twice in one object, numbers beyond the
+//! range of a double, escapes of half a surrogate pair.
+//!
+//! Numbers: text without fraction and exponent that fits `i64` is an integer (int32 where it fits, int64 otherwise);
+//! everything else, and `-0`, is the nearest double. So `1.0` and `1` stay apart, and print as they came.
+//!
+//! How it works: a loop over values with an explicit stack, so depth costs no machine stack. Names and strings are
+//! unescaped straight into the output. Lengths are patched when a container closes. Duplicate names are looked for when an
+//! object closes: every pair of a small object, neighbours after sorting in a large one (no hashing, so no hash flooding).
+
+use crate::body::{Body, SYSTEM_PROPERTIES, system_property_index};
+use crate::bson_writer::{BsonWriter, Slot, kind};
+use crate::error::DocumentError;
+use crate::scan::find_special;
+
+/// More nesting than this is refused whatever the limits say: code that walks values may recurse this deep.
+pub const NESTING_CEILING: usize = 256;
+
+/// BSON lengths are 32-bit and an array of digits grows about sevenfold; texts above this are refused whatever the limits say.
+const SIZE_CEILING_BYTES: usize = 128 * 1024 * 1024;
+
+/// What the text of a document may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParseLimits {
+    /// Levels of objects and arrays, the root being the first; at most [`NESTING_CEILING`].
+    pub nesting_max: usize,
+    /// Bytes of JSON text.
+    pub size_max_bytes: usize,
+}
+
+impl Default for ParseLimits {
+    fn default() -> Self {
+        ParseLimits { nesting_max: 128, size_max_bytes: 2 * 1024 * 1024 }
+    }
+}
+
+/// Reads an item: the root must be an object. System properties at its top level are dropped.
+pub fn parse_document(json: &[u8], limits: &ParseLimits) -> Result<Body, DocumentError> {
+    let mut parser = Parser::new(json, limits)?;
+    parser.skip_space();
+    match parser.peek() {
+        Some(b'{') => parser.at += 1,
+        Some(_) => return Err(DocumentError::NotAnObject),
+        None => return Err(parser.syntax("the text is empty")),
+    }
+    parser.drops_system_properties = true;
+    if let Some(slot) = parser.open(Shape::Object, None)? {
+        parser.values(slot)?;
+    }
+    parser.end_of_text()?;
+    Body::from_writer(parser.writer.out)
+}
+
+/// Reads any JSON value, as the only member, with an empty name, of a BSON document.
+pub(crate) fn parse_wrapped_value(json: &[u8], limits: &ParseLimits) -> Result<Body, DocumentError> {
+    let mut parser = Parser::new(json, limits)?;
+    let length_at = parser.writer.reserve_length();
+    let slot = parser.writer.member(b"");
+    parser.values(slot)?;
+    parser.end_of_text()?;
+    parser.writer.end_document(length_at);
+    Body::from_writer(parser.writer.out)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Object,
+    Array,
+}
+
+/// An object or array that is still open.
+struct Frame {
+    shape: Shape,
+    /// `None` for the root, which has no name.
+    slot: Option<Slot>,
+    length_at: usize,
+    /// Objects: where its names start in `Parser::names`.
+    names_start: usize,
+    /// Arrays: the index of the next element.
+    next_index: usize,
+}
+
+/// Where a property name lies in the output, with its first bytes for quick comparison.
+#[derive(Clone, Copy)]
+struct Name {
+    prefix: u64,
+    start: usize,
+    length: usize,
+}
+
+struct Parser<'j> {
+    json: &'j [u8],
+    at: usize,
+    nesting_max: usize,
+    writer: BsonWriter,
+    stack: Vec<Frame>,
+    /// Names of all open objects, innermost last.
+    names: Vec<Name>,
+    drops_system_properties: bool,
+    /// One bit for each of `SYSTEM_PROPERTIES` met so far; they leave no name in the output to compare with.
+    system_properties_seen: u8,
+    /// Set while the value of a system property is read: where the output is cut afterwards.
+    discard: Option<usize>,
+}
+
+impl<'j> Parser<'j> {
+    fn new(json: &'j [u8], limits: &ParseLimits) -> Result<Self, DocumentError> {
+        let size_bytes_max = limits.size_max_bytes.min(SIZE_CEILING_BYTES);
+        if json.len() > size_bytes_max {
+            return Err(DocumentError::TooLarge { size_bytes: json.len(), size_bytes_max });
+        }
+        if let Err(error) = std::str::from_utf8(json) {
+            return Err(DocumentError::InvalidUtf8 { offset: error.valid_up_to() });
+        }
+        Ok(Parser {
+            json,
+            at: 0,
+            nesting_max: limits.nesting_max.min(NESTING_CEILING),
+            writer: BsonWriter::with_capacity(json.len() + json.len() / 8 + 32),
+            stack: Vec::with_capacity(8),
+            names: Vec::with_capacity(32),
+            drops_system_properties: false,
+            system_properties_seen: 0,
+            discard: None,
+        })
+    }
+
+    /// Reads the value for `slot` and all that follows until every open container is closed.
+    fn values(&mut self, mut slot: Slot) -> Result<(), DocumentError> {
+        loop {
+            let next = match self.value(slot)? {
+                Some(inner) => Some(inner),
+                None => self.after_value()?,
+            };
+            match next {
+                Some(next) => slot = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Reads a scalar or an empty container to its end, or opens a container and returns the slot of its first value.
+    fn value(&mut self, slot: Slot) -> Result<Option<Slot>, DocumentError> {
+        self.skip_space();
+        let Some(byte) = self.peek() else {
+            return Err(self.syntax("the text ends where a value is expected"));
+        };
+        match byte {
+            b'"' => {
+                self.at += 1;
+                self.writer.out[slot.type_at] = kind::STRING;
+                let length_at = self.writer.reserve_length();
+                self.string()?;
+                self.writer.end_string(length_at);
+            }
+            b'{' => {
+                self.at += 1;
+                return self.open(Shape::Object, Some(slot));
+            }
+            b'[' => {
+                self.at += 1;
+                return self.open(Shape::Array, Some(slot));
+            }
+            b'-' | b'0'..=b'9' => self.number(slot)?,
+            b't' => {
+                self.word(b"true")?;
+                self.writer.bool(slot, true);
+            }
+            b'f' => {
+                self.word(b"false")?;
+                self.writer.bool(slot, false);
+            }
+            b'n' => {
+                self.word(b"null")?;
+                self.writer.null(slot);
+            }
+            _ => return Err(self.syntax("a value is expected")),
+        }
+        self.finish(slot);
+        Ok(None)
+    }
+
+    /// A value is complete: goes on to the next one of the innermost container, closing containers on the way.
+    fn after_value(&mut self) -> Result<Option<Slot>, DocumentError> {
+        loop {
+            let Some(shape) = self.stack.last().map(|frame| frame.shape) else { return Ok(None) };
+            self.skip_space();
+            match (self.peek(), shape) {
+                (Some(b','), Shape::Object) => {
+                    self.at += 1;
+                    self.skip_space();
+                    return self.name().map(Some);
+                }
+                (Some(b','), Shape::Array) => {
+                    self.at += 1;
+                    return Ok(Some(self.element()));
+                }
+                (Some(b'}'), Shape::Object) | (Some(b']'), Shape::Array) => {
+                    self.at += 1;
+                    self.close()?;
+                }
+                (None, _) => return Err(self.syntax("the text ends inside an object or array")),
+                (Some(_), Shape::Object) => return Err(self.syntax("',' or '}' is expected")),
+                (Some(_), Shape::Array) => return Err(self.syntax("',' or ']' is expected")),
+            }
+        }
+    }
+
+    fn open(&mut self, shape: Shape, slot: Option<Slot>) -> Result<Option<Slot>, DocumentError> {
+        if self.stack.len() >= self.nesting_max {
+            return Err(DocumentError::TooDeep { nesting_max: self.nesting_max, offset: self.at - 1 });
+        }
+        let kind = if shape == Shape::Object { kind::DOCUMENT } else { kind::ARRAY };
+        let length_at = match slot {
+            Some(slot) => self.writer.begin_document(slot, kind),
+            None => self.writer.reserve_length(),
+        };
+        self.stack.push(Frame { shape, slot, length_at, names_start: self.names.len(), next_index: 0 });
+        self.skip_space();
+        match (self.peek(), shape) {
+            (Some(b'}'), Shape::Object) | (Some(b']'), Shape::Array) => {
+                self.at += 1;
+                self.close()?;
+                Ok(None)
+            }
+            (_, Shape::Object) => self.name().map(Some),
+            (_, Shape::Array) => Ok(Some(self.element())),
+        }
+    }
+
+    fn close(&mut self) -> Result<(), DocumentError> {
+        let frame = self.stack.pop().expect("only called with an open container");
+        if frame.shape == Shape::Object {
+            self.refuse_duplicates(frame.names_start)?;
+            self.names.truncate(frame.names_start);
+        }
+        self.writer.end_document(frame.length_at);
+        if let Some(slot) = frame.slot {
+            self.finish(slot);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, slot: Slot) {
+        self.writer.finish(slot);
+        if self.discard == Some(slot.type_at) {
+            self.writer.out.truncate(slot.type_at);
+            self.discard = None;
+        }
+    }
+
+    fn element(&mut self) -> Slot {
+        let frame = self.stack.last_mut().expect("only called inside an array");
+        let index = frame.next_index;
+        frame.next_index += 1;
+        self.writer.element(index)
+    }
+
+    /// Reads a property name and the colon.
+    fn name(&mut self) -> Result<Slot, DocumentError> {
+        if self.peek() != Some(b'"') {
+            return Err(self.syntax("a property name in double quotes is expected"));
+        }
+        self.at += 1;
+        let type_at = self.writer.out.len();
+        self.writer.out.push(kind::END);
+        self.string()?;
+        self.skip_space();
+        if self.peek() != Some(b':') {
+            return Err(self.syntax("':' is expected"));
+        }
+        self.at += 1;
+        if self.drops_system_properties && self.stack.len() == 1 {
+            self.note_system_property(type_at)?;
+        }
+        let name = &self.writer.out[type_at + 1..];
+        let (prefix, length, has_nul) = (prefix(name), name.len(), name.contains(&0));
+        let slot = self.writer.member_in_place(type_at, has_nul);
+        // The exact name precedes the value; before it in the wrapped form lie a zero, the scope's length and a type byte.
+        let start = if has_nul { slot.type_at - 4 - 1 - length } else { type_at + 1 };
+        if self.discard != Some(slot.type_at) {
+            self.names.push(Name { prefix, start, length });
+        }
+        Ok(slot)
+    }
+
+    fn note_system_property(&mut self, type_at: usize) -> Result<(), DocumentError> {
+        let Some(index) = system_property_index(&self.writer.out[type_at + 1..]) else { return Ok(()) };
+        if self.system_properties_seen & (1 << index) != 0 {
+            return Err(DocumentError::DuplicateProperty { name: SYSTEM_PROPERTIES[index].to_string() });
+        }
+        self.system_properties_seen |= 1 << index;
+        self.discard = Some(type_at);
+        Ok(())
+    }
+
+    fn refuse_duplicates(&mut self, names_start: usize) -> Result<(), DocumentError> {
+        const PAIRWISE_MAX: usize = 24;
+        let out = &self.writer.out;
+        let text = |name: &Name| &out[name.start..name.start + name.length];
+        let same = |a: &Name, b: &Name| a.prefix == b.prefix && a.length == b.length && text(a) == text(b);
+        let names = &mut self.names[names_start..];
+        let duplicate = if names.len() <= PAIRWISE_MAX {
+            let twin = |index: usize| names[..index].iter().any(|earlier| same(earlier, &names[index]));
+            (1..names.len()).find(|index| twin(*index))
+        } else {
+            names.sort_unstable_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| text(a).cmp(text(b))));
+            (1..names.len()).find(|index| same(&names[index - 1], &names[*index]))
+        };
+        match duplicate {
+            None => Ok(()),
+            Some(index) => {
+                let name = String::from_utf8_lossy(text(&names[index])).into_owned();
+                Err(DocumentError::DuplicateProperty { name })
+            }
+        }
+    }
+
+    /// Appends the unescaped string after the opening quote, and reads past the closing one.
+    fn string(&mut self) -> Result<(), DocumentError> {
+        loop {
+            let rest = &self.json[self.at..];
+            let plain = find_special(rest);
+            self.writer.out.extend_from_slice(&rest[..plain]);
+            self.at += plain;
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => self.escape()?,
+                Some(_) => return Err(self.syntax("a control character in a string must be escaped")),
+                None => return Err(self.syntax("the text ends inside a string")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), DocumentError> {
+        let start = self.at;
+        self.at += 1;
+        let byte = match self.peek() {
+            Some(byte @ (b'"' | b'\\' | b'/')) => byte,
+            Some(b'b') => 0x08,
+            Some(b'f') => 0x0C,
+            Some(b'n') => b'\n',
+            Some(b'r') => b'\r',
+            Some(b't') => b'\t',
+            Some(b'u') => {
+                self.at += 1;
+                let character = self.unicode_escape(start)?;
+                let mut buffer = [0; 4];
+                self.writer.out.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes());
+                return Ok(());
+            }
+            _ => return Err(self.syntax("unknown escape in a string")),
+        };
+        self.at += 1;
+        self.writer.out.push(byte);
+        Ok(())
+    }
+
+    fn unicode_escape(&mut self, start: usize) -> Result<char, DocumentError> {
+        let lone = DocumentError::LoneSurrogate { offset: start };
+        let unit = self.four_digits()?;
+        let code = match unit {
+            0xD800..=0xDBFF => {
+                if !self.json[self.at..].starts_with(b"\\u") {
+                    return Err(lone);
+                }
+                self.at += 2;
+                let low = self.four_digits()?;
+                if !(0xDC00..=0xDFFF).contains(&low) {
+                    return Err(lone);
+                }
+                0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00)
+            }
+            unit => unit,
+        };
+        char::from_u32(code).ok_or(lone)
+    }
+
+    fn four_digits(&mut self) -> Result<u32, DocumentError> {
+        let mut unit = 0;
+        for _ in 0..4 {
+            let digit = self.peek().and_then(|byte| char::from(byte).to_digit(16));
+            let Some(digit) = digit else { return Err(self.syntax("four hexadecimal digits are expected")) };
+            unit = unit * 16 + digit;
+            self.at += 1;
+        }
+        Ok(unit)
+    }
+
+    fn number(&mut self, slot: Slot) -> Result<(), DocumentError> {
+        let start = self.at;
+        let negative = self.peek() == Some(b'-');
+        self.at += usize::from(negative);
+        let magnitude = self.integer_part()?;
+        let is_double = self.fraction_and_exponent()?;
+        if let (false, Some(magnitude)) = (is_double, magnitude) {
+            // The range is not symmetric: -2^63 fits and 2^63 does not.
+            let integer =
+                if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() };
+            if let Some(integer) = integer.filter(|integer| !(negative && *integer == 0)) {
+                self.writer.int(slot, integer);
+                return Ok(());
+            }
+        }
+        let text = std::str::from_utf8(&self.json[start..self.at]).expect("digits are ASCII");
+        let value: f64 = text.parse().expect("the grammar of JSON numbers is a part of what f64 reads");
+        if !value.is_finite() {
+            return Err(DocumentError::NumberOutOfRange { offset: start });
+        }
+        self.writer.double(slot, value);
+        Ok(())
+    }
+
+    /// The digits before any point; `None` when their value does not fit 64 bits.
+    fn integer_part(&mut self) -> Result<Option<u64>, DocumentError> {
+        let start = self.at;
+        let mut magnitude = Some(0u64);
+        while let Some(digit @ b'0'..=b'9') = self.peek() {
+            let digit = u64::from(digit - b'0');
+            magnitude = magnitude.and_then(|value| value.checked_mul(10)?.checked_add(digit));
+            self.at += 1;
+        }
+        match self.at - start {
+            0 => Err(self.syntax("a digit is expected")),
+            1 => Ok(magnitude),
+            _ if self.json[start] == b'0' => {
+                self.at = start;
+                Err(self.syntax("a number must not start with a needless zero"))
+            }
+            _ => Ok(magnitude),
+        }
+    }
+
+    fn fraction_and_exponent(&mut self) -> Result<bool, DocumentError> {
+        let mut found = false;
+        if self.peek() == Some(b'.') {
+            found = true;
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            found = true;
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(found)
+    }
+
+    fn digits(&mut self) -> Result<(), DocumentError> {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        if self.at == start { Err(self.syntax("a digit is expected")) } else { Ok(()) }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), DocumentError> {
+        if !self.json[self.at..].starts_with(word) {
+            return Err(self.syntax("a value is expected"));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn end_of_text(&mut self) -> Result<(), DocumentError> {
+        self.skip_space();
+        if self.at < self.json.len() {
+            return Err(self.syntax("the text goes on after the end of the value"));
+        }
+        Ok(())
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.json.get(self.at).copied()
+    }
+
+    fn syntax(&self, what: &'static str) -> DocumentError {
+        DocumentError::Syntax { offset: self.at, what }
+    }
+}
+
+/// The first eight bytes, padded with zeros.
+fn prefix(name: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = name.len().min(8);
+    bytes[..length].copy_from_slice(&name[..length]);
+    u64::from_be_bytes(bytes)
+}

@@ -1,0 +1,40 @@
+//! The document format: item bodies as BSON, JSON text in and out, and everything that looks inside a document.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `json_in.rs` | strict JSON text → BSON, streaming, with limits |
+//! | `json_out.rs` | BSON → JSON text |
+//! | `raw.rs` | reads fields of a BSON document where they lie |
+//! | `value.rs` | the owned tree for code that builds or changes documents |
+//! | `order.rs` | the total order of values and its order-preserving byte encoding |
+//! | `record.rs` | the stored record: envelope, checksum, body |
+//! | `patch.rs` | partial updates |
+//! | `bson_writer.rs`, `scan.rs`, `body.rs` | the parts they share |
+//!
+//! Invariants: a [`Body`] holds no system property at top level and no duplicate name; integers within 64 bits stay
+//! integers and doubles stay doubles through every conversion; the order of properties is kept. Nothing here knows
+//! storage, the wire or time.
+
+mod body;
+mod bson_writer;
+mod error;
+mod json_in;
+mod json_out;
+mod order;
+mod patch;
+mod raw;
+mod record;
+mod scan;
+mod value;
+
+pub use body::{Body, SYSTEM_PROPERTIES, is_system_property};
+pub use error::DocumentError;
+pub use json_in::{NESTING_CEILING, ParseLimits, parse_document};
+pub use json_out::{json_size, write_json, write_json_string, write_members, write_value};
+pub use order::{
+    TypeTag, compare, compare_raw, compare_strings, decode_ordered, encode_ordered, encode_ordered_raw,
+};
+pub use patch::{PatchError, PatchOperation, apply_patch, parse_path, touched_properties};
+pub use raw::{RawArray, RawDocument, RawValue};
+pub use record::{Envelope, Record};
+pub use value::{Number, Value};

@@ -1,0 +1,301 @@
+//! Partial updates of a document: six operations, applied in order, all or nothing.
+//!
+//! | operation | object member | array element | else |
+//! |---|---|---|---|
+//! | add | creates or overwrites | inserts before the index; the length or `-` appends | |
+//! | set | creates or overwrites | overwrites; the length or `-` appends | |
+//! | replace | must exist | must exist | |
+//! | remove | must exist | must exist, later ones move up | |
+//! | incr | creates if absent | must exist | target must be a number |
+//! | move | `from` must exist; taken out, then set | the same | not into its own child |
+//!
+//! Parents must exist and be objects or arrays. An operation sees what the earlier ones did. `incr` keeps integers: a sum
+//! that leaves 64 bits is an error, not a rounded double; integer plus double is a double.
+//!
+//! What may not be touched (partition key, `id`, system properties) is the caller's rule; [`touched_properties`] and
+//! [`PatchOperation::paths`] tell what a patch touches.
+
+use crate::body::Body;
+use crate::error::DocumentError;
+use crate::json_in::ParseLimits;
+use crate::raw::RawDocument;
+use crate::value::{Number, Value};
+
+/// Paths are the segments of a JSON pointer, as [`parse_path`] returns them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PatchOperation {
+    Add { path: Vec<String>, value: Value },
+    Set { path: Vec<String>, value: Value },
+    Replace { path: Vec<String>, value: Value },
+    Remove { path: Vec<String> },
+    Increment { path: Vec<String>, by: Number },
+    Move { from: Vec<String>, path: Vec<String> },
+}
+
+/// Why a patch was refused; `index` counts operations from 0.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    #[error("patch path '{path}' must start with '/' and name a property")]
+    Path { path: String },
+    #[error("patch path '{path}' has a '~' that is not part of '~0' or '~1'")]
+    PathEscape { path: String },
+    #[error("patch operation {index}: parent of '{path}' does not exist")]
+    NoParent { index: usize, path: String },
+    #[error("patch operation {index}: '{path}' does not exist")]
+    NoTarget { index: usize, path: String },
+    #[error("patch operation {index}: '{path}' is no position in an array of {length} elements")]
+    ArrayIndex { index: usize, path: String, length: usize },
+    #[error("patch operation {index}: '{path}' is not a number")]
+    NotANumber { index: usize, path: String },
+    #[error("patch operation {index}: increment of '{path}' leaves the range of its number")]
+    Overflow { index: usize, path: String },
+    #[error("patch operation {index}: '{from}' cannot move into its own child '{path}'")]
+    IntoOwnChild { index: usize, from: String, path: String },
+    #[error("the patched document is not valid: {0}")]
+    Result(#[from] DocumentError),
+}
+
+impl PatchOperation {
+    /// The paths the operation changes: its `path`, and `from` of a move.
+    pub fn paths(&self) -> impl Iterator<Item = &[String]> {
+        let (path, from) = match self {
+            PatchOperation::Add { path, .. }
+            | PatchOperation::Set { path, .. }
+            | PatchOperation::Replace { path, .. }
+            | PatchOperation::Remove { path }
+            | PatchOperation::Increment { path, .. } => (path, None),
+            PatchOperation::Move { from, path } => (path, Some(from)),
+        };
+        std::iter::once(path).chain(from).map(Vec::as_slice)
+    }
+}
+
+/// Names of the top-level properties that a patch touches, with repetitions.
+pub fn touched_properties(operations: &[PatchOperation]) -> impl Iterator<Item = &str> {
+    operations.iter().flat_map(PatchOperation::paths).filter_map(|path| path.first().map(String::as_str))
+}
+
+/// Splits a JSON pointer into its segments: `/a~1b/0` → `a/b`, `0`. The root is not a path.
+pub fn parse_path(pointer: &str) -> Result<Vec<String>, PatchError> {
+    let Some(segments) = pointer.strip_prefix('/') else {
+        return Err(PatchError::Path { path: pointer.to_string() });
+    };
+    let unescaped = segments.split('/').map(unescape_segment).collect::<Option<Vec<_>>>();
+    unescaped.ok_or_else(|| PatchError::PathEscape { path: pointer.to_string() })
+}
+
+/// Applies the operations to a copy of the document.
+pub fn apply_patch(body: RawDocument<'_>, operations: &[PatchOperation]) -> Result<Body, PatchError> {
+    let mut root = Value::from_document(body);
+    for (index, operation) in operations.iter().enumerate() {
+        apply(&mut root, index, operation)?;
+    }
+    refuse_deep(&root, ParseLimits::default().nesting_max)?;
+    Ok(root.to_body()?)
+}
+
+fn unescape_segment(segment: &str) -> Option<String> {
+    let mut parts = segment.split('~');
+    let mut name = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let (escaped, rest) = match part.as_bytes().first()? {
+            b'0' => ('~', &part[1..]),
+            b'1' => ('/', &part[1..]),
+            _ => return None,
+        };
+        name.push(escaped);
+        name.push_str(rest);
+    }
+    Some(name)
+}
+
+/// The text form of a path, for messages.
+fn pointer(path: &[String]) -> String {
+    path.iter().map(|segment| format!("/{}", segment.replace('~', "~0").replace('/', "~1"))).collect()
+}
+
+fn apply(root: &mut Value, index: usize, operation: &PatchOperation) -> Result<(), PatchError> {
+    match operation {
+        PatchOperation::Add { path, value } => target(root, index, path)?.add(value.clone()),
+        PatchOperation::Set { path, value } => target(root, index, path)?.set(value.clone()),
+        PatchOperation::Replace { path, value } => {
+            *target(root, index, path)?.existing()? = value.clone();
+            Ok(())
+        }
+        PatchOperation::Remove { path } => target(root, index, path)?.remove().map(drop),
+        PatchOperation::Increment { path, by } => target(root, index, path)?.increment(*by),
+        PatchOperation::Move { from, path } => {
+            if path == from {
+                // Taking an array element out and setting its index would overwrite the one that moved up.
+                return target(root, index, from)?.existing().map(drop);
+            }
+            if path.starts_with(from) {
+                return Err(PatchError::IntoOwnChild { index, from: pointer(from), path: pointer(path) });
+            }
+            let value = target(root, index, from)?.remove()?;
+            target(root, index, path)?.set(value)
+        }
+    }
+}
+
+/// The place that a path names: a container that exists and a member or position that may not.
+struct Target<'v> {
+    parent: Parent<'v>,
+    segment: &'v str,
+    /// For messages.
+    index: usize,
+    path: &'v [String],
+}
+
+enum Parent<'v> {
+    Object(&'v mut Vec<(String, Value)>),
+    Array(&'v mut Vec<Value>),
+}
+
+fn target<'v>(root: &'v mut Value, index: usize, path: &'v [String]) -> Result<Target<'v>, PatchError> {
+    let Some((segment, parents)) = path.split_last() else {
+        return Err(PatchError::Path { path: String::new() });
+    };
+    let no_parent = || PatchError::NoParent { index, path: pointer(path) };
+    let mut container = root;
+    for name in parents {
+        container = child(container, name).ok_or_else(no_parent)?;
+    }
+    let parent = match container {
+        Value::Object(members) => Parent::Object(members),
+        Value::Array(elements) => Parent::Array(elements),
+        _ => return Err(no_parent()),
+    };
+    Ok(Target { parent, segment, index, path })
+}
+
+fn child<'v>(container: &'v mut Value, segment: &str) -> Option<&'v mut Value> {
+    match container {
+        Value::Object(members) => {
+            members.iter_mut().find(|(name, _)| name == segment).map(|(_, value)| value)
+        }
+        Value::Array(elements) => elements.get_mut(array_index(segment)?),
+        _ => None,
+    }
+}
+
+/// Decimal without sign and needless zeros, as JSON pointers have it.
+fn array_index(segment: &str) -> Option<usize> {
+    let is_canonical = segment == "0" || !segment.starts_with('0');
+    let is_decimal = !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit());
+    if is_canonical && is_decimal { segment.parse().ok() } else { None }
+}
+
+impl<'v> Target<'v> {
+    fn add(self, value: Value) -> Result<(), PatchError> {
+        let position = self.position_or_end()?;
+        match (self.parent, position) {
+            (Parent::Object(members), _) => set_member(members, self.segment, value),
+            (Parent::Array(elements), position) => elements.insert(position, value),
+        }
+        Ok(())
+    }
+
+    fn set(self, value: Value) -> Result<(), PatchError> {
+        let position = self.position_or_end()?;
+        match self.parent {
+            Parent::Object(members) => set_member(members, self.segment, value),
+            Parent::Array(elements) => match elements.get_mut(position) {
+                Some(element) => *element = value,
+                None => elements.push(value),
+            },
+        }
+        Ok(())
+    }
+
+    fn existing(self) -> Result<&'v mut Value, PatchError> {
+        let missing = self.missing();
+        let found = match self.parent {
+            Parent::Object(members) => {
+                members.iter_mut().find(|(name, _)| name == self.segment).map(|(_, value)| value)
+            }
+            Parent::Array(elements) => array_index(self.segment).and_then(|index| elements.get_mut(index)),
+        };
+        found.ok_or(missing)
+    }
+
+    fn remove(self) -> Result<Value, PatchError> {
+        let missing = self.missing();
+        match self.parent {
+            Parent::Object(members) => {
+                let position = members.iter().position(|(name, _)| name == self.segment).ok_or(missing)?;
+                Ok(members.remove(position).1)
+            }
+            Parent::Array(elements) => {
+                let position = array_index(self.segment).filter(|index| *index < elements.len());
+                Ok(elements.remove(position.ok_or(missing)?))
+            }
+        }
+    }
+
+    fn increment(self, by: Number) -> Result<(), PatchError> {
+        let is_new_member = match &self.parent {
+            Parent::Object(members) => !members.iter().any(|(name, _)| name == self.segment),
+            Parent::Array(_) => false,
+        };
+        if is_new_member {
+            return self.set(by.into());
+        }
+        let (index, path) = (self.index, self.path);
+        let value = self.existing()?;
+        let Some(number) = value.as_number() else {
+            return Err(PatchError::NotANumber { index, path: pointer(path) });
+        };
+        let sum =
+            add_numbers(number, by).ok_or_else(|| PatchError::Overflow { index, path: pointer(path) })?;
+        *value = sum.into();
+        Ok(())
+    }
+
+    /// Where an array takes a new element; unused for objects.
+    fn position_or_end(&self) -> Result<usize, PatchError> {
+        let Parent::Array(elements) = &self.parent else { return Ok(0) };
+        let length = elements.len();
+        let position = if self.segment == "-" { Some(length) } else { array_index(self.segment) };
+        let position = position.filter(|position| *position <= length);
+        position.ok_or_else(|| PatchError::ArrayIndex { index: self.index, path: pointer(self.path), length })
+    }
+
+    fn missing(&self) -> PatchError {
+        PatchError::NoTarget { index: self.index, path: pointer(self.path) }
+    }
+}
+
+fn set_member(members: &mut Vec<(String, Value)>, name: &str, value: Value) {
+    match members.iter_mut().find(|(candidate, _)| candidate == name) {
+        Some((_, existing)) => *existing = value,
+        None => members.push((name.to_string(), value)),
+    }
+}
+
+fn add_numbers(left: Number, right: Number) -> Option<Number> {
+    match (left, right) {
+        (Number::Int(left), Number::Int(right)) => left.checked_add(right).map(Number::Int),
+        (left, right) => {
+            Some(left.as_f64() + right.as_f64()).filter(|sum| sum.is_finite()).map(Number::Double)
+        }
+    }
+}
+
+/// Operations can nest what no parsed text may.
+fn refuse_deep(value: &Value, levels: usize) -> Result<(), DocumentError> {
+    let nesting_max = ParseLimits::default().nesting_max;
+    let inner = levels.checked_sub(1);
+    let too_deep = DocumentError::TooDeep { nesting_max, offset: 0 };
+    match value {
+        Value::Array(elements) => {
+            let inner = inner.ok_or(too_deep)?;
+            elements.iter().try_for_each(|element| refuse_deep(element, inner))
+        }
+        Value::Object(members) => {
+            let inner = inner.ok_or(too_deep)?;
+            members.iter().try_for_each(|(_, value)| refuse_deep(value, inner))
+        }
+        _ => Ok(()),
+    }
+}
