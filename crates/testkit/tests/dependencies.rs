@@ -1,0 +1,158 @@
+//! The direction of dependencies, as data: a crate uses what its row allows, and nothing else.
+//!
+//! The rows are the table of ARCHITECTURE.md. A new edge is a decision record and a row here, never an accident of
+//! `Cargo.toml`. External crates that embody a layer (HTTP, the storage engine) are held to their layer as well.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// Crate, and the crates it may use besides `stdx`.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("stdx", &[]),
+    ("model", &[]),
+    ("document", &["model"]),
+    ("routing", &["model"]),
+    ("charge", &["model"]),
+    ("storage", &[]),
+    ("sql", &["model", "document"]),
+    ("partition", &["model", "document", "routing", "charge", "storage", "sql"]),
+    ("script", &["model", "document", "partition"]),
+    ("analytics", &["model", "document", "partition"]),
+    ("advisor", &["model", "document", "routing", "charge", "sql"]),
+    ("cluster", &["model", "routing", "partition", "storage"]),
+    (
+        "account",
+        &[
+            "model",
+            "document",
+            "routing",
+            "charge",
+            "storage",
+            "sql",
+            "partition",
+            "script",
+            "analytics",
+            "advisor",
+            "cluster",
+        ],
+    ),
+    ("gateway-nosql", &["model", "document", "account"]),
+    ("gateway-mongo", &["model", "document", "account"]),
+    ("server", &["model", "storage", "account", "gateway-nosql", "gateway-mongo"]),
+];
+
+/// Built for developers only; no product crate may need them outside its tests.
+const DEVELOPMENT: &[&str] = &["testkit", "xtask"];
+
+/// External crates that belong to a layer, and the crates of that layer. Tests and developer tools are free.
+const LAYERED: &[(&str, &[&str])] = &[
+    ("fjall", &["storage"]),
+    ("hyper", &["gateway-nosql", "gateway-mongo", "server"]),
+    ("hyper-util", &["gateway-nosql", "gateway-mongo", "server"]),
+    ("http", &["gateway-nosql", "gateway-mongo", "server"]),
+    ("http-body-util", &["gateway-nosql", "gateway-mongo", "server"]),
+    ("rustls", &["server"]),
+    ("tokio-rustls", &["server"]),
+    ("clap", &["server"]),
+    ("figment", &["server"]),
+];
+
+#[derive(Debug)]
+struct Edge {
+    from: String,
+    to: String,
+    internal: bool,
+    only_in_tests: bool,
+}
+
+#[test]
+fn crates_depend_only_on_what_their_row_allows() {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for edge in edges().iter().filter(|edge| edge.internal) {
+        if DEVELOPMENT.contains(&edge.from.as_str()) {
+            continue;
+        }
+        let row = allowed.get(edge.from.as_str());
+        let row =
+            row.unwrap_or_else(|| panic!("crate '{}' has no row in the table of dependencies", edge.from));
+        // Tests may build on any layer below their own, never on one above.
+        let in_tests = edge.only_in_tests && (edge.to == "testkit" || is_below(&edge.to, &edge.from));
+        let free = edge.to == "stdx" || in_tests;
+        if !free && !row.contains(&edge.to.as_str()) {
+            wrong.push(format!("{} -> {}", edge.from, edge.to));
+        }
+    }
+    assert!(wrong.is_empty(), "edges that no row allows: {wrong:#?}");
+}
+
+#[test]
+fn external_crates_stay_in_their_layer() {
+    let layers: BTreeMap<&str, &[&str]> = LAYERED.iter().copied().collect();
+    let wrong: Vec<String> = edges()
+        .iter()
+        .filter(|edge| !edge.only_in_tests && !DEVELOPMENT.contains(&edge.from.as_str()))
+        .filter(|edge| layers.get(edge.to.as_str()).is_some_and(|layer| !layer.contains(&edge.from.as_str())))
+        .map(|edge| format!("{} -> {}", edge.from, edge.to))
+        .collect();
+    assert!(wrong.is_empty(), "external crates outside their layer: {wrong:#?}");
+}
+
+#[test]
+fn the_table_has_no_cycle_and_no_upward_edge() {
+    for (from, row) in ALLOWED {
+        for to in *row {
+            assert!(is_below(to, from), "{from} may use {to}, which stands above it");
+        }
+    }
+}
+
+/// Rows stand in the order of the layers.
+fn is_below(lower: &str, upper: &str) -> bool {
+    let position = |name: &str| ALLOWED.iter().position(|(row, _)| *row == name);
+    position(lower).is_some() && position(lower) < position(upper)
+}
+
+#[test]
+fn the_table_catches_a_wrong_edge() {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    assert!(!allowed["sql"].contains(&"storage"), "the query engine never sees storage");
+    assert!(!allowed["storage"].contains(&"document"), "storage never sees a document");
+    assert!(edges().iter().any(|edge| edge.from == "partition" && edge.to == "storage"), "metadata was read");
+}
+
+fn edges() -> Vec<Edge> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().iter().flat_map(edges_of).collect()
+}
+
+fn edges_of(package: &Value) -> Vec<Edge> {
+    let from = crate_name(package["name"].as_str().unwrap());
+    let edge = |dependency: &Value| Edge {
+        from: from.clone(),
+        to: crate_name(dependency["name"].as_str().unwrap()),
+        internal: !dependency["path"].is_null(),
+        only_in_tests: dependency["kind"] == "dev",
+    };
+    package["dependencies"].as_array().unwrap().iter().map(edge).filter(|edge| edge.from != edge.to).collect()
+}
+
+/// The package `shardlake` is the crate `server`; the others carry the product's name as a prefix.
+fn crate_name(package: &str) -> String {
+    if package == "shardlake" {
+        "server".to_owned()
+    } else {
+        package.trim_start_matches("shardlake-").to_owned()
+    }
+}
