@@ -1,0 +1,377 @@
+//! Batches of operations in one request: transactional (all or nothing, one logical partition) and bulk (each on its own).
+//!
+//! Both take a JSON array and answer with a JSON array of results in the same order; the status is 207 as soon as one
+//! failed. In a transaction the failed operation keeps its status and all others are 424. Bodies of items are
+//! passed on as the text they arrived in.
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use shardlake_account::{
+    BatchKind, BatchOperation, BatchReply, BulkOnError, ContainerHandle, ItemReply, KeyInput,
+};
+use shardlake_model::{ETagCondition, Error, ErrorKind, Limits, Preconditions, ReplyMeta, Result};
+
+use crate::gateway::Call;
+use crate::headers::flag;
+use crate::reply::{Reply, charge_text};
+use crate::{errors, items, patch, unsupported};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireOperation<'a> {
+    operation_type: String,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(borrow, default)]
+    resource_body: Option<&'a RawValue>,
+    /// The key's JSON array, as a string; some clients send the array itself.
+    #[serde(borrow, default)]
+    partition_key: Option<&'a RawValue>,
+    #[serde(default)]
+    if_match: Option<String>,
+    #[serde(default)]
+    if_none_match: Option<String>,
+    #[serde(default)]
+    indexing_directive: Option<String>,
+    #[serde(default)]
+    time_to_live_in_seconds: Option<i64>,
+    #[serde(default)]
+    minimal_return_preference: Option<bool>,
+}
+
+/// An operation, and whether its result carries the item.
+struct Parsed {
+    operation: BatchOperation,
+    content: bool,
+}
+
+pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let atomic = flag("x-ms-cosmos-batch-atomic", call.headers.batch_atomic)?;
+    let limits = call.account.limits();
+    let parsed = parse(&call.body, atomic, limits)?;
+    let content = call.headers.wants_content()?;
+    let (mut operations, mut wants) = (Vec::with_capacity(parsed.len()), Vec::with_capacity(parsed.len()));
+    for entry in parsed {
+        wants.push((content && entry.content) || entry.operation.kind == BatchKind::Read);
+        operations.push(entry.operation);
+    }
+    if atomic {
+        let key = call.headers.partition_key.map(KeyInput).ok_or_else(|| {
+            Error::bad_request(
+                "a transactional batch needs its partition key in header 'x-ms-documentdb-partitionkey'",
+            )
+        })?;
+        let reply = call.account.batch(&items::reading(call)?, container, key, operations).await?;
+        return Ok(respond_atomic(reply, &wants, container));
+    }
+    let continues = flag("x-ms-cosmos-batch-continue-on-error", call.headers.batch_continue_on_error)?;
+    let on_error = if continues { BulkOnError::Continue } else { BulkOnError::Stop };
+    let range_id = call.headers.range_id()?;
+    let results =
+        call.account.bulk(&items::reading(call)?, container, range_id, operations, on_error).await?;
+    Ok(respond_bulk(&results, &wants, container))
+}
+
+fn parse(body: &[u8], atomic: bool, limits: &Limits) -> Result<Vec<Parsed>> {
+    match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'[') => {}
+        Some(0x81) => return Err(unsupported::hybrid_row_batch()),
+        Some(_) => {
+            return Err(Error::bad_request("the batch request body must be a JSON array of operations"));
+        }
+        None => return Err(Error::bad_request("Batch request has no operations.")),
+    }
+    if atomic && body.len() > limits.batch_size_bytes_max {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!("the batch request has {} bytes, more than {}", body.len(), limits.batch_size_bytes_max),
+        ));
+    }
+    let operations: Vec<WireOperation<'_>> = serde_json::from_slice(body).map_err(|error| {
+        Error::bad_request(format!("the batch request is not a valid array of operations: {error}"))
+    })?;
+    if operations.is_empty() {
+        return Err(Error::bad_request("Batch request has no operations."));
+    }
+    let operations_max = if atomic { limits.batch_operations_max } else { limits.bulk_operations_max };
+    if operations.len() > operations_max {
+        return Err(Error::bad_request(format!(
+            "Batch request has more operations than what is supported. It has {}, and the limit is {operations_max}.",
+            operations.len()
+        )));
+    }
+    let read = |(index, operation): (usize, &WireOperation<'_>)| {
+        operation.read(limits).map_err(|error| {
+            Error::new(error.kind(), format!("batch operation {index}: {}", error.message()))
+        })
+    };
+    operations.iter().enumerate().map(read).collect()
+}
+
+impl WireOperation<'_> {
+    fn read(&self, limits: &Limits) -> Result<Parsed> {
+        if self
+            .indexing_directive
+            .as_ref()
+            .is_some_and(|directive| !directive.eq_ignore_ascii_case("default"))
+        {
+            return Err(Error::unsupported("indexing directives are not supported yet; nothing was done"));
+        }
+        if self.time_to_live_in_seconds.is_some() {
+            return Err(Error::unsupported(
+                "'timeToLiveInSeconds' is not supported: set the item's 'ttl' property; nothing was done",
+            ));
+        }
+        let kind = self.kind()?;
+        let text = self.resource_body.map(RawValue::get).filter(|text| *text != "null");
+        let needs =
+            |what: &str| Error::bad_request(format!("{} needs the member '{what}'", self.operation_type));
+        let (mut body, mut changes) = (None, None);
+        match kind {
+            BatchKind::Create | BatchKind::Upsert | BatchKind::Replace => {
+                body = Some(text.ok_or_else(|| needs("resourceBody"))?.as_bytes().to_vec());
+            }
+            BatchKind::Patch => {
+                changes = Some(patch::parse(text.ok_or_else(|| needs("resourceBody"))?.as_bytes(), limits)?);
+            }
+            BatchKind::Read | BatchKind::Delete => {}
+        }
+        if self.id.is_none() && !matches!(kind, BatchKind::Create | BatchKind::Upsert) {
+            return Err(needs("id"));
+        }
+        let preconditions = Preconditions {
+            if_match: self.if_match.as_deref().map(ETagCondition::parse),
+            if_none_match: self.if_none_match.as_deref().map(ETagCondition::parse),
+        };
+        let operation = BatchOperation {
+            kind,
+            id: self.id.clone(),
+            body,
+            patch: changes,
+            partition_key: self.partition_key()?,
+            preconditions,
+        };
+        Ok(Parsed { operation, content: !self.minimal_return_preference.unwrap_or(false) })
+    }
+
+    fn kind(&self) -> Result<BatchKind> {
+        Ok(match self.operation_type.to_ascii_lowercase().as_str() {
+            "create" => BatchKind::Create,
+            "upsert" => BatchKind::Upsert,
+            "replace" => BatchKind::Replace,
+            "read" => BatchKind::Read,
+            "delete" => BatchKind::Delete,
+            "patch" => BatchKind::Patch,
+            _ => {
+                return Err(Error::bad_request(format!(
+                    "the operationType '{}' is unknown: use Create, Upsert, Replace, Read, Delete or Patch",
+                    self.operation_type
+                )));
+            }
+        })
+    }
+
+    fn partition_key(&self) -> Result<Option<String>> {
+        let Some(text) = self.partition_key.map(RawValue::get).filter(|text| *text != "null") else {
+            return Ok(None);
+        };
+        if text.starts_with('"') {
+            let inner = serde_json::from_str(text).map_err(|error| {
+                Error::bad_request(format!("the partitionKey is not a valid string: {error}"))
+            })?;
+            return Ok(Some(inner));
+        }
+        Ok(Some(text.to_owned()))
+    }
+}
+
+fn respond_atomic(reply: BatchReply, wants: &[bool], container: &ContainerHandle) -> Reply {
+    let mut results = Results::new();
+    match &reply.outcome {
+        Ok(replies) => {
+            for (item, content) in replies.iter().zip(wants) {
+                results.success(item, *content);
+            }
+        }
+        Err(failure) => {
+            for index in 0..wants.len() {
+                if index == failure.index {
+                    results.failure(&failure.error);
+                } else {
+                    results.failed_dependency();
+                }
+            }
+        }
+    }
+    results.finish(reply.meta, container)
+}
+
+fn respond_bulk(replies: &[Result<ItemReply>], wants: &[bool], container: &ContainerHandle) -> Reply {
+    let mut results = Results::new();
+    let mut total = ReplyMeta::default();
+    for (reply, content) in replies.iter().zip(wants) {
+        let meta = match reply {
+            Ok(item) => {
+                results.success(item, *content);
+                &item.meta
+            }
+            Err(error) => {
+                results.failure(error);
+                error.meta()
+            }
+        };
+        total.charge_centi += meta.charge_centi;
+        // Positions of different ranges cannot be told in one header: the last one touched speaks for itself.
+        if meta.range_id.is_some() {
+            total.range_id = meta.range_id;
+            total.lsn = meta.lsn;
+        }
+    }
+    results.finish(total, container)
+}
+
+/// The response array as it grows.
+struct Results {
+    text: Vec<u8>,
+    failed: bool,
+}
+
+impl Results {
+    fn new() -> Results {
+        Results { text: vec![b'['], failed: false }
+    }
+
+    fn success(&mut self, reply: &ItemReply, content: bool) {
+        let status = items::status(reply.outcome);
+        // A read whose condition names the current etag is no success of a batch: clients look for a body.
+        self.failed |= status == StatusCode::NOT_MODIFIED;
+        self.open(status, 0, reply.meta.charge_centi);
+        if let Some(item) = &reply.item {
+            self.push(&format!(",\"eTag\":\"\\\"{}\\\"\"", item.etag()));
+            if content && status != StatusCode::NOT_MODIFIED {
+                self.push(",\"resourceBody\":");
+                item.write_json(&mut self.text);
+            }
+        }
+        self.push("}");
+    }
+
+    fn failure(&mut self, error: &Error) {
+        self.failed = true;
+        let shape = errors::shape(error.kind());
+        self.open(shape.status, shape.substatus, error.meta().charge_centi);
+        if let Some(milliseconds) = error.retry_after_ms() {
+            self.push(&format!(",\"retryAfterMilliseconds\":{milliseconds}"));
+        }
+        let message = serde_json::to_string(&errors::sentence(error)).expect("text has a JSON form");
+        self.push(&format!(",\"message\":{message}}}"));
+    }
+
+    fn failed_dependency(&mut self) {
+        self.failed = true;
+        self.open(StatusCode::FAILED_DEPENDENCY, 0, 0);
+        self.push("}");
+    }
+
+    fn open(&mut self, status: StatusCode, substatus: u32, charge_centi: u64) {
+        if self.text.len() > 1 {
+            self.push(",");
+        }
+        self.push(&format!("{{\"statusCode\":{}", status.as_u16()));
+        if substatus != 0 {
+            self.push(&format!(",\"subStatusCode\":{substatus}"));
+        }
+        self.push(&format!(",\"requestCharge\":{}", charge_text(charge_centi)));
+    }
+
+    fn push(&mut self, text: &str) {
+        self.text.extend_from_slice(text.as_bytes());
+    }
+
+    fn finish(mut self, meta: ReplyMeta, container: &ContainerHandle) -> Reply {
+        self.push("]");
+        Reply {
+            status: if self.failed { StatusCode::MULTI_STATUS } else { StatusCode::OK },
+            meta,
+            container: Some(container.clone()),
+            body: Some(self.text),
+            ..Reply::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Parsed>> {
+        parse(text.as_bytes(), true, &Limits::default())
+    }
+
+    fn refusal(text: &str) -> Error {
+        read(text).err().unwrap_or_else(|| panic!("{text} is accepted"))
+    }
+
+    #[test]
+    fn operations_are_read_with_their_bodies_as_text() {
+        let parsed = read(
+            r#" [{"operationType":"Create","resourceBody":{"id":"a", "n":1.10}},
+                {"operationType":"upsert","resourceBody":{"id":"b"},"partitionKey":"[\"k\"]"},
+                {"operationType":"Replace","id":"c","resourceBody":{"id":"c"},"ifMatch":"\"e\""},
+                {"operationType":"Read","id":"d","partitionKey":["k"],"minimalReturnPreference":true},
+                {"operationType":"Delete","id":"e","ifNoneMatch":"*"},
+                {"operationType":"Patch","id":"f","resourceBody":{"operations":[{"op":"remove","path":"/x"}],"condition":"from c"}}]"#,
+        )
+        .expect("valid");
+        let kinds: Vec<BatchKind> = parsed.iter().map(|entry| entry.operation.kind).collect();
+        use BatchKind::*;
+        assert_eq!(kinds, [Create, Upsert, Replace, Read, Delete, Patch]);
+        assert_eq!(parsed[0].operation.body.as_deref(), Some(&br#"{"id":"a", "n":1.10}"#[..]));
+        assert_eq!(parsed[1].operation.partition_key.as_deref(), Some(r#"["k"]"#));
+        assert_eq!(parsed[2].operation.preconditions.if_match, Some(ETagCondition::OneOf(vec!["e".into()])));
+        assert_eq!(parsed[3].operation.partition_key.as_deref(), Some(r#"["k"]"#));
+        assert!(!parsed[3].content);
+        assert_eq!(parsed[4].operation.preconditions.if_none_match, Some(ETagCondition::Any));
+        let patch = parsed[5].operation.patch.as_ref().expect("a patch");
+        assert_eq!((patch.operations.len(), patch.condition.as_deref()), (1, Some("from c")));
+    }
+
+    #[test]
+    fn whole_requests_are_refused_in_the_words_that_clients_know() {
+        for text in ["", " ", "[]"] {
+            assert!(refusal(text).message().contains("Batch request has no operations."), "{text:?}");
+        }
+        let many = vec![r#"{"operationType":"Read","id":"a"}"#; 101].join(",");
+        let many = format!("[{many}]");
+        assert!(
+            refusal(&many).message().contains("Batch request has more operations than what is supported.")
+        );
+        assert_eq!(parse(many.as_bytes(), false, &Limits::default()).expect("bulk takes more").len(), 101);
+        let large =
+            format!(r#"[{{"operationType":"Create","resourceBody":{{"id":"{}"}}}}]"#, "x".repeat(2_400_000));
+        assert_eq!(refusal(&large).kind(), ErrorKind::TooLarge);
+    }
+
+    #[test]
+    fn binary_bodies_are_named_and_other_text_is_malformed() {
+        let binary = parse(&[0x81, 0, 1], true, &Limits::default()).err().expect("refused");
+        assert_eq!(binary.kind(), ErrorKind::Unsupported);
+        assert!(binary.message().contains("HybridRow"), "{binary}");
+        for text in [
+            "{}",
+            "x",
+            "[1]",
+            "[{}]",
+            r#"[{"operationType":"Create"}]"#,
+            r#"[{"operationType":"Read"}]"#,
+            r#"[{"operationType":"Merge","id":"a"}]"#,
+        ] {
+            assert_eq!(refusal(text).kind(), ErrorKind::BadRequest, "{text}");
+        }
+        for member in [r#""indexingDirective":"Exclude""#, r#""timeToLiveInSeconds":5"#] {
+            let text = format!(r#"[{{"operationType":"Read","id":"a",{member}}}]"#);
+            assert_eq!(refusal(&text).kind(), ErrorKind::Unsupported, "{member}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Containers: create, list, query, read, replace, delete.
+//!
+//! Policies are parsed by the model's own types. A member that this server does not know is refused by name, never
+//! dropped: a client that sent a policy must not believe it is in force.
+
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use serde_json::Value;
+use shardlake_account::{ContainerHandle, METADATA_WRITE_CHARGE_CENTI};
+use shardlake_model::{ContainerDefinition, Error};
+
+use crate::errors::Failure;
+use crate::gateway::Call;
+use crate::headers::flag;
+use crate::reply::{INDEX_PROGRESS, RESOURCE_QUOTA, RESOURCE_USAGE, Reply};
+use crate::resource_document::{document, etag_text, feed, members, read as read_reply, required_id};
+use crate::{metadata_query, throughput, unsupported};
+
+/// Members of [`ContainerDefinition`].
+const MEMBERS: [&str; 12] = [
+    "id",
+    "indexingPolicy",
+    "partitionKey",
+    "uniqueKeyPolicy",
+    "conflictResolutionPolicy",
+    "geospatialConfig",
+    "defaultTtl",
+    "analyticalStorageTtl",
+    "computedProperties",
+    "changeFeedPolicy",
+    "vectorEmbeddingPolicy",
+    "fullTextPolicy",
+];
+
+#[derive(Serialize)]
+struct ContainerDocument<'c> {
+    #[serde(flatten)]
+    definition: &'c ContainerDefinition,
+    #[serde(rename = "_rid")]
+    rid: &'c str,
+    #[serde(rename = "_ts")]
+    timestamp: u64,
+    #[serde(rename = "_self")]
+    self_link: &'c str,
+    #[serde(rename = "_etag")]
+    etag: String,
+    #[serde(rename = "_docs")]
+    items: &'static str,
+    #[serde(rename = "_sprocs")]
+    stored_procedures: &'static str,
+    #[serde(rename = "_triggers")]
+    triggers: &'static str,
+    #[serde(rename = "_udfs")]
+    functions: &'static str,
+    #[serde(rename = "_conflicts")]
+    conflicts: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    statistics: Option<Vec<RangeDocument>>,
+}
+
+/// One range's share of a container.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RangeDocument {
+    id: String,
+    #[serde(rename = "sizeInKB")]
+    size_kilobytes: u64,
+    document_count: u64,
+    partition_keys: [&'static str; 0],
+}
+
+pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
+    let definition = definition(&call.body)?;
+    let throughput = throughput::of_headers(call.headers)?;
+    let database = call.path.database();
+    let container = call.account.create_container(&call.context, database, definition, throughput).await?;
+    Ok(written(StatusCode::CREATED, &container))
+}
+
+pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
+    let (rid, rows) = rows(call)?;
+    Ok(feed(&rid, "DocumentCollections", &rows))
+}
+
+pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
+    let (rid, rows) = rows(call)?;
+    let rows = metadata_query::select(call, rows)?;
+    Ok(feed(&rid, "DocumentCollections", &rows))
+}
+
+pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
+    let container = call.account.container(call.path.database(), call.path.container())?;
+    container.check_intended_rid(call.headers.intended_rid)?;
+    let headers = call.headers;
+    let statistics = flag("x-ms-documentdb-populatepartitionstatistics", headers.populate_statistics)?;
+    let text = render(&container, statistics);
+    let mut reply = read_reply(text, container.container().etag, &headers.preconditions());
+    if flag("x-ms-documentdb-populatequotainfo", headers.populate_quota)? {
+        reply = with_quota(reply, &container);
+    }
+    Ok(reply)
+}
+
+pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
+    let definition = definition(&call.body)?;
+    let (database, container) = (call.path.database(), call.path.container());
+    call.account.container(database, container)?.check_intended_rid(call.headers.intended_rid)?;
+    let preconditions = call.headers.preconditions();
+    let replaced = call
+        .account
+        .replace_container(&call.context, database, container, definition, &preconditions)
+        .await?;
+    Ok(written(StatusCode::OK, &replaced))
+}
+
+pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
+    let (database, container) = (call.path.database(), call.path.container());
+    call.account.container(database, container)?.check_intended_rid(call.headers.intended_rid)?;
+    call.account.delete_container(&call.context, database, container, &call.headers.preconditions()).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT, METADATA_WRITE_CHARGE_CENTI))
+}
+
+fn definition(body: &[u8]) -> Result<ContainerDefinition, Error> {
+    let members = members(body)?;
+    if let Some(name) = members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
+        return Err(unsupported::container_member(name));
+    }
+    required_id(&members)?;
+    if !members.contains_key("partitionKey") {
+        return Err(Error::bad_request(
+            "the container must specify partition key definition: send 'partitionKey' with 'paths', 'kind' and 'version'",
+        ));
+    }
+    serde_json::from_value(Value::Object(members))
+        .map_err(|error| Error::bad_request(format!("the container definition is invalid: {error}")))
+}
+
+fn written(status: StatusCode, container: &ContainerHandle) -> Reply {
+    let reply = Reply::json(status, METADATA_WRITE_CHARGE_CENTI, render(container, false));
+    reply.with_etag(container.container().etag)
+}
+
+/// How much the container holds and may hold; sizes are in kilobytes, as in the reference.
+fn with_quota(reply: Reply, container: &ContainerHandle) -> Reply {
+    let usage = container.usage();
+    let kilobytes = usage.size_bytes.div_ceil(1024);
+    let text = format!(
+        "documentSize=0;documentsSize={kilobytes};documentsCount={};collectionSize={kilobytes};",
+        usage.items
+    );
+    reply
+        .with_header(
+            RESOURCE_QUOTA.clone(),
+            HeaderValue::from_static(
+                "documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;",
+            ),
+        )
+        .with_header(RESOURCE_USAGE.clone(), HeaderValue::try_from(text).expect("digits are ASCII"))
+        .with_header(INDEX_PROGRESS.clone(), HeaderValue::from_static("100"))
+}
+
+fn rows(call: &Call<'_>) -> Result<(String, Vec<Vec<u8>>), Error> {
+    let database = call.account.database(call.path.database())?;
+    let containers = call.account.containers(call.path.database())?;
+    Ok((database.rid.to_string(), containers.iter().map(|container| render(container, false)).collect()))
+}
+
+fn render(handle: &ContainerHandle, statistics: bool) -> Vec<u8> {
+    let container = handle.container();
+    let ranges = || {
+        let range = |range: shardlake_account::RangeStatistics| RangeDocument {
+            id: range.range_id.to_string(),
+            size_kilobytes: range.size_bytes.div_ceil(1024),
+            document_count: range.items,
+            partition_keys: [],
+        };
+        handle.range_statistics().into_iter().map(range).collect()
+    };
+    document(&ContainerDocument {
+        definition: &container.definition,
+        rid: handle.rid_text(),
+        timestamp: container.timestamp,
+        self_link: handle.self_link(),
+        etag: etag_text(container.etag),
+        items: "docs/",
+        stored_procedures: "sprocs/",
+        triggers: "triggers/",
+        functions: "udfs/",
+        conflicts: "conflicts/",
+        statistics: statistics.then(ranges),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::{ErrorKind, PartitionKeyDefinition};
+
+    use super::*;
+
+    #[test]
+    fn the_member_list_is_the_models() {
+        let mut full = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
+        full.default_ttl = Some(1);
+        full.analytical_storage_ttl = Some(1);
+        full.computed_properties = Some(vec![]);
+        full.change_feed_policy = Some(shardlake_model::ChangeFeedPolicy { retention_duration: 1 });
+        full.vector_embedding_policy =
+            Some(shardlake_model::VectorEmbeddingPolicy { vector_embeddings: vec![] });
+        full.full_text_policy =
+            Some(shardlake_model::FullTextPolicy { default_language: None, full_text_paths: vec![] });
+        let text = serde_json::to_value(&full).expect("serialisable");
+        let mut names: Vec<&str> = text.as_object().expect("object").keys().map(String::as_str).collect();
+        let mut expected = MEMBERS.to_vec();
+        names.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn a_definition_may_come_back_with_system_properties_and_nulls() {
+        let text = br#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash"},"defaultTtl":null,"_rid":"x",
+            "_self":"s","_etag":"e","_ts":1,"_docs":"docs/","statistics":[]}"#;
+        assert_eq!(definition(text).expect("valid").partition_key.version, 1);
+    }
+
+    #[test]
+    fn unknown_members_and_missing_keys_are_refused() {
+        for name in [
+            "materializedViewDefinition",
+            "globalSecondaryIndexDefinition",
+            "clientEncryptionPolicy",
+            "other",
+        ] {
+            let text = format!(r#"{{"id":"c","partitionKey":{{"paths":["/pk"]}},"{name}":{{}}}}"#);
+            let error = definition(text.as_bytes()).expect_err(name);
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.message().contains(name), "{error}");
+        }
+        let error = definition(br#"{"id":"c"}"#).expect_err("no key");
+        assert!(error.message().contains("must specify partition key definition"), "{error}");
+        let text = br#"{"id":"c","partitionKey":{"paths":["/pk"]},"defaultTtl":"soon"}"#;
+        assert_eq!(definition(text).expect_err("text").kind(), ErrorKind::BadRequest);
+    }
+}

@@ -1,0 +1,78 @@
+//! Databases: create, list, query, read, delete.
+
+use http::StatusCode;
+use serde::Serialize;
+use shardlake_account::METADATA_WRITE_CHARGE_CENTI;
+use shardlake_model::Database;
+
+use crate::errors::Failure;
+use crate::gateway::Call;
+use crate::reply::Reply;
+use crate::resource_document::{document, etag_text, feed, members, read as read_reply, required_id};
+use crate::{metadata_query, throughput, unsupported};
+
+#[derive(Serialize)]
+struct DatabaseDocument<'d> {
+    id: &'d str,
+    #[serde(rename = "_rid")]
+    rid: String,
+    #[serde(rename = "_self")]
+    self_link: String,
+    #[serde(rename = "_etag")]
+    etag: String,
+    #[serde(rename = "_colls")]
+    containers: &'static str,
+    #[serde(rename = "_users")]
+    users: &'static str,
+    #[serde(rename = "_ts")]
+    timestamp: u64,
+}
+
+pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
+    let members = members(&call.body)?;
+    let id = required_id(&members)?;
+    if let Some(name) = members.keys().find(|name| *name != "id") {
+        return Err(unsupported::database_member(name).into());
+    }
+    let throughput = throughput::of_headers(call.headers)?;
+    let database = call.account.create_database(&call.context, id, throughput).await?;
+    let reply = Reply::json(StatusCode::CREATED, METADATA_WRITE_CHARGE_CENTI, render(&database));
+    Ok(reply.with_etag(database.etag))
+}
+
+pub(crate) fn list(call: &Call<'_>) -> Reply {
+    feed("", "Databases", &rows(call))
+}
+
+pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
+    let rows = metadata_query::select(call, rows(call))?;
+    Ok(feed("", "Databases", &rows))
+}
+
+pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
+    let database = call.account.database(call.path.database())?;
+    Ok(read_reply(render(&database), database.etag, &call.headers.preconditions()))
+}
+
+pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
+    let preconditions = call.headers.preconditions();
+    call.account.delete_database(&call.context, call.path.database(), &preconditions).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT, METADATA_WRITE_CHARGE_CENTI))
+}
+
+fn rows(call: &Call<'_>) -> Vec<Vec<u8>> {
+    call.account.databases().iter().map(|database| render(database)).collect()
+}
+
+fn render(database: &Database) -> Vec<u8> {
+    let rid = database.rid.to_string();
+    document(&DatabaseDocument {
+        id: &database.id,
+        self_link: format!("dbs/{rid}/"),
+        rid,
+        etag: etag_text(database.etag),
+        containers: "colls/",
+        users: "users/",
+        timestamp: database.timestamp,
+    })
+}

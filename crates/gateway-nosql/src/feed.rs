@@ -1,0 +1,119 @@
+//! The read feed of a container: every item in scope, page by page.
+//!
+//! The scope is one logical partition or a prefix of one, a partition key range, an interval of effective partition keys, or the
+//! whole container. The change feed, which shares the path, is refused until it exists.
+
+use http::StatusCode;
+use shardlake_account::{ContainerHandle, FeedPage, FeedScope};
+use shardlake_model::{Error, Result};
+
+use crate::gateway::Call;
+use crate::headers::RequestHeaders;
+use crate::items::reading;
+use crate::reply::Reply;
+use crate::{session, unsupported};
+
+pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let headers = call.headers;
+    if headers.a_im.is_some() {
+        return Err(unsupported::change_feed());
+    }
+    let page = call
+        .account
+        .read_feed(&reading(call)?, container, scope(headers)?, headers.max_items()?, headers.continuation)
+        .await?;
+    Ok(respond(page, container))
+}
+
+fn scope(headers: &RequestHeaders<'_>) -> Result<FeedScope> {
+    if let Some(key) = headers.partition_key {
+        return Ok(FeedScope::Key(key.to_owned()));
+    }
+    let range_id = headers.range_id()?;
+    let epk = match (headers.read_key_type, headers.start_epk, headers.end_epk) {
+        (Some(kind), ..) if kind.eq_ignore_ascii_case("EffectivePartitionKey") => {
+            return Err(unsupported::point_read_key());
+        }
+        (Some(kind), ..) if !kind.eq_ignore_ascii_case("EffectivePartitionKeyRange") => {
+            return Err(Error::bad_request(format!(
+                "the value '{kind}' of header 'x-ms-read-key-type' is unknown"
+            )));
+        }
+        (_, Some(start), Some(end)) => Some((start.to_owned(), end.to_owned())),
+        (None, None, None) => None,
+        _ => {
+            return Err(Error::bad_request(
+                "an effective partition key range needs both headers, 'x-ms-start-epk' and 'x-ms-end-epk'",
+            ));
+        }
+    };
+    Ok(match (range_id, epk) {
+        (None, None) => FeedScope::All,
+        (range_id, epk) => FeedScope::Range { range_id, epk },
+    })
+}
+
+fn respond(page: FeedPage, container: &ContainerHandle) -> Reply {
+    let size: usize = page.items.iter().map(|item| item.json_size_bytes() + 1).sum();
+    let mut body = Vec::with_capacity(size + 64);
+    body.extend_from_slice(b"{\"_rid\":\"");
+    body.extend_from_slice(container.rid_text().as_bytes());
+    body.extend_from_slice(b"\",\"Documents\":[");
+    for (index, item) in page.items.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        item.write_json(&mut body);
+    }
+    body.extend_from_slice(format!("],\"_count\":{}}}", page.items.len()).as_bytes());
+    Reply {
+        status: StatusCode::OK,
+        meta: page.meta,
+        container: Some(container.clone()),
+        session_token: (!page.ranges.is_empty()).then(|| session::joined(&page.ranges)),
+        item_count: Some(page.items.len()),
+        continuation: page.continuation,
+        body: Some(body),
+        ..Reply::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn the_scope_follows_the_headers() {
+        let none = RequestHeaders::default;
+        assert!(matches!(scope(&none()).expect("all"), FeedScope::All));
+        let key = RequestHeaders { partition_key: Some(r#"["a"]"#), ..none() };
+        assert!(matches!(scope(&key).expect("key"), FeedScope::Key(key) if key == r#"["a"]"#));
+        let range = RequestHeaders { range_id: Some("2"), ..none() };
+        assert!(matches!(scope(&range).expect("range"), FeedScope::Range { range_id: Some(2), epk: None }));
+        let window = RequestHeaders {
+            read_key_type: Some("EffectivePartitionKeyRange"),
+            start_epk: Some(""),
+            end_epk: Some("1F"),
+            ..range
+        };
+        assert!(
+            matches!(scope(&window).expect("window"), FeedScope::Range { range_id: Some(2), epk: Some((start, end)) } if start.is_empty() && end == "1F")
+        );
+    }
+
+    #[test]
+    fn half_a_window_is_refused_rather_than_read_as_everything() {
+        let half = RequestHeaders { start_epk: Some("05"), ..RequestHeaders::default() };
+        assert_eq!(scope(&half).err().expect("refused").kind(), ErrorKind::BadRequest);
+        let window =
+            RequestHeaders { read_key_type: Some("EffectivePartitionKeyRange"), ..RequestHeaders::default() };
+        assert_eq!(scope(&window).err().expect("refused").kind(), ErrorKind::BadRequest);
+        let point =
+            RequestHeaders { read_key_type: Some("EffectivePartitionKey"), ..RequestHeaders::default() };
+        assert_eq!(scope(&point).err().expect("refused").kind(), ErrorKind::Unsupported);
+        let odd = RequestHeaders { read_key_type: Some("Guess"), ..RequestHeaders::default() };
+        assert_eq!(scope(&odd).err().expect("refused").kind(), ErrorKind::BadRequest);
+    }
+}

@@ -1,0 +1,109 @@
+//! Single item operations: create, upsert, read, replace, patch, delete (wire.md §8).
+
+use http::StatusCode;
+use shardlake_account::{ContainerHandle, ItemReply, KeyInput, Outcome};
+use shardlake_model::{Error, RequestContext, Result};
+
+use crate::gateway::Call;
+use crate::patch as patch_body;
+use crate::reply::Reply;
+use crate::session;
+
+pub(crate) async fn create(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let content = call.headers.wants_content()?;
+    let reply = call.account.create_item(&call.context, container, key(call), item_text(call)?).await?;
+    Ok(respond(reply, container, content))
+}
+
+pub(crate) async fn upsert(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let content = call.headers.wants_content()?;
+    let preconditions = call.headers.preconditions();
+    let text = item_text(call)?;
+    let reply = call.account.upsert_item(&call.context, container, key(call), text, &preconditions).await?;
+    Ok(respond(reply, container, content))
+}
+
+pub(crate) async fn replace(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let content = call.headers.wants_content()?;
+    let preconditions = call.headers.preconditions();
+    let (id, text) = (call.path.item(), item_text(call)?);
+    let reply =
+        call.account.replace_item(&call.context, container, key(call), id, text, &preconditions).await?;
+    Ok(respond(reply, container, content))
+}
+
+pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let content = call.headers.wants_content()?;
+    let preconditions = call.headers.preconditions();
+    let patch = patch_body::parse(&call.body, call.account.limits())?;
+    let id = call.path.item();
+    let reply =
+        call.account.patch_item(&call.context, container, key(call), id, patch, &preconditions).await?;
+    Ok(respond(reply, container, content))
+}
+
+pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let context = reading(call)?;
+    let preconditions = call.headers.preconditions();
+    let reply =
+        call.account.read_item(&context, container, key(call), call.path.item(), &preconditions).await?;
+    let mut reply = respond(reply, container, true);
+    reply.item_count = reply.body.is_some().then_some(1);
+    Ok(reply)
+}
+
+pub(crate) async fn delete(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let preconditions = call.headers.preconditions();
+    let reply = call
+        .account
+        .delete_item(&call.context, container, key(call), call.path.item(), &preconditions)
+        .await?;
+    Ok(respond(reply, container, false))
+}
+
+/// The context of a read, which waits for the session's position.
+pub(crate) fn reading(call: &Call<'_>) -> Result<RequestContext> {
+    let session = session::wanted(call.headers.session_token, call.context.consistency)?;
+    Ok(RequestContext { session, ..call.context.clone() })
+}
+
+pub(crate) fn key<'r>(call: &Call<'r>) -> Option<KeyInput<'r>> {
+    call.headers.partition_key.map(KeyInput)
+}
+
+/// Status of a successful operation on one item.
+pub(crate) fn status(outcome: Outcome) -> StatusCode {
+    match outcome {
+        Outcome::Created => StatusCode::CREATED,
+        Outcome::Replaced | Outcome::Patched | Outcome::Read => StatusCode::OK,
+        Outcome::Deleted => StatusCode::NO_CONTENT,
+        Outcome::NotModified => StatusCode::NOT_MODIFIED,
+    }
+}
+
+fn respond(reply: ItemReply, container: &ContainerHandle, content: bool) -> Reply {
+    let mut body = None;
+    if let Some(item) = &reply.item
+        && content
+        && reply.outcome != Outcome::NotModified
+    {
+        let mut text = Vec::with_capacity(item.json_size_bytes());
+        item.write_json(&mut text);
+        body = Some(text);
+    }
+    Reply {
+        status: status(reply.outcome),
+        etag: reply.item.as_ref().map(|item| item.etag()),
+        meta: reply.meta,
+        container: Some(container.clone()),
+        body,
+        ..Reply::default()
+    }
+}
+
+fn item_text<'c>(call: &'c Call<'_>) -> Result<&'c [u8]> {
+    if call.body.is_empty() {
+        return Err(Error::bad_request("the request has no body: send the item as a JSON object"));
+    }
+    Ok(&call.body)
+}

@@ -1,0 +1,44 @@
+//! The NoSQL gateway: the REST protocol that the official SDKs speak, over an [`Account`](shardlake_account::Account).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `gateway.rs` | [`Gateway`]: one request from headers to response |
+//! | `router.rs`, `headers.rs`, `auth.rs`, `body.rs` | paths, request headers, signatures, bodies |
+//! | `reply.rs`, `errors.rs`, `session.rs` | response headers, error bodies, session tokens |
+//! | `resource_document.rs` | feeds and JSON of metadata resources |
+//! | `account_document.rs`, `databases.rs`, `containers.rs`, `pkranges.rs`, `offers.rs` | metadata operations |
+//! | `throughput.rs`, `metadata_query.rs` | throughput as clients write it; queries over metadata feeds |
+//! | `items.rs`, `patch.rs`, `feed.rs`, `batch.rs`, `partition_key_delete.rs` | item operations |
+//! | `unsupported.rs` | what is refused, and in which words |
+//!
+//! The crate owns no socket, thread or clock: a server hands it requests and writes out the responses. Every operation is
+//! parse → call → respond, in a file of its own. Only here do status numbers and header names occur; what the engine means by an
+//! error kind is written down once, in `errors.rs`.
+//!
+//! Anything that is not supported is refused by name before anything is done.
+
+mod account_document;
+mod auth;
+mod batch;
+mod body;
+mod containers;
+mod databases;
+mod errors;
+mod feed;
+mod gateway;
+mod headers;
+mod items;
+mod metadata_query;
+mod offers;
+mod partition_key_delete;
+mod patch;
+mod pkranges;
+mod reply;
+mod resource_document;
+mod router;
+mod session;
+mod throughput;
+mod unsupported;
+
+pub use auth::{Access, AccountKey};
+pub use gateway::{Gateway, GatewaySettings, Scheme};

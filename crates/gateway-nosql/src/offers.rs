@@ -1,0 +1,123 @@
+//! Offers: the throughput of databases and containers as resources of their own (wire.md §14).
+
+use http::{HeaderValue, StatusCode};
+use serde_json::json;
+use shardlake_account::METADATA_WRITE_CHARGE_CENTI;
+use shardlake_model::{Offer, Throughput};
+
+use crate::errors::Failure;
+use crate::gateway::Call;
+use crate::reply::{MINIMUM_THROUGHPUT, OFFER_REPLACE_PENDING, Reply};
+use crate::resource_document::{document, etag_text, feed, read as read_reply};
+use crate::{metadata_query, throughput};
+
+pub(crate) fn list(call: &Call<'_>) -> Reply {
+    feed("", "Offers", &rows(call))
+}
+
+pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
+    let rows = metadata_query::select(call, rows(call))?;
+    Ok(feed("", "Offers", &rows))
+}
+
+pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
+    let offer = call.account.offer(call.path.offer())?;
+    let reply = read_reply(render(&offer), offer.etag, &call.headers.preconditions());
+    Ok(with_limits(call, reply, &offer))
+}
+
+pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
+    let rid = call.path.offer();
+    let current = call.account.offer(rid)?;
+    let minimum = |wanted: Throughput| call.account.minimum_throughput(&current, wanted);
+    let wanted = throughput::of_replace(&call.body, &current, call.headers, minimum)?;
+    let preconditions = call.headers.preconditions();
+    let offer = call.account.replace_offer(&call.context, rid, wanted, &preconditions).await?;
+    let reply =
+        Reply::json(StatusCode::OK, METADATA_WRITE_CHARGE_CENTI, render(&offer)).with_etag(offer.etag);
+    Ok(with_limits(call, reply, &offer))
+}
+
+/// A replace is in force when its reply is sent, so none is ever pending.
+fn with_limits(call: &Call<'_>, reply: Reply, offer: &Offer) -> Reply {
+    let minimum = call.account.minimum_throughput(offer, offer.throughput);
+    reply
+        .with_header(MINIMUM_THROUGHPUT.clone(), HeaderValue::from(minimum))
+        .with_header(OFFER_REPLACE_PENDING.clone(), HeaderValue::from_static("false"))
+}
+
+fn rows(call: &Call<'_>) -> Vec<Vec<u8>> {
+    call.account.offers().iter().map(|offer| render(offer)).collect()
+}
+
+fn render(offer: &Offer) -> Vec<u8> {
+    let rid = offer.rid.to_string();
+    let mut content = json!({
+        "offerThroughput": offer.throughput.current(),
+        "offerIsRUPerMinuteThroughputEnabled": false,
+        "offerMinimumThroughputParameters": {
+            "maxThroughputEverProvisioned": offer.highest_throughput,
+            "maxConsumedStorageEverInKB": 0,
+        },
+        "offerLastReplaceTimestamp": offer.timestamp,
+    });
+    if let Throughput::Autoscale(autoscale) = offer.throughput {
+        // Clients write into the growth policy of what they read, so it is there even when nobody set it.
+        content["offerAutopilotSettings"] = json!({
+            "tier": 0,
+            "maximumTierThroughput": 0,
+            "autoUpgrade": false,
+            "maxThroughput": autoscale.max_throughput,
+            "autoUpgradePolicy": {
+                "throughputPolicy": { "incrementPercent": autoscale.increment_percent.unwrap_or(0) },
+            },
+        });
+    }
+    document(&json!({
+        "resource": offer.resource,
+        "offerType": "Invalid",
+        "offerResourceId": offer.resource_rid,
+        "offerVersion": "V2",
+        "content": content,
+        "id": rid,
+        "_rid": rid,
+        "_self": format!("offers/{rid}/"),
+        "_etag": etag_text(offer.etag),
+        "_ts": offer.timestamp,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::{Autoscale, OfferRid};
+
+    use super::*;
+
+    fn rendered(throughput: Throughput) -> serde_json::Value {
+        let offer = Offer {
+            rid: OfferRid(7),
+            resource: "dbs/AAAAAQ==/colls/AAAAAYAAAAE=/".into(),
+            resource_rid: "AAAAAYAAAAE=".into(),
+            throughput,
+            highest_throughput: throughput.maximum(),
+            timestamp: 5,
+            etag: [1; 16],
+        };
+        serde_json::from_slice(&render(&offer)).expect("valid JSON")
+    }
+
+    #[test]
+    fn manual_and_autoscale_offers_have_the_documented_members() {
+        let manual = rendered(Throughput::Manual(400));
+        assert_eq!(manual["resource"], "dbs/AAAAAQ==/colls/AAAAAYAAAAE=/");
+        assert_eq!(manual["content"]["offerThroughput"], 400);
+        assert!(manual["content"].get("offerAutopilotSettings").is_none());
+        assert_eq!(manual["_self"], format!("offers/{}/", manual["_rid"].as_str().expect("text")));
+        let scaled =
+            rendered(Throughput::Autoscale(Autoscale { max_throughput: 4000, increment_percent: Some(3) }));
+        assert_eq!(scaled["content"]["offerThroughput"], 400);
+        let settings = &scaled["content"]["offerAutopilotSettings"];
+        assert_eq!(settings["maxThroughput"], 4000);
+        assert_eq!(settings["autoUpgradePolicy"]["throughputPolicy"]["incrementPercent"], 3);
+    }
+}

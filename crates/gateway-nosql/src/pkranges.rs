@@ -1,0 +1,92 @@
+//! The partition key ranges of a container, and the protocol by which clients keep up with them (wire.md §7.6).
+//!
+//! The etag is the container and its routing generation. A client that names the current one gets 304 and stops asking;
+//! any other gets the full set, which is a correct answer to every question about changes. A loop that never saw 304 would
+//! never end.
+
+use http::header::ETAG;
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use shardlake_account::{ContainerHandle, METADATA_READ_CHARGE_CENTI};
+use shardlake_model::PartitionKeyRange;
+
+use crate::errors::Failure;
+use crate::gateway::Call;
+use crate::reply::Reply;
+use crate::resource_document::{document, feed};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RangeDocument<'r> {
+    #[serde(rename = "_rid")]
+    rid: String,
+    id: String,
+    #[serde(rename = "_etag")]
+    etag: &'r str,
+    min_inclusive: &'r str,
+    max_exclusive: &'r str,
+    rid_prefix: u32,
+    #[serde(rename = "_self")]
+    self_link: String,
+    throughput_fraction: f64,
+    status: &'static str,
+    parents: Vec<String>,
+    #[serde(rename = "ownedArchivalPKRangeIds")]
+    archived: [&'static str; 0],
+    #[serde(rename = "_ts")]
+    timestamp: u64,
+    #[serde(rename = "_lsn")]
+    lsn: u64,
+}
+
+pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
+    let container = call.account.container_for_items(call.path.database(), call.path.container())?;
+    container.check_intended_rid(call.headers.intended_rid)?;
+    let etag = format!("\"{}:{}\"", container.rid_text(), container.routing_generation());
+    let known = call.headers.if_none_match.is_some_and(|sent| same_etag(sent, &etag));
+    let reply = if known {
+        Reply::empty(StatusCode::NOT_MODIFIED, METADATA_READ_CHARGE_CENTI)
+    } else {
+        let ranges = container.partition_key_ranges();
+        let rows: Vec<Vec<u8>> =
+            ranges.iter().map(|range| render(range, &container, &etag, ranges.len())).collect();
+        feed(container.rid_text(), "PartitionKeyRanges", &rows)
+    };
+    Ok(reply.with_header(ETAG, HeaderValue::try_from(etag).expect("resource ids and digits are ASCII")))
+}
+
+/// Clients return the etag as it came, or without its quotes.
+fn same_etag(sent: &str, etag: &str) -> bool {
+    sent.trim().trim_matches('"') == etag.trim_matches('"')
+}
+
+fn render(range: &PartitionKeyRange, handle: &ContainerHandle, etag: &str, count: usize) -> Vec<u8> {
+    let container = handle.container();
+    let rid = container.rid.range(u64::from(range.id));
+    document(&RangeDocument {
+        self_link: format!("{}pkranges/{rid}/", handle.self_link()),
+        rid,
+        id: range.id.to_string(),
+        etag,
+        min_inclusive: &range.min_inclusive,
+        max_exclusive: &range.max_exclusive,
+        rid_prefix: range.rid_prefix,
+        throughput_fraction: 1.0 / count as f64,
+        status: "online",
+        parents: range.parents.iter().map(u32::to_string).collect(),
+        archived: [],
+        timestamp: container.timestamp,
+        lsn: range.lsn,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_etag;
+
+    #[test]
+    fn etags_compare_with_and_without_quotes() {
+        assert!(same_etag("\"a:1\"", "\"a:1\"") && same_etag("a:1", "\"a:1\""));
+        assert!(!same_etag("\"a:2\"", "\"a:1\"") && !same_etag("*", "\"a:1\""));
+    }
+}

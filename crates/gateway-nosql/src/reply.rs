@@ -1,0 +1,365 @@
+//! Replies: what an operation answers, and how that becomes HTTP headers.
+//!
+//! A handler fills in a [`Reply`], plain data; [`Renderer`] alone turns replies and failures into responses. Headers that never change
+//! are kept in a map that every response starts from as a copy, so that only those which depend on the request are hashed and written.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, ETAG};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use shardlake_account::ContainerHandle;
+use shardlake_model::ReplyMeta;
+use shardlake_stdx::{Guid, Timestamp};
+
+use crate::errors::{self, Failure};
+use crate::session;
+
+/// What an operation answers.
+#[derive(Default)]
+pub(crate) struct Reply {
+    pub status: StatusCode,
+    pub meta: ReplyMeta,
+    pub etag: Option<Guid>,
+    /// The container that was read or written, on item operations.
+    pub container: Option<ContainerHandle>,
+    /// Replaces the session token of `meta` where several ranges were read.
+    pub session_token: Option<String>,
+    pub item_count: Option<usize>,
+    pub continuation: Option<String>,
+    /// Rare headers.
+    pub extra: Vec<(HeaderName, HeaderValue)>,
+    /// JSON text; `None` for replies without a body.
+    pub body: Option<Vec<u8>>,
+}
+
+impl Reply {
+    pub fn json(status: StatusCode, charge_centi: u64, body: Vec<u8>) -> Reply {
+        let meta = ReplyMeta { charge_centi, ..ReplyMeta::default() };
+        Reply { status, meta, body: Some(body), ..Reply::default() }
+    }
+
+    pub fn empty(status: StatusCode, charge_centi: u64) -> Reply {
+        let meta = ReplyMeta { charge_centi, ..ReplyMeta::default() };
+        Reply { status, meta, ..Reply::default() }
+    }
+
+    pub fn with_etag(mut self, etag: [u8; 16]) -> Reply {
+        self.etag = Some(Guid(etag));
+        self
+    }
+
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Reply {
+        self.extra.push((name, value));
+        self
+    }
+}
+
+/// Turns replies into responses.
+pub(crate) struct Renderer {
+    constant: HeaderMap,
+    requests: AtomicU64,
+}
+
+/// What a response says about the request besides its outcome.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Echo<'r> {
+    pub activity_id: Guid,
+    pub request_uri: &'r str,
+    pub duration: Duration,
+}
+
+/// Room for every header of an item response.
+const HEADERS_MAX: usize = 48;
+
+const VERSION: &str = concat!("version=shardlake-", env!("CARGO_PKG_VERSION"));
+
+macro_rules! header_names {
+    ($($constant:ident = $name:literal;)*) => { $(pub(crate) static $constant: HeaderName = HeaderName::from_static($name);)* };
+}
+
+header_names! {
+    REQUEST_CHARGE = "x-ms-request-charge";
+    ACTIVITY_ID = "x-ms-activity-id";
+    SESSION_TOKEN = "x-ms-session-token";
+    SUBSTATUS = "x-ms-substatus";
+    RETRY_AFTER = "x-ms-retry-after-ms";
+    CONTINUATION = "x-ms-continuation";
+    ITEM_COUNT = "x-ms-item-count";
+    ALT_CONTENT_PATH = "x-ms-alt-content-path";
+    CONTENT_PATH = "x-ms-content-path";
+    RANGE_ID = "x-ms-documentdb-partitionkeyrangeid";
+    LSN = "lsn";
+    LOCAL_LSN = "x-ms-cosmos-llsn";
+    QUORUM_ACKED_LSN = "x-ms-quorum-acked-lsn";
+    QUORUM_ACKED_LOCAL_LSN = "x-ms-cosmos-quorum-acked-llsn";
+    GLOBAL_COMMITTED_LSN = "x-ms-global-committed-lsn";
+    ITEM_LSN = "x-ms-item-lsn";
+    ITEM_LOCAL_LSN = "x-ms-cosmos-item-llsn";
+    TRANSPORT_REQUEST_ID = "x-ms-transport-request-id";
+    REQUEST_DURATION = "x-ms-request-duration-ms";
+    RESOURCE_QUOTA = "x-ms-resource-quota";
+    RESOURCE_USAGE = "x-ms-resource-usage";
+    INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
+    MINIMUM_THROUGHPUT = "x-ms-cosmos-min-throughput";
+    OFFER_REPLACE_PENDING = "x-ms-offer-replace-pending";
+}
+
+impl Renderer {
+    pub fn new(now: Timestamp) -> Renderer {
+        let mut constant = HeaderMap::with_capacity(HEADERS_MAX);
+        let mut set =
+            |name, value| constant.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        set("x-ms-schemaversion", "1.19");
+        set("x-ms-serviceversion", VERSION);
+        set("x-ms-gatewayversion", VERSION);
+        // One copy of the data: it is its own write quorum and its only replica, and there are no further read regions.
+        set("x-ms-current-write-quorum", "1");
+        set("x-ms-current-replica-set-size", "1");
+        set("x-ms-xp-role", "1");
+        set("x-ms-number-of-read-regions", "0");
+        let started = std::time::UNIX_EPOCH + Duration::from_millis(now.milliseconds());
+        let started = HeaderValue::try_from(httpdate::fmt_http_date(started)).expect("a date is ASCII");
+        constant.insert(HeaderName::from_static("x-ms-last-state-change-utc"), started);
+        Renderer { constant, requests: AtomicU64::new(1) }
+    }
+
+    pub fn render(&self, outcome: Result<Reply, Failure>, echo: Echo<'_>) -> Response<Full<Bytes>> {
+        match outcome {
+            Ok(reply) => self.reply(reply, echo),
+            Err(failure) => self.failure(&failure, echo),
+        }
+    }
+
+    fn reply(&self, reply: Reply, echo: Echo<'_>) -> Response<Full<Bytes>> {
+        let mut headers = self.common(&reply.meta, reply.container.as_ref(), echo);
+        if let Some(token) = reply.session_token {
+            set_text(&mut headers, &SESSION_TOKEN, token);
+        }
+        if let Some(etag) = reply.etag {
+            headers.insert(ETAG, quoted(etag));
+        }
+        if let Some(count) = reply.item_count {
+            headers.insert(&ITEM_COUNT, HeaderValue::from(count));
+        }
+        if let Some(continuation) = reply.continuation {
+            set_text(&mut headers, &CONTINUATION, continuation);
+        }
+        headers.extend(reply.extra);
+        assemble(reply.status, headers, reply.body)
+    }
+
+    fn failure(&self, failure: &Failure, echo: Echo<'_>) -> Response<Full<Bytes>> {
+        let error = &failure.error;
+        let shape = errors::shape(error.kind());
+        if shape.status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(activity_id = %echo.activity_id, error = ?error, uri = echo.request_uri, "request failed");
+        }
+        let mut headers = self.common(error.meta(), failure.container.as_ref(), echo);
+        if shape.substatus != 0 {
+            headers.insert(&SUBSTATUS, HeaderValue::from(shape.substatus));
+        }
+        if let Some(milliseconds) = error.retry_after_ms() {
+            headers.insert(&RETRY_AFTER, HeaderValue::from(milliseconds));
+        }
+        let body = errors::body(error, echo.activity_id, echo.request_uri);
+        assemble(shape.status, headers, Some(body))
+    }
+
+    fn common(&self, meta: &ReplyMeta, container: Option<&ContainerHandle>, echo: Echo<'_>) -> HeaderMap {
+        let mut headers = self.constant.clone();
+        headers.reserve(HEADERS_MAX / 2);
+        headers.insert(&REQUEST_CHARGE, charge(meta.charge_centi));
+        headers.insert(&ACTIVITY_ID, ascii(&echo.activity_id.to_ascii()));
+        let request_id = self.requests.fetch_add(1, Ordering::Relaxed);
+        headers.insert(&TRANSPORT_REQUEST_ID, HeaderValue::from(request_id));
+        headers.insert(&REQUEST_DURATION, milliseconds(echo.duration));
+        if let Some(container) = container {
+            headers.insert(&CONTENT_PATH, ascii(container.rid_text().as_bytes()));
+            headers.insert(&ALT_CONTENT_PATH, alt_content_path(container.alt_link()));
+        }
+        if let Some(range_id) = meta.range_id {
+            set_positions(&mut headers, range_id, meta);
+        }
+        headers
+    }
+}
+
+/// Where the partition and the item stand.
+fn set_positions(headers: &mut HeaderMap, range_id: u32, meta: &ReplyMeta) {
+    headers.insert(&RANGE_ID, HeaderValue::from(range_id));
+    set_text(headers, &SESSION_TOKEN, session::token(range_id, meta.lsn));
+    let lsn = HeaderValue::from(meta.lsn);
+    for name in [&LSN, &LOCAL_LSN, &QUORUM_ACKED_LSN, &QUORUM_ACKED_LOCAL_LSN, &GLOBAL_COMMITTED_LSN] {
+        headers.insert(name, lsn.clone());
+    }
+    if meta.item_lsn > 0 {
+        let item_lsn = HeaderValue::from(meta.item_lsn);
+        headers.insert(&ITEM_LSN, item_lsn.clone());
+        headers.insert(&ITEM_LOCAL_LSN, item_lsn);
+    }
+}
+
+fn assemble(status: StatusCode, mut headers: HeaderMap, body: Option<Vec<u8>>) -> Response<Full<Bytes>> {
+    if body.is_some() {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    let mut response = Response::new(Full::new(Bytes::from(body.unwrap_or_default())));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// Hundredths of a request unit as the shortest decimal: `1`, `5.71`, `10.5`.
+fn charge(centi: u64) -> HeaderValue {
+    match (centi / 100, centi % 100) {
+        (1, 0) => HeaderValue::from_static("1"),
+        (whole, 0) => HeaderValue::from(whole),
+        (whole, hundredths) => ascii(decimal(whole, hundredths, 2).as_bytes()),
+    }
+}
+
+/// As a number, for charges inside bodies.
+pub(crate) fn charge_text(centi: u64) -> String {
+    match (centi / 100, centi % 100) {
+        (whole, 0) => whole.to_string(),
+        (whole, hundredths) => decimal(whole, hundredths, 2),
+    }
+}
+
+fn milliseconds(duration: Duration) -> HeaderValue {
+    let microseconds = duration.as_micros() as u64;
+    ascii(decimal(microseconds / 1000, microseconds % 1000, 3).as_bytes())
+}
+
+/// `fraction` is written with `digits` digits, trailing zeros dropped.
+fn decimal(whole: u64, fraction: u64, digits: usize) -> String {
+    let text = format!("{whole}.{fraction:0digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn quoted(etag: Guid) -> HeaderValue {
+    let mut text = [b'"'; 38];
+    text[1..37].copy_from_slice(&etag.to_ascii());
+    ascii(&text)
+}
+
+fn ascii(bytes: &[u8]) -> HeaderValue {
+    HeaderValue::from_bytes(bytes).expect("visible ASCII is a header value")
+}
+
+fn set_text(headers: &mut HeaderMap, name: &'static HeaderName, text: String) {
+    let value = HeaderValue::from_maybe_shared(Bytes::from(text)).expect("tokens are visible ASCII");
+    headers.insert(name, value);
+}
+
+/// Names as clients encode them in paths, which is how they look this header's value up again.
+const PATH_ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+
+fn alt_content_path(link: &str) -> HeaderValue {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'/');
+    if link.bytes().all(plain) {
+        return ascii(link.as_bytes());
+    }
+    ascii(utf8_percent_encode(link, PATH_ENCODED).to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ECHO: Echo<'_> =
+        Echo { activity_id: Guid([0xab; 16]), request_uri: "/dbs", duration: Duration::from_micros(1_250) };
+
+    fn renderer() -> Renderer {
+        Renderer::new(Timestamp(1_493_254_272_000))
+    }
+
+    fn header<'r>(response: &'r Response<Full<Bytes>>, name: &str) -> Option<&'r str> {
+        response.headers().get(name).map(|value| value.to_str().expect("ASCII"))
+    }
+
+    #[test]
+    fn charges_are_the_shortest_decimals() {
+        for (centi, text) in
+            [(100, "1"), (571, "5.71"), (1050, "10.5"), (0, "0"), (7, "0.07"), (62_500, "625")]
+        {
+            assert_eq!(charge(centi), text);
+            assert_eq!(charge_text(centi), text);
+        }
+    }
+
+    #[test]
+    fn an_item_reply_carries_every_position() {
+        let meta = ReplyMeta { charge_centi: 571, lsn: 42, item_lsn: 40, range_id: Some(3) };
+        let reply =
+            Reply { status: StatusCode::CREATED, meta, body: Some(b"{}".to_vec()), ..Reply::default() };
+        let response = renderer().render(Ok(reply.with_etag([0x11; 16])), ECHO);
+        for (name, value) in [
+            ("x-ms-request-charge", "5.71"),
+            ("x-ms-session-token", "3:-1#42"),
+            ("x-ms-documentdb-partitionkeyrangeid", "3"),
+            ("lsn", "42"),
+            ("x-ms-cosmos-llsn", "42"),
+            ("x-ms-quorum-acked-lsn", "42"),
+            ("x-ms-cosmos-quorum-acked-llsn", "42"),
+            ("x-ms-global-committed-lsn", "42"),
+            ("x-ms-item-lsn", "40"),
+            ("x-ms-cosmos-item-llsn", "40"),
+            ("etag", "\"11111111-1111-1111-1111-111111111111\""),
+            ("x-ms-activity-id", "abababab-abab-abab-abab-abababababab"),
+            ("x-ms-request-duration-ms", "1.25"),
+            ("x-ms-transport-request-id", "1"),
+            ("x-ms-number-of-read-regions", "0"),
+            ("x-ms-current-write-quorum", "1"),
+            ("x-ms-current-replica-set-size", "1"),
+            ("x-ms-xp-role", "1"),
+            ("x-ms-schemaversion", "1.19"),
+            ("x-ms-last-state-change-utc", "Thu, 27 Apr 2017 00:51:12 GMT"),
+            ("content-type", "application/json"),
+        ] {
+            assert_eq!(header(&response, name), Some(value), "{name}");
+        }
+        assert!(header(&response, "x-ms-serviceversion").expect("present").starts_with("version="));
+        assert!(header(&response, "x-ms-gatewayversion").expect("present").starts_with("version="));
+    }
+
+    #[test]
+    fn metadata_replies_carry_no_position_and_empty_ones_no_content_type() {
+        let response = renderer().render(Ok(Reply::empty(StatusCode::NO_CONTENT, 495)), ECHO);
+        assert_eq!(response.status(), StatusCode::NO_CONTENT);
+        for name in ["lsn", "x-ms-session-token", "etag", "content-type"] {
+            assert_eq!(header(&response, name), None, "{name}");
+        }
+        assert_eq!(header(&response, "x-ms-request-charge"), Some("4.95"));
+    }
+
+    #[test]
+    fn failures_carry_substatus_retry_time_and_position() {
+        use shardlake_model::{Error, ErrorKind};
+        let meta = ReplyMeta { charge_centi: 100, lsn: 9, item_lsn: 0, range_id: Some(0) };
+        let error =
+            Error::new(ErrorKind::TooManyRequests, "slow down").with_meta(meta).with_retry_after_ms(12);
+        let response = renderer().render(Err(error.into()), ECHO);
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        for (name, value) in [
+            ("x-ms-substatus", "3200"),
+            ("x-ms-retry-after-ms", "12"),
+            ("lsn", "9"),
+            ("x-ms-session-token", "0:-1#9"),
+        ] {
+            assert_eq!(header(&response, name), Some(value), "{name}");
+        }
+        assert_eq!(header(&response, "x-ms-item-lsn"), None);
+    }
+
+    #[test]
+    fn names_beyond_ascii_are_encoded_as_clients_encode_them() {
+        assert_eq!(alt_content_path("dbs/a/colls/b-1_2.x~"), "dbs/a/colls/b-1_2.x~");
+        assert_eq!(alt_content_path("dbs/\u{20ac} 1/colls/b"), "dbs/%E2%82%AC%201/colls/b");
+    }
+}

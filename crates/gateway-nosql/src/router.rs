@@ -1,0 +1,291 @@
+//! Paths: from the request line to what is addressed, and to what a client signs for it.
+//!
+//! Segments are split first and percent-decoded once afterwards, so that an encoded `/` stays part of an id. Leading and
+//! trailing slashes do not matter. A segment may hold a name or a resource id; the account tells them apart.
+
+use std::borrow::Cow;
+
+use http::Method;
+use percent_encoding::percent_decode_str;
+use shardlake_model::{DatabaseRid, Error, ErrorKind, Result};
+
+use crate::auth::Payload;
+
+/// The longest path that anything has: an attachment of an item.
+const SEGMENTS_MAX: usize = 8;
+
+/// A path's decoded segments.
+pub(crate) struct Path<'p> {
+    /// Without leading and trailing slashes.
+    raw: &'p str,
+    segments: [Cow<'p, str>; SEGMENTS_MAX],
+    /// Where each segment ends in `raw`.
+    ends: [usize; SEGMENTS_MAX],
+    count: usize,
+    escaped: bool,
+}
+
+/// What a path addresses. The names in it are read with [`Path::database`], [`Path::container`] and [`Path::id`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    Account,
+    Databases,
+    Database,
+    Containers,
+    Container,
+    PartitionKeyRanges,
+    Items,
+    Item,
+    PartitionKeyDelete,
+    Offers,
+    Offer,
+    /// A real resource of the reference that this server does not have, by the name users know it.
+    Unsupported(&'static str),
+}
+
+impl<'p> Path<'p> {
+    pub fn parse(path: &'p str) -> Result<Path<'p>> {
+        let raw = path.trim_matches('/');
+        let mut parsed = Path {
+            raw,
+            segments: [const { Cow::Borrowed("") }; SEGMENTS_MAX],
+            ends: [0; SEGMENTS_MAX],
+            count: 0,
+            escaped: raw.contains('%'),
+        };
+        if raw.is_empty() {
+            return Ok(parsed);
+        }
+        let mut end = 0;
+        for segment in raw.split('/') {
+            if segment.is_empty() || parsed.count == SEGMENTS_MAX {
+                return Err(no_such_route(raw));
+            }
+            end += segment.len();
+            parsed.segments[parsed.count] =
+                if parsed.escaped { decode(segment)? } else { Cow::Borrowed(segment) };
+            parsed.ends[parsed.count] = end;
+            parsed.count += 1;
+            end += 1;
+        }
+        Ok(parsed)
+    }
+
+    pub fn route(&self) -> Result<Route> {
+        let mut names = [""; SEGMENTS_MAX];
+        for (name, segment) in names.iter_mut().zip(&self.segments) {
+            *name = segment;
+        }
+        Ok(match &names[..self.count] {
+            [] => Route::Account,
+            ["dbs"] => Route::Databases,
+            ["dbs", _] => Route::Database,
+            ["dbs", _, "colls"] => Route::Containers,
+            ["dbs", _, "colls", _] => Route::Container,
+            ["dbs", _, "colls", _, "docs"] => Route::Items,
+            ["dbs", _, "colls", _, "docs", _] => Route::Item,
+            ["dbs", _, "colls", _, "pkranges"] => Route::PartitionKeyRanges,
+            ["dbs", _, "colls", _, "operations", "partitionkeydelete"] => Route::PartitionKeyDelete,
+            ["dbs", _, "colls", _, "docs", _, "attachments", ..] => Route::Unsupported("attachments"),
+            ["dbs", _, "colls", _, "sprocs"] | ["dbs", _, "colls", _, "sprocs", _] => {
+                Route::Unsupported("stored procedures")
+            }
+            ["dbs", _, "colls", _, "triggers"] | ["dbs", _, "colls", _, "triggers", _] => {
+                Route::Unsupported("triggers")
+            }
+            ["dbs", _, "colls", _, "udfs"] | ["dbs", _, "colls", _, "udfs", _] => {
+                Route::Unsupported("user-defined functions")
+            }
+            ["dbs", _, "colls", _, "conflicts"] | ["dbs", _, "colls", _, "conflicts", _] => {
+                Route::Unsupported("conflict feeds")
+            }
+            ["dbs", _, "colls", _, "operations", _] => Route::Unsupported("this container operation"),
+            ["dbs", _, "users"] | ["dbs", _, "users", _] => Route::Unsupported("users"),
+            ["dbs", _, "users", _, "permissions"] | ["dbs", _, "users", _, "permissions", _] => {
+                Route::Unsupported("permissions")
+            }
+            ["dbs", _, "clientencryptionkeys"] | ["dbs", _, "clientencryptionkeys", _] => {
+                Route::Unsupported("client encryption keys")
+            }
+            ["offers"] => Route::Offers,
+            ["offers", _] => Route::Offer,
+            ["addresses"] => Route::Unsupported("direct connection mode (use gateway mode)"),
+            _ => return Err(no_such_route(self.raw)),
+        })
+    }
+
+    pub fn database(&self) -> &str {
+        &self.segments[1]
+    }
+
+    pub fn container(&self) -> &str {
+        &self.segments[3]
+    }
+
+    /// Of an item.
+    pub fn item(&self) -> &str {
+        &self.segments[5]
+    }
+
+    /// Of an offer.
+    pub fn offer(&self) -> &str {
+        &self.segments[1]
+    }
+
+    /// The first `count` segments as one decoded link.
+    fn link(&self, count: usize) -> Cow<'_, str> {
+        if count == 0 {
+            return Cow::Borrowed("");
+        }
+        if self.escaped {
+            return Cow::Owned(self.segments[..count].join("/"));
+        }
+        Cow::Borrowed(&self.raw[..self.ends[count - 1]])
+    }
+
+    /// Calls `check` with each form in which a client may have signed a request to this path, the usual one first.
+    pub fn with_signed_forms<T>(
+        &self,
+        route: Route,
+        method: &Method,
+        (ms_date, date): (&str, &str),
+        check: impl FnOnce(&[Payload<'_>]) -> T,
+    ) -> T {
+        // A resource's own link, or the link of the parent for a feed, a creation and a query.
+        let (type_at, link_segments) = match (route, self.count) {
+            (_, 0) => (None, 0),
+            (Route::PartitionKeyDelete, _) => (Some(2), 4),
+            (_, count) if count % 2 == 0 => (Some(count - 2), count),
+            (_, count) => (Some(count - 1), count - 1),
+        };
+        let resource_type = type_at.map_or("", |at| &*self.segments[at]);
+        let link = self.link(link_segments);
+        let form = |resource_type, resource_link| Payload {
+            verb: method.as_str(),
+            resource_type,
+            resource_link,
+            ms_date,
+            date,
+        };
+        let by_name = form(resource_type, &link);
+        if route == Route::PartitionKeyDelete {
+            return check(&[by_name, form("partitionkey", &link)]);
+        }
+        // Clients that address by resource id sign the last id alone, in lower case.
+        let addressed_by_rid =
+            route == Route::Offer || (link_segments >= 2 && DatabaseRid::parse(self.database()).is_some());
+        if addressed_by_rid {
+            let rid = self.segments[link_segments - 1].to_ascii_lowercase();
+            return check(&[form(resource_type, &rid), by_name]);
+        }
+        check(&[by_name])
+    }
+}
+
+fn decode(segment: &str) -> Result<Cow<'_, str>> {
+    percent_decode_str(segment)
+        .decode_utf8()
+        .map_err(|_| Error::bad_request("the request path does not decode to UTF-8 text"))
+}
+
+fn no_such_route(path: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no resource of the form '/{path}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(path: &str) -> Route {
+        Path::parse(path).and_then(|path| path.route()).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    #[test]
+    fn every_documented_path_has_a_route() {
+        for (path, expected) in [
+            ("", Route::Account),
+            ("/", Route::Account),
+            ("/dbs", Route::Databases),
+            ("//dbs/", Route::Databases),
+            ("/dbs/x", Route::Database),
+            ("/dbs/x/colls/", Route::Containers),
+            ("/dbs/x/colls/y", Route::Container),
+            ("/dbs/x/colls/y/pkranges/", Route::PartitionKeyRanges),
+            ("/dbs/x/colls/y/docs", Route::Items),
+            ("/dbs/x/colls/y/docs/z/", Route::Item),
+            ("/dbs/docs/colls/pkranges/docs/docs", Route::Item),
+            ("/dbs/x/colls/y/operations/partitionkeydelete", Route::PartitionKeyDelete),
+            ("/offers", Route::Offers),
+            ("/offers/X7kE/", Route::Offer),
+        ] {
+            assert_eq!(route(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn known_but_missing_resources_are_named() {
+        for (path, name) in [
+            ("/dbs/x/colls/y/sprocs/p", "stored procedures"),
+            ("/dbs/x/colls/y/triggers", "triggers"),
+            ("/dbs/x/colls/y/udfs", "user-defined functions"),
+            ("/dbs/x/colls/y/conflicts", "conflict feeds"),
+            ("/dbs/x/users/u", "users"),
+            ("/dbs/x/users/u/permissions/p", "permissions"),
+            ("/dbs/x/clientencryptionkeys", "client encryption keys"),
+            ("/dbs/x/colls/y/docs/z/attachments", "attachments"),
+            ("//addresses/", "direct connection mode (use gateway mode)"),
+        ] {
+            assert_eq!(route(path), Route::Unsupported(name), "{path}");
+        }
+    }
+
+    #[test]
+    fn other_paths_are_not_found() {
+        for path in ["/x", "/DBS", "/dbs/x/y", "/dbs//colls", "/dbs/x/colls/y/docs/z/w", "/a/b/c/d/e/f/g/h/i"]
+        {
+            let error = Path::parse(path).and_then(|path| path.route()).expect_err(path);
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{path}");
+        }
+        assert_eq!(Path::parse("/dbs/%ff").err().expect("not UTF-8").kind(), ErrorKind::BadRequest);
+    }
+
+    #[test]
+    fn ids_are_decoded_once_and_may_hold_anything() {
+        let path = Path::parse("/dbs/a%2Fb/colls/100%2525/docs/%E2%82%AC%20+/").expect("valid");
+        assert_eq!((path.database(), path.container(), path.item()), ("a/b", "100%25", "\u{20ac} +"));
+        assert_eq!(path.link(6), "dbs/a/b/colls/100%25/docs/\u{20ac} +");
+    }
+
+    fn signed(method: Method, path: &str) -> Vec<(String, String)> {
+        let path = Path::parse(path).expect("valid");
+        let route = path.route().expect("known");
+        path.with_signed_forms(route, &method, ("", ""), |forms| {
+            forms.iter().map(|form| (form.resource_type.to_owned(), form.resource_link.to_owned())).collect()
+        })
+    }
+
+    #[test]
+    fn the_signed_link_follows_the_table() {
+        for (method, path, resource_type, link) in [
+            (Method::GET, "/", "", ""),
+            (Method::POST, "/dbs", "dbs", ""),
+            (Method::GET, "/dbs/x", "dbs", "dbs/x"),
+            (Method::POST, "/dbs/x/colls", "colls", "dbs/x"),
+            (Method::PUT, "/dbs/x/colls/y", "colls", "dbs/x/colls/y"),
+            (Method::GET, "/dbs/x/colls/y/pkranges/", "pkranges", "dbs/x/colls/y"),
+            (Method::POST, "/dbs/x/colls/y/docs/", "docs", "dbs/x/colls/y"),
+            (Method::GET, "/dbs/x/colls/y/docs/a%20b", "docs", "dbs/x/colls/y/docs/a b"),
+            (Method::POST, "/dbs/x/colls/y/sprocs/p", "sprocs", "dbs/x/colls/y/sprocs/p"),
+            (Method::GET, "/offers", "offers", ""),
+            (Method::GET, "/offers/X7kE", "offers", "x7ke"),
+            (Method::POST, "/dbs/AAAAAQ==/colls/AAAAAYAAAAE=/docs", "docs", "aaaaayaaaae="),
+            (Method::POST, "/dbs/x/colls/y/operations/partitionkeydelete", "colls", "dbs/x/colls/y"),
+        ] {
+            assert_eq!(signed(method, path)[0], (resource_type.to_owned(), link.to_owned()), "{path}");
+        }
+        let forms = signed(Method::POST, "/dbs/x/colls/y/operations/partitionkeydelete");
+        assert_eq!(forms[1], ("partitionkey".to_owned(), "dbs/x/colls/y".to_owned()));
+        let forms = signed(Method::GET, "/dbs/AAAAAQ==");
+        assert_eq!(forms[1].1, "dbs/AAAAAQ==", "a database may be named like a resource id");
+    }
+}

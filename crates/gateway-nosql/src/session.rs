@@ -1,0 +1,52 @@
+//! Session tokens as text (wire.md §13): `{range}:-1#{lsn}`, one per range, joined by commas.
+//!
+//! The version is -1 and no regions are listed: clients take the higher LSN of two such tokens, which is all that one
+//! region needs. The form must stay the same over a token's life, since clients refuse to merge different ones.
+
+use std::fmt::Write;
+
+use shardlake_model::{ConsistencyLevel, Error, Result, SessionToken};
+
+pub(crate) fn token(range_id: u32, lsn: u64) -> String {
+    let mut text = String::with_capacity(24);
+    write!(text, "{range_id}:-1#{lsn}").expect("writing to a string cannot fail");
+    text
+}
+
+/// The token of a reply that read several ranges.
+pub(crate) fn joined(ranges: &[(u32, u64)]) -> String {
+    let tokens: Vec<String> = ranges.iter().map(|(range_id, lsn)| token(*range_id, *lsn)).collect();
+    tokens.join(",")
+}
+
+/// The position a read has to have reached: only session consistency waits for one.
+pub(crate) fn wanted(header: Option<&str>, consistency: ConsistencyLevel) -> Result<Option<SessionToken>> {
+    match header {
+        Some(text) if consistency == ConsistencyLevel::Session && !text.is_empty() => {
+            SessionToken::parse(text)
+                .map(Some)
+                .ok_or_else(|| Error::bad_request(format!("The session token '{text}' is invalid.")))
+        }
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let token = joined(&[(0, 42), (7, 3)]);
+        assert_eq!(token, "0:-1#42,7:-1#3");
+        let parsed = wanted(Some(&token), ConsistencyLevel::Session).expect("valid").expect("present");
+        assert_eq!((parsed.lsn_of(0), parsed.lsn_of(7)), (Some(42), Some(3)));
+    }
+
+    #[test]
+    fn only_session_reads_look_at_tokens() {
+        assert!(wanted(Some("nonsense"), ConsistencyLevel::Session).is_err());
+        assert_eq!(wanted(Some("nonsense"), ConsistencyLevel::Eventual).expect("ignored"), None);
+        assert_eq!(wanted(None, ConsistencyLevel::Session).expect("none"), None);
+    }
+}

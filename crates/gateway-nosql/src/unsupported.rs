@@ -1,0 +1,47 @@
+//! What is refused, and in which words: every real feature of the reference that this server does not have yet.
+//!
+//! Refusals come before anything is done, name the feature, and say so.
+
+use shardlake_model::Error;
+
+pub(crate) fn resource(feature: &str) -> Error {
+    Error::unsupported(format!("{feature}: not supported by this server yet; nothing was done"))
+}
+
+pub(crate) fn item_query() -> Error {
+    Error::unsupported(
+        "queries over items are not supported yet: read items by id or list them with the read feed; nothing was done",
+    )
+}
+
+pub(crate) fn query_plan() -> Error {
+    Error::unsupported("query plans are not supported yet; nothing was done")
+}
+
+pub(crate) fn change_feed() -> Error {
+    Error::unsupported("the change feed (header A-IM) is not supported yet; nothing was read")
+}
+
+pub(crate) fn hybrid_row_batch() -> Error {
+    Error::unsupported(
+        "batch requests in the HybridRow binary format, which the .NET SDK sends, are not supported yet: send the operations one by one; nothing was done",
+    )
+}
+
+pub(crate) fn container_member(name: &str) -> Error {
+    Error::unsupported(format!(
+        "the container property '{name}' is not supported yet: leave it out; nothing was done"
+    ))
+}
+
+pub(crate) fn database_member(name: &str) -> Error {
+    Error::unsupported(format!(
+        "the database property '{name}' is not supported: leave it out; nothing was done"
+    ))
+}
+
+pub(crate) fn point_read_key() -> Error {
+    Error::unsupported(
+        "x-ms-read-key-type 'EffectivePartitionKey' is not supported yet: send the partition key or an effective partition key range; nothing was read",
+    )
+}
