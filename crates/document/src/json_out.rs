@@ -2,7 +2,7 @@
 //!
 //! Compact text. Names and strings escape what JSON requires (quote, backslash, control characters) and nothing else.
 //! Integers print their digits. Doubles print the shortest text that reads back as the same double, always with a point or
-//! an exponent (`1.0`, `-0.0`, `1e300`), so text → BSON → text keeps the type of every number.
+//! an exponent (`1.0`, `-0.0`, `1e+300`), so text → BSON → text keeps the type of every number.
 //!
 //! Damaged bytes end the text early; they do not panic. Callers check the record's checksum before.
 

@@ -174,16 +174,18 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// Takes the exact name and the value out of a "code with scope".
+/// Takes the exact name and the value out of a "code with scope". Any other shape than the one we write is damage.
 #[cold]
 fn unwrap_named_element(wrapper: &[u8]) -> Option<Element<'_>> {
     let strings = wrapper.get(4..)?;
     let (code, scope) = strings.split_at_checked(value_length(kind::STRING, strings)?)?;
-    let (&kind, after_kind) = scope.get(4..)?.split_first()?;
-    let (0, values) = after_kind.split_first().map(|(zero, values)| (*zero, values))? else { return None };
-    let value = values.get(..value_length(kind, values)?)?;
-    let is_plain = kind != kind::CODE_WITH_SCOPE && kind != kind::END;
-    is_plain.then_some(Element { name: string_content(code)?, kind, value })
+    if code.last() != Some(&0) || value_length(kind::DOCUMENT, scope)? != scope.len() {
+        return None;
+    }
+    let [kind, 0, values @ ..] = scope.get(4..)? else { return None };
+    let (value, end) = values.split_at_checked(value_length(*kind, values)?)?;
+    let is_plain = *kind != kind::CODE_WITH_SCOPE && end == [kind::END];
+    is_plain.then_some(Element { name: string_content(code)?, kind: *kind, value })
 }
 
 /// How many bytes a value takes, by its type and its own length field.
