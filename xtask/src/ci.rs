@@ -1,0 +1,41 @@
+//! `cargo xtask ci`, and the thin commands around other cargo tools.
+
+use crate::command::run_to_end;
+use crate::{Outcome, prerequisites, project, test};
+use std::process::Command;
+
+/// Cheap checks first, so that a formatting mistake is known within seconds.
+pub fn ci() -> Outcome {
+    prerequisites::for_building()?;
+    run_to_end(&mut cargo(&["fmt", "--all", "--check"]))?;
+    run_to_end(&mut cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    test::test(&test::Options::default())
+}
+
+/// `cargo xtask fuzz TARGET [arguments of cargo fuzz run]`.
+pub fn fuzz(arguments: &[String]) -> Outcome {
+    if !project::root().join("fuzz").is_dir() {
+        return Err("there are no fuzz targets in this checkout".into());
+    }
+    let action = if arguments.is_empty() { "list" } else { "run" };
+    // The toolchain is chosen by rustup's shim; the CARGO variable names the pinned one.
+    run_to_end(
+        Command::new("cargo").args(["+nightly", "fuzz", action]).args(arguments).current_dir(project::root()),
+    )
+}
+
+/// The tests that read the shared conformance data carry its name.
+pub fn conform(arguments: &[String]) -> Outcome {
+    let (variable, directory) = project::shared_directory("conformance");
+    if !directory.is_dir() {
+        return Err(format!("{} is not there; set {variable}", directory.display()).into());
+    }
+    let filters = if arguments.is_empty() { vec!["vectors".to_owned()] } else { arguments.to_vec() };
+    run_to_end(cargo(&["test", "--locked", "--workspace", "--"]).args(filters))
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(project::cargo());
+    command.args(arguments).current_dir(project::root());
+    command
+}

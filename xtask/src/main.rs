@@ -1,0 +1,72 @@
+//! Developer commands: `cargo xtask run | test | ci | bench | fuzz | conform`.
+//!
+//! Everything a developer or the continuous integration does to this repository goes through here, so that both do the
+//! same. `run` builds and starts the server with demo data; `test` runs every test of the project, the
+//! suites of the official SDKs included; `ci` adds formatting and lints before it. Downloads (Python and JavaScript packages)
+//! live in a work directory outside the repository. Nothing here is compiled into the product.
+#![allow(clippy::disallowed_methods)] // commands read the environment and the clock
+#![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
+
+mod bench;
+mod ci;
+mod command;
+mod minimums;
+mod prerequisites;
+mod project;
+mod run;
+mod suites;
+mod tally;
+mod test;
+
+use clap::{Args, Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Developer commands of Shardlake")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Build the server and start it with the demo data; further arguments go to `shardlake serve`
+    Run(PassedOn),
+    /// Run every test: workspace, doc tests, SDK suites, kill -9 harness
+    Test(test::Options),
+    /// Formatting, lints, then `test`: exactly what continuous integration runs
+    Ci,
+    /// Measure; `point` compares point reads and durable writes with an ideal handler and PostgreSQL
+    Bench(bench::Options),
+    /// Run a fuzz target with cargo-fuzz; without a name, list them
+    Fuzz(PassedOn),
+    /// Run the tests that read the shared conformance data; arguments filter by name
+    Conform(PassedOn),
+}
+
+#[derive(Debug, Args)]
+struct PassedOn {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// What a command reports when it did not do what it was asked.
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Run(rest) => run::run(&rest.arguments),
+        Command::Test(options) => test::test(&options),
+        Command::Ci => ci::ci(),
+        Command::Bench(options) => bench::bench(&options),
+        Command::Fuzz(rest) => ci::fuzz(&rest.arguments),
+        Command::Conform(rest) => ci::conform(&rest.arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

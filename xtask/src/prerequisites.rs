@@ -1,0 +1,70 @@
+//! Programs the commands need besides cargo, and how to get them.
+//!
+//! On Debian and its relatives root gets them installed; anyone else gets the exact command to run. Nothing is installed
+//! without being named on the terminal first.
+
+use crate::Outcome;
+use crate::command::{run_to_end, succeeds};
+use std::path::Path;
+use std::process::Command;
+
+/// What needs a program, how to see that it is there, and the Debian packages that bring it.
+#[derive(Debug)]
+struct Prerequisite {
+    what: &'static str,
+    present: fn() -> bool,
+    packages: &'static [&'static str],
+}
+
+/// A C compiler for the allocator and the cryptography, which are written in C and assembly.
+pub fn for_building() -> Outcome {
+    require(&[Prerequisite {
+        what: "a C compiler and linker",
+        present: || succeeds("cc", &["--version"]),
+        packages: &["build-essential"],
+    }])
+}
+
+pub fn for_python() -> Outcome {
+    require(&[Prerequisite {
+        what: "Python 3.11 or later with venv",
+        present: || succeeds("python3", &["-c", "import venv, ensurepip, tomllib"]),
+        packages: &["python3", "python3-venv"],
+    }])
+}
+
+pub fn for_javascript() -> Outcome {
+    require(&[Prerequisite {
+        what: "Node.js 20 or later with npm",
+        present: || {
+            let version = "process.exit(Number(process.versions.node.split('.')[0]) >= 20 ? 0 : 1)";
+            succeeds("node", &["-e", version]) && succeeds("npm", &["--version"])
+        },
+        packages: &["nodejs", "npm"],
+    }])
+}
+
+fn require(needed: &[Prerequisite]) -> Outcome {
+    for prerequisite in needed.iter().filter(|one| !(one.present)()) {
+        obtain(prerequisite)?;
+    }
+    Ok(())
+}
+
+fn obtain(prerequisite: &Prerequisite) -> Outcome {
+    let packages = prerequisite.packages.join(" ");
+    let by_hand = format!("apt-get update && apt-get install --yes --no-install-recommends {packages}");
+    let what = prerequisite.what;
+    if !Path::new("/etc/debian_version").exists() {
+        return Err(format!("{what} is missing; install it (on Debian: {by_hand})").into());
+    }
+    if !succeeds("sh", &["-c", "test \"$(id -u)\" = 0"]) {
+        return Err(format!("{what} is missing; run: sudo sh -c '{by_hand}'").into());
+    }
+    println!("{what} is missing; installing {packages}");
+    run_to_end(Command::new("sh").args(["-c", &by_hand]).env("DEBIAN_FRONTEND", "noninteractive"))?;
+    if (prerequisite.present)() {
+        return Ok(());
+    }
+    Err(format!("{what} is still missing after installing {packages}").into())
+}

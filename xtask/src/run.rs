@@ -1,0 +1,46 @@
+//! `cargo xtask run`: from a clean checkout to a server that answers.
+//!
+//! Builds the release binary and becomes it, so that signals reach the server and Ctrl-C ends it. The server itself
+//! prints the ready record; the demo data and the data directory are defaults that arguments replace.
+
+use crate::command::run_to_end;
+use crate::{Outcome, prerequisites, project};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+pub fn run(arguments: &[String]) -> Outcome {
+    prerequisites::for_building()?;
+    let mut build = Command::new(project::cargo());
+    build.args(["build", "--release", "--locked", "--package", "shardlake"]).current_dir(project::root());
+    run_to_end(&mut build)?;
+
+    let mut server = Command::new(project::server_binary("release"));
+    server.arg("serve");
+    if !names(arguments, "--demo") && !names(arguments, "--seed") {
+        server.args(["--demo", "webstore"]);
+    }
+    if !names(arguments, "--data-dir") {
+        server.arg("--data-dir").arg(project::root().join(".work/run"));
+    }
+    server.args(arguments);
+    // Returns only when the program could not be started.
+    Err(format!("the server does not start: {}", server.exec()).into())
+}
+
+fn names(arguments: &[String], flag: &str) -> bool {
+    arguments.iter().any(|argument| {
+        argument == flag || argument.strip_prefix(flag).is_some_and(|rest| rest.starts_with('='))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names;
+
+    #[test]
+    fn a_flag_is_seen_in_both_spellings() {
+        let arguments = ["--listen=127.0.0.1:9".to_owned(), "--seed".to_owned(), "a".to_owned()];
+        assert!(names(&arguments, "--listen") && names(&arguments, "--seed"));
+        assert!(!names(&arguments, "--data-dir") && !names(&arguments, "--list"));
+    }
+}

@@ -1,0 +1,62 @@
+//! Our suite for the JavaScript SDK, `tests-sdk/js`, against one fresh server over both schemes.
+//!
+//! The suite is copied into the work directory and its packages are installed there from the committed lock file, so that
+//! the checkout stays clean. Node's own runner reports in the Test Anything Protocol, whose closing lines are counted.
+
+use super::{SuiteResult, start_server};
+use crate::command::{run_and_listen, run_to_end};
+use crate::{Outcome, prerequisites, project, tally};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub fn run(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
+    prerequisites::for_javascript()?;
+    let directory = prepared_copy()?;
+    let server = start_server()?;
+    let ready = server.ready();
+    let https = ready.https.clone().ok_or("the server offers no TLS endpoint")?;
+    let mut node = Command::new("node");
+    node.args(["--test", "--test-reporter=tap", "--test-concurrency=1", "test/"])
+        .current_dir(&directory)
+        .env("SHARDLAKE_HTTP", &ready.http)
+        .env("SHARDLAKE_HTTPS", https.replace("127.0.0.1", "localhost"))
+        .env("SHARDLAKE_KEY", &ready.key)
+        .env("SHARDLAKE_DATA_DIR", server.data_dir())
+        .env("SHARDLAKE_DATA", project::shared_directory("data").1)
+        .env("SHARDLAKE_SKIP_LOG", skip_log);
+    let (output, ended_well) = run_and_listen(&mut node)?;
+    show_log_if(&server, !ended_well);
+    Ok(vec![SuiteResult::new("javascript", tally::of_tap(&output), ended_well)])
+}
+
+fn prepared_copy() -> Outcome<PathBuf> {
+    let source = project::root().join("tests-sdk/js");
+    let copy = project::work_directory().join("js");
+    std::fs::create_dir_all(copy.join("test"))?;
+    let installed = copy.join("node_modules/.shardlake-lock");
+    for file in ["package.json", "package-lock.json"] {
+        std::fs::copy(source.join(file), copy.join(file))?;
+    }
+    // Files of an earlier run must not outlive their deletion in the checkout.
+    std::fs::remove_dir_all(copy.join("test"))?;
+    std::fs::create_dir_all(copy.join("test"))?;
+    for entry in std::fs::read_dir(source.join("test"))? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), copy.join("test").join(entry.file_name()))?;
+    }
+    let wanted = std::fs::read(copy.join("package-lock.json"))?;
+    if std::fs::read(&installed).is_ok_and(|found| found == wanted) {
+        return Ok(copy);
+    }
+    run_to_end(
+        Command::new("npm").args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(&copy),
+    )?;
+    std::fs::write(installed, wanted)?;
+    Ok(copy)
+}
+
+fn show_log_if(server: &shardlake_testkit::ServerProcess, failed: bool) {
+    if failed {
+        println!("--- log of the server ---\n{}", server.log());
+    }
+}

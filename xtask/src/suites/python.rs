@@ -1,0 +1,63 @@
+//! The tests that the Python SDK ships, and our own suite for it.
+//!
+//! `tests-sdk/python/run.py` installs the pinned SDK into a virtual environment of the work directory, runs the chosen files and
+//! writes the counts per file as JSON; this module gives it a server and reads the counts. `cargo xtask test python` runs the SDK's
+//! files only, `python-own` ours only.
+
+use super::{SuiteResult, start_server};
+use crate::command::run_and_listen;
+use crate::tally::Tally;
+use crate::{Outcome, prerequisites, project};
+use serde::Deserialize;
+use std::path::Path;
+use std::process::Command;
+
+#[derive(Debug, Deserialize)]
+struct Counts {
+    file: String,
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+pub fn run_sdk_tests(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
+    run("sdk", skip_log)
+}
+
+pub fn run_own(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
+    run("own", skip_log)
+}
+
+fn run(which: &str, skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
+    prerequisites::for_python()?;
+    let server = start_server()?;
+    let ready = server.ready();
+    let https = ready.https.clone().ok_or("the server offers no TLS endpoint")?;
+    let results = server.scratch().join("python.json");
+    let mut python = Command::new("python3");
+    python
+        .arg(project::root().join("tests-sdk/python/run.py"))
+        .arg(which)
+        .arg("--work")
+        .arg(project::work_directory().join("python"))
+        .arg("--results")
+        .arg(&results)
+        .env("SHARDLAKE_HTTP", &ready.http)
+        .env("SHARDLAKE_HTTPS", https.replace("127.0.0.1", "localhost"))
+        .env("SHARDLAKE_KEY", &ready.key)
+        .env("SHARDLAKE_DATA_DIR", server.data_dir())
+        .env("SHARDLAKE_DATA", project::shared_directory("data").1)
+        .env("SHARDLAKE_SKIP_LOG", skip_log);
+    let (_, ended_well) = run_and_listen(&mut python)?;
+    if !ended_well {
+        println!("--- log of the server ---\n{}", server.log());
+    }
+    let text =
+        std::fs::read_to_string(&results).map_err(|error| format!("the runner left no counts: {error}"))?;
+    let counts: Vec<Counts> = serde_json::from_str(&text)?;
+    let row = |counts: Counts| {
+        let tally = Tally { passed: counts.passed, failed: counts.failed, skipped: counts.skipped };
+        SuiteResult::new(&format!("python/{}", counts.file), Some(tally), counts.failed == 0)
+    };
+    Ok(counts.into_iter().map(row).collect())
+}

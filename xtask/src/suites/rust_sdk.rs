@@ -1,0 +1,34 @@
+//! A smoke test with the Rust SDK, `tests-sdk/rust`, which is a workspace of its own with its own build directory.
+
+use super::{SuiteResult, start_server};
+use crate::command::{run_and_listen, run_to_end};
+use crate::{Outcome, project, tally};
+use std::path::Path;
+use std::process::Command;
+
+pub fn run(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
+    let mut build = cargo();
+    run_to_end(build.args(["test", "--locked", "--no-run"]))?;
+    let server = start_server()?;
+    let ready = server.ready();
+    let mut test = cargo();
+    test.args(["test", "--locked", "--", "--test-threads=1"])
+        .env("SHARDLAKE_HTTP", &ready.http)
+        .env("SHARDLAKE_HTTPS", ready.https.clone().unwrap_or_default().replace("127.0.0.1", "localhost"))
+        .env("SHARDLAKE_KEY", &ready.key)
+        .env("SHARDLAKE_DATA_DIR", server.data_dir())
+        .env("SHARDLAKE_SKIP_LOG", skip_log);
+    let (output, ended_well) = run_and_listen(&mut test)?;
+    if !ended_well {
+        println!("--- log of the server ---\n{}", server.log());
+    }
+    Ok(vec![SuiteResult::new("rust-sdk", tally::of_cargo_test(&output), ended_well)])
+}
+
+fn cargo() -> Command {
+    let mut command = Command::new(project::cargo());
+    command
+        .current_dir(project::root().join("tests-sdk/rust"))
+        .env("CARGO_TARGET_DIR", project::work_directory().join("rust-sdk/target"));
+    command
+}

@@ -1,0 +1,131 @@
+//! Counts of passed, failed and skipped tests, per suite and added up.
+
+use std::fmt;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub passed: u64,
+    pub failed: u64,
+    pub skipped: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+/// The summary line of `cargo nextest run`, which comes once: `Summary [ 1.2s] 10 tests run: 9 passed, 1 failed, 2 skipped`.
+pub fn of_nextest(output: &str) -> Option<Tally> {
+    let plain = without_colours(output);
+    let line = plain.lines().rev().find(|line| line.trim_start().starts_with("Summary ["))?;
+    let counts = line.split("run:").nth(1)?;
+    let timed_out = count_before(counts, "timed out");
+    Some(Tally {
+        passed: count_before(counts, "passed"),
+        failed: count_before(counts, "failed") + timed_out,
+        skipped: count_before(counts, "skipped"),
+    })
+}
+
+/// The result lines of `cargo test`, one for each test program, added up.
+pub fn of_cargo_test(output: &str) -> Option<Tally> {
+    let plain = without_colours(output);
+    let lines: Vec<&str> = plain.lines().filter(|line| line.starts_with("test result:")).collect();
+    let mut sum = Tally::default();
+    for line in &lines {
+        sum.add(Tally {
+            passed: count_before(line, "passed"),
+            failed: count_before(line, "failed"),
+            skipped: count_before(line, "ignored"),
+        });
+    }
+    (!lines.is_empty()).then_some(sum)
+}
+
+/// The closing lines of the Test Anything Protocol as Node.js writes them: `# pass 12`.
+pub fn of_tap(output: &str) -> Option<Tally> {
+    let value = |name: &str| {
+        let line = output
+            .lines()
+            .rev()
+            .find_map(|line| line.strip_prefix("# ")?.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|text| text.trim().parse::<u64>().ok())
+    };
+    Some(Tally {
+        passed: value("pass")?,
+        failed: value("fail")? + value("cancelled").unwrap_or(0),
+        skipped: value("skipped")? + value("todo").unwrap_or(0),
+    })
+}
+
+/// The number in front of `word`, zero where the word is absent.
+fn count_before(text: &str, word: &str) -> u64 {
+    let words: Vec<&str> = text.split([' ', ',', ';']).filter(|part| !part.is_empty()).collect();
+    let wanted: Vec<&str> = word.split(' ').collect();
+    let found = words.windows(wanted.len()).position(|window| window == wanted);
+    found.and_then(|position| words.get(position.checked_sub(1)?)?.parse().ok()).unwrap_or(0)
+}
+
+fn without_colours(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if letter == '\u{1b}' {
+            letters.by_ref().find(|end| end.is_ascii_alphabetic());
+        } else {
+            plain.push(letter);
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(passed: u64, failed: u64, skipped: u64) -> Tally {
+        Tally { passed, failed, skipped }
+    }
+
+    #[test]
+    fn nextest_summaries() {
+        let all_good = "     Summary [   0.5s] 10 tests run: 10 passed, 2 skipped\n";
+        assert_eq!(of_nextest(all_good), Some(tally(10, 0, 2)));
+        let some_bad =
+            "Summary [  12.1s] 9 tests run: 6 passed (1 slow), 2 failed, 1 timed out, 0 skipped\n   FAIL x\n";
+        assert_eq!(of_nextest(some_bad).map(|tally| tally.failed), Some(3));
+        let coloured = "\u{1b}[32;1m     Summary\u{1b}[0m [   0.5s] \u{1b}[1m7\u{1b}[0m tests run: \u{1b}[1m7\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, \u{1b}[1m0\u{1b}[0m skipped";
+        assert_eq!(of_nextest(coloured), Some(tally(7, 0, 0)));
+        assert_eq!(of_nextest("error: could not compile"), None);
+    }
+
+    #[test]
+    fn slow_tests_are_passed_tests() {
+        let text = "Summary [ 70.1s] 6 tests run: 6 passed (1 slow), 0 skipped";
+        assert_eq!(of_nextest(text), Some(tally(6, 0, 0)));
+    }
+
+    #[test]
+    fn cargo_test_results_add_up() {
+        let text = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.0s\n\
+                    test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(of_cargo_test(text), Some(tally(4, 2, 1)));
+        assert_eq!(of_cargo_test("nothing ran"), None);
+    }
+
+    #[test]
+    fn tap_closing_lines() {
+        let text = "ok 1 - a\n1..3\n# tests 3\n# suites 0\n# pass 1\n# fail 1\n# cancelled 0\n# skipped 1\n# todo 0\n";
+        assert_eq!(of_tap(text), Some(tally(1, 1, 1)));
+        assert_eq!(of_tap("Error: Cannot find module"), None);
+    }
+}
