@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn wrong_patches_are_refused_in_words() {
-        let eleven = vec![r#"{"op":"remove","path":"/a"}"#; 11].join(",");
+        let eleven = [r#"{"op":"remove","path":"/a"}"#; 11].join(",");
         for (text, word) in [
             ("", "JSON"),
             ("{}", "no operations"),

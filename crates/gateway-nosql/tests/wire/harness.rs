@@ -1,0 +1,240 @@
+//! An account in memory behind a gateway, and requests to it.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use shardlake_account::{Account, AccountOptions};
+use shardlake_gateway_nosql::{Access, AccountKey, Gateway, GatewaySettings, Scheme};
+use shardlake_stdx::{Clock, Random, Timestamp};
+use shardlake_storage::{Shard, ShardOptions};
+use shardlake_testkit::{EMULATOR_KEY, authorization, http_date_after_epoch, resource_of_path};
+
+/// Base64 of 64 equal bytes.
+pub const READ_ONLY_KEY: &str =
+    "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAg==";
+
+pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
+
+pub struct Server {
+    pub gateway: Gateway,
+    pub clock: Clock,
+}
+
+/// A request under construction; signed with the read-write key unless told otherwise.
+pub struct Call<'s> {
+    server: &'s Server,
+    method: &'static str,
+    path: String,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    key: &'static str,
+    signed: bool,
+    scheme: Scheme,
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Server {
+    pub async fn start() -> Server {
+        Server::start_with(GatewaySettings::default()).await
+    }
+
+    pub async fn start_with(settings: GatewaySettings) -> Server {
+        let clock = Clock::manual(NOW);
+        let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
+        let options =
+            AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..AccountOptions::default() };
+        let account = Account::open(shard, options).await.expect("an empty account opens");
+        let keys = vec![
+            AccountKey { key: EMULATOR_KEY.into(), access: Access::Full },
+            AccountKey { key: READ_ONLY_KEY.into(), access: Access::ReadOnly },
+        ];
+        let gateway = Gateway::new(account, GatewaySettings { keys, ..settings }).expect("valid keys");
+        Server { gateway, clock }
+    }
+
+    /// With a database `db` and a container `items`, whose key is `/pk`.
+    pub async fn with_container() -> Server {
+        let server = Server::start().await;
+        server
+            .create_container(
+                json!({ "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } }),
+            )
+            .await;
+        server
+    }
+
+    pub async fn create_container(&self, definition: Value) -> Value {
+        let created = self.post("/dbs").json(json!({ "id": "db" })).send().await;
+        assert!(matches!(created.status, 201 | 409), "{created:?}");
+        self.post("/dbs/db/colls").json(definition).send().await.expect(201).json()
+    }
+
+    pub fn call(&self, method: &'static str, path: impl Into<String>) -> Call<'_> {
+        Call {
+            server: self,
+            method,
+            path: path.into(),
+            headers: HeaderMap::new(),
+            body: Vec::new(),
+            key: EMULATOR_KEY,
+            signed: true,
+            scheme: Scheme::Http,
+        }
+    }
+
+    pub fn get(&self, path: impl Into<String>) -> Call<'_> {
+        self.call("GET", path)
+    }
+
+    pub fn post(&self, path: impl Into<String>) -> Call<'_> {
+        self.call("POST", path)
+    }
+
+    pub fn put(&self, path: impl Into<String>) -> Call<'_> {
+        self.call("PUT", path)
+    }
+
+    pub fn patch(&self, path: impl Into<String>) -> Call<'_> {
+        self.call("PATCH", path)
+    }
+
+    pub fn delete(&self, path: impl Into<String>) -> Call<'_> {
+        self.call("DELETE", path)
+    }
+
+    /// Creates an item in `db/items`.
+    pub async fn create(&self, item: Value) -> Answer {
+        let key = json!([item["pk"]]).to_string();
+        self.post(ITEMS).key(&key).json(item).send().await.expect(201)
+    }
+
+    pub fn item(&self, method: &'static str, id: &str, key: &str) -> Call<'_> {
+        self.call(method, format!("{ITEMS}/{id}")).key(key)
+    }
+}
+
+pub const ITEMS: &str = "/dbs/db/colls/items/docs";
+
+impl<'s> Call<'s> {
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
+        let value = HeaderValue::from_bytes(value.as_bytes()).expect("a header value");
+        self.headers.append(HeaderName::from_static(name), value);
+        self
+    }
+
+    /// The partition key header.
+    pub fn key(self, key: &str) -> Self {
+        self.header("x-ms-documentdb-partitionkey", key)
+    }
+
+    pub fn json(self, body: Value) -> Self {
+        self.body(body.to_string())
+    }
+
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub fn signed_with(mut self, key: &'static str) -> Self {
+        self.key = key;
+        self
+    }
+
+    pub fn unsigned(mut self) -> Self {
+        self.signed = false;
+        self
+    }
+
+    pub fn over(mut self, scheme: Scheme) -> Self {
+        self.scheme = scheme;
+        self
+    }
+
+    pub async fn send(mut self) -> Answer {
+        if self.signed {
+            let date = http_date_after_epoch(std::time::Duration::from_millis(
+                self.server.clock.now().milliseconds(),
+            ));
+            let (resource_type, link) = resource_of_path(&self.path);
+            let token = authorization(self.method, &resource_type, &link, &date, self.key);
+            self = self.header("x-ms-date", &date).header("authorization", &token);
+        }
+        let mut request = Request::builder()
+            .method(self.method)
+            .uri(self.path.as_str())
+            .body(Full::new(self.body.into()))
+            .expect("a request");
+        *request.headers_mut() = self.headers;
+        let response = self.server.gateway.handle(request, self.scheme).await;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.expect("bodies in memory do not break off").to_bytes();
+        let text = String::from_utf8(body.to_vec()).expect("bodies are UTF-8");
+        let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, text };
+        answer.is_well_formed();
+        answer
+    }
+}
+
+impl Answer {
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Answer {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+
+    #[track_caller]
+    pub fn refused(self, status: u16, substatus: u32, words: &str) -> Answer {
+        assert_eq!((self.status, self.substatus()), (status, substatus), "{self:?}");
+        assert!(self.message().contains(words), "'{words}' is not in {}", self.message());
+        self
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().expect("ASCII"))
+    }
+
+    pub fn etag(&self) -> String {
+        self.header("etag").expect("an etag").to_owned()
+    }
+
+    pub fn lsn(&self) -> u64 {
+        self.header("lsn").expect("an LSN").parse().expect("a number")
+    }
+
+    pub fn charge(&self) -> f64 {
+        self.header("x-ms-request-charge").expect("a charge").parse().expect("a number")
+    }
+
+    pub fn substatus(&self) -> u32 {
+        self.header("x-ms-substatus").map_or(0, |text| text.parse().expect("a number"))
+    }
+
+    pub fn message(&self) -> String {
+        self.json()["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What every response owes every client.
+    fn is_well_formed(&self) {
+        assert!(self.charge() >= 0.0);
+        assert_eq!(self.header("x-ms-activity-id").map(str::len), Some(36), "{self:?}");
+        if self.status >= 400 {
+            let body = self.json();
+            assert!(body["code"].is_string() && body["message"].is_string(), "{self:?}");
+        }
+        if matches!(self.status, 204 | 304) {
+            assert!(self.text.is_empty(), "{self:?}");
+        }
+        assert_eq!(self.header("content-type").is_some(), !self.text.is_empty(), "{self:?}");
+    }
+}

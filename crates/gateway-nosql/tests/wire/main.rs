@@ -1,0 +1,12 @@
+//! The gateway over an account in memory, spoken to as a client would: signed requests in, responses out, no socket.
+//!
+//! `harness.rs` signs with code of its own, not with the gateway's. Each other module covers one family of operations.
+
+mod batch;
+mod feeds;
+mod harness;
+mod items;
+mod metadata;
+mod named_regressions;
+mod patch;
+mod refusals;

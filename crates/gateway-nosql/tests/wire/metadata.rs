@@ -1,0 +1,194 @@
+//! The account document, databases, containers and offers.
+
+use serde_json::json;
+use shardlake_gateway_nosql::Scheme;
+
+use crate::harness::Server;
+
+#[tokio::test]
+async fn the_account_document_names_the_endpoint_the_client_used() {
+    let server = Server::start().await;
+    for (scheme, host, endpoint) in [
+        (Scheme::Http, "localhost:8081", "http://localhost:8081/"),
+        (Scheme::Https, "db.example:443", "https://db.example:443/"),
+    ] {
+        let account = server.get("/").over(scheme).header("host", host).send().await.expect(200).json();
+        for member in ["writableLocations", "readableLocations"] {
+            assert_eq!(account[member][0]["databaseAccountEndpoint"], endpoint);
+        }
+        assert_eq!(account["userConsistencyPolicy"]["defaultConsistencyLevel"], "Session");
+        assert!(account["queryEngineConfiguration"].is_string());
+        assert!(account.as_object().expect("object").keys().all(|name| !name.starts_with("thinClient")));
+    }
+}
+
+#[tokio::test]
+async fn databases_live_and_die() {
+    let server = Server::start().await;
+    let created = server.post("/dbs").json(json!({ "id": "Gr\u{fc}n" })).send().await.expect(201);
+    let database = created.json();
+    assert_eq!(database["_etag"], created.etag());
+    assert_eq!(database["_self"], format!("dbs/{}/", database["_rid"].as_str().expect("text")));
+    assert_eq!((&database["_colls"], &database["_users"]), (&json!("colls/"), &json!("users/")));
+    server.post("/dbs").json(json!({ "id": "Gr\u{fc}n" })).send().await.refused(409, 0, "already exists");
+
+    assert_eq!(server.get("/dbs/Gr%C3%BCn/").send().await.expect(200).json(), database);
+    let by_rid = format!("/{}", database["_self"].as_str().expect("text"));
+    assert_eq!(server.get(by_rid).send().await.expect(200).json(), database);
+    let known = server.get("/dbs/Gr%C3%BCn").header("if-none-match", &created.etag()).send().await;
+    known.expect(304);
+    let feed = server.get("/dbs").send().await.expect(200);
+    assert_eq!(feed.json(), json!({ "_rid": "", "Databases": [database], "_count": 1 }));
+    assert_eq!(feed.header("x-ms-item-count"), Some("1"));
+
+    server.delete("/dbs/Gr%C3%BCn").header("if-match", "\"x\"").send().await.expect(412);
+    server.delete("/dbs/Gr%C3%BCn").send().await.expect(204);
+    server.get("/dbs/Gr%C3%BCn").send().await.expect(404);
+    server.post("/dbs").json(json!({})).send().await.refused(400, 0, "'id; '");
+    server.post("/dbs").json(json!({ "id": "a/b" })).send().await.expect(400);
+}
+
+#[tokio::test]
+async fn containers_come_back_with_the_services_defaults() {
+    let server = Server::start().await;
+    let definition = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] }, "defaultTtl": 60 });
+    let container = server.create_container(definition).await;
+    let (rid, link) = (container["_rid"].as_str().expect("text"), container["_self"].as_str().expect("text"));
+    assert!(link.ends_with(&format!("/colls/{rid}/")), "{link}");
+    for (member, value) in [
+        ("partitionKey", json!({ "paths": ["/pk"], "kind": "Hash", "version": 1 })),
+        ("uniqueKeyPolicy", json!({ "uniqueKeys": [] })),
+        ("geospatialConfig", json!({ "type": "Geography" })),
+        ("defaultTtl", json!(60)),
+        ("_docs", json!("docs/")),
+        ("_sprocs", json!("sprocs/")),
+        ("_triggers", json!("triggers/")),
+        ("_udfs", json!("udfs/")),
+        ("_conflicts", json!("conflicts/")),
+    ] {
+        assert_eq!(container[member], value, "{member}");
+    }
+    assert_eq!(container["indexingPolicy"]["includedPaths"], json!([{ "path": "/*" }]));
+    assert_eq!(server.get("/dbs/db/colls/c").send().await.expect(200).json(), container);
+    let feed = server.get("/dbs/db/colls").send().await.expect(200).json();
+    assert_eq!(feed["DocumentCollections"], json!([container]));
+    assert_eq!(feed["_rid"].as_str().map(str::len), Some(8));
+
+    let mut changed = container.clone();
+    changed["defaultTtl"] = json!(-1);
+    let replaced = server.put("/dbs/db/colls/c").json(changed).send().await.expect(200);
+    assert_eq!(replaced.json()["defaultTtl"], -1);
+    assert_ne!(replaced.json()["_etag"], container["_etag"]);
+    let moved = json!({ "id": "c", "partitionKey": { "paths": ["/other"] } });
+    server.put("/dbs/db/colls/c").json(moved).send().await.expect(400);
+    server.delete("/dbs/db/colls/c").send().await.expect(204);
+    server.get("/dbs/db/colls/c").send().await.expect(404);
+}
+
+#[tokio::test]
+async fn container_definitions_that_cannot_be_kept_are_refused() {
+    let server = Server::start().await;
+    server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    let create = |body| server.post("/dbs/db/colls").json(body);
+    create(json!({ "id": "c" })).send().await.refused(400, 0, "partition key definition");
+    let view = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] }, "materializedViewDefinition": {} });
+    create(view).send().await.refused(501, 0, "materializedViewDefinition");
+    let ttl = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] }, "defaultTtl": 0 });
+    create(ttl).send().await.expect(400);
+    let plain = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] } });
+    server.post("/dbs/none/colls").json(plain).send().await.expect(404);
+}
+
+#[tokio::test]
+async fn quota_and_statistics_are_told_on_request() {
+    let server = Server::with_container().await;
+    server.create(json!({ "id": "a", "pk": "k" })).await;
+    let plain = server.get("/dbs/db/colls/items").send().await.expect(200);
+    assert!(plain.header("x-ms-resource-usage").is_none() && plain.json().get("statistics").is_none());
+    let call = server.get("/dbs/db/colls/items").header("x-ms-documentdb-populatequotainfo", "True");
+    let full = call.header("x-ms-documentdb-populatepartitionstatistics", "True").send().await.expect(200);
+    assert!(full.header("x-ms-resource-usage").expect("usage").contains("documentsCount=1;"));
+    assert!(full.header("x-ms-resource-quota").is_some());
+    let progress = "x-ms-documentdb-collection-index-transformation-progress";
+    assert_eq!(full.header(progress), Some("100"));
+    assert_eq!(full.json()["statistics"][0]["documentCount"], 1);
+}
+
+#[tokio::test]
+async fn offers_are_found_by_the_resource_and_replaced() {
+    let server = Server::start().await;
+    server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    let definition = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] } });
+    let create = server.post("/dbs/db/colls").header("x-ms-offer-throughput", "400").json(definition);
+    let container = create.send().await.expect(201).json();
+    let query = json!({
+        "query": "SELECT * FROM root r WHERE r.resource=@link",
+        "parameters": [{ "name": "@link", "value": container["_self"] }],
+    });
+    let find = |query: serde_json::Value| {
+        server
+            .post("/offers")
+            .header("content-type", "application/query+json")
+            .header("x-ms-documentdb-isquery", "true")
+            .json(query)
+    };
+    let found = find(query).send().await.expect(200).json();
+    assert_eq!(found["_count"], 1);
+    let mut offer = found["Offers"][0].clone();
+    assert_eq!(offer["resource"], container["_self"]);
+    assert_eq!(offer["offerResourceId"], container["_rid"]);
+    let literal = json!({ "query": format!("SELECT * from root where root.resource = \"{}\"", container["_self"].as_str().expect("text")) });
+    assert_eq!(find(literal).send().await.expect(200).json()["_count"], 1);
+    let other = json!({ "query": "SELECT * FROM r WHERE r.resource = 'x'" });
+    assert_eq!(find(other).send().await.expect(200).json()["_count"], 0);
+
+    offer["content"]["offerThroughput"] = json!(1000);
+    let path = format!("/{}", offer["_self"].as_str().expect("text"));
+    let replaced = server.put(&path).json(offer.clone()).send().await.expect(200);
+    assert_eq!(replaced.json()["content"]["offerThroughput"], 1000);
+    assert_eq!(replaced.header("x-ms-offer-replace-pending"), Some("false"));
+    let read = server.get(&path).send().await.expect(200);
+    assert_eq!(read.header("x-ms-cosmos-min-throughput"), Some("400"));
+    offer["content"]["offerThroughput"] = json!(-200);
+    server.put(&path).json(offer).send().await.refused(
+        400,
+        0,
+        "Requested throughput -200 is less than required minimum throughput 400",
+    );
+}
+
+#[tokio::test]
+async fn throughput_at_creation_is_checked() {
+    let server = Server::start().await;
+    let create = || server.post("/dbs").json(json!({ "id": "db" }));
+    let settings = "x-ms-cosmos-offer-autopilot-settings";
+    let both = create().header("x-ms-offer-throughput", "400").header(settings, r#"{"maxThroughput":1000}"#);
+    both.send().await.expect(400);
+    let negative = create().header(settings, r#"{"maxThroughput":-200}"#).send().await;
+    negative.refused(400, 0, "Requested throughput -200 is less than required minimum throughput 1000");
+    create().header("x-ms-offer-throughput", "100").send().await.refused(400, 0, "minimum throughput 400");
+    create().header(settings, r#"{"maxThroughput":4000}"#).send().await.expect(201);
+    let offers = server.get("/offers").send().await.expect(200).json();
+    let content = &offers["Offers"][0]["content"];
+    assert_eq!(
+        (&content["offerThroughput"], &content["offerAutopilotSettings"]["maxThroughput"]),
+        (&json!(400), &json!(4000))
+    );
+}
+
+#[tokio::test]
+async fn databases_and_containers_are_queried_like_offers() {
+    let server = Server::with_container().await;
+    let query = |path: &str, text: &str, value: &str| {
+        let body = json!({ "query": text, "parameters": [{ "name": "@id", "value": value }] });
+        server.post(path).header("content-type", "application/query+json").json(body)
+    };
+    let text = "SELECT * FROM root r WHERE r.id=@id";
+    assert_eq!(query("/dbs", text, "db").send().await.expect(200).json()["Databases"][0]["id"], "db");
+    assert_eq!(query("/dbs", text, "none").send().await.expect(200).json()["_count"], 0);
+    let found = query("/dbs/db/colls", text, "items").send().await.expect(200).json();
+    assert_eq!(found["DocumentCollections"][0]["id"], "items");
+    let all = query("/dbs/db/colls", "select * from c", "").send().await.expect(200).json();
+    assert_eq!(all["_count"], 1);
+    query("/dbs", "SELECT * FORM x", "").send().await.expect(400);
+}
