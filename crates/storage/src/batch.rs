@@ -1,0 +1,63 @@
+//! The content of one commit.
+
+use bytes::Bytes;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op {
+    Put { key: Bytes, value: Bytes },
+    Delete { key: Bytes },
+}
+
+impl Op {
+    pub fn key(&self) -> &Bytes {
+        match self {
+            Op::Put { key, .. } | Op::Delete { key } => key,
+        }
+    }
+}
+
+/// Writes that take effect together. Of two writes of one key, the later one counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Batch {
+    ops: Vec<Op>,
+    size_bytes: usize,
+}
+
+impl Batch {
+    pub fn new() -> Self {
+        Batch::default()
+    }
+
+    pub fn put(&mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) {
+        let (key, value) = (key.into(), value.into());
+        self.size_bytes += key.len() + value.len();
+        self.ops.push(Op::Put { key, value });
+    }
+
+    pub fn delete(&mut self, key: impl Into<Bytes>) {
+        let key = key.into();
+        self.size_bytes += key.len();
+        self.ops.push(Op::Delete { key });
+    }
+
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Keys and values together.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Op> {
+        self.ops.iter()
+    }
+
+    pub fn into_ops(self) -> Vec<Op> {
+        self.ops
+    }
+}

@@ -1,0 +1,45 @@
+//! What can go wrong in storage, and what the caller can do about it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StorageError {
+    /// A write or sync failed earlier. Reads go on; open the shard again to write.
+    #[error(
+        "storage refuses writes since a write failed ({reason}): free space or replace the disk, then restart"
+    )]
+    Poisoned { reason: Arc<str> },
+    /// Too much is queued. Nothing was changed; retry later.
+    #[error("too many writes are queued: retry later")]
+    Overloaded,
+    #[error("the shard is closed")]
+    Closed,
+    #[error("the directory '{}' is in use by another process", directory.display())]
+    Locked { directory: PathBuf },
+    #[error("the directory '{}' holds format {found}, but this program reads format {expected}", directory.display())]
+    Format { directory: PathBuf, found: String, expected: String },
+    #[error("stored data is damaged: {what}")]
+    Corrupt { what: Arc<str> },
+    #[error("storage failed: {what}")]
+    Io { what: Arc<str> },
+}
+
+impl StorageError {
+    pub fn io(what: impl std::fmt::Display) -> Self {
+        StorageError::Io { what: what.to_string().into() }
+    }
+}
+
+impl From<fjall::Error> for StorageError {
+    fn from(error: fjall::Error) -> Self {
+        match error {
+            fjall::Error::Io(error) => StorageError::io(error),
+            fjall::Error::Poisoned => StorageError::Poisoned { reason: "the engine failed earlier".into() },
+            fjall::Error::JournalRecovery(error) => {
+                StorageError::Corrupt { what: format!("the journal cannot be recovered: {error:?}").into() }
+            }
+            other => StorageError::io(other),
+        }
+    }
+}

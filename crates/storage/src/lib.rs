@@ -1,0 +1,32 @@
+//! An ordered, durable keyspace of bytes: the only thing the database knows of disks.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `shard.rs` | the handle: queueing commits, watermarks, reads, closing |
+//! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
+//! | `engine.rs` | what an engine implements |
+//! | `local.rs`, `memory.rs` | the engines: fjall on a local disk, and a map in memory |
+//! | `batch.rs`, `scan.rs`, `error.rs` | a commit's content, reading ranges, what can go wrong |
+//! | `fault.rs` | an engine that fails and forgets on purpose, for tests |
+//!
+//! Guarantees: commits are atomic and take effect in the order in which [`Shard::commit`] was called; a commit's future
+//! resolves when it is durable; after a failed write or sync nothing is accepted until the shard is opened again.
+//! Nothing here knows a document.
+
+mod batch;
+mod committer;
+mod engine;
+mod error;
+#[cfg(feature = "testing")]
+pub mod fault;
+mod local;
+mod memory;
+mod scan;
+mod shard;
+
+pub use batch::{Batch, Op};
+pub use engine::{Engine, EngineSnapshot, Row};
+pub use error::StorageError;
+pub use memory::MemoryEngine;
+pub use scan::{Scan, ScanOptions, Snapshot};
+pub use shard::{Durability, EngineKind, PendingCommit, RangeStats, Seq, Shard, ShardOptions};

@@ -1,0 +1,290 @@
+//! A shard: one owner, one log, one order of commits, and the handle that everyone shares.
+//!
+//! `commit` only queues: it gives the commit its place in the order and returns a future. Two watermarks follow the
+//! committer: `applied` (visible to reads) and `durable` (on stable storage), both as the [`Seq`] of the last commit.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::sync::{oneshot, watch};
+
+use crate::committer::{Committer, Queue, Queued};
+use crate::local::{LocalEngine, LocalOptions};
+use crate::{Batch, Engine, MemoryEngine, ScanOptions, Snapshot, StorageError};
+
+/// Position of a commit in the order of submissions since the shard was opened: 1, 2, 3, …
+pub type Seq = u64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// A commit is acknowledged when it is on stable storage.
+    #[default]
+    Sync,
+    /// A commit is acknowledged when it is visible; the last tenth of a second may be lost in a crash.
+    Async,
+    /// Nothing survives the process.
+    Memory,
+}
+
+#[derive(Debug, Clone)]
+pub enum EngineKind {
+    Memory,
+    Local { directory: PathBuf },
+}
+
+#[derive(Debug, Clone)]
+pub struct ShardOptions {
+    pub engine: EngineKind,
+    pub durability: Durability,
+    /// Bytes of blocks kept in memory for reads.
+    pub cache_bytes: u64,
+    /// Bytes of writes kept in memory before they are sorted to disk; a few of these can exist at once.
+    pub memtable_bytes: u64,
+    /// Commits that may be queued; more are refused with [`StorageError::Overloaded`].
+    pub queue_commits_max: usize,
+    pub queue_bytes_max: usize,
+}
+
+impl ShardOptions {
+    pub fn memory() -> Self {
+        ShardOptions { engine: EngineKind::Memory, durability: Durability::Memory, ..ShardOptions::local("") }
+    }
+
+    pub fn local(directory: impl Into<PathBuf>) -> Self {
+        ShardOptions {
+            engine: EngineKind::Local { directory: directory.into() },
+            durability: Durability::Sync,
+            cache_bytes: 256 * 1024 * 1024,
+            memtable_bytes: 32 * 1024 * 1024,
+            queue_commits_max: 8192,
+            queue_bytes_max: 256 * 1024 * 1024,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RangeStats {
+    pub keys: u64,
+    pub size_bytes: u64,
+}
+
+#[derive(Clone)]
+pub struct Shard(Arc<ShardInner>);
+
+struct ShardInner {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// What handles and the committer share.
+pub(crate) struct Shared {
+    pub engine: Arc<dyn Engine>,
+    pub durability: Durability,
+    pub queue: Queue,
+    pub applied: AtomicU64,
+    pub durable: watch::Sender<Seq>,
+    pub poisoned: OnceLock<Arc<str>>,
+}
+
+impl Shared {
+    pub fn poison(&self, reason: &StorageError) -> StorageError {
+        let reason = self.poisoned.get_or_init(|| reason.to_string().into());
+        // Whoever waits for durability must look again.
+        self.durable.send_modify(|_| {});
+        StorageError::Poisoned { reason: reason.clone() }
+    }
+
+    fn check(&self) -> Result<(), StorageError> {
+        match self.poisoned.get() {
+            Some(reason) => Err(StorageError::Poisoned { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "shard at {}", self.applied())
+    }
+}
+
+impl Shard {
+    pub async fn open(options: ShardOptions) -> Result<Shard, StorageError> {
+        let engine: Arc<dyn Engine> = match &options.engine {
+            EngineKind::Memory => Arc::new(MemoryEngine::new()),
+            EngineKind::Local { directory } => Arc::new(LocalEngine::open(&LocalOptions {
+                directory: directory.clone(),
+                cache_bytes: options.cache_bytes,
+                memtable_bytes: options.memtable_bytes,
+            })?),
+        };
+        Shard::with_engine(engine, &options)
+    }
+
+    /// A shard over a given engine, for tests that inject faults.
+    pub fn with_engine(engine: Arc<dyn Engine>, options: &ShardOptions) -> Result<Shard, StorageError> {
+        let shared = Arc::new(Shared {
+            engine,
+            durability: options.durability,
+            queue: Queue::new(options.queue_commits_max, options.queue_bytes_max),
+            applied: AtomicU64::new(0),
+            durable: watch::Sender::new(0),
+            poisoned: OnceLock::new(),
+        });
+        let committer = Committer::new(shared.clone());
+        let thread = std::thread::Builder::new()
+            .name("committer".into())
+            .spawn(move || committer.run())
+            .map_err(|error| StorageError::io(format!("the committer's thread cannot start: {error}")))?;
+        Ok(Shard(Arc::new(ShardInner { shared, thread: Mutex::new(Some(thread)) })))
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
+    pub fn durability(&self) -> Durability {
+        self.shared().durability
+    }
+
+    /// Queues a commit behind all earlier ones. Dropping the future does not take it back.
+    pub fn commit(&self, batch: Batch) -> Result<PendingCommit, StorageError> {
+        let shared = self.shared();
+        shared.check()?;
+        let (done, receiver) = oneshot::channel();
+        let seq = shared.queue.push(Queued { seq: 0, batch, done })?;
+        Ok(PendingCommit { seq, receiver })
+    }
+
+    /// The newest applied value of a key.
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
+        self.shared().engine.get(key).await
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.shared().engine.snapshot())
+    }
+
+    /// The last commit that reads see.
+    pub fn applied(&self) -> Seq {
+        self.shared().applied.load(Ordering::Acquire)
+    }
+
+    /// The last commit that a crash cannot undo.
+    pub fn durable(&self) -> Seq {
+        *self.shared().durable.borrow()
+    }
+
+    pub async fn wait_durable(&self, seq: Seq) -> Result<(), StorageError> {
+        let shared = self.shared();
+        if self.durable() >= seq {
+            return Ok(());
+        }
+        let mut watermark = shared.durable.subscribe();
+        loop {
+            if *watermark.borrow_and_update() >= seq {
+                return Ok(());
+            }
+            shared.check()?;
+            watermark.changed().await.map_err(|_| StorageError::Closed)?;
+        }
+    }
+
+    /// Deletes every key of `[start, end)` a bounded number per commit. Gives how many there were.
+    pub async fn drop_range(&self, start: Vec<u8>, end: Vec<u8>) -> Result<u64, StorageError> {
+        let mut deleted = 0;
+        loop {
+            // A fresh snapshot each time, so that a long drop does not hold back compaction.
+            let mut scan = self.snapshot().scan(start.clone()..end.clone(), ScanOptions::default());
+            let mut batch = Batch::new();
+            while batch.len() < 2048 {
+                let Some(rows) = scan.next_chunk().await? else { break };
+                rows.into_iter().for_each(|(key, _)| batch.delete(key));
+            }
+            if batch.is_empty() {
+                return Ok(deleted);
+            }
+            deleted += batch.len() as u64;
+            match self.commit(batch) {
+                Ok(commit) => commit.await?,
+                // Foreground writes come first.
+                Err(StorageError::Overloaded) => {
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Counts the keys of `[start, end)` by reading them.
+    pub async fn stats(&self, start: Vec<u8>, end: Vec<u8>) -> Result<RangeStats, StorageError> {
+        let mut scan = self.snapshot().scan(start..end, ScanOptions::default());
+        let mut stats = RangeStats::default();
+        while let Some(rows) = scan.next_chunk().await? {
+            stats.keys += rows.len() as u64;
+            stats.size_bytes += rows.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+        }
+        Ok(stats)
+    }
+
+    pub fn disk_bytes(&self) -> u64 {
+        self.shared().engine.disk_bytes()
+    }
+
+    /// Whether a write or sync has failed: no commit is accepted any more.
+    pub fn is_poisoned(&self) -> bool {
+        self.shared().poisoned.get().is_some()
+    }
+
+    /// Finishes what is queued, makes it durable and prepares a fast start. Later commits are refused.
+    pub async fn close(&self) -> Result<(), StorageError> {
+        let inner = self.0.clone();
+        let close = move || {
+            inner.shared.queue.close();
+            let thread = inner.thread.lock().expect("no closer panics").take();
+            if let Some(thread) = thread {
+                thread.join().map_err(|_| StorageError::io("the committer panicked"))?;
+                inner.shared.check()?;
+                return futures::executor::block_on(inner.shared.engine.close());
+            }
+            Ok(())
+        };
+        tokio::task::spawn_blocking(close).await.map_err(|error| StorageError::io(error.to_string()))?
+    }
+}
+
+impl Drop for ShardInner {
+    fn drop(&mut self) {
+        // Queued commits are finished even when nobody closed the shard.
+        self.shared.queue.close();
+        if let Some(thread) = self.thread.get_mut().ok().and_then(Option::take) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A queued commit; resolves when it may be acknowledged.
+#[derive(Debug)]
+pub struct PendingCommit {
+    seq: Seq,
+    receiver: oneshot::Receiver<Result<(), StorageError>>,
+}
+
+impl PendingCommit {
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+}
+
+impl Future for PendingCommit {
+    type Output = Result<(), StorageError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.receiver).poll(context).map(|result| result.unwrap_or(Err(StorageError::Closed)))
+    }
+}
