@@ -1,0 +1,192 @@
+//! An account: the catalog and the partitions of one shard.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use shardlake_charge::ChargeTable;
+use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
+use shardlake_partition::{ContainerShape, Partition, PartitionUid, partition_range};
+use shardlake_routing::PartitionMap;
+use shardlake_stdx::{Clock, Random};
+use shardlake_storage::Shard;
+use tokio::sync::Mutex;
+
+use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry};
+use crate::container_handle::ContainerEntry;
+
+/// Hundredths of a request unit for reading a database, container or offer; the reference charges these to a separate
+/// budget and reports 1 or 2 RU.
+pub const METADATA_READ_CHARGE_CENTI: u64 = 100;
+/// Likewise for creating, replacing and deleting them.
+pub const METADATA_WRITE_CHARGE_CENTI: u64 = 495;
+
+#[derive(Debug, Clone, Default)]
+pub struct AccountOptions {
+    pub limits: Limits,
+    pub clock: Clock,
+    pub random: Random,
+    pub consistency: ConsistencyLevel,
+}
+
+#[derive(Debug, Clone)]
+pub struct Account(pub(crate) Arc<AccountState>);
+
+#[derive(Debug)]
+pub(crate) struct AccountState {
+    pub shard: Shard,
+    pub limits: Arc<Limits>,
+    pub charges: ChargeTable,
+    pub clock: Clock,
+    pub random: Random,
+    pub consistency: ConsistencyLevel,
+    pub catalog: ArcSwap<Catalog>,
+    /// Held by whoever changes the catalog.
+    pub catalog_writer: Mutex<()>,
+}
+
+/// Totals for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AccountStatistics {
+    pub databases: u64,
+    pub containers: u64,
+    pub partitions: u64,
+    pub items: u64,
+    pub size_bytes: u64,
+}
+
+impl Account {
+    /// Reads the catalog, opens every partition and resumes deletions that a stop interrupted.
+    pub async fn open(shard: Shard, options: AccountOptions) -> Result<Account> {
+        let stored = catalog::load(&shard).await?;
+        let account = Account(Arc::new(AccountState {
+            shard,
+            limits: Arc::new(options.limits),
+            charges: ChargeTable::default(),
+            clock: options.clock,
+            random: options.random,
+            consistency: options.consistency,
+            catalog: ArcSwap::default(),
+            catalog_writer: Mutex::new(()),
+        }));
+        let mut catalog = Catalog { numbers: stored.numbers, ..Catalog::default() };
+        for database in stored.databases {
+            let entry = DatabaseEntry { database: Arc::new(database), containers: Default::default() };
+            catalog.databases.insert(entry.database.id.clone(), entry);
+        }
+        for record in stored.containers {
+            let owner = record.container.rid.database;
+            let entry = catalog.databases.values_mut().find(|entry| entry.database.rid == owner);
+            let entry = entry.ok_or_else(|| {
+                Error::new(ErrorKind::Corrupt, format!("container {} has no database", record.container.rid))
+            })?;
+            let container = account.open_container(entry.database.clone(), record).await?;
+            entry.containers.insert(container.container.definition.id.clone(), Arc::new(container));
+        }
+        catalog.offers = stored.offers.into_iter().map(|offer| (offer.rid, Arc::new(offer))).collect();
+        account.0.catalog.store(Arc::new(catalog));
+        account.drop_partitions_in_background(stored.dropped);
+        Ok(account)
+    }
+
+    pub(crate) async fn open_container(
+        &self,
+        database: Arc<shardlake_model::Database>,
+        record: ContainerRecord,
+    ) -> Result<ContainerEntry> {
+        let state = &self.0;
+        let shape = ContainerShape::new(&record.container, state.limits.clone(), state.charges.clone())?;
+        let mut partitions = Vec::with_capacity(record.ranges.len());
+        for range in &record.ranges {
+            let identity = range.identity()?;
+            let epk_range = identity.epk_range.clone();
+            partitions.push((epk_range, Arc::new(Partition::open(state.shard.clone(), identity).await?)));
+        }
+        let map = PartitionMap::new(record.generation, partitions).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, format!("stored ranges do not fit together: {error}"))
+        })?;
+        Ok(ContainerEntry::new(database, record, shape, map))
+    }
+
+    /// Deletes the data of dropped partitions, then their marks. The marks survive a crash; the work is repeatable.
+    pub(crate) fn drop_partitions_in_background(&self, dropped: Vec<PartitionUid>) {
+        if dropped.is_empty() {
+            return;
+        }
+        let shard = self.0.shard.clone();
+        tokio::spawn(async move {
+            for uid in dropped {
+                let (start, end) = partition_range(uid);
+                let result = match shard.drop_range(start, end).await {
+                    Ok(_) => {
+                        let mut batch = CatalogBatch::new();
+                        batch.forget_dropped(uid);
+                        batch.commit(&shard).await
+                    }
+                    Err(error) => Err(shardlake_partition::storage_error(error)),
+                };
+                if let Err(error) = result {
+                    // The mark stays, so the next start tries again.
+                    tracing::warn!(partition = uid.0, %error, "deleting a dropped partition stopped");
+                    return;
+                }
+            }
+        });
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    pub fn random(&self) -> &Random {
+        &self.0.random
+    }
+
+    pub fn consistency(&self) -> ConsistencyLevel {
+        self.0.consistency
+    }
+
+    /// Makes everything durable and closes the shard; later operations fail.
+    pub async fn close(&self) -> Result<()> {
+        self.0.shard.close().await.map_err(shardlake_partition::storage_error)
+    }
+
+    /// False once storage has refused a write for good.
+    pub fn is_writable(&self) -> bool {
+        !self.0.shard.is_poisoned()
+    }
+
+    pub fn statistics(&self) -> AccountStatistics {
+        let catalog = self.0.catalog.load();
+        let mut total = AccountStatistics { databases: catalog.databases.len() as u64, ..Default::default() };
+        for container in catalog.databases.values().flat_map(|entry| entry.containers.values()) {
+            total.containers += 1;
+            for partition in container.map.iter() {
+                total.partitions += 1;
+                total.items += partition.items();
+                total.size_bytes += partition.size_bytes();
+            }
+        }
+        total
+    }
+
+    /// Replaces the catalog after its change is durable. Call with the writer lock held.
+    pub(crate) async fn publish(&self, catalog: Catalog, batch: CatalogBatch) -> Result<()> {
+        batch.commit(&self.0.shard).await?;
+        self.0.catalog.store(Arc::new(catalog));
+        Ok(())
+    }
+
+    pub(crate) fn check_room(&self, catalog: &Catalog) -> Result<()> {
+        let max = self.0.limits.resources_max;
+        if catalog.resource_count() >= max {
+            return Err(Error::bad_request(format!(
+                "an account holds at most {max} databases and containers"
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! The catalog: which databases, containers, ranges and offers there are.
+//!
+//! Stored under partition 0 of the shard, one record per resource, each `crc32 u32 | JSON`:
+//!
+//! ```text
+//! 0u32 | 'D' | database rid u32             → Database
+//! 0u32 | 'C' | database u32 | container u32 → ContainerRecord
+//! 0u32 | 'O' | offer rid u32                → Offer
+//! 0u32 | 'X' | partition uid u32            → "dropped": its data is still to be deleted
+//! 0u32 | 'N'                                → Numbers: the next numbers to hand out
+//! ```
+//! A change is one batch, durable before it shows. Dropping a container writes `X` marks in the same batch, so that a
+//! crash cannot leak its data: opening the account resumes the deletion.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use shardlake_model::{
+    Container, ContainerRid, Database, DatabaseRid, Error, ErrorKind, Offer, OfferRid, Result,
+};
+use shardlake_partition::{PartitionIdentity, PartitionUid};
+use shardlake_routing::EpkRange;
+use shardlake_storage::{Batch, ScanOptions, Shard};
+
+use crate::container_handle::ContainerEntry;
+
+const DATABASE: u8 = b'D';
+const CONTAINER: u8 = b'C';
+const OFFER: u8 = b'O';
+const DROPPED: u8 = b'X';
+const NUMBERS: u8 = b'N';
+
+/// A container with the physical partitions that hold it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ContainerRecord {
+    pub container: Container,
+    pub ranges: Vec<RangeRecord>,
+    /// Goes up whenever the ranges change; the etag of the range feed.
+    pub generation: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RangeRecord {
+    pub uid: u32,
+    pub range_id: u32,
+    /// Hexadecimal bounds.
+    pub min: String,
+    pub max: String,
+    pub rid_prefix: u32,
+    pub parents: Vec<u32>,
+}
+
+impl RangeRecord {
+    pub fn identity(&self) -> Result<PartitionIdentity> {
+        let epk_range = EpkRange::from_hex(&self.min, &self.max).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, format!("a stored range is malformed: {error}"))
+        })?;
+        Ok(PartitionIdentity {
+            uid: PartitionUid(self.uid),
+            range_id: self.range_id,
+            epk_range,
+            rid_prefix: self.rid_prefix,
+        })
+    }
+}
+
+/// The next numbers to hand out.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Numbers {
+    pub partition: u32,
+    pub offer: u32,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        // Partition 0 is the catalog itself. Offer texts start away from "AAAA", which looks like padding in logs.
+        Numbers { partition: 1, offer: 0x01_0001 }
+    }
+}
+
+/// What the shard holds, as records.
+#[derive(Debug, Default)]
+pub(crate) struct StoredCatalog {
+    pub databases: Vec<Database>,
+    pub containers: Vec<ContainerRecord>,
+    pub offers: Vec<Offer>,
+    pub dropped: Vec<PartitionUid>,
+    pub numbers: Numbers,
+}
+
+/// The catalog in memory. Cloned and changed by writers, shared by readers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Catalog {
+    pub databases: FxHashMap<String, DatabaseEntry>,
+    pub offers: BTreeMap<OfferRid, Arc<Offer>>,
+    pub numbers: Numbers,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct DatabaseEntry {
+    pub database: Arc<Database>,
+    pub containers: FxHashMap<String, Arc<ContainerEntry>>,
+}
+
+impl Catalog {
+    /// Finds by name, then by rid.
+    pub fn database(&self, segment: &str) -> Option<&DatabaseEntry> {
+        if let Some(entry) = self.databases.get(segment) {
+            return Some(entry);
+        }
+        let rid = DatabaseRid::parse(segment)?;
+        self.databases.values().find(|entry| entry.database.rid == rid)
+    }
+
+    pub fn resource_count(&self) -> usize {
+        self.databases.values().map(|entry| 1 + entry.containers.len()).sum()
+    }
+
+    pub fn offer_of(&self, resource_rid: &str) -> Option<&Arc<Offer>> {
+        self.offers.values().find(|offer| offer.resource_rid == resource_rid)
+    }
+
+    /// Databases in a stable order: by creation time, then name.
+    pub fn databases_in_order(&self) -> Vec<&DatabaseEntry> {
+        let mut entries: Vec<_> = self.databases.values().collect();
+        entries.sort_by(|a, b| {
+            (a.database.timestamp, &a.database.id).cmp(&(b.database.timestamp, &b.database.id))
+        });
+        entries
+    }
+}
+
+impl DatabaseEntry {
+    /// Finds by name, then by rid; tells which.
+    pub fn container(&self, segment: &str) -> Option<(&Arc<ContainerEntry>, bool)> {
+        if let Some(entry) = self.containers.get(segment) {
+            return Some((entry, false));
+        }
+        let rid = ContainerRid::parse(segment)?;
+        self.containers.values().find(|entry| entry.container.rid == rid).map(|entry| (entry, true))
+    }
+
+    pub fn containers_in_order(&self) -> Vec<&Arc<ContainerEntry>> {
+        let mut entries: Vec<_> = self.containers.values().collect();
+        entries.sort_by(|a, b| {
+            let key =
+                |entry: &ContainerEntry| (entry.container.timestamp, entry.container.definition.id.clone());
+            key(a).cmp(&key(b))
+        });
+        entries
+    }
+}
+
+fn key(kind: u8, numbers: &[u32]) -> Vec<u8> {
+    let mut key = vec![0, 0, 0, 0, kind];
+    numbers.iter().for_each(|number| key.extend_from_slice(&number.to_be_bytes()));
+    key
+}
+
+fn encode<T: Serialize>(record: &T) -> Vec<u8> {
+    let json = serde_json::to_vec(record).expect("catalog records are plain data");
+    let mut bytes = crc32fast::hash(&json).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&json);
+    bytes
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    let corrupt = |what: &str| Error::new(ErrorKind::Corrupt, format!("a catalog record {what}"));
+    let (checksum, json) =
+        bytes.split_first_chunk::<4>().ok_or_else(|| corrupt("is shorter than its checksum"))?;
+    if crc32fast::hash(json) != u32::from_le_bytes(*checksum) {
+        return Err(corrupt("does not match its checksum"));
+    }
+    serde_json::from_slice(json).map_err(|error| corrupt("is malformed").with_source(error))
+}
+
+/// One durable change of the catalog.
+#[derive(Default)]
+pub(crate) struct CatalogBatch(Batch);
+
+impl CatalogBatch {
+    pub fn new() -> Self {
+        CatalogBatch(Batch::new())
+    }
+
+    pub fn put_database(&mut self, database: &Database) {
+        self.0.put(key(DATABASE, &[database.rid.0]), encode(database));
+    }
+
+    pub fn delete_database(&mut self, rid: DatabaseRid) {
+        self.0.delete(key(DATABASE, &[rid.0]));
+    }
+
+    pub fn put_container(&mut self, record: &ContainerRecord) {
+        let rid = record.container.rid;
+        self.0.put(key(CONTAINER, &[rid.database.0, rid.number]), encode(record));
+    }
+
+    /// Also marks its partitions for deletion.
+    pub fn delete_container(&mut self, entry: &ContainerEntry) {
+        let rid = entry.container.rid;
+        self.0.delete(key(CONTAINER, &[rid.database.0, rid.number]));
+        for partition in entry.map.iter() {
+            self.0.put(key(DROPPED, &[partition.uid.0]), encode(&"dropped"));
+        }
+    }
+
+    pub fn put_offer(&mut self, offer: &Offer) {
+        self.0.put(key(OFFER, &[offer.rid.0]), encode(offer));
+    }
+
+    pub fn delete_offer(&mut self, rid: OfferRid) {
+        self.0.delete(key(OFFER, &[rid.0]));
+    }
+
+    pub fn put_numbers(&mut self, numbers: Numbers) {
+        self.0.put(key(NUMBERS, &[]), encode(&numbers));
+    }
+
+    pub fn forget_dropped(&mut self, uid: PartitionUid) {
+        self.0.delete(key(DROPPED, &[uid.0]));
+    }
+
+    pub async fn commit(self, shard: &Shard) -> Result<()> {
+        let commit = shard.commit(self.0).map_err(shardlake_partition::storage_error)?;
+        commit.await.map_err(shardlake_partition::storage_error)
+    }
+}
+
+/// Reads every record.
+pub(crate) async fn load(shard: &Shard) -> Result<StoredCatalog> {
+    let mut stored = StoredCatalog::default();
+    let snapshot = shard.snapshot();
+    let mut scan =
+        snapshot.scan(0u32.to_be_bytes().to_vec()..1u32.to_be_bytes().to_vec(), ScanOptions::default());
+    while let Some(chunk) = scan.next_chunk().await.map_err(shardlake_partition::storage_error)? {
+        for (key, value) in chunk {
+            match key.get(4) {
+                Some(&DATABASE) => stored.databases.push(decode(&value)?),
+                Some(&CONTAINER) => stored.containers.push(decode(&value)?),
+                Some(&OFFER) => stored.offers.push(decode(&value)?),
+                Some(&NUMBERS) => stored.numbers = decode(&value)?,
+                Some(&DROPPED) => {
+                    let uid = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+                    let uid =
+                        uid.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a dropped mark is malformed"))?;
+                    stored.dropped.push(PartitionUid(uid));
+                }
+                other => {
+                    return Err(Error::new(
+                        ErrorKind::Corrupt,
+                        format!("unknown catalog record kind {other:?}"),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_records_are_detected() {
+        let bytes = encode(&Numbers::default());
+        assert!(decode::<Numbers>(&bytes).is_ok());
+        for at in 0..bytes.len() {
+            let mut broken = bytes.clone();
+            broken[at] ^= 1;
+            assert!(decode::<Numbers>(&broken).is_err(), "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A container as operations hold it: its definition, its partitions, and texts that every reply needs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use shardlake_model::{Container, Database, Error, ErrorKind, PartitionKeyRange, Result};
+use shardlake_partition::{ContainerShape, Partition};
+use shardlake_routing::PartitionMap;
+
+use crate::catalog::{ContainerRecord, RangeRecord};
+
+pub(crate) struct ContainerEntry {
+    pub database: Arc<Database>,
+    pub container: Container,
+    pub shape: Arc<ContainerShape>,
+    pub map: PartitionMap<Arc<Partition>>,
+    pub ranges: Vec<RangeRecord>,
+    pub generation: u64,
+    rid_text: String,
+    self_link: String,
+    alt_link: String,
+}
+
+impl ContainerEntry {
+    pub fn new(
+        database: Arc<Database>,
+        record: ContainerRecord,
+        shape: ContainerShape,
+        map: PartitionMap<Arc<Partition>>,
+    ) -> Self {
+        let container = record.container;
+        ContainerEntry {
+            rid_text: container.rid.to_string(),
+            self_link: format!("dbs/{}/colls/{}/", container.rid.database, container.rid),
+            alt_link: format!("dbs/{}/colls/{}", database.id, container.definition.id),
+            database,
+            container,
+            shape: Arc::new(shape),
+            map,
+            ranges: record.ranges,
+            generation: record.generation,
+        }
+    }
+
+    pub fn record(&self, container: Container) -> ContainerRecord {
+        ContainerRecord { container, ranges: self.ranges.clone(), generation: self.generation }
+    }
+}
+
+impl fmt::Debug for ContainerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "container '{}'", self.alt_link)
+    }
+}
+
+/// Cheap to clone; stays valid, though perhaps outdated, for as long as it is held.
+#[derive(Debug, Clone)]
+pub struct ContainerHandle {
+    pub(crate) entry: Arc<ContainerEntry>,
+    /// The container was named by its rid, and so are items in it.
+    pub(crate) by_rid: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContainerUsage {
+    pub items: u64,
+    pub size_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeStatistics {
+    pub range_id: u32,
+    pub items: u64,
+    pub size_bytes: u64,
+}
+
+impl ContainerHandle {
+    pub fn database(&self) -> &Database {
+        &self.entry.database
+    }
+
+    /// With its definition normalised.
+    pub fn container(&self) -> &Container {
+        &self.entry.container
+    }
+
+    pub fn rid_text(&self) -> &str {
+        &self.entry.rid_text
+    }
+
+    /// `dbs/{rid}/colls/{rid}/`.
+    pub fn self_link(&self) -> &str {
+        &self.entry.self_link
+    }
+
+    /// `dbs/{name}/colls/{name}`.
+    pub fn alt_link(&self) -> &str {
+        &self.entry.alt_link
+    }
+
+    pub fn routing_generation(&self) -> u64 {
+        self.entry.generation
+    }
+
+    pub fn partition_key_ranges(&self) -> Vec<PartitionKeyRange> {
+        let ranges = self.entry.ranges.iter().zip(self.entry.map.iter());
+        ranges
+            .map(|(record, partition)| PartitionKeyRange {
+                id: record.range_id,
+                min_inclusive: record.min.clone(),
+                max_exclusive: record.max.clone(),
+                rid_prefix: record.rid_prefix,
+                parents: record.parents.clone(),
+                lsn: partition.durable_lsn(),
+            })
+            .collect()
+    }
+
+    /// Refuses a request meant for an earlier container of the same name.
+    pub fn check_intended_rid(&self, rid: Option<&str>) -> Result<()> {
+        match rid {
+            Some(rid) if rid != self.rid_text() => Err(Error::new(
+                ErrorKind::StaleContainer,
+                format!(
+                    "the request names container rid '{rid}', but '{}' has rid '{}': refresh the container and retry",
+                    self.alt_link(),
+                    self.rid_text()
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn usage(&self) -> ContainerUsage {
+        let statistics = self.range_statistics();
+        ContainerUsage {
+            items: statistics.iter().map(|range| range.items).sum(),
+            size_bytes: statistics.iter().map(|range| range.size_bytes).sum(),
+        }
+    }
+
+    pub fn range_statistics(&self) -> Vec<RangeStatistics> {
+        let statistics = |partition: &Arc<Partition>| RangeStatistics {
+            range_id: partition.range_id,
+            items: partition.items(),
+            size_bytes: partition.size_bytes(),
+        };
+        self.entry.map.iter().map(statistics).collect()
+    }
+}

@@ -1,0 +1,195 @@
+//! Reading the items of a container, a logical partition or a range, a page at a time; deleting a logical partition.
+//!
+//! A continuation token is `base64url(version u8 | container u32 | item key | crc32 u32)`: the last item returned. Items
+//! are ordered by epk over the whole container, so a token holds in every later cut of the ranges.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result};
+use shardlake_partition::{FeedFilter, PageLimits, Partition, StoredItem, epk_of_position};
+use shardlake_routing::{EpkRange, prefix_range};
+
+use crate::container_handle::ContainerEntry;
+use crate::items::check_session;
+use crate::keys::{key_of_read, logical, parse_key, partition_of};
+use crate::{Account, ContainerHandle, KeyInput};
+
+const TOKEN_VERSION: u8 = 1;
+
+/// What a feed covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FeedScope {
+    All,
+    /// A full partition key, or a prefix of a hierarchical one, as JSON array text.
+    Key(String),
+    /// A partition key range by id, a span of the hash space in hexadecimal, or both: then their intersection.
+    Range {
+        range_id: Option<u32>,
+        epk: Option<(String, String)>,
+    },
+}
+
+#[derive(Debug)]
+pub struct FeedPage {
+    pub items: Vec<StoredItem>,
+    pub continuation: Option<String>,
+    pub meta: ReplyMeta,
+    /// Every range that was read, with its LSN.
+    pub ranges: Vec<(u32, u64)>,
+}
+
+impl Account {
+    /// `max_items` is the client's wish: absent for the default, -1 for the server's choice.
+    pub async fn read_feed(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        scope: FeedScope,
+        max_items: Option<i64>,
+        continuation: Option<&str>,
+    ) -> Result<FeedPage> {
+        let entry = &container.entry;
+        let mut after = continuation.map(|token| decode_token(entry, token)).transpose()?;
+        let mut room = self.page_limits(max_items)?;
+        let (filter, partitions) = resolve(entry, scope)?;
+        let command = self.command(ctx, 0);
+        let mut page =
+            FeedPage { items: vec![], continuation: None, meta: ReplyMeta::default(), ranges: vec![] };
+        let start = after.as_deref().map(epk_of_position).transpose()?;
+        for partition in partitions {
+            // Partitions that the token has left behind.
+            if start.as_ref().is_some_and(|epk| partition.epk_range.is_below(epk)) {
+                continue;
+            }
+            check_session(ctx, &partition)?;
+            let part = partition.read_page(&entry.shape, &command, &filter, after.as_deref(), room).await?;
+            page.ranges.push((partition.range_id, partition.durable_lsn()));
+            room.items -= part.items.len();
+            room.size_bytes = room.size_bytes.saturating_sub(part.size_bytes);
+            page.items.extend(part.items);
+            if let Some(next) = part.next {
+                page.continuation = Some(encode_token(entry, &next));
+                break;
+            }
+            after = None;
+            if room.items == 0 || room.size_bytes == 0 {
+                // Exactly full at a partition's end: whether more follows is for the next page to find out.
+                page.continuation = page
+                    .items
+                    .last()
+                    .filter(|_| !is_last(entry, &partition))
+                    .map(|item| encode_token(entry, &item.position(&entry.shape)));
+                break;
+            }
+        }
+        let sizes = page.items.iter().map(StoredItem::json_size_bytes);
+        page.meta.charge_centi = self.0.charges.feed_page(sizes, ctx.consistency).0;
+        page.meta.range_id = page.ranges.first().map(|(id, _)| *id);
+        page.meta.lsn = page.ranges.first().map_or(0, |(_, lsn)| *lsn);
+        Ok(page)
+    }
+
+    fn page_limits(&self, max_items: Option<i64>) -> Result<PageLimits> {
+        let limits = self.limits();
+        let items = match max_items {
+            None => limits.page_items_default,
+            Some(-1) => limits.page_items_max,
+            Some(wanted) if wanted > 0 => (wanted as usize).min(limits.page_items_max),
+            Some(other) => {
+                return Err(Error::bad_request(format!(
+                    "x-ms-max-item-count {other} is invalid: use -1 or 1 and above"
+                )));
+            }
+        };
+        Ok(PageLimits { items, size_bytes: limits.page_size_bytes_max })
+    }
+
+    /// Deletes every item of a logical partition. Done when it returns; other requests may see it half done.
+    pub async fn delete_partition_key(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: KeyInput<'_>,
+    ) -> Result<ReplyMeta> {
+        let logical = key_of_read(container, Some(key))?;
+        let partition = partition_of(&container.entry, &logical);
+        let command = self.command(ctx, 0);
+        let (_, meta) =
+            partition.delete_logical_partition(&container.entry.shape, &command, &logical).await?;
+        Ok(meta)
+    }
+}
+
+fn is_last(entry: &ContainerEntry, partition: &Partition) -> bool {
+    entry.map.iter().last().is_some_and(|last| last.uid == partition.uid)
+}
+
+fn resolve(entry: &ContainerEntry, scope: FeedScope) -> Result<(FeedFilter, Vec<Arc<Partition>>)> {
+    let of_range = |range: &EpkRange| entry.map.overlapping(range).cloned().collect();
+    Ok(match scope {
+        FeedScope::All => (FeedFilter::Range(EpkRange::full()), entry.map.iter().cloned().collect()),
+        FeedScope::Key(text) => {
+            let key = parse_key(entry, KeyInput(&text))?;
+            if key.0.len() == entry.shape.key_paths.len() {
+                let logical = logical(entry, key);
+                let partition = partition_of(entry, &logical).clone();
+                (FeedFilter::Logical(logical), vec![partition])
+            } else {
+                let range = prefix_range(&entry.container.definition.partition_key, &key);
+                let partitions = of_range(&range);
+                (FeedFilter::Prefix(range, key.0), partitions)
+            }
+        }
+        FeedScope::Range { range_id, epk } => {
+            let span = match epk {
+                Some((min, max)) => EpkRange::from_hex(&min, &max).map_err(|error| {
+                    Error::bad_request(format!("the effective partition key range is invalid: {error}"))
+                })?,
+                None => EpkRange::full(),
+            };
+            let partitions = match range_id {
+                Some(id) => vec![find_range(entry, id)?.clone()],
+                None => of_range(&span),
+            };
+            (FeedFilter::Range(span), partitions)
+        }
+    })
+}
+
+fn find_range(entry: &ContainerEntry, id: u32) -> Result<&Arc<Partition>> {
+    entry.map.iter().find(|partition| partition.range_id == id).ok_or_else(|| {
+        Error::new(
+            ErrorKind::PartitionGone,
+            format!("partition key range {id} does not exist (any more): refresh the partition key ranges"),
+        )
+    })
+}
+
+pub(crate) fn range_by_id(container: &ContainerHandle, id: u32) -> Result<&Arc<Partition>> {
+    find_range(&container.entry, id)
+}
+
+fn encode_token(entry: &ContainerEntry, position: &[u8]) -> String {
+    let mut bytes = vec![TOKEN_VERSION];
+    bytes.extend_from_slice(&entry.container.rid.number.to_be_bytes());
+    bytes.extend_from_slice(position);
+    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn decode_token(entry: &ContainerEntry, token: &str) -> Result<Vec<u8>> {
+    let invalid = || Error::bad_request("Invalid Continuation Token");
+    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| invalid())?;
+    let (content, checksum) = bytes.split_last_chunk::<4>().ok_or_else(invalid)?;
+    if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
+        return Err(invalid());
+    }
+    let (header, position) = content.split_at_checked(5).ok_or_else(invalid)?;
+    if header[0] != TOKEN_VERSION || header[1..] != entry.container.rid.number.to_be_bytes() {
+        return Err(invalid());
+    }
+    epk_of_position(position).map_err(|_| invalid())?;
+    Ok(position.to_vec())
+}

@@ -1,0 +1,215 @@
+//! Operations on single items.
+
+use std::sync::Arc;
+
+use shardlake_document::PatchOperation;
+use shardlake_model::{Error, ErrorKind, Preconditions, RequestContext, Result, Rid};
+use shardlake_partition::{
+    CommandContext, ItemReply, LogicalKey, Operation, Partition, prepare_body, validate_item_id,
+};
+use shardlake_sql::parse_condition;
+
+use crate::keys::{key_of_read, key_of_write, partition_of};
+use crate::{Account, ContainerHandle, KeyInput};
+
+/// A partial update as a client sends it.
+#[derive(Debug, Clone)]
+pub struct Patch {
+    pub operations: Vec<PatchOperation>,
+    /// `from c where …`: the patch applies only where it holds.
+    pub condition: Option<String>,
+}
+
+impl Account {
+    pub async fn create_item(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: Option<KeyInput<'_>>,
+        json: &[u8],
+    ) -> Result<ItemReply> {
+        let item = prepare_body(json, &container.entry.shape)?;
+        let logical = key_of_write(container, key, &item)?;
+        self.write(ctx, container, &logical, Operation::Create { item }).await
+    }
+
+    pub async fn upsert_item(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: Option<KeyInput<'_>>,
+        json: &[u8],
+        preconditions: &Preconditions,
+    ) -> Result<ItemReply> {
+        let item = prepare_body(json, &container.entry.shape)?;
+        let logical = key_of_write(container, key, &item)?;
+        let operation = Operation::Upsert { item, preconditions: preconditions.clone() };
+        self.write(ctx, container, &logical, operation).await
+    }
+
+    pub async fn replace_item(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: Option<KeyInput<'_>>,
+        id: &str,
+        json: &[u8],
+        preconditions: &Preconditions,
+    ) -> Result<ItemReply> {
+        let item = prepare_body(json, &container.entry.shape)?;
+        let logical = key_of_write(container, key, &item)?;
+        let id = self.resolve_id(container, &logical, id).await?;
+        let operation = Operation::Replace { id, item, preconditions: preconditions.clone() };
+        self.write(ctx, container, &logical, operation).await
+    }
+
+    pub async fn read_item(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: Option<KeyInput<'_>>,
+        id: &str,
+        preconditions: &Preconditions,
+    ) -> Result<ItemReply> {
+        let logical = key_of_read(container, key)?;
+        let partition = partition_of(&container.entry, &logical);
+        check_session(ctx, partition)?;
+        let command = self.command(ctx, 0);
+        if container.by_rid {
+            let id = self.resolve_id(container, &logical, id).await?;
+            return partition.read(&container.entry.shape, &command, &logical, &id, preconditions).await;
+        }
+        partition.read(&container.entry.shape, &command, &logical, id, preconditions).await
+    }
+
+    pub async fn delete_item(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: Option<KeyInput<'_>>,
+        id: &str,
+        preconditions: &Preconditions,
+    ) -> Result<ItemReply> {
+        let logical = key_of_read(container, key)?;
+        let id = self.resolve_id(container, &logical, id).await?;
+        let operation = Operation::Delete { id, preconditions: preconditions.clone() };
+        self.write(ctx, container, &logical, operation).await
+    }
+
+    pub async fn patch_item(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: Option<KeyInput<'_>>,
+        id: &str,
+        patch: Patch,
+        preconditions: &Preconditions,
+    ) -> Result<ItemReply> {
+        let logical = key_of_read(container, key)?;
+        let id = self.resolve_id(container, &logical, id).await?;
+        let operation = patch_operation(container, id, patch, preconditions.clone())?;
+        self.write(ctx, container, &logical, operation).await
+    }
+
+    /// The id of the item that a path segment names: an id, or a rid where the container was named by rid too.
+    pub(crate) async fn resolve_id(
+        &self,
+        container: &ContainerHandle,
+        logical: &LogicalKey,
+        segment: &str,
+    ) -> Result<String> {
+        match Rid::parse(segment) {
+            Some(Rid::Item(rid)) if container.by_rid && rid.container == container.entry.container.rid => {
+                let partition = partition_of(&container.entry, logical);
+                let id = partition.id_of_ordinal(logical, rid.ordinal).await?;
+                id.ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::NotFound,
+                        "Entity with the specified id does not exist in the system.",
+                    )
+                })
+            }
+            _ => Ok(segment.to_owned()),
+        }
+    }
+
+    pub(crate) async fn write(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        logical: &LogicalKey,
+        operation: Operation,
+    ) -> Result<ItemReply> {
+        let partition = partition_of(&container.entry, logical);
+        partition.write(&container.entry.shape, &self.command(ctx, 1), logical, operation).await
+    }
+
+    pub(crate) fn command(&self, ctx: &RequestContext, writes: usize) -> CommandContext {
+        CommandContext {
+            now: ctx.now,
+            consistency: ctx.consistency,
+            etags: (0..writes).map(|_| self.random().guid()).collect(),
+        }
+    }
+}
+
+/// Refuses a patch that the reference refuses whatever the item holds.
+pub(crate) fn patch_operation(
+    container: &ContainerHandle,
+    id: String,
+    patch: Patch,
+    preconditions: Preconditions,
+) -> Result<Operation> {
+    let shape = &container.entry.shape;
+    let max = shape.limits.patch_operations_max;
+    if patch.operations.is_empty() {
+        return Err(Error::bad_request("a patch needs at least one operation"));
+    }
+    if patch.operations.len() > max {
+        return Err(Error::bad_request(format!("The number of patch operations can't exceed '{max}'")));
+    }
+    for path in patch.operations.iter().flat_map(PatchOperation::paths) {
+        let protected = |name: &str| name == "id" || shardlake_document::is_system_property(name);
+        if path.first().is_none_or(|name| protected(name)) {
+            return Err(Error::bad_request(format!(
+                "a patch may not change '/{}': the id and system properties belong to the server",
+                path.join("/")
+            )));
+        }
+        // Neither the key itself, nor an object that holds it, nor anything below it.
+        if shape.key_paths.iter().any(|key| key.0.iter().zip(path).all(|(a, b)| a == b)) {
+            return Err(Error::bad_request(format!(
+                "a patch may not change the partition key '/{}'",
+                path.join("/")
+            )));
+        }
+    }
+    let condition = match patch.condition {
+        Some(text) => Some(parse_condition(&text).map_err(|error| match error {
+            shardlake_sql::SqlError::Unsupported { .. } => Error::unsupported(error.to_string()),
+            _ => Error::bad_request(error.to_string()),
+        })?),
+        None => None,
+    };
+    validate_item_id(&id, &shape.limits)?;
+    Ok(Operation::Patch { id, operations: patch.operations, condition, preconditions })
+}
+
+/// Refuses to read behind the session's position; with one copy of the data this means a token of another life.
+pub(crate) fn check_session(ctx: &RequestContext, partition: &Arc<Partition>) -> Result<()> {
+    let Some(seen) = ctx.session.as_ref().and_then(|session| session.lsn_of(partition.range_id)) else {
+        return Ok(());
+    };
+    if seen > partition.durable_lsn() as i64 {
+        return Err(Error::new(
+            ErrorKind::SessionNotAvailable,
+            format!(
+                "The read session is not available for the input session token: it names LSN {seen} of range {}, which is at {}",
+                partition.range_id,
+                partition.durable_lsn()
+            ),
+        )
+        .with_meta(partition.meta(100, 0)));
+    }
+    Ok(())
+}

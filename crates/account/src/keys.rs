@@ -1,0 +1,104 @@
+//! From a partition key as clients send it, or as a body carries it, to the logical partition and the partition it is in.
+
+use std::sync::Arc;
+
+use shardlake_model::{Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, Result};
+use shardlake_partition::{LogicalKey, Partition, PreparedBody, extract_partition_key};
+use shardlake_routing::{effective_partition_key, parse_partition_key_header};
+
+use crate::ContainerHandle;
+use crate::container_handle::ContainerEntry;
+
+/// The raw text of a partition key: a JSON array such as `["a"]`, `[null]` or `[{}]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyInput<'a>(pub &'a str);
+
+/// A partition key that may be a prefix of a hierarchical one.
+pub(crate) fn parse_key(entry: &ContainerEntry, input: KeyInput<'_>) -> Result<PartitionKey> {
+    let definition = &entry.container.definition.partition_key;
+    let key = parse_partition_key_header(input.0, definition).map_err(|error| {
+        Error::bad_request(format!("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: {error}"))
+    })?;
+    check_size(entry, &key)?;
+    Ok(key)
+}
+
+fn check_size(entry: &ContainerEntry, key: &PartitionKey) -> Result<()> {
+    let limits = &entry.shape.limits;
+    let max = match entry.container.definition.partition_key.version {
+        1 => limits.partition_key_bytes_max_v1,
+        _ => limits.partition_key_bytes_max,
+    };
+    let length = |component: &KeyComponent| match component {
+        KeyComponent::String(text) => text.len(),
+        _ => 0,
+    };
+    if key.0.iter().map(length).sum::<usize>() > max {
+        return Err(Error::bad_request(format!("the partition key value is longer than {max} bytes")));
+    }
+    Ok(())
+}
+
+fn is_full(entry: &ContainerEntry, key: &PartitionKey) -> bool {
+    key.0.len() == entry.shape.key_paths.len()
+}
+
+/// The logical partition that a read or delete addresses.
+pub(crate) fn key_of_read(container: &ContainerHandle, input: Option<KeyInput<'_>>) -> Result<LogicalKey> {
+    let entry = &container.entry;
+    let input = input.ok_or_else(|| {
+        Error::bad_request("PartitionKey value must be supplied for this operation: the x-ms-documentdb-partitionkey header is missing")
+    })?;
+    let key = parse_key(entry, input)?;
+    if !is_full(entry, &key) {
+        return Err(Error::bad_request(format!(
+            "this operation needs all {} components of the partition key, not {}",
+            entry.shape.key_paths.len(),
+            key.0.len()
+        )));
+    }
+    Ok(logical(entry, key))
+}
+
+/// The logical partition that a body belongs to, which the header, if there is one, must name too.
+pub(crate) fn key_of_write(
+    container: &ContainerHandle,
+    input: Option<KeyInput<'_>>,
+    item: &PreparedBody,
+) -> Result<LogicalKey> {
+    let entry = &container.entry;
+    let in_body = extract_partition_key(item.body.raw(), &entry.shape.key_paths);
+    check_size(entry, &in_body)?;
+    if let Some(input) = input {
+        let named = parse_key(entry, input)?;
+        if !agree(entry.container.definition.partition_key.kind, &named, &in_body) {
+            return Err(Error::new(
+                ErrorKind::PartitionKeyMismatch,
+                "PartitionKey extracted from document doesn't match the one specified in the header",
+            ));
+        }
+    }
+    Ok(logical(entry, in_body))
+}
+
+/// Clients fill missing levels of a hierarchical key with null, so there null stands for undefined as well.
+fn agree(kind: KeyKind, named: &PartitionKey, in_body: &PartitionKey) -> bool {
+    let lenient = |a: &KeyComponent, b: &KeyComponent| {
+        kind == KeyKind::MultiHash
+            && matches!(
+                (a, b),
+                (KeyComponent::Null, KeyComponent::Undefined) | (KeyComponent::Undefined, KeyComponent::Null)
+            )
+    };
+    named.0.len() == in_body.0.len()
+        && named.0.iter().zip(&in_body.0).all(|(a, b)| a.same(b) || lenient(a, b))
+}
+
+pub(crate) fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {
+    let epk = effective_partition_key(&entry.container.definition.partition_key, &partition_key);
+    LogicalKey { epk, partition_key }
+}
+
+pub(crate) fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a Arc<Partition> {
+    entry.map.lookup(&logical.epk)
+}

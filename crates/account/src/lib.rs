@@ -1,0 +1,39 @@
+//! The façade: every operation of the database in model types, and the only door for front ends.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `account.rs` | opens and closes an account; what it holds |
+//! | `catalog.rs` | databases, containers, offers and ranges: in memory, and as records in the shard |
+//! | `databases.rs`, `containers.rs`, `offers.rs` | operations on those resources |
+//! | `container_handle.rs` | a container as an operation holds it |
+//! | `keys.rs` | from a partition key header or a body to the partition that owns it |
+//! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
+//! | `verify.rs` | checks everything stored against itself |
+//!
+//! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item operations. The catalog
+//! is an immutable value behind an atomic pointer: readers take no lock, changes are made durable before they show.
+
+mod account;
+mod batch;
+mod catalog;
+mod container_handle;
+mod containers;
+mod databases;
+mod feed;
+mod items;
+mod keys;
+mod offers;
+mod verify;
+
+pub use account::{
+    Account, AccountOptions, AccountStatistics, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
+};
+pub use batch::{BatchKind, BatchOperation, BulkOnError};
+pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
+pub use feed::{FeedPage, FeedScope};
+pub use items::Patch;
+pub use keys::KeyInput;
+pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
+/// The query language, for front ends that filter metadata feeds.
+pub use shardlake_sql as sql;
+pub use verify::{VerifyReport, verify};

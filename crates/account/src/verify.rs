@@ -1,0 +1,105 @@
+//! Checks everything a shard stores against itself: the catalog, then every partition of every container.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use shardlake_charge::ChargeTable;
+use shardlake_model::{Limits, Result};
+use shardlake_partition::{ContainerShape, PartitionReport, verify_partition};
+use shardlake_storage::{ScanOptions, Shard};
+
+use crate::catalog;
+
+#[derive(Debug, Default)]
+pub struct VerifyReport {
+    pub databases: u64,
+    pub containers: u64,
+    pub offers: u64,
+    pub partitions: Vec<VerifiedPartition>,
+    /// Disagreements outside any one partition.
+    pub problems: Vec<String>,
+}
+
+#[derive(Debug)]
+pub struct VerifiedPartition {
+    /// `database/container/range id`.
+    pub name: String,
+    pub report: PartitionReport,
+}
+
+impl VerifyReport {
+    pub fn problem_count(&self) -> u64 {
+        let in_partitions: u64 = self.partitions.iter().map(|partition| partition.report.problem_count).sum();
+        in_partitions + self.problems.len() as u64
+    }
+}
+
+/// Reads everything; changes nothing. `Err` only when the shard cannot be read at all.
+pub async fn verify(shard: &Shard) -> Result<VerifyReport> {
+    let stored = catalog::load(shard).await?;
+    let mut report = VerifyReport {
+        databases: stored.databases.len() as u64,
+        containers: stored.containers.len() as u64,
+        offers: stored.offers.len() as u64,
+        ..VerifyReport::default()
+    };
+    let limits = Arc::new(Limits::default());
+    let mut known: HashSet<u32> = stored.dropped.iter().map(|uid| uid.0).collect();
+    known.insert(0);
+    for record in &stored.containers {
+        let rid = record.container.rid;
+        let database = stored.databases.iter().find(|database| database.rid == rid.database);
+        let Some(database) = database else {
+            report.problems.push(format!("container {rid} belongs to no database"));
+            continue;
+        };
+        let shape = Arc::new(ContainerShape::new(&record.container, limits.clone(), ChargeTable::default())?);
+        for range in &record.ranges {
+            let name = format!("{}/{}/{}", database.id, record.container.definition.id, range.range_id);
+            if !known.insert(range.uid) {
+                report.problems.push(format!("partition number {} of {name} is in use twice", range.uid));
+            }
+            if range.uid >= stored.numbers.partition {
+                report
+                    .problems
+                    .push(format!("partition number {} of {name} was never handed out", range.uid));
+            }
+            let partition = verify_partition(shard, &range.identity()?, &shape).await?;
+            report.partitions.push(VerifiedPartition { name, report: partition });
+        }
+    }
+    for offer in &stored.offers {
+        let of_database =
+            stored.databases.iter().any(|database| database.rid.to_string() == offer.resource_rid);
+        let of_container =
+            stored.containers.iter().any(|record| record.container.rid.to_string() == offer.resource_rid);
+        if !of_database && !of_container {
+            report.problems.push(format!("offer {} is for a resource that does not exist", offer.rid));
+        }
+    }
+    find_strays(shard, &known, &mut report).await?;
+    Ok(report)
+}
+
+/// Every key must belong to the catalog or to a partition that the catalog knows. Skips from partition to partition.
+async fn find_strays(shard: &Shard, known: &HashSet<u32>, report: &mut VerifyReport) -> Result<()> {
+    let snapshot = shard.snapshot();
+    let mut from = 0u32;
+    loop {
+        let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
+        let mut scan = snapshot.scan(from.to_be_bytes().to_vec()..vec![0xFF; 8], options);
+        let chunk = scan.next_chunk().await.map_err(shardlake_partition::storage_error)?;
+        let Some((key, _)) = chunk.into_iter().flatten().next() else { return Ok(()) };
+        let Some(uid) = key.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes) else {
+            report.problems.push(format!("a key of {} bytes belongs to nothing", key.len()));
+            return Ok(());
+        };
+        if !known.contains(&uid) {
+            report.problems.push(format!("data of partition number {uid} belongs to no container"));
+        }
+        match uid.checked_add(1) {
+            Some(next) => from = next,
+            None => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! An account over an engine in memory, with a clock that stands still, for the tests of this crate.
+#![allow(dead_code)] // each test file uses its part
+
+use shardlake_account::{Account, AccountOptions, ContainerHandle, StoredItem};
+use shardlake_model::{
+    ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
+};
+use shardlake_stdx::{Clock, Random, Timestamp};
+use shardlake_storage::{Shard, ShardOptions};
+
+pub struct Fixture {
+    pub account: Account,
+    pub clock: Clock,
+}
+
+impl Fixture {
+    pub async fn new() -> Fixture {
+        Fixture::over(Shard::open(ShardOptions::memory()).await.expect("a memory shard opens")).await
+    }
+
+    pub async fn over(shard: Shard) -> Fixture {
+        let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        let options =
+            AccountOptions { clock: clock.clone(), random: Random::seeded(42), ..AccountOptions::default() };
+        Fixture { account: Account::open(shard, options).await.expect("opens"), clock }
+    }
+
+    pub fn ctx(&self) -> RequestContext {
+        RequestContext::internal(&self.clock, self.account.random().guid())
+    }
+
+    /// Container `db/c` with the key `/pk`, in as many partitions as `throughput` makes.
+    pub async fn container(&self, throughput: u64) -> ContainerHandle {
+        self.container_with(ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk")), throughput)
+            .await
+    }
+
+    pub async fn container_with(&self, definition: ContainerDefinition, throughput: u64) -> ContainerHandle {
+        if self.account.database("db").is_err() {
+            self.account.create_database(&self.ctx(), "db", None).await.expect("created");
+        }
+        let throughput = Some(Throughput::Manual(throughput));
+        self.account.create_container(&self.ctx(), "db", definition, throughput).await.expect("created")
+    }
+}
+
+pub fn none() -> Preconditions {
+    Preconditions::default()
+}
+
+pub fn json(item: &StoredItem) -> serde_json::Value {
+    let mut text = Vec::new();
+    item.write_json(&mut text);
+    assert_eq!(text.len(), item.json_size_bytes(), "the recorded size is the rendered size");
+    serde_json::from_slice(&text).expect("items render as JSON")
+}

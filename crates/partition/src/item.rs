@@ -1,0 +1,119 @@
+//! A stored item and how clients see it: body members first, then the properties the server owns.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use shardlake_document::{Envelope, RawDocument, RawValue, Record, write_members};
+use shardlake_model::{ItemRid, Result};
+use shardlake_routing::effective_partition_key;
+use shardlake_stdx::Guid;
+
+use crate::keys::{self, PartitionUid};
+use crate::operation::LogicalKey;
+use crate::prepare::extract_partition_key;
+use crate::shape::ContainerShape;
+
+/// Characters that `_rid`, `_self`, `_etag`, `_attachments` and `_ts` add to an item besides `_self`'s link and `_ts`'s digits.
+const SYSTEM_PROPERTIES_FIXED: usize = 160;
+
+/// One version of an item.
+#[derive(Debug, Clone)]
+pub struct StoredItem {
+    /// The record as stored.
+    bytes: Bytes,
+    /// The part of `bytes` that is the body.
+    body: Bytes,
+    envelope: Envelope,
+    /// Members as text where a write has already rendered them.
+    members: Option<Bytes>,
+    shape: Arc<ContainerShape>,
+}
+
+impl StoredItem {
+    /// Reads a record as stored; fails when its checksum does not match.
+    pub fn decode(bytes: Bytes, shape: &Arc<ContainerShape>) -> Result<StoredItem> {
+        let record = Record::decode(&bytes).map_err(crate::corrupt)?;
+        let (envelope, body) = (record.envelope, bytes.slice_ref(record.body.as_bytes()));
+        Ok(StoredItem { bytes, body, envelope, members: None, shape: shape.clone() })
+    }
+
+    /// A version just written, whose body members are already rendered.
+    pub(crate) fn with_members(self, members: Bytes) -> StoredItem {
+        StoredItem { members: Some(members), ..self }
+    }
+
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    pub fn body(&self) -> RawDocument<'_> {
+        RawDocument::assume_valid(&self.body)
+    }
+
+    /// Where this item lies in a feed: its key without partition and space.
+    pub fn position(&self, shape: &ContainerShape) -> Vec<u8> {
+        let partition_key = extract_partition_key(self.body(), &shape.key_paths);
+        let epk = effective_partition_key(&shape.key_definition, &partition_key);
+        let id = match self.body().get("id") {
+            Some(RawValue::String(id)) => id,
+            _ => "",
+        };
+        keys::item_key(PartitionUid(0), &LogicalKey { epk, partition_key }, id).split_off(keys::HEADER)
+    }
+
+    /// The record as stored.
+    pub(crate) fn record_bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
+    pub fn etag(&self) -> Guid {
+        self.envelope().etag
+    }
+
+    pub fn lsn(&self) -> u64 {
+        self.envelope().lsn
+    }
+
+    /// UTF-8 size of what [`StoredItem::write_json`] writes; limits and charges are counted in it.
+    pub fn json_size_bytes(&self) -> usize {
+        self.envelope().json_size_bytes as usize
+    }
+
+    pub fn is_expired(&self, now_seconds: u64) -> bool {
+        let envelope = self.envelope();
+        self.shape.is_expired(envelope.timestamp_seconds, envelope.ttl_seconds, now_seconds)
+    }
+
+    /// Appends the item as clients see it.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        let envelope = self.envelope();
+        let start = out.len();
+        out.reserve(self.json_size_bytes());
+        out.push(b'{');
+        match &self.members {
+            Some(members) => out.extend_from_slice(members),
+            None => write_members(self.body(), out),
+        }
+        let rid = ItemRid { container: self.shape.rid, ordinal: envelope.ordinal }.to_string();
+        if out.len() > start + 1 {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"_rid\":\"");
+        out.extend_from_slice(rid.as_bytes());
+        out.extend_from_slice(b"\",\"_self\":\"");
+        out.extend_from_slice(self.shape.items_link.as_bytes());
+        out.extend_from_slice(rid.as_bytes());
+        out.extend_from_slice(b"/\",\"_etag\":\"\\\"");
+        out.extend_from_slice(&envelope.etag.to_ascii());
+        out.extend_from_slice(b"\\\"\",\"_attachments\":\"attachments/\",\"_ts\":");
+        out.extend_from_slice(envelope.timestamp_seconds.to_string().as_bytes());
+        out.push(b'}');
+        debug_assert_eq!(out.len() - start, self.json_size_bytes(), "the stored size is the rendered size");
+    }
+}
+
+/// Size of the rendered item whose body members take `members` bytes. Every item has an `id`, so there is a comma.
+pub(crate) fn rendered_size(members: usize, shape: &ContainerShape, timestamp_seconds: u64) -> usize {
+    let digits = timestamp_seconds.checked_ilog10().unwrap_or(0) as usize + 1;
+    members + SYSTEM_PROPERTIES_FIXED + shape.items_link.len() + digits
+}

@@ -1,0 +1,273 @@
+//! Where things lie in a shard's ordered keyspace.
+//!
+//! ```text
+//! partition u32 | space u8 | …
+//!   I  items       epk | partition key | id            → record
+//!   L  change log  lsn u64                             → log entry
+//!   O  ordinals    ordinal u64                         → item key without its header
+//!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder
+//! ```
+//! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and
+//! end in `00 01`, which keeps their order and makes no key a prefix of another. Partition 0 is the catalog's.
+
+use shardlake_document::{RawValue, encode_ordered_raw};
+use shardlake_model::{KeyComponent, PartitionKey, Result};
+use shardlake_routing::{Epk, EpkRange};
+
+use crate::LogicalKey;
+
+/// Number of a physical partition on this node; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartitionUid(pub u32);
+
+pub(crate) const ITEMS: u8 = b'I';
+pub(crate) const CHANGE_LOG: u8 = b'L';
+pub(crate) const UNIQUE_KEYS: u8 = b'U';
+pub(crate) const ORDINALS: u8 = b'O';
+
+/// Bytes before the part of a key that does not name the partition.
+pub(crate) const HEADER: usize = 5;
+
+fn header(uid: PartitionUid, space: u8, capacity: usize) -> Vec<u8> {
+    let mut key = Vec::with_capacity(HEADER + capacity);
+    key.extend_from_slice(&uid.0.to_be_bytes());
+    key.push(space);
+    key
+}
+
+pub(crate) fn item_key(uid: PartitionUid, logical: &LogicalKey, id: &str) -> Vec<u8> {
+    let mut key = header(uid, ITEMS, 48 + id.len());
+    push_logical(&mut key, logical);
+    key.extend_from_slice(id.as_bytes());
+    key
+}
+
+/// Every item of a logical partition starts with this.
+pub(crate) fn logical_prefix(uid: PartitionUid, logical: &LogicalKey) -> Vec<u8> {
+    let mut key = header(uid, ITEMS, 48);
+    push_logical(&mut key, logical);
+    key
+}
+
+pub(crate) fn log_key(uid: PartitionUid, lsn: u64) -> Vec<u8> {
+    let mut key = header(uid, CHANGE_LOG, 8);
+    key.extend_from_slice(&lsn.to_be_bytes());
+    key
+}
+
+pub(crate) fn ordinal_key(uid: PartitionUid, ordinal: u64) -> Vec<u8> {
+    let mut key = header(uid, ORDINALS, 8);
+    key.extend_from_slice(&ordinal.to_be_bytes());
+    key
+}
+
+/// The least item key after one given without its header.
+pub(crate) fn after_item(uid: PartitionUid, item: &[u8]) -> Vec<u8> {
+    let mut key = header(uid, ITEMS, item.len() + 1);
+    key.extend_from_slice(item);
+    key.push(0);
+    key
+}
+
+/// The LSN in a change-log key.
+pub(crate) fn log_lsn(key: &[u8]) -> Result<u64> {
+    let bytes = key.get(HEADER..).and_then(|rest| rest.try_into().ok()).ok_or_else(crate::malformed_key)?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+/// The least key greater than every key with this prefix.
+pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xFF {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    unreachable!("a prefix starts with a partition number, which is not all ones")
+}
+
+pub(crate) fn unique_key(
+    uid: PartitionUid,
+    index: u8,
+    logical: &LogicalKey,
+    values: &[Option<RawValue>],
+) -> Vec<u8> {
+    let mut key = header(uid, UNIQUE_KEYS, 64);
+    key.push(index);
+    push_logical(&mut key, logical);
+    for value in values {
+        // Missing values, and arrays and objects, which have no order, count as null.
+        let scalar = value.filter(|value| !matches!(value, RawValue::Array(_) | RawValue::Object(_)));
+        encode_ordered_raw(scalar.unwrap_or(RawValue::Null), &mut key)
+            .expect("scalars have an ordered encoding");
+    }
+    key
+}
+
+/// First and last-exclusive key of a whole space of a partition.
+pub(crate) fn space_range(uid: PartitionUid, space: u8) -> (Vec<u8>, Vec<u8>) {
+    (header(uid, space, 0), header(uid, space + 1, 0))
+}
+
+/// First and last-exclusive key of everything a partition stores.
+pub fn partition_range(uid: PartitionUid) -> (Vec<u8>, Vec<u8>) {
+    (uid.0.to_be_bytes().to_vec(), (uid.0 + 1).to_be_bytes().to_vec())
+}
+
+/// First and last-exclusive key of the items whose epk lies in a range.
+pub(crate) fn epk_key_range(uid: PartitionUid, range: &EpkRange) -> (Vec<u8>, Vec<u8>) {
+    let mut start = header(uid, ITEMS, 20);
+    push_escaped(&mut start, &range.min.0);
+    let end = if range.is_unbounded_above() {
+        header(uid, ITEMS + 1, 0)
+    } else {
+        let mut end = header(uid, ITEMS, 20);
+        push_escaped(&mut end, &range.max.0);
+        end
+    };
+    (start, end)
+}
+
+fn push_logical(key: &mut Vec<u8>, logical: &LogicalKey) {
+    push_terminated(key, &logical.epk.0);
+    key.push(logical.partition_key.0.len() as u8);
+    for component in &logical.partition_key.0 {
+        push_component(key, component);
+    }
+}
+
+fn push_component(key: &mut Vec<u8>, component: &KeyComponent) {
+    match component {
+        KeyComponent::Undefined => key.push(0),
+        KeyComponent::Null => key.push(1),
+        KeyComponent::Bool(false) => key.push(2),
+        KeyComponent::Bool(true) => key.push(3),
+        KeyComponent::Number(number) => {
+            key.push(5);
+            key.extend_from_slice(&number.to_bits().to_be_bytes());
+        }
+        KeyComponent::String(text) => {
+            key.push(8);
+            push_terminated(key, text.as_bytes());
+        }
+    }
+}
+
+fn push_escaped(key: &mut Vec<u8>, bytes: &[u8]) {
+    for byte in bytes {
+        key.push(*byte);
+        if *byte == 0 {
+            key.push(0xFF);
+        }
+    }
+}
+
+fn push_terminated(key: &mut Vec<u8>, bytes: &[u8]) {
+    push_escaped(key, bytes);
+    key.extend_from_slice(&[0, 1]);
+}
+
+/// Policy index and logical partition of a unique key without its header.
+pub(crate) fn parse_unique_key(key: &[u8]) -> Option<(u8, LogicalKey)> {
+    let (index, mut rest) = key.split_first()?;
+    Some((*index, read_logical(&mut rest)?))
+}
+
+/// The parts of an item key without its header; `None` when it is malformed.
+pub(crate) fn parse_item_key(key: &[u8]) -> Option<(LogicalKey, &str)> {
+    let mut rest = key;
+    let logical = read_logical(&mut rest)?;
+    Some((logical, std::str::from_utf8(rest).ok()?))
+}
+
+fn read_logical(rest: &mut &[u8]) -> Option<LogicalKey> {
+    let epk = Epk::from(read_terminated(rest)?);
+    let (count, after) = rest.split_first()?;
+    *rest = after;
+    let mut components = Vec::with_capacity(usize::from(*count));
+    for _ in 0..*count {
+        components.push(read_component(rest)?);
+    }
+    Some(LogicalKey { epk, partition_key: PartitionKey(components) })
+}
+
+fn read_component(rest: &mut &[u8]) -> Option<KeyComponent> {
+    let (tag, after) = rest.split_first()?;
+    *rest = after;
+    Some(match tag {
+        0 => KeyComponent::Undefined,
+        1 => KeyComponent::Null,
+        2 => KeyComponent::Bool(false),
+        3 => KeyComponent::Bool(true),
+        5 => {
+            let (bits, after) = rest.split_at_checked(8)?;
+            *rest = after;
+            KeyComponent::Number(f64::from_bits(u64::from_be_bytes(bits.try_into().ok()?)))
+        }
+        8 => KeyComponent::String(String::from_utf8(read_terminated(rest)?).ok()?),
+        _ => return None,
+    })
+}
+
+fn read_terminated(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    loop {
+        match rest {
+            [0, 0xFF, after @ ..] => {
+                bytes.push(0);
+                *rest = after;
+            }
+            [0, 1, after @ ..] => {
+                *rest = after;
+                return Some(bytes);
+            }
+            [0, ..] | [] => return None,
+            [byte, after @ ..] => {
+                bytes.push(*byte);
+                *rest = after;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn component() -> impl Strategy<Value = KeyComponent> {
+        prop_oneof![
+            Just(KeyComponent::Undefined),
+            Just(KeyComponent::Null),
+            any::<bool>().prop_map(KeyComponent::Bool),
+            (-1e9f64..1e9).prop_map(KeyComponent::Number),
+            ".{0,12}".prop_map(KeyComponent::String),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn item_keys_survive_and_keep_epk_order(
+            epks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..6), 2),
+            components in prop::collection::vec(component(), 1..4),
+            id in ".{1,20}",
+        ) {
+            let key_of = |epk: &Vec<u8>| {
+                let logical = LogicalKey { epk: Epk::from(epk.clone()), partition_key: PartitionKey(components.clone()) };
+                item_key(PartitionUid(7), &logical, &id)
+            };
+            let keys: Vec<_> = epks.iter().map(key_of).collect();
+            prop_assert_eq!(epks[0].cmp(&epks[1]), keys[0].cmp(&keys[1]));
+            let (logical, parsed_id) = parse_item_key(&keys[0][HEADER..]).expect("well-formed");
+            prop_assert_eq!(&logical.epk.0[..], &epks[0][..]);
+            prop_assert_eq!(logical.partition_key.0, components);
+            prop_assert_eq!(parsed_id, id);
+        }
+
+        #[test]
+        fn malformed_keys_are_refused_not_fatal(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = parse_item_key(&bytes);
+        }
+    }
+}

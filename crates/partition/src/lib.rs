@@ -1,0 +1,73 @@
+//! One physical partition: items, unique keys, time to live, transactions, the change log, charges.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `partition.rs` | the sequencer, writes and point reads |
+//! | `transaction.rs` | one commit in the making |
+//! | `plan.rs` | the pure steps: conditions, new versions, patches |
+//! | `pending.rs` | queued commits that the engine does not show yet |
+//! | `feed.rs` | pages of items in key order |
+//! | `keys.rs` | the layout of keys in the shard |
+//! | `change_log.rs` | the log entry written with every commit |
+//! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
+//! | `verify.rs` | walks everything stored and compares it with itself |
+//!
+//! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
+
+mod change_log;
+mod feed;
+mod item;
+mod keys;
+mod operation;
+mod partition;
+mod pending;
+mod plan;
+mod prepare;
+mod shape;
+mod terms;
+mod transaction;
+mod verify;
+
+pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
+pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position};
+pub use item::StoredItem;
+pub use keys::{PartitionUid, partition_range};
+pub use operation::{
+    BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody,
+};
+pub use partition::{Partition, PartitionIdentity};
+pub use prepare::{extract_partition_key, prepare_body, validate_item_id};
+pub use shape::ContainerShape;
+pub use terms::TermSet;
+pub use verify::{PartitionReport, verify_partition};
+
+use shardlake_model::{Error, ErrorKind};
+use shardlake_storage::StorageError;
+
+/// What a storage failure means to the caller.
+pub fn storage_error(error: StorageError) -> Error {
+    let kind = match &error {
+        StorageError::Overloaded => ErrorKind::TooManyRequests,
+        StorageError::Poisoned { .. } | StorageError::Closed | StorageError::Locked { .. } => {
+            ErrorKind::Unavailable
+        }
+        StorageError::Corrupt { .. } => ErrorKind::Corrupt,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, error.to_string()).with_source(error)
+}
+
+pub(crate) fn corrupt(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("a stored record is damaged: {error}")).with_source(error)
+}
+
+pub(crate) fn malformed_key() -> Error {
+    Error::new(ErrorKind::Corrupt, "a stored key is malformed")
+}
+
+pub(crate) fn sql_error(error: shardlake_sql::SqlError) -> Error {
+    match &error {
+        shardlake_sql::SqlError::Unsupported { .. } => Error::unsupported(error.to_string()),
+        _ => Error::bad_request(error.to_string()),
+    }
+}

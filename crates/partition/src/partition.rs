@@ -1,0 +1,504 @@
+//! One physical partition: the sequencer that orders its writes, and its reads.
+//!
+//! *Write*: take the sequencer → read what the operations need (engine, then queued commits, then own writes) → plan →
+//! queue one batch with its log entry in the shard → release the sequencer → wait for durability → reply. The sequencer
+//! is never held across a disk sync, so writers of one partition share group commits.
+//!
+//! *Read*: no lock. The engine shows commits a moment before they are durable; a read that meets one waits for it, so
+//! that nobody learns of a write that a crash could still undo.
+//!
+//! Lock order: the sequencer is the only lock. LSNs go up by exactly one per commit, whatever the number of operations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shardlake_model::{Error, ErrorKind, Preconditions, ReplyMeta, Result};
+use shardlake_routing::EpkRange;
+use shardlake_storage::{Durability, PendingCommit, ScanOptions, Seq, Shard};
+use tokio::sync::Mutex;
+
+use crate::change_log::{ChangeKind, Counters, LogEntry};
+use crate::item::StoredItem;
+use crate::keys::{self, PartitionUid};
+use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome};
+use crate::pending::Pending;
+use crate::plan::{self, Stamp};
+use crate::shape::ContainerShape;
+use crate::terms::{SYSTEM_TERMS, TermSet};
+use crate::transaction::{PlannedCommit, Transaction};
+
+#[derive(Debug)]
+pub struct Partition {
+    pub uid: PartitionUid,
+    pub range_id: u32,
+    pub epk_range: EpkRange,
+    /// High bits of the ordinals that this partition hands out.
+    pub rid_prefix: u32,
+    shard: Shard,
+    sequencer: Mutex<Sequencer>,
+    /// Highest LSN known to be durable; what replies and session tokens carry.
+    durable_lsn: AtomicU64,
+    items: AtomicU64,
+    size_bytes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Sequencer {
+    lsn: u64,
+    counters: Counters,
+    pending: Pending,
+    closed: bool,
+}
+
+/// What distinguishes a partition from its siblings.
+#[derive(Debug, Clone)]
+pub struct PartitionIdentity {
+    pub uid: PartitionUid,
+    pub range_id: u32,
+    pub epk_range: EpkRange,
+    pub rid_prefix: u32,
+}
+
+impl Partition {
+    /// Opens a partition at the position that its last log entry tells.
+    pub async fn open(shard: Shard, identity: PartitionIdentity) -> Result<Partition> {
+        let (start, end) = keys::space_range(identity.uid, keys::CHANGE_LOG);
+        let mut scan = shard
+            .snapshot()
+            .scan(start..end, ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() });
+        let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
+        let (lsn, counters) = match last {
+            Some((key, value)) => (keys::log_lsn(&key)?, LogEntry::decode(&value)?.counters),
+            None => (0, Counters::default()),
+        };
+        let PartitionIdentity { uid, range_id, epk_range, rid_prefix } = identity;
+        Ok(Partition {
+            uid,
+            range_id,
+            epk_range,
+            rid_prefix,
+            shard,
+            sequencer: Mutex::new(Sequencer { lsn, counters, pending: Pending::default(), closed: false }),
+            durable_lsn: AtomicU64::new(lsn),
+            items: AtomicU64::new(counters.items),
+            size_bytes: AtomicU64::new(counters.size_bytes),
+        })
+    }
+
+    pub fn durable_lsn(&self) -> u64 {
+        self.durable_lsn.load(Ordering::Acquire)
+    }
+
+    pub fn items(&self) -> u64 {
+        self.items.load(Ordering::Relaxed)
+    }
+
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    /// Refuses every later write; called before the partition's data is dropped.
+    pub async fn close(&self) {
+        self.sequencer.lock().await.closed = true;
+    }
+
+    pub fn meta(&self, charge_centi: u64, item_lsn: u64) -> ReplyMeta {
+        ReplyMeta {
+            charge_centi,
+            lsn: self.durable_lsn().max(item_lsn),
+            item_lsn,
+            range_id: Some(self.range_id),
+        }
+    }
+
+    /// Point read.
+    pub async fn read(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+        id: &str,
+        preconditions: &Preconditions,
+    ) -> Result<ItemReply> {
+        let key = keys::item_key(self.uid, logical, id);
+        let stored = self.shard.get(&key).await.map_err(crate::storage_error)?;
+        let item = match stored {
+            Some(bytes) => StoredItem::decode(bytes, shape)?,
+            None => {
+                // The absence may be a delete that is not durable yet.
+                self.wait_for_applied().await?;
+                return Err(self.missing(shape));
+            }
+        };
+        if item.lsn() > self.durable_lsn() {
+            self.wait_for_applied().await?;
+            self.durable_lsn.fetch_max(item.lsn(), Ordering::AcqRel);
+        }
+        if item.is_expired(command.now.seconds()) {
+            return Err(self.missing(shape));
+        }
+        self.read_reply(shape, command, item, preconditions)
+    }
+
+    /// The id of the item with an ordinal, if there is one in the logical partition.
+    pub async fn id_of_ordinal(&self, logical: &LogicalKey, ordinal: u64) -> Result<Option<String>> {
+        let key = keys::ordinal_key(self.uid, ordinal);
+        let Some(item_key) = self.shard.get(&key).await.map_err(crate::storage_error)? else {
+            return Ok(None);
+        };
+        let (owner, id) = keys::parse_item_key(&item_key).ok_or_else(crate::malformed_key)?;
+        Ok(owner.partition_key.same(&logical.partition_key).then(|| id.to_owned()))
+    }
+
+    fn read_reply(
+        &self,
+        shape: &ContainerShape,
+        command: &CommandContext,
+        item: StoredItem,
+        preconditions: &Preconditions,
+    ) -> Result<ItemReply> {
+        if plan::is_unmodified(&item, preconditions) {
+            let meta = self.meta(shape.charges.not_modified().0, item.lsn());
+            return Ok(ItemReply { outcome: Outcome::NotModified, item: Some(item), meta });
+        }
+        if let Some(condition) = &preconditions.if_match
+            && !condition.matches(&item.etag())
+        {
+            let meta = self.meta(shape.charges.not_found().0, item.lsn());
+            return Err(Error::new(ErrorKind::PreconditionFailed, plan::PRECONDITION).with_meta(meta));
+        }
+        let charge = shape.charges.read(item.json_size_bytes(), command.consistency);
+        let meta = self.meta(charge.0, item.lsn());
+        Ok(ItemReply { outcome: Outcome::Read, item: Some(item), meta })
+    }
+
+    fn missing(&self, shape: &ContainerShape) -> Error {
+        plan::not_found().with_meta(self.meta(shape.charges.not_found().0, 0))
+    }
+
+    /// Waits until everything the engine shows now is on stable storage.
+    pub(crate) async fn wait_for_applied(&self) -> Result<()> {
+        self.wait_for(self.shard.applied()).await
+    }
+
+    async fn wait_for(&self, seq: Seq) -> Result<()> {
+        // With asynchronous durability an applied commit is as good as acknowledged.
+        if self.shard.durability() != Durability::Sync && seq <= self.shard.applied() {
+            return Ok(());
+        }
+        self.shard.wait_durable(seq).await.map_err(crate::storage_error)
+    }
+
+    /// One write, as a transaction of its own.
+    pub async fn write(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+        operation: Operation,
+    ) -> Result<ItemReply> {
+        let reply = self.execute(shape, command, logical, vec![operation]).await?;
+        match reply.outcome {
+            Ok(mut replies) => Ok(replies.pop().expect("one operation has one reply")),
+            Err(failure) => Err(failure.error),
+        }
+    }
+
+    /// Executes operations in order as one transaction: all of them or none.
+    pub async fn execute(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+        operations: Vec<Operation>,
+    ) -> Result<BatchReply> {
+        let mut sequencer = self.sequencer.lock().await;
+        self.check_open(&sequencer)?;
+        sequencer.pending.forget_applied(self.shard.applied());
+        let position = (sequencer.lsn, sequencer.counters);
+        let mut transaction =
+            Transaction::new(self.uid, shape, &self.shard, &sequencer.pending, position, command.now);
+        let mut replies = Vec::with_capacity(operations.len());
+        let mut charge_centi = 0;
+        for (index, operation) in operations.into_iter().enumerate() {
+            match self.apply(&mut transaction, command, index, logical, operation).await {
+                Ok(reply) => {
+                    charge_centi += reply.meta.charge_centi;
+                    replies.push(reply);
+                }
+                Err(mut error) => {
+                    let queued = transaction.queued();
+                    drop(sequencer);
+                    // What the error tells (an item exists, or not) may rest on commits that are not durable yet.
+                    self.wait_for(queued).await?;
+                    let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
+                    *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
+                    let meta = self.meta(charge_centi + charge, 0);
+                    return Ok(BatchReply { outcome: Err(BatchFailure { index, error }), meta });
+                }
+            }
+        }
+        if !transaction.changes_anything() {
+            let queued = transaction.queued();
+            drop(sequencer);
+            self.wait_for(queued).await?;
+            return Ok(BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) });
+        }
+        let lsn = transaction.lsn;
+        let planned = transaction.into_batch();
+        let commit = self.queue(&mut sequencer, lsn, planned)?;
+        drop(sequencer);
+        self.acknowledge(lsn, commit).await?;
+        for reply in &mut replies {
+            reply.meta.lsn = lsn;
+        }
+        let meta = ReplyMeta { charge_centi, lsn, item_lsn: lsn, range_id: Some(self.range_id) };
+        Ok(BatchReply { outcome: Ok(replies), meta })
+    }
+
+    /// Hands a planned commit to the shard and moves the sequencer past it. Nothing changed when this fails.
+    fn queue(&self, sequencer: &mut Sequencer, lsn: u64, planned: PlannedCommit) -> Result<PendingCommit> {
+        assert_eq!(lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
+        let commit = self.shard.commit(planned.batch).map_err(crate::storage_error)?;
+        sequencer.lsn = lsn;
+        sequencer.counters = planned.counters;
+        sequencer.pending.add(commit.seq(), planned.writes.into_iter());
+        self.items.store(planned.counters.items, Ordering::Relaxed);
+        self.size_bytes.store(planned.counters.size_bytes, Ordering::Relaxed);
+        Ok(commit)
+    }
+
+    /// Waits until a commit may be acknowledged.
+    async fn acknowledge(&self, lsn: u64, commit: PendingCommit) -> Result<()> {
+        commit.await.map_err(crate::storage_error)?;
+        self.durable_lsn.fetch_max(lsn, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn check_open(&self, sequencer: &Sequencer) -> Result<()> {
+        if sequencer.closed {
+            return Err(Error::new(ErrorKind::OwnerNotFound, "the container was deleted"));
+        }
+        Ok(())
+    }
+
+    async fn apply(
+        &self,
+        transaction: &mut Transaction<'_>,
+        command: &CommandContext,
+        index: usize,
+        logical: &LogicalKey,
+        operation: Operation,
+    ) -> Result<ItemReply> {
+        let shape = transaction.shape;
+        let id = match &operation {
+            Operation::Create { item } | Operation::Upsert { item, .. } => item.id.clone(),
+            Operation::Replace { id, .. }
+            | Operation::Delete { id, .. }
+            | Operation::Patch { id, .. }
+            | Operation::Read { id, .. } => id.clone(),
+        };
+        let key = keys::item_key(self.uid, logical, &id);
+        let existing = transaction.item(&key).await?;
+        let (expired, existing) = match existing {
+            Some(item) if item.is_expired(command.now.seconds()) => (Some(item), None),
+            other => (None, other),
+        };
+        let etag = command.etags[index];
+        match operation {
+            Operation::Read { preconditions, .. } => {
+                self.read_reply(shape, command, existing.ok_or_else(plan::not_found)?, &preconditions)
+            }
+            Operation::Create { item } => match existing {
+                Some(existing) => Err(with_item_lsn(plan::conflict(), &existing)),
+                None => self.create(transaction, logical, item, etag, expired).await,
+            },
+            Operation::Upsert { item, preconditions } => match existing {
+                None => self.create(transaction, logical, item, etag, expired).await,
+                Some(existing) => {
+                    check(&existing, &preconditions)?;
+                    self.replace(transaction, logical, &id, item, (existing, etag)).await
+                }
+            },
+            Operation::Replace { item, preconditions, .. } => {
+                let existing = existing.ok_or_else(plan::not_found)?;
+                check(&existing, &preconditions)?;
+                self.replace(transaction, logical, &id, item, (existing, etag)).await
+            }
+            Operation::Delete { preconditions, .. } => {
+                let existing = existing.ok_or_else(plan::not_found)?;
+                check(&existing, &preconditions)?;
+                let terms = terms_of(&existing, shape);
+                let charge =
+                    shape.charges.delete(existing.json_size_bytes(), terms.len() + system_terms(shape));
+                transaction.delete(logical, &id, &existing, ChangeKind::Delete).await?;
+                Ok(ItemReply {
+                    outcome: Outcome::Deleted,
+                    item: None,
+                    meta: self.write_meta(charge.0, transaction.lsn),
+                })
+            }
+            Operation::Patch { operations, condition, preconditions, .. } => {
+                let existing = existing.ok_or_else(plan::not_found)?;
+                check(&existing, &preconditions)?;
+                if let Some(condition) = &condition {
+                    let holds = condition.matches(existing.body()).map_err(crate::sql_error)?;
+                    if !holds {
+                        return Err(with_item_lsn(
+                            Error::new(ErrorKind::PreconditionFailed, plan::PRECONDITION),
+                            &existing,
+                        ));
+                    }
+                }
+                let item = plan::patched_body(&existing, &id, &operations, shape)?;
+                let mut reply = self.replace(transaction, logical, &id, item, (existing, etag)).await?;
+                reply.outcome = Outcome::Patched;
+                reply.meta.charge_centi += shape.charges.patch_operations(operations.len() as u64).0;
+                Ok(reply)
+            }
+        }
+    }
+
+    async fn create(
+        &self,
+        transaction: &mut Transaction<'_>,
+        logical: &LogicalKey,
+        item: crate::PreparedBody,
+        etag: shardlake_stdx::Guid,
+        expired: Option<StoredItem>,
+    ) -> Result<ItemReply> {
+        let shape = transaction.shape;
+        let stamp = Stamp {
+            lsn: transaction.lsn,
+            timestamp_seconds: transaction.now.seconds(),
+            etag,
+            ordinal: transaction.new_ordinal(self.rid_prefix),
+        };
+        let version = plan::new_version(&item, stamp, shape)?;
+        transaction.put(logical, &item.id, &version, expired.as_ref(), ChangeKind::Create).await?;
+        let charge = shape.charges.create(version.json_size_bytes(), item.terms.len() + system_terms(shape));
+        let meta = self.write_meta(charge.0, transaction.lsn);
+        Ok(ItemReply { outcome: Outcome::Created, item: Some(version), meta })
+    }
+
+    /// A new version of `old.0` under the etag `old.1`, perhaps with another id.
+    async fn replace(
+        &self,
+        transaction: &mut Transaction<'_>,
+        logical: &LogicalKey,
+        id: &str,
+        item: crate::PreparedBody,
+        old: (StoredItem, shardlake_stdx::Guid),
+    ) -> Result<ItemReply> {
+        let shape = transaction.shape;
+        let (existing, etag) = old;
+        let stamp = Stamp {
+            lsn: transaction.lsn,
+            timestamp_seconds: transaction.now.seconds(),
+            etag,
+            ordinal: existing.envelope().ordinal,
+        };
+        let version = plan::new_version(&item, stamp, shape)?;
+        if item.id == id {
+            transaction.put(logical, id, &version, Some(&existing), ChangeKind::Replace).await?;
+        } else {
+            self.rename(transaction, logical, (id, &existing), (&item.id, &version)).await?;
+        }
+        let (removed, added) = terms_of(&existing, shape).difference(&item.terms);
+        // `_ts` changes with every write.
+        let always = u64::from(shape.indexed_paths.indexes_anything());
+        let sizes = (existing.json_size_bytes(), version.json_size_bytes());
+        let charge = shape.charges.replace(sizes.0, sizes.1, removed + always, added + always);
+        let meta = self.write_meta(charge.0, transaction.lsn);
+        Ok(ItemReply { outcome: Outcome::Replaced, item: Some(version), meta })
+    }
+
+    async fn rename(
+        &self,
+        transaction: &mut Transaction<'_>,
+        logical: &LogicalKey,
+        from: (&str, &StoredItem),
+        to: (&str, &StoredItem),
+    ) -> Result<()> {
+        let target = transaction.item(&keys::item_key(self.uid, logical, to.0)).await?;
+        let now = transaction.now.seconds();
+        let expired = match target {
+            Some(taken) if !taken.is_expired(now) => return Err(with_item_lsn(plan::conflict(), &taken)),
+            other => other,
+        };
+        transaction.delete(logical, from.0, from.1, ChangeKind::Delete).await?;
+        transaction.put(logical, to.0, to.1, expired.as_ref(), ChangeKind::Create).await
+    }
+
+    fn write_meta(&self, charge_centi: u64, lsn: u64) -> ReplyMeta {
+        ReplyMeta { charge_centi, lsn, item_lsn: lsn, range_id: Some(self.range_id) }
+    }
+
+    /// Deletes every item of a logical partition, a bounded number per commit. Gives how many there were.
+    pub async fn delete_logical_partition(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+    ) -> Result<(u64, ReplyMeta)> {
+        const ITEMS_PER_COMMIT: usize = 200;
+        let mut deleted = 0;
+        let mut charge_centi = 0;
+        loop {
+            let mut sequencer = self.sequencer.lock().await;
+            self.check_open(&sequencer)?;
+            // With every queued commit applied, the engine alone shows the logical partition.
+            if let Some(last) = sequencer.pending.last_seq() {
+                self.wait_for(last).await?;
+                sequencer.pending.forget_applied(self.shard.applied());
+            }
+            let prefix = keys::logical_prefix(self.uid, logical);
+            let end = keys::after_prefix(&prefix);
+            let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), ..ScanOptions::default() };
+            let mut scan = self.shard.snapshot().scan(prefix..end, options);
+            let position = (sequencer.lsn, sequencer.counters);
+            let mut transaction =
+                Transaction::new(self.uid, shape, &self.shard, &sequencer.pending, position, command.now);
+            while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+                for (key, value) in chunk {
+                    let item = StoredItem::decode(value, shape)?;
+                    let (_, id) =
+                        keys::parse_item_key(&key[keys::HEADER..]).ok_or_else(crate::malformed_key)?;
+                    let terms = terms_of(&item, shape).len() + system_terms(shape);
+                    charge_centi += shape.charges.delete(item.json_size_bytes(), terms).0;
+                    transaction.delete(logical, id, &item, ChangeKind::Delete).await?;
+                    deleted += 1;
+                }
+            }
+            if !transaction.changes_anything() {
+                return Ok((deleted, self.meta(charge_centi.max(100), 0)));
+            }
+            let lsn = transaction.lsn;
+            let planned = transaction.into_batch();
+            let commit = self.queue(&mut sequencer, lsn, planned)?;
+            drop(sequencer);
+            self.acknowledge(lsn, commit).await?;
+        }
+    }
+}
+
+fn check(existing: &StoredItem, preconditions: &Preconditions) -> Result<()> {
+    plan::check_write(existing, preconditions).map_err(|error| with_item_lsn(error, existing))
+}
+
+fn with_item_lsn(mut error: Error, item: &StoredItem) -> Error {
+    error.meta_mut().item_lsn = item.lsn();
+    error
+}
+
+fn terms_of(item: &StoredItem, shape: &ContainerShape) -> TermSet {
+    TermSet::of(item.body(), &shape.indexed_paths)
+}
+
+fn system_terms(shape: &ContainerShape) -> u64 {
+    if shape.indexed_paths.indexes_anything() { SYSTEM_TERMS } else { 0 }
+}

@@ -1,0 +1,116 @@
+//! What an operation does to an item, given the item as it is: pure, so that it can be tested without storage.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use shardlake_document::{Envelope, PatchOperation, RawValue, Record, apply_patch, write_members};
+use shardlake_model::{Error, ErrorKind, Preconditions, Result};
+use shardlake_stdx::Guid;
+
+use crate::item::{StoredItem, rendered_size};
+use crate::operation::PreparedBody;
+use crate::shape::ContainerShape;
+use crate::terms::TermSet;
+
+pub(crate) const NOT_FOUND: &str = "Entity with the specified id does not exist in the system. More info: https://aka.ms/cosmosdb-tsg-not-found";
+pub(crate) const CONFLICT: &str = "Entity with the specified id already exists in the system. More info: https://aka.ms/cosmosdb-tsg-conflict";
+pub(crate) const PRECONDITION: &str = "Operation cannot be performed because one of the specified precondition is not met. More info: https://aka.ms/CosmosDB/sql/errors/precondition-failed";
+
+pub(crate) fn not_found() -> Error {
+    Error::new(ErrorKind::NotFound, NOT_FOUND)
+}
+
+pub(crate) fn conflict() -> Error {
+    Error::new(ErrorKind::Conflict, CONFLICT)
+}
+
+/// The state a new version gets from the command and the partition rather than from its body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stamp {
+    pub lsn: u64,
+    pub timestamp_seconds: u64,
+    pub etag: Guid,
+    pub ordinal: u64,
+}
+
+/// Refuses a write whose condition on the existing item does not hold.
+pub(crate) fn check_write(existing: &StoredItem, preconditions: &Preconditions) -> Result<()> {
+    let etag = existing.etag();
+    let matches = preconditions.if_match.as_ref().is_none_or(|condition| condition.matches(&etag));
+    let excluded = preconditions.if_none_match.as_ref().is_some_and(|condition| condition.matches(&etag));
+    if matches && !excluded { Ok(()) } else { Err(Error::new(ErrorKind::PreconditionFailed, PRECONDITION)) }
+}
+
+/// Whether a read may be answered with "not modified".
+pub(crate) fn is_unmodified(existing: &StoredItem, preconditions: &Preconditions) -> bool {
+    preconditions.if_none_match.as_ref().is_some_and(|condition| condition.matches(&existing.etag()))
+}
+
+/// The new version of an item with a given body.
+pub(crate) fn new_version(
+    item: &PreparedBody,
+    stamp: Stamp,
+    shape: &Arc<ContainerShape>,
+) -> Result<StoredItem> {
+    let json_size_bytes = rendered_size(item.members.len(), shape, stamp.timestamp_seconds);
+    let envelope = Envelope {
+        lsn: stamp.lsn,
+        timestamp_seconds: stamp.timestamp_seconds,
+        etag: stamp.etag,
+        ordinal: stamp.ordinal,
+        ttl_seconds: item.ttl_seconds,
+        json_size_bytes: json_size_bytes as u32,
+    };
+    let record = Record::encode(&envelope, item.body.raw());
+    let version = StoredItem::decode(Bytes::from(record), shape)?;
+    Ok(version.with_members(Bytes::copy_from_slice(&item.members)))
+}
+
+/// The body after a patch, checked like a body that a client sends.
+pub(crate) fn patched_body(
+    existing: &StoredItem,
+    id: &str,
+    operations: &[PatchOperation],
+    shape: &ContainerShape,
+) -> Result<PreparedBody> {
+    let body =
+        apply_patch(existing.body(), operations).map_err(|error| Error::bad_request(error.to_string()))?;
+    let mut members = Vec::with_capacity(existing.json_size_bytes() + 64);
+    write_members(body.raw(), &mut members);
+    check_size(members.len(), shape)?;
+    let terms = TermSet::of(body.raw(), &shape.indexed_paths);
+    let ttl_seconds = ttl_of(body.raw().get("ttl"))?;
+    Ok(PreparedBody { id: id.to_owned(), body, members, terms, ttl_seconds })
+}
+
+pub(crate) fn check_size(members: usize, shape: &ContainerShape) -> Result<()> {
+    if members + 2 > shape.limits.item_size_bytes_max {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "Request size is too large: an item takes at most {} bytes of JSON",
+                shape.limits.item_size_bytes_max
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// An item's own time to live: absent, -1, or a positive 32-bit number of seconds.
+pub(crate) fn ttl_of(value: Option<RawValue<'_>>) -> Result<Option<i32>> {
+    let seconds = match value {
+        None => return Ok(None),
+        Some(RawValue::Int(seconds)) => Some(seconds),
+        Some(RawValue::Double(seconds)) if seconds.fract() == 0.0 && seconds.abs() < 1e15 => {
+            Some(seconds as i64)
+        }
+        Some(_) => None,
+    };
+    match seconds {
+        Some(-1) => Ok(Some(-1)),
+        Some(seconds @ 1..=2_147_483_647) => Ok(Some(seconds as i32)),
+        _ => Err(Error::bad_request(
+            "The input ttl is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1",
+        )),
+    }
+}

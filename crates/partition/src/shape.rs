@@ -1,0 +1,54 @@
+//! What a partition must know of its container: compiled policies, shared by all partitions and replaced as a whole.
+
+use std::sync::Arc;
+
+use shardlake_charge::ChargeTable;
+use shardlake_model::{Container, Error, KeyPath, Limits, PartitionKeyDefinition, PathMatcher, Result};
+
+#[derive(Debug)]
+pub struct ContainerShape {
+    /// `dbs/{rid}/colls/{rid}/docs/`, the start of every item's `_self`.
+    pub items_link: String,
+    pub rid: shardlake_model::ContainerRid,
+    pub key_definition: PartitionKeyDefinition,
+    pub key_paths: Vec<KeyPath>,
+    pub unique_keys: Vec<Vec<KeyPath>>,
+    pub indexed_paths: PathMatcher,
+    /// `None`: time to live is off, whatever an item says.
+    pub default_ttl: Option<i64>,
+    pub limits: Arc<Limits>,
+    pub charges: ChargeTable,
+}
+
+impl ContainerShape {
+    /// `container` must have been normalised.
+    pub fn new(container: &Container, limits: Arc<Limits>, charges: ChargeTable) -> Result<ContainerShape> {
+        let definition = &container.definition;
+        let parse =
+            |path: &String| KeyPath::parse(path).map_err(|error| Error::bad_request(error.to_string()));
+        let unique_keys = &definition.unique_key_policy.unique_keys;
+        Ok(ContainerShape {
+            items_link: format!("dbs/{}/colls/{}/docs/", container.rid.database, container.rid),
+            rid: container.rid,
+            key_definition: definition.partition_key.clone(),
+            key_paths: definition.partition_key.paths.iter().map(parse).collect::<Result<_>>()?,
+            unique_keys: unique_keys
+                .iter()
+                .map(|key| key.paths.iter().map(parse).collect::<Result<_>>())
+                .collect::<Result<_>>()?,
+            indexed_paths: definition.indexing_policy.matcher(),
+            default_ttl: definition.default_ttl,
+            limits,
+            charges,
+        })
+    }
+
+    /// Whether an item written at `timestamp_seconds` with its own `ttl` has run out by `now_seconds`.
+    pub fn is_expired(&self, timestamp_seconds: u64, ttl: Option<i32>, now_seconds: u64) -> bool {
+        let Some(default_ttl) = self.default_ttl else { return false };
+        match ttl.map_or(default_ttl, i64::from) {
+            -1 => false,
+            seconds => timestamp_seconds.saturating_add(seconds.max(0) as u64) <= now_seconds,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! One commit in the making: reads see the engine, queued commits and the transaction's own writes; writes collect.
+//!
+//! A transaction lives under the partition's sequencer lock. Dropping it leaves no trace; [`Transaction::into_batch`]
+//! turns it into the one batch that is committed, with its change-log entry.
+
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+use shardlake_document::RawValue;
+use shardlake_model::{Error, ErrorKind, KeyPath, Result};
+use shardlake_stdx::Timestamp;
+use shardlake_storage::{Batch, Seq, Shard};
+use std::sync::Arc;
+
+use crate::LogicalKey;
+use crate::change_log::{ChangeKind, Counters, LogEntry, LogOperation};
+use crate::item::StoredItem;
+use crate::keys::{self, HEADER, PartitionUid};
+use crate::pending::Pending;
+use crate::shape::ContainerShape;
+
+pub(crate) struct Transaction<'a> {
+    pub uid: PartitionUid,
+    pub shape: &'a Arc<ContainerShape>,
+    shard: &'a Shard,
+    pending: &'a Pending,
+    writes: FxHashMap<Vec<u8>, Option<Bytes>>,
+    operations: Vec<LogOperation>,
+    counters: Counters,
+    pub lsn: u64,
+    pub now: Timestamp,
+}
+
+impl<'a> Transaction<'a> {
+    pub fn new(
+        uid: PartitionUid,
+        shape: &'a Arc<ContainerShape>,
+        shard: &'a Shard,
+        pending: &'a Pending,
+        position: (u64, Counters),
+        now: Timestamp,
+    ) -> Self {
+        let (last_lsn, counters) = position;
+        Transaction {
+            uid,
+            shape,
+            shard,
+            pending,
+            writes: FxHashMap::default(),
+            operations: Vec::new(),
+            counters,
+            lsn: last_lsn + 1,
+            now,
+        }
+    }
+
+    async fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        if let Some(written) = self.writes.get(key) {
+            return Ok(written.clone());
+        }
+        if let Some(queued) = self.pending.get(key) {
+            return Ok(queued);
+        }
+        self.shard.get(key).await.map_err(crate::storage_error)
+    }
+
+    /// The item under a key, also when its time to live has run out.
+    pub async fn item(&self, key: &[u8]) -> Result<Option<StoredItem>> {
+        match self.get(key).await? {
+            Some(bytes) => StoredItem::decode(bytes, self.shape).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    pub fn new_ordinal(&mut self, rid_prefix: u32) -> u64 {
+        let ordinal = self.counters.next_ordinal;
+        self.counters.next_ordinal += 1;
+        assert!(ordinal < 1 << 40, "a partition hands out fewer than 2^40 ordinals");
+        u64::from(rid_prefix) << 40 | ordinal
+    }
+
+    /// Writes a version of an item. `old` is the version it takes the place of; `kind` is what the log says of it.
+    pub async fn put(
+        &mut self,
+        logical: &LogicalKey,
+        id: &str,
+        item: &StoredItem,
+        old: Option<&StoredItem>,
+        kind: ChangeKind,
+    ) -> Result<()> {
+        if let Some(old) = old {
+            self.release_unique_keys(logical, id, old).await?;
+            self.counters.size_bytes -= old.json_size_bytes() as u64;
+        } else {
+            self.counters.items += 1;
+        }
+        self.claim_unique_keys(logical, id, item).await?;
+        self.counters.size_bytes += item.json_size_bytes() as u64;
+        let key = keys::item_key(self.uid, logical, id);
+        let ordinal = item.envelope().ordinal;
+        self.log(kind, ordinal, old, &key);
+        if old.map(|old| old.envelope().ordinal) != Some(ordinal) {
+            if let Some(old) = old {
+                self.writes.insert(keys::ordinal_key(self.uid, old.envelope().ordinal), None);
+            }
+            let value = Bytes::copy_from_slice(&key[HEADER..]);
+            self.writes.insert(keys::ordinal_key(self.uid, ordinal), Some(value));
+        }
+        self.writes.insert(key, Some(item.record_bytes()));
+        Ok(())
+    }
+
+    pub async fn delete(
+        &mut self,
+        logical: &LogicalKey,
+        id: &str,
+        old: &StoredItem,
+        kind: ChangeKind,
+    ) -> Result<()> {
+        self.release_unique_keys(logical, id, old).await?;
+        self.counters.items -= 1;
+        self.counters.size_bytes -= old.json_size_bytes() as u64;
+        let key = keys::item_key(self.uid, logical, id);
+        self.log(kind, old.envelope().ordinal, Some(old), &key);
+        self.writes.insert(keys::ordinal_key(self.uid, old.envelope().ordinal), None);
+        self.writes.insert(key, None);
+        Ok(())
+    }
+
+    fn log(&mut self, kind: ChangeKind, ordinal: u64, old: Option<&StoredItem>, key: &[u8]) {
+        let previous_lsn = old.map_or(0, StoredItem::lsn);
+        self.operations.push(LogOperation { kind, ordinal, previous_lsn, key: key[HEADER..].to_vec() });
+    }
+
+    async fn claim_unique_keys(&mut self, logical: &LogicalKey, id: &str, item: &StoredItem) -> Result<()> {
+        for (key, paths) in self.unique_keys_of(logical, item) {
+            if let Some(holder) = self.get(&key).await?
+                && holder != id.as_bytes()
+                && self.is_live(logical, &holder).await?
+            {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!(
+                        "Unique index constraint violation: another item of this logical partition has the same {paths}"
+                    ),
+                ));
+            }
+            self.writes.insert(key, Some(Bytes::copy_from_slice(id.as_bytes())));
+        }
+        Ok(())
+    }
+
+    async fn release_unique_keys(&mut self, logical: &LogicalKey, id: &str, old: &StoredItem) -> Result<()> {
+        for (key, _) in self.unique_keys_of(logical, old) {
+            // An item that outlived its time may have lost the value to another one.
+            if self.get(&key).await?.is_some_and(|holder| holder == id.as_bytes()) {
+                self.writes.insert(key, None);
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_live(&self, logical: &LogicalKey, id: &[u8]) -> Result<bool> {
+        let id = std::str::from_utf8(id).map_err(crate::corrupt)?;
+        let holder = self.item(&keys::item_key(self.uid, logical, id)).await?;
+        Ok(holder.is_some_and(|item| !item.is_expired(self.now.seconds())))
+    }
+
+    /// Each unique key's storage key, with its paths in words.
+    fn unique_keys_of(&self, logical: &LogicalKey, item: &StoredItem) -> Vec<(Vec<u8>, String)> {
+        let words = |paths: &[KeyPath]| {
+            let names: Vec<String> = paths.iter().map(|path| format!("/{}", path.0.join("/"))).collect();
+            names.join(", ")
+        };
+        let keys = self.shape.unique_keys.iter().enumerate();
+        keys.map(|(index, paths)| {
+            let values: Vec<Option<RawValue<'_>>> =
+                paths.iter().map(|path| item.body().get_path(&path.0)).collect();
+            (keys::unique_key(self.uid, index as u8, logical, &values), words(paths))
+        })
+        .collect()
+    }
+
+    pub fn changes_anything(&self) -> bool {
+        !self.operations.is_empty()
+    }
+
+    /// The last commit that this transaction's reads may rest on.
+    pub fn queued(&self) -> Seq {
+        self.pending.last_seq().unwrap_or_else(|| self.shard.applied())
+    }
+
+    pub fn into_batch(self) -> PlannedCommit {
+        let entry = LogEntry {
+            timestamp_ms: self.now.milliseconds(),
+            counters: self.counters,
+            operations: self.operations,
+        };
+        let mut batch = Batch::new();
+        let mut writes = Vec::with_capacity(self.writes.len());
+        for (key, value) in self.writes {
+            match &value {
+                Some(value) => batch.put(key.clone(), value.clone()),
+                None => batch.delete(key.clone()),
+            }
+            writes.push((key, value));
+        }
+        batch.put(keys::log_key(self.uid, self.lsn), entry.encode());
+        PlannedCommit { batch, counters: self.counters, writes }
+    }
+}
+
+/// What a transaction comes to.
+pub(crate) struct PlannedCommit {
+    pub batch: Batch,
+    /// The partition's totals after it.
+    pub counters: Counters,
+    /// The same writes, for the overlay.
+    pub writes: Vec<(Vec<u8>, Option<Bytes>)>,
+}

@@ -1,0 +1,282 @@
+//! Walks everything a partition stores and reports every disagreement: items against their keys and checksums, the change
+//! log against itself and against the items, unique keys against both, and the counters against what was counted.
+//!
+//! Runs offline over one snapshot. It holds one map entry per item that the log names, so its memory grows with the
+//! number of items, not with their size.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustc_hash::{FxHashMap, FxHashSet};
+use shardlake_model::Result;
+use shardlake_routing::effective_partition_key;
+use shardlake_storage::{ScanOptions, Shard, Snapshot};
+
+use crate::change_log::{ChangeKind, Counters, LogEntry};
+use crate::item::{StoredItem, rendered_size};
+use crate::keys::{self, HEADER};
+use crate::partition::PartitionIdentity;
+use crate::prepare::extract_partition_key;
+use crate::shape::ContainerShape;
+
+/// Problems listed one by one; beyond this many they are only counted.
+const PROBLEMS_LISTED_MAX: usize = 100;
+
+#[derive(Debug, Default)]
+pub struct PartitionReport {
+    pub items: u64,
+    pub log_entries: u64,
+    pub unique_keys: u64,
+    pub last_lsn: u64,
+    pub problem_count: u64,
+    pub problems: Vec<String>,
+}
+
+impl PartitionReport {
+    fn problem(&mut self, text: impl FnOnce() -> String) {
+        self.problem_count += 1;
+        if self.problems.len() < PROBLEMS_LISTED_MAX {
+            self.problems.push(text());
+        }
+    }
+}
+
+/// The last word of the log on an item.
+struct LastChange {
+    lsn: u64,
+    alive: bool,
+    seen: bool,
+}
+
+struct Verifier<'a> {
+    identity: &'a PartitionIdentity,
+    shape: &'a Arc<ContainerShape>,
+    snapshot: Snapshot,
+    report: PartitionReport,
+    changes: FxHashMap<Vec<u8>, LastChange>,
+    counted: Counters,
+}
+
+/// Reports on one partition; `Err` only when the shard cannot be read at all.
+pub async fn verify_partition(
+    shard: &Shard,
+    identity: &PartitionIdentity,
+    shape: &Arc<ContainerShape>,
+) -> Result<PartitionReport> {
+    let mut verifier = Verifier {
+        identity,
+        shape,
+        snapshot: shard.snapshot(),
+        report: PartitionReport::default(),
+        changes: FxHashMap::default(),
+        counted: Counters { next_ordinal: 0, ..Counters::default() },
+    };
+    let last = verifier.walk_log().await?;
+    verifier.walk_items(&last).await?;
+    verifier.walk_unique_keys().await?;
+    verifier.walk_ordinals().await?;
+    verifier.compare_counters(&last);
+    Ok(verifier.report)
+}
+
+impl Verifier<'_> {
+    async fn walk_log(&mut self) -> Result<Counters> {
+        let mut last = Counters::default();
+        let (start, end) = keys::space_range(self.identity.uid, keys::CHANGE_LOG);
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            for (key, value) in chunk {
+                let lsn = keys::log_lsn(&key)?;
+                if lsn != self.report.last_lsn + 1 {
+                    let expected = self.report.last_lsn + 1;
+                    self.report
+                        .problem(|| format!("the change log jumps from LSN {} to {lsn}", expected - 1));
+                }
+                self.report.last_lsn = lsn;
+                self.report.log_entries += 1;
+                match LogEntry::decode(&value) {
+                    Ok(entry) => {
+                        last = entry.counters;
+                        self.note_changes(lsn, entry);
+                    }
+                    Err(error) => self.report.problem(|| format!("log entry {lsn}: {error}")),
+                }
+            }
+        }
+        Ok(last)
+    }
+
+    fn note_changes(&mut self, lsn: u64, entry: LogEntry) {
+        for operation in entry.operations {
+            let alive = matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace);
+            let before = self
+                .changes
+                .get(&operation.key)
+                .map_or(0, |change| if change.alive { change.lsn } else { 0 });
+            // Within one batch an item's own earlier version has the batch's LSN.
+            if operation.previous_lsn != before && operation.previous_lsn != lsn {
+                let previous = operation.previous_lsn;
+                self.report.problem(|| {
+                    format!("log entry {lsn} follows version {previous} of an item whose last is {before}")
+                });
+            }
+            self.changes.insert(operation.key, LastChange { lsn, alive, seen: false });
+        }
+    }
+
+    async fn walk_items(&mut self, last: &Counters) -> Result<()> {
+        let mut ordinals = FxHashSet::default();
+        let (start, end) = keys::space_range(self.identity.uid, keys::ITEMS);
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            for (key, value) in chunk {
+                self.report.items += 1;
+                self.counted.items += 1;
+                match StoredItem::decode(value, self.shape) {
+                    Ok(item) => {
+                        self.counted.size_bytes += item.json_size_bytes() as u64;
+                        let problems = self.check_item(&key, &item, last);
+                        problems.into_iter().for_each(|problem| self.report.problem(|| problem));
+                        if !ordinals.insert(item.envelope().ordinal) {
+                            let ordinal = item.envelope().ordinal;
+                            self.report.problem(|| format!("two items have the ordinal {ordinal}"));
+                        }
+                    }
+                    Err(error) => self.report.problem(|| format!("item {}: {error}", printable(&key))),
+                }
+            }
+        }
+        let missing: Vec<u64> = self
+            .changes
+            .values()
+            .filter(|change| change.alive && !change.seen)
+            .map(|change| change.lsn)
+            .collect();
+        for lsn in missing {
+            self.report.problem(|| format!("an item that the change log wrote at LSN {lsn} is missing"));
+        }
+        Ok(())
+    }
+
+    fn check_item(&mut self, key: &Bytes, item: &StoredItem, last: &Counters) -> Vec<String> {
+        let mut problems = Vec::new();
+        let name = printable(key);
+        let Some((logical, id)) = keys::parse_item_key(&key[HEADER..]) else {
+            return vec![format!("item {name}: its key is malformed")];
+        };
+        let mut expect = |holds: bool, what: &str| {
+            if !holds {
+                problems.push(format!("item {name}: {what}"));
+            }
+        };
+        let body = item.body();
+        let in_body = extract_partition_key(body, &self.shape.key_paths);
+        expect(in_body.same(&logical.partition_key), "its partition key differs from its body's");
+        let epk = effective_partition_key(&self.shape.key_definition, &in_body);
+        expect(epk == logical.epk, "its key does not carry the hash of its partition key");
+        expect(self.identity.epk_range.contains(&logical.epk), "it lies outside the partition's range");
+        let body_id = match body.get("id") {
+            Some(shardlake_document::RawValue::String(text)) => text == id,
+            _ => false,
+        };
+        expect(body_id, "its id differs from its body's");
+        let envelope = item.envelope();
+        let size =
+            rendered_size(shardlake_document::json_size(body) - 2, self.shape, envelope.timestamp_seconds);
+        expect(size == item.json_size_bytes(), "its recorded size is wrong");
+        expect(
+            envelope.ordinal >> 40 == u64::from(self.identity.rid_prefix),
+            "its ordinal has another partition's prefix",
+        );
+        expect(envelope.ordinal & ((1 << 40) - 1) < last.next_ordinal, "its ordinal was never handed out");
+        match self.changes.get_mut(&key[HEADER..]) {
+            Some(change) if change.alive && change.lsn == envelope.lsn => change.seen = true,
+            Some(change) => {
+                change.seen = true;
+                let (lsn, state) = (change.lsn, if change.alive { "wrote" } else { "deleted" });
+                problems.push(format!(
+                    "item {name}: it has LSN {} but the log {state} it at {lsn}",
+                    envelope.lsn
+                ));
+            }
+            None => problems.push(format!("item {name}: the change log does not know it")),
+        }
+        problems
+    }
+
+    async fn walk_unique_keys(&mut self) -> Result<()> {
+        let (start, end) = keys::space_range(self.identity.uid, keys::UNIQUE_KEYS);
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            for (key, holder) in chunk {
+                self.report.unique_keys += 1;
+                if !self.is_held(&key, &holder).await? {
+                    self.report.problem(|| format!("unique key {}: no item has this value", printable(&key)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn walk_ordinals(&mut self) -> Result<()> {
+        let mut entries = 0;
+        let (start, end) = keys::space_range(self.identity.uid, keys::ORDINALS);
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            for (key, item_key) in chunk {
+                entries += 1;
+                let mut full = keys::space_range(self.identity.uid, keys::ITEMS).0;
+                full.extend_from_slice(&item_key);
+                let stored = self.snapshot.get(&full).await.map_err(crate::storage_error)?;
+                let item = stored.and_then(|bytes| StoredItem::decode(bytes, self.shape).ok());
+                let ordinal = item.map(|item| keys::ordinal_key(self.identity.uid, item.envelope().ordinal));
+                if ordinal.as_deref() != Some(&key[..]) {
+                    self.report.problem(|| {
+                        format!("the ordinal entry of item {} does not match it", printable(&full))
+                    });
+                }
+            }
+        }
+        if entries != self.report.items {
+            let items = self.report.items;
+            self.report.problem(|| format!("there are {entries} ordinal entries for {items} items"));
+        }
+        Ok(())
+    }
+
+    async fn is_held(&self, key: &[u8], holder: &[u8]) -> Result<bool> {
+        let Some((index, logical)) = keys::parse_unique_key(&key[HEADER..]) else { return Ok(false) };
+        let (Some(paths), Ok(id)) =
+            (self.shape.unique_keys.get(usize::from(index)), std::str::from_utf8(holder))
+        else {
+            return Ok(false);
+        };
+        let item_key = keys::item_key(self.identity.uid, &logical, id);
+        let Some(bytes) = self.snapshot.get(&item_key).await.map_err(crate::storage_error)? else {
+            return Ok(false);
+        };
+        let Ok(item) = StoredItem::decode(bytes, self.shape) else { return Ok(false) };
+        let values: Vec<_> = paths.iter().map(|path| item.body().get_path(&path.0)).collect();
+        Ok(keys::unique_key(self.identity.uid, index, &logical, &values) == key)
+    }
+
+    fn compare_counters(&mut self, last: &Counters) {
+        let (counted, recorded) =
+            ((self.counted.items, self.counted.size_bytes), (last.items, last.size_bytes));
+        if counted != recorded {
+            self.report.problem(|| {
+                format!(
+                    "the log counts {} items of {} bytes, the partition holds {} of {}",
+                    recorded.0, recorded.1, counted.0, counted.1
+                )
+            });
+        }
+    }
+}
+
+fn printable(key: &[u8]) -> String {
+    match keys::parse_item_key(key.get(HEADER..).unwrap_or_default()) {
+        Some((_, id)) => format!("'{id}'"),
+        None => format!("{key:02x?}"),
+    }
+}

@@ -1,0 +1,20 @@
+//! Where an item belongs: partition key hashing, ranges of the hash space, and maps from hash to partition. Pure.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `murmur.rs` | the two MurmurHash3 variants that the effective partition key is made of |
+//! | `epk.rs` | effective partition keys, versions 1, 2 and hierarchical |
+//! | `range.rs` | spans of the hash space, prefixes, and the even cut of a new container |
+//! | `map.rs` | a gap-free cover of the hash space by partitions |
+//! | `header.rs` | the JSON array in which clients send a partition key |
+
+mod epk;
+mod header;
+mod map;
+mod murmur;
+mod range;
+
+pub use epk::{Epk, effective_partition_key};
+pub use header::{KeyError, parse_partition_key_header};
+pub use map::{MapError, PartitionMap};
+pub use range::{EpkRange, RangeError, initial_ranges, prefix_range};

@@ -1,0 +1,190 @@
+//! Spans of the hash space, half open: `""` is the lowest bound, `"FF"` the highest.
+
+use shardlake_model::{KeyKind, PartitionKey, PartitionKeyDefinition};
+
+use crate::epk::{Epk, effective_partition_key, push_binary_number};
+
+/// `[min, max)`.
+///
+/// Hashes of version 2 have a clear top bit, so `FF` is above them all. A bound may be shorter than the hashes it
+/// separates; bytes beyond its end count as zero, so that `3F` and `3F00` are the same bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EpkRange {
+    pub min: Epk,
+    pub max: Epk,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RangeError {
+    #[error("'{0}' is not hexadecimal")]
+    NotHexadecimal(String),
+    #[error("the lower bound '{0}' is above the upper bound '{1}'")]
+    Inverted(String, String),
+}
+
+impl EpkRange {
+    pub fn full() -> EpkRange {
+        EpkRange { min: Epk::default(), max: Epk(vec![0xFF]) }
+    }
+
+    pub fn from_hex(min: &str, max: &str) -> Result<EpkRange, RangeError> {
+        let parse = |text: &str| {
+            Epk::from_hex(text)
+                .map(trimmed)
+                .ok_or_else(|| RangeError::NotHexadecimal(text.chars().take(80).collect()))
+        };
+        let range = EpkRange { min: parse(min)?, max: parse(max)? };
+        if range.min > range.max {
+            return Err(RangeError::Inverted(min.chars().take(80).collect(), max.chars().take(80).collect()));
+        }
+        Ok(range)
+    }
+
+    pub fn to_hex(&self) -> (String, String) {
+        (self.min.to_hex(), self.max.to_hex())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.min >= self.max
+    }
+
+    pub fn is_unbounded_above(&self) -> bool {
+        self.max.0.first() == Some(&0xFF)
+    }
+
+    pub fn contains(&self, epk: &Epk) -> bool {
+        self.min <= *epk && !self.is_below(epk)
+    }
+
+    /// Whether the whole span lies below a hash.
+    pub fn is_below(&self, epk: &Epk) -> bool {
+        !self.is_unbounded_above() && self.max <= *epk
+    }
+
+    pub fn overlaps(&self, other: &EpkRange) -> bool {
+        !self.is_empty() && !other.is_empty() && self.min < other.max && other.min < self.max
+    }
+
+    pub fn intersection(&self, other: &EpkRange) -> EpkRange {
+        EpkRange {
+            min: self.min.clone().max(other.min.clone()),
+            max: self.max.clone().min(other.max.clone()),
+        }
+    }
+}
+
+/// Without trailing zero bytes, which say nothing in a bound.
+fn trimmed(mut bound: Epk) -> Epk {
+    while bound.0.last() == Some(&0) {
+        bound.0.pop();
+    }
+    bound
+}
+
+/// All keys that start with a prefix of a hierarchical key; for a full key, that key alone.
+pub fn prefix_range(definition: &PartitionKeyDefinition, key: &PartitionKey) -> EpkRange {
+    let prefix = effective_partition_key(definition, key);
+    if key.0.is_empty() {
+        return EpkRange::full();
+    }
+    let mut max = prefix.clone();
+    // Level hashes have clear top bits and version 1 markers are small: FF is above every continuation.
+    max.0.push(0xFF);
+    EpkRange { min: trimmed(prefix), max }
+}
+
+/// Cuts the part of the space that keys really use into `count` even spans; the outermost reach to the ends.
+pub fn initial_ranges(definition: &PartitionKeyDefinition, count: usize) -> Vec<EpkRange> {
+    assert!(count > 0, "a container has at least one partition");
+    let bound = |index: usize| match index {
+        0 => Epk::default(),
+        index if index == count => Epk(vec![0xFF]),
+        index => trimmed(inner_bound(definition, index as u128, count as u128)),
+    };
+    (0..count).map(|index| EpkRange { min: bound(index), max: bound(index + 1) }).collect()
+}
+
+fn inner_bound(definition: &PartitionKeyDefinition, index: u128, count: u128) -> Epk {
+    if definition.kind == KeyKind::Hash && definition.version == 1 {
+        let mut bytes = Vec::new();
+        push_binary_number(&mut bytes, (index * (1 << 32) / count) as f64);
+        return Epk(bytes);
+    }
+    // 126 bits of hash, the first level's for a hierarchical key. Divided first: the product would not fit.
+    let step = (1u128 << 126) / count;
+    Epk((step * index).to_be_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use shardlake_model::KeyComponent;
+
+    fn definitions() -> [PartitionKeyDefinition; 3] {
+        let v2 = PartitionKeyDefinition::hash("/a");
+        [
+            PartitionKeyDefinition { version: 1, ..v2.clone() },
+            v2,
+            PartitionKeyDefinition::multi_hash(&["/a", "/b"]),
+        ]
+    }
+
+    fn key_of(definition: &PartitionKeyDefinition, number: usize) -> PartitionKey {
+        PartitionKey(
+            definition.paths.iter().map(|path| KeyComponent::String(format!("{path}{number}"))).collect(),
+        )
+    }
+
+    #[test]
+    fn keys_spread_evenly_over_the_initial_ranges() {
+        for definition in definitions() {
+            let ranges = initial_ranges(&definition, 5);
+            let mut counts = [0usize; 5];
+            for number in 0..20_000 {
+                let epk = effective_partition_key(&definition, &key_of(&definition, number));
+                let owners: Vec<usize> = (0..5).filter(|index| ranges[*index].contains(&epk)).collect();
+                assert_eq!(owners.len(), 1, "{definition:?}: exactly one range owns a key");
+                counts[owners[0]] += 1;
+            }
+            assert!(counts.iter().all(|count| (3600..=4400).contains(count)), "{definition:?}: {counts:?}");
+        }
+    }
+
+    #[test]
+    fn prefixes_cover_exactly_their_keys() {
+        let definition = PartitionKeyDefinition::multi_hash(&["/a", "/b"]);
+        let full = key_of(&definition, 1);
+        let other = key_of(&definition, 2);
+        let range = prefix_range(&definition, &PartitionKey(full.0[..1].to_vec()));
+        assert!(range.contains(&effective_partition_key(&definition, &full)));
+        assert!(!range.contains(&effective_partition_key(&definition, &other)));
+        let point = prefix_range(&definition, &full);
+        assert!(point.contains(&effective_partition_key(&definition, &full)));
+    }
+
+    #[test]
+    fn bounds_ignore_trailing_zeros_and_refuse_nonsense() {
+        assert_eq!(
+            EpkRange::from_hex("3F00", "3fff").expect("valid"),
+            EpkRange::from_hex("3F", "3FFF").expect("valid")
+        );
+        assert!(EpkRange::from_hex("zz", "FF").is_err());
+        assert!(EpkRange::from_hex("3F", "1F").is_err());
+        assert!(EpkRange::from_hex("3", "FF").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_count_covers_the_whole_space(count in 1usize..200, which in 0usize..3) {
+            let ranges = initial_ranges(&definitions()[which], count);
+            prop_assert_eq!(ranges.len(), count);
+            prop_assert!(ranges[0].min.0.is_empty());
+            prop_assert!(ranges[count - 1].is_unbounded_above());
+            for pair in ranges.windows(2) {
+                prop_assert_eq!(&pair[0].max, &pair[1].min);
+                prop_assert!(!pair[0].is_empty());
+            }
+        }
+    }
+}
