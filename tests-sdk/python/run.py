@@ -3,8 +3,8 @@
     SHARDLAKE_HTTPS=https://localhost:PORT/ SHARDLAKE_KEY=… python3 run.py sdk --work DIR [--results FILE] [test files…]
 
 Installs the pinned packages into a virtual environment below the work directory, unpacks the SDK's source distribution (which ships
-its tests), runs each file in a pytest process of its own, because each creates and deletes its own database, and prints a table of
-passed, failed and skipped. The last column counts seconds. Exit status 1 when anything failed or a file reported no counts.
+its tests), runs each file in a pytest process of its own, because each creates and deletes its own database, and prints the counts as a
+Markdown table, which is the one in COMPATIBILITY.md. Failures are listed below it. Exit status 1 when anything failed or a file reported no counts.
 """
 
 import argparse
@@ -37,10 +37,13 @@ def main():
     else:
         tests = HERE / "own"
         files = arguments.files or sorted(path.name for path in tests.glob("test_*.py"))
-    print(f"{'file':<56}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}", flush=True)
+    print("| file | passed | failed | skipped | seconds |\n|---|---|---|---|---|", flush=True)
     rows = [run_file(arguments, work, python, tests, file) for file in files]
     total = {name: sum(row[name] for row in rows) for name in ("passed", "failed", "skipped")}
     print_row({"file": "total", "seconds": sum(row["seconds"] for row in rows), **total})
+    for row in rows:
+        if row["failed"]:
+            print_failures(work / "reports" / f"{row['file']}.log")
     if arguments.results:
         pathlib.Path(arguments.results).write_text(json.dumps(rows), encoding="utf-8")
     sys.exit(1 if total["failed"] else 0)
@@ -53,7 +56,7 @@ def parse_arguments():
     parser.add_argument("--results", help="file for the counts as JSON")
     parser.add_argument("-k", dest="keyword", help="only tests whose name matches, as in pytest")
     parser.add_argument("files", nargs="*", help="test files instead of all")
-    return parser.parse_args()
+    return parser.parse_intermixed_args()
 
 
 def expected():
@@ -123,8 +126,6 @@ def run_file(arguments, work, python, tests, file):
             output.write(f"\nstopped after {FILE_SECONDS_MAX} seconds\n".encode())
     row = {"file": file, "seconds": round(time.monotonic() - started), **counts(report)}
     print_row(row)
-    if row["failed"]:
-        print_failures(log)
     return row
 
 
@@ -157,13 +158,14 @@ def counts(report):
 
 
 def print_row(row):
-    print(f"{row['file']:<56}{row['passed']:>8}{row['failed']:>8}{row['skipped']:>9}{row['seconds']:>9}", flush=True)
+    print("| " + " | ".join(str(row[name]) for name in ("file", "passed", "failed", "skipped", "seconds")) + " |", flush=True)
 
 
 def print_failures(log):
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     named = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-    for line in named or lines[-30:]:
+    print(f"\n{log}", flush=True)
+    for line in named or lines[-15:]:
         print(f"    {line[:300]}", flush=True)
 
 
