@@ -8,7 +8,7 @@ use common::{documents, expected, parse, render, values};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use shardlake_document::{
-    DocumentError, ParseLimits, RawDocument, RawValue, Value, json_size, parse_document, write_value,
+    DocumentError, ParseLimits, RawDocument, RawValue, Value, json_size, parse_document,
 };
 
 fn refuse(text: &str) -> DocumentError {

@@ -1,8 +1,33 @@
-//! (in progress)
-use shardlake_document::RawDocument;
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum SqlError { #[error("{feature} is not supported")] Unsupported { feature: String }, #[error("{0}")] Other(String) }
-#[derive(Debug, Clone)]
-pub struct Condition;
-impl Condition { pub fn matches(&self, _: RawDocument<'_>) -> Result<bool, SqlError> { Err(SqlError::Unsupported { feature: "patch conditions".into() }) } }
-pub fn parse_condition(_: &str) -> Result<Condition, SqlError> { Err(SqlError::Unsupported { feature: "patch conditions".into() }) }
+//! The query language: text → tokens → syntax tree → resolved tree → evaluation over one row.
+//!
+//! Today it reads what patch conditions (`FROM c WHERE …`) and lookups over metadata feeds (`SELECT * FROM c WHERE …`)
+//! need: the whole expression grammar with its precedences, three-valued logic and the first functions. Every other clause
+//! and function of the language is recognised and answered with [`SqlError::Unsupported`], never approximated.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `lexer.rs` | tokens with their places |
+//! | `expression.rs` | the syntax tree |
+//! | `parser.rs`, `clauses.rs` | expressions by precedence; the clauses around them |
+//! | `resolve.rs` | names → the row, parameters → values |
+//! | `datum.rs` | a value during evaluation: borrowed from the document where possible |
+//! | `evaluate.rs`, `operators.rs`, `functions.rs`, `like.rs` | evaluation |
+//! | `query.rs` | what callers use |
+//!
+//! Nothing here reads storage. Text length and nesting are bounded, so that no text overflows the stack.
+
+mod clauses;
+mod datum;
+mod error;
+mod evaluate;
+mod expression;
+mod functions;
+mod lexer;
+mod like;
+mod operators;
+mod parser;
+mod query;
+mod resolve;
+
+pub use error::{Location, SqlError};
+pub use query::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};

@@ -1,0 +1,174 @@
+//! A value during evaluation. Strings, arrays and objects are borrowed from the document, the query or the parameters
+//! while they can be; only what an operator makes is owned.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use shardlake_document::{Number, RawArray, RawDocument, RawValue, Value, compare, compare_strings};
+
+#[derive(Debug, Clone)]
+pub(crate) enum Datum<'a> {
+    Undefined,
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(Cow<'a, str>),
+    RawArray(RawArray<'a>),
+    RawObject(RawDocument<'a>),
+    /// An array that is not in a document.
+    Array(Cow<'a, [Value]>),
+    /// An object that is not in a document.
+    Object(Cow<'a, [(String, Value)]>),
+}
+
+/// The types that comparisons tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DatumType {
+    Undefined,
+    Null,
+    Bool,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+impl<'a> Datum<'a> {
+    pub fn from_raw(raw: RawValue<'a>) -> Self {
+        match raw {
+            RawValue::Null => Datum::Null,
+            RawValue::Bool(value) => Datum::Bool(value),
+            RawValue::Int(value) => Datum::Number(Number::Int(value)),
+            RawValue::Double(value) => Datum::Number(Number::Double(value)),
+            RawValue::String(text) => Datum::String(Cow::Borrowed(text)),
+            RawValue::Array(array) => Datum::RawArray(array),
+            RawValue::Object(document) => Datum::RawObject(document),
+        }
+    }
+
+    pub fn from_tree(value: &'a Value) -> Self {
+        match value {
+            Value::Undefined => Datum::Undefined,
+            Value::Null => Datum::Null,
+            Value::Bool(value) => Datum::Bool(*value),
+            Value::Int(value) => Datum::Number(Number::Int(*value)),
+            Value::Double(value) => Datum::Number(Number::Double(*value)),
+            Value::String(text) => Datum::String(Cow::Borrowed(text)),
+            Value::Array(elements) => Datum::Array(Cow::Borrowed(elements)),
+            Value::Object(members) => Datum::Object(Cow::Borrowed(members)),
+        }
+    }
+
+    pub fn to_value(&self) -> Value {
+        match self {
+            Datum::Undefined => Value::Undefined,
+            Datum::Null => Value::Null,
+            Datum::Bool(value) => Value::Bool(*value),
+            Datum::Number(number) => (*number).into(),
+            Datum::String(text) => Value::String(text.to_string()),
+            Datum::RawArray(array) => Value::from_raw(RawValue::Array(*array)),
+            Datum::RawObject(document) => Value::from_document(*document),
+            Datum::Array(elements) => Value::Array(elements.to_vec()),
+            Datum::Object(members) => Value::Object(members.to_vec()),
+        }
+    }
+
+    pub fn datum_type(&self) -> DatumType {
+        match self {
+            Datum::Undefined => DatumType::Undefined,
+            Datum::Null => DatumType::Null,
+            Datum::Bool(_) => DatumType::Bool,
+            Datum::Number(_) => DatumType::Number,
+            Datum::String(_) => DatumType::String,
+            Datum::RawArray(_) | Datum::Array(_) => DatumType::Array,
+            Datum::RawObject(_) | Datum::Object(_) => DatumType::Object,
+        }
+    }
+
+    pub fn is_undefined(&self) -> bool {
+        matches!(self, Datum::Undefined)
+    }
+
+    /// A member, or undefined.
+    pub fn property(self, name: &str) -> Datum<'a> {
+        match self {
+            Datum::RawObject(document) => document.get(name).map_or(Datum::Undefined, Datum::from_raw),
+            Datum::Object(Cow::Borrowed(members)) => {
+                let found = members.iter().find(|(candidate, _)| candidate == name);
+                found.map_or(Datum::Undefined, |(_, value)| Datum::from_tree(value))
+            }
+            Datum::Object(Cow::Owned(members)) => {
+                let found = members.into_iter().find(|(candidate, _)| candidate == name);
+                found.map_or(Datum::Undefined, |(_, value)| Datum::from(value))
+            }
+            _ => Datum::Undefined,
+        }
+    }
+
+    /// An element, or undefined.
+    pub fn element(self, index: usize) -> Datum<'a> {
+        match self {
+            Datum::RawArray(array) => array.get(index).map_or(Datum::Undefined, Datum::from_raw),
+            Datum::Array(Cow::Borrowed(elements)) => {
+                elements.get(index).map_or(Datum::Undefined, Datum::from_tree)
+            }
+            Datum::Array(Cow::Owned(elements)) => {
+                elements.into_iter().nth(index).map_or(Datum::Undefined, Datum::from)
+            }
+            _ => Datum::Undefined,
+        }
+    }
+
+    /// Equality of defined values: different types are unequal, numbers are equal by value, arrays and objects by
+    /// structure whatever the order of members. `None` where a value is undefined or not a number (NaN).
+    pub fn equals(&self, other: &Datum<'_>) -> Option<bool> {
+        let (left, right) = (self.datum_type(), other.datum_type());
+        if left == DatumType::Undefined || right == DatumType::Undefined {
+            return None;
+        }
+        if left != right {
+            return Some(false);
+        }
+        match left {
+            DatumType::Array | DatumType::Object => {
+                Some(compare(&self.to_value(), &other.to_value()).is_eq())
+            }
+            _ => self.order(other).map(Ordering::is_eq),
+        }
+    }
+
+    /// Order of two primitive values of one type; `None` for everything else.
+    pub fn order(&self, other: &Datum<'_>) -> Option<Ordering> {
+        match (self, other) {
+            (Datum::Null, Datum::Null) => Some(Ordering::Equal),
+            (Datum::Bool(left), Datum::Bool(right)) => Some(left.cmp(right)),
+            (Datum::Number(left), Datum::Number(right)) => {
+                let is_ordered = !left.as_f64().is_nan() && !right.as_f64().is_nan();
+                is_ordered.then(|| compare(&(*left).into(), &(*right).into()))
+            }
+            (Datum::String(left), Datum::String(right)) => Some(compare_strings(left, right)),
+            _ => None,
+        }
+    }
+}
+
+impl From<Value> for Datum<'_> {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Undefined => Datum::Undefined,
+            Value::Null => Datum::Null,
+            Value::Bool(value) => Datum::Bool(value),
+            Value::Int(value) => Datum::Number(Number::Int(value)),
+            Value::Double(value) => Datum::Number(Number::Double(value)),
+            Value::String(text) => Datum::String(Cow::Owned(text)),
+            Value::Array(elements) => Datum::Array(Cow::Owned(elements)),
+            Value::Object(members) => Datum::Object(Cow::Owned(members)),
+        }
+    }
+}
+
+impl From<Option<bool>> for Datum<'_> {
+    fn from(value: Option<bool>) -> Self {
+        value.map_or(Datum::Undefined, Datum::Bool)
+    }
+}

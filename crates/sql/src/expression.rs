@@ -1,0 +1,130 @@
+//! The syntax tree of an expression.
+//!
+//! Operators that chain and are associative hold lists, so that long conditions stay shallow; the parser bounds the depth
+//! of everything else, and code over trees may recurse.
+
+use shardlake_document::Value;
+
+use crate::error::Location;
+use crate::functions::Function;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expression {
+    Literal(Value),
+    Parameter(String),
+    /// A name that is not resolved yet.
+    Identifier {
+        name: String,
+        location: Location,
+    },
+    /// The row, which a resolved identifier stands for.
+    Row,
+    Property {
+        of: Box<Expression>,
+        name: String,
+    },
+    /// `of[key]` with any expression as key.
+    Index {
+        of: Box<Expression>,
+        key: Box<Expression>,
+    },
+    Unary {
+        operator: UnaryOperator,
+        operand: Box<Expression>,
+    },
+    Binary {
+        operator: BinaryOperator,
+        left: Box<Expression>,
+        right: Box<Expression>,
+    },
+    And(Vec<Expression>),
+    Or(Vec<Expression>),
+    Coalesce(Vec<Expression>),
+    Concatenate(Vec<Expression>),
+    Conditional {
+        condition: Box<Expression>,
+        then: Box<Expression>,
+        otherwise: Box<Expression>,
+    },
+    In {
+        value: Box<Expression>,
+        list: Vec<Expression>,
+    },
+    Between {
+        value: Box<Expression>,
+        low: Box<Expression>,
+        high: Box<Expression>,
+    },
+    Like {
+        value: Box<Expression>,
+        pattern: Box<Expression>,
+        escape: Option<char>,
+    },
+    Call {
+        function: Function,
+        arguments: Vec<Expression>,
+    },
+    Array(Vec<Expression>),
+    Object(Vec<(String, Expression)>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnaryOperator {
+    Not,
+    Minus,
+    Plus,
+    BitNot,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BinaryOperator {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    BitAnd,
+    BitOr,
+    BitXor,
+    ShiftLeft,
+    ShiftRight,
+    ShiftRightZeroFill,
+}
+
+impl Expression {
+    /// Calls `visit` for each direct part.
+    pub fn for_each_child<E>(
+        &mut self,
+        mut visit: impl FnMut(&mut Expression) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Expression::Literal(_)
+            | Expression::Parameter(_)
+            | Expression::Identifier { .. }
+            | Expression::Row => Ok(()),
+            Expression::Property { of, .. } => visit(of),
+            Expression::Unary { operand, .. } => visit(operand),
+            Expression::Index { of, key } => visit(of).and_then(|()| visit(key)),
+            Expression::Binary { left, right, .. } => visit(left).and_then(|()| visit(right)),
+            Expression::Like { value, pattern, .. } => visit(value).and_then(|()| visit(pattern)),
+            Expression::Conditional { condition: a, then: b, otherwise: c }
+            | Expression::Between { value: a, low: b, high: c } => {
+                visit(a).and_then(|()| visit(b)).and_then(|()| visit(c))
+            }
+            Expression::In { value, list } => visit(value).and_then(|()| list.iter_mut().try_for_each(visit)),
+            Expression::And(parts)
+            | Expression::Or(parts)
+            | Expression::Coalesce(parts)
+            | Expression::Concatenate(parts)
+            | Expression::Array(parts)
+            | Expression::Call { arguments: parts, .. } => parts.iter_mut().try_for_each(visit),
+            Expression::Object(members) => members.iter_mut().try_for_each(|(_, value)| visit(value)),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! LIKE patterns: `%` any run of characters, `_` one character, `[a-f]` or `[abc]` one of a set, `[^…]` one not of it.
+//! A character behind the escape character, or a wildcard in brackets, stands for itself. A `[` without `]` is a character.
+//!
+//! Matching backtracks to the last `%` only, so it takes at most text × pattern steps.
+
+enum Part {
+    Run,
+    One,
+    Character(char),
+    Set { negated: bool, ranges: Vec<(char, char)> },
+}
+
+pub(crate) fn matches(text: &str, pattern: &str, escape: Option<char>) -> bool {
+    let parts = compile(pattern, escape);
+    let text: Vec<char> = text.chars().collect();
+    let (mut at, mut part) = (0, 0);
+    // Where to resume when a part fails: the part behind the last run, and how much text the run takes by then.
+    let mut resume: Option<(usize, usize)> = None;
+    loop {
+        match (parts.get(part), text.get(at)) {
+            (Some(Part::Run), _) => {
+                part += 1;
+                resume = Some((part, at));
+                continue;
+            }
+            (None, None) => return true,
+            (Some(expected), Some(character)) if expected.accepts(*character) => {
+                part += 1;
+                at += 1;
+                continue;
+            }
+            _ => {}
+        }
+        match &mut resume {
+            Some((resume_part, resume_at)) if *resume_at < text.len() => {
+                *resume_at += 1;
+                (part, at) = (*resume_part, *resume_at);
+            }
+            _ => return false,
+        }
+    }
+}
+
+impl Part {
+    fn accepts(&self, character: char) -> bool {
+        match self {
+            Part::Run => true,
+            Part::One => true,
+            Part::Character(expected) => *expected == character,
+            Part::Set { negated, ranges } => {
+                ranges.iter().any(|(low, high)| (*low..=*high).contains(&character)) != *negated
+            }
+        }
+    }
+}
+
+fn compile(pattern: &str, escape: Option<char>) -> Vec<Part> {
+    let characters: Vec<char> = pattern.chars().collect();
+    let mut parts = Vec::with_capacity(characters.len());
+    let mut at = 0;
+    while let Some(&character) = characters.get(at) {
+        at += 1;
+        let part = match character {
+            _ if Some(character) == escape => match characters.get(at) {
+                Some(escaped) => {
+                    at += 1;
+                    Part::Character(*escaped)
+                }
+                None => Part::Character(character),
+            },
+            '%' => Part::Run,
+            '_' => Part::One,
+            '[' => match set(&characters[at..]) {
+                Some((part, length)) => {
+                    at += length;
+                    part
+                }
+                None => Part::Character('['),
+            },
+            _ => Part::Character(character),
+        };
+        parts.push(part);
+    }
+    parts
+}
+
+/// Reads a set behind its opening bracket; returns how many characters it takes, the closing bracket included.
+fn set(characters: &[char]) -> Option<(Part, usize)> {
+    let negated = characters.first() == Some(&'^');
+    let start = usize::from(negated);
+    // A bracket right at the start belongs to the set.
+    let length = characters.get(start + 1..)?.iter().position(|character| *character == ']')? + 1;
+    let content = &characters[start..start + length];
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while let Some(&low) = content.get(at) {
+        match content.get(at + 1..at + 3) {
+            Some(['-', high]) => {
+                ranges.push((low, *high));
+                at += 3;
+            }
+            _ => {
+                ranges.push((low, low));
+                at += 1;
+            }
+        }
+    }
+    Some((Part::Set { negated, ranges }, start + length + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_match_as_documented() {
+        for (text, pattern, expected) in [
+            ("", "", true),
+            ("", "%", true),
+            ("a", "", false),
+            ("abc", "abc", true),
+            ("abc", "ABC", false),
+            ("abc", "a%", true),
+            ("abc", "%c", true),
+            ("abc", "%b%", true),
+            ("abc", "%%c%%", true),
+            ("abc", "a_c", true),
+            ("abc", "_", false),
+            ("😀", "_", true),
+            ("bat", "[a-c]at", true),
+            ("dat", "[a-c]at", false),
+            ("dat", "[^a-c]at", true),
+            ("b", "[abc]", true),
+            ("-", "[a-]", true),
+            ("5%", "5[%]", true),
+            ("5x", "5[%]", false),
+            ("[x", "[x", true),
+            ("a]", "a[]]", true),
+            ("aaaab", "%a%a%b", true),
+            ("aaaa", "%a%a%b", false),
+        ] {
+            assert_eq!(matches(text, pattern, None), expected, "{text} like {pattern}");
+        }
+        assert!(matches("a%", "a!%", Some('!')));
+        assert!(!matches("ab", "a!%", Some('!')));
+        assert!(matches("a!", "a!!", Some('!')));
+    }
+
+    #[test]
+    fn many_runs_take_no_exponential_time() {
+        assert!(!matches(&"a".repeat(20_000), &("%a".repeat(50) + "b"), None));
+    }
+}

@@ -1,0 +1,93 @@
+//! Unary and binary operators on values. Wrong types give undefined.
+//!
+//! Arithmetic is that of doubles; a whole result within ±2^53 is an integer again. Bit operators are JavaScript's: operands
+//! are truncated to integers and reduced to 32 bits; results are signed, except that of `>>>`.
+
+use shardlake_document::Number;
+
+use crate::datum::Datum;
+use crate::expression::{BinaryOperator, UnaryOperator};
+
+pub(crate) fn unary<'a>(operator: UnaryOperator, operand: &Datum<'_>) -> Datum<'a> {
+    match (operator, operand) {
+        (UnaryOperator::Not, Datum::Bool(value)) => Datum::Bool(!value),
+        (UnaryOperator::Plus, Datum::Number(number)) => Datum::Number(*number),
+        (UnaryOperator::Minus, Datum::Number(number)) => number_datum(-number.as_f64()),
+        (UnaryOperator::BitNot, Datum::Number(number)) => int_datum(i64::from(!low_32_bits(*number))),
+        _ => Datum::Undefined,
+    }
+}
+
+pub(crate) fn binary<'a>(operator: BinaryOperator, left: &Datum<'_>, right: &Datum<'_>) -> Datum<'a> {
+    match operator {
+        BinaryOperator::Equal => left.equals(right).into(),
+        BinaryOperator::NotEqual => left.equals(right).map(|equal| !equal).into(),
+        BinaryOperator::Less => left.order(right).map(|order| order.is_lt()).into(),
+        BinaryOperator::LessOrEqual => left.order(right).map(|order| order.is_le()).into(),
+        BinaryOperator::Greater => left.order(right).map(|order| order.is_gt()).into(),
+        BinaryOperator::GreaterOrEqual => left.order(right).map(|order| order.is_ge()).into(),
+        _ => match (left, right) {
+            (Datum::Number(left), Datum::Number(right)) => arithmetic(operator, *left, *right),
+            _ => Datum::Undefined,
+        },
+    }
+}
+
+/// AND of two values.
+pub(crate) fn both<'a>(left: &Datum<'_>, right: &Datum<'_>) -> Datum<'a> {
+    match (left, right) {
+        (Datum::Bool(false), _) | (_, Datum::Bool(false)) => Datum::Bool(false),
+        (Datum::Bool(true), Datum::Bool(true)) => Datum::Bool(true),
+        _ => Datum::Undefined,
+    }
+}
+
+fn arithmetic<'a>(operator: BinaryOperator, left: Number, right: Number) -> Datum<'a> {
+    let (x, y) = (left.as_f64(), right.as_f64());
+    let (bits, other_bits) = (low_32_bits(left), low_32_bits(right));
+    let shift = other_bits as u32 & 31;
+    match operator {
+        BinaryOperator::Add => number_datum(x + y),
+        BinaryOperator::Subtract => number_datum(x - y),
+        BinaryOperator::Multiply => number_datum(x * y),
+        BinaryOperator::Divide => number_datum(x / y),
+        BinaryOperator::Modulo => number_datum(x % y),
+        BinaryOperator::BitAnd => int_datum(i64::from(bits & other_bits)),
+        BinaryOperator::BitOr => int_datum(i64::from(bits | other_bits)),
+        BinaryOperator::BitXor => int_datum(i64::from(bits ^ other_bits)),
+        BinaryOperator::ShiftLeft => int_datum(i64::from(bits << shift)),
+        BinaryOperator::ShiftRight => int_datum(i64::from(bits >> shift)),
+        BinaryOperator::ShiftRightZeroFill => int_datum(i64::from(bits as u32 >> shift)),
+        BinaryOperator::Equal
+        | BinaryOperator::NotEqual
+        | BinaryOperator::Less
+        | BinaryOperator::LessOrEqual
+        | BinaryOperator::Greater
+        | BinaryOperator::GreaterOrEqual => {
+            unreachable!("comparisons take every type and are handled before")
+        }
+    }
+}
+
+pub(crate) fn number_datum<'a>(value: f64) -> Datum<'a> {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    let is_whole = value.trunc() == value && value.abs() <= EXACT_MAX;
+    let is_negative_zero = value == 0.0 && value.is_sign_negative();
+    if is_whole && !is_negative_zero {
+        return int_datum(value as i64);
+    }
+    Datum::Number(Number::Double(value))
+}
+
+fn int_datum<'a>(value: i64) -> Datum<'a> {
+    Datum::Number(Number::Int(value))
+}
+
+fn low_32_bits(number: Number) -> i32 {
+    const TWO_POW_32: f64 = 4_294_967_296.0;
+    match number {
+        Number::Int(value) => value as i32,
+        Number::Double(value) if !value.is_finite() => 0,
+        Number::Double(value) => value.trunc().rem_euclid(TWO_POW_32) as u32 as i32,
+    }
+}

@@ -1,0 +1,502 @@
+//! Expressions, by precedence climbing. From loose to tight:
+//!
+//! | level | operators | grouping |
+//! |---|---|---|
+//! | 1 | `? :` | right |
+//! | 2 | `??` | right |
+//! | 3 | `OR` | left |
+//! | 4 | `AND` | left |
+//! | 5 | `[NOT] IN`, `[NOT] LIKE`, `[NOT] BETWEEN`, `IS [NOT] NULL` | at most one |
+//! | 6 | `= != <> < > <= >= << >> >>>` | left |
+//! | 7 | `\|\|` | left |
+//! | 8 | `\| ^ & + -` | left, all one level |
+//! | 9 | `* / %` | left |
+//! | 10 | prefix `- + ~ NOT` | |
+//! | 11 | `.name`, `[key]` | |
+//!
+//! So `NOT a = b` is `(NOT a) = b`, and `NOT c.x IN (1)` is `(NOT c.x) IN (1)`, as in the reference. A `BETWEEN` without
+//! parentheses among `AND`s is accepted, which the reference rejects: its bounds cannot hold an `AND`, so it has one reading.
+
+use shardlake_document::Value;
+
+use crate::error::SqlError;
+use crate::expression::{BinaryOperator, Expression, UnaryOperator};
+use crate::functions::{self, Function};
+use crate::lexer::{Kind, Lexer, Token, is_reserved, unquote};
+
+/// Levels of parentheses, prefix operators, arguments and the like.
+const NESTING_MAX: usize = 200;
+/// Depth of the tree, which left-grouping chains (`1+1+1`, `a.b.c`) reach without nesting.
+const DEPTH_MAX: usize = 400;
+
+const CONDITIONAL: u8 = 1;
+const COALESCE: u8 = 2;
+const OR: u8 = 3;
+const AND: u8 = 4;
+const MEMBERSHIP: u8 = 5;
+const COMPARISON: u8 = 6;
+const CONCATENATION: u8 = 7;
+const ADDITIVE: u8 = 8;
+const MULTIPLICATIVE: u8 = 9;
+
+/// An expression and the depth of its tree.
+type Node = (Expression, usize);
+
+pub(crate) struct Parser<'t> {
+    lexer: Lexer<'t>,
+    nesting: usize,
+}
+
+impl<'t> Parser<'t> {
+    pub fn new(text: &'t str) -> Self {
+        Parser { lexer: Lexer::new(text), nesting: 0 }
+    }
+
+    pub fn expression(&mut self) -> Result<Expression, SqlError> {
+        self.climb(CONDITIONAL).map(|(expression, _)| expression)
+    }
+
+    /// Reads operators of at least this level.
+    fn climb(&mut self, level_min: u8) -> Result<Node, SqlError> {
+        self.nesting += 1;
+        if self.nesting > NESTING_MAX {
+            return Err(SqlError::TooDeep { nesting_max: NESTING_MAX });
+        }
+        let mut node = self.unary()?;
+        // A level 5 operator takes no other as its left operand; everything looser may follow.
+        let mut level_max = MULTIPLICATIVE;
+        while let Some((level, operator)) = self.peek_operator() {
+            if level < level_min || level > level_max {
+                break;
+            }
+            node = self.operation(node, level, operator)?;
+            if level == MEMBERSHIP {
+                level_max = AND;
+            }
+        }
+        self.nesting -= 1;
+        Ok(node)
+    }
+
+    /// The operator that comes next, if any, and its level.
+    fn peek_operator(&self) -> Option<(u8, Operator)> {
+        let token = self.peek();
+        if token.kind == Kind::Word {
+            return self.peek_word_operator(token);
+        }
+        let Kind::Symbol(symbol) = token.kind else { return None };
+        let binary = |level, operator| Some((level, Operator::Binary(operator)));
+        match symbol {
+            "?" => Some((CONDITIONAL, Operator::Conditional)),
+            "??" => Some((COALESCE, Operator::Coalesce)),
+            "||" => Some((CONCATENATION, Operator::Concatenate)),
+            "=" => binary(COMPARISON, BinaryOperator::Equal),
+            "!=" | "<>" => binary(COMPARISON, BinaryOperator::NotEqual),
+            "<" => binary(COMPARISON, BinaryOperator::Less),
+            "<=" => binary(COMPARISON, BinaryOperator::LessOrEqual),
+            ">" => binary(COMPARISON, BinaryOperator::Greater),
+            ">=" => binary(COMPARISON, BinaryOperator::GreaterOrEqual),
+            "<<" => binary(COMPARISON, BinaryOperator::ShiftLeft),
+            ">>" => binary(COMPARISON, BinaryOperator::ShiftRight),
+            ">>>" => binary(COMPARISON, BinaryOperator::ShiftRightZeroFill),
+            "+" => binary(ADDITIVE, BinaryOperator::Add),
+            "-" => binary(ADDITIVE, BinaryOperator::Subtract),
+            "|" => binary(ADDITIVE, BinaryOperator::BitOr),
+            "^" => binary(ADDITIVE, BinaryOperator::BitXor),
+            "&" => binary(ADDITIVE, BinaryOperator::BitAnd),
+            "*" => binary(MULTIPLICATIVE, BinaryOperator::Multiply),
+            "/" => binary(MULTIPLICATIVE, BinaryOperator::Divide),
+            "%" => binary(MULTIPLICATIVE, BinaryOperator::Modulo),
+            _ => None,
+        }
+    }
+
+    fn peek_word_operator(&self, token: Token) -> Option<(u8, Operator)> {
+        let mut word = self.lexer.text_of(token);
+        let negated = word.eq_ignore_ascii_case("NOT");
+        if negated {
+            let mut ahead = self.lexer;
+            ahead.next();
+            word = self.lexer.text_of(ahead.next());
+        }
+        let is = |keyword: &str| word.eq_ignore_ascii_case(keyword);
+        let operator = match () {
+            () if is("IN") => Operator::In { negated },
+            () if is("LIKE") => Operator::Like { negated },
+            () if is("BETWEEN") => Operator::Between { negated },
+            () if is("IS") && !negated => Operator::IsNull,
+            () if is("AND") && !negated => return Some((AND, Operator::And)),
+            () if is("OR") && !negated => return Some((OR, Operator::Or)),
+            () => return None,
+        };
+        Some((MEMBERSHIP, operator))
+    }
+
+    /// Reads the operator and its right side.
+    fn operation(&mut self, left: Node, level: u8, operator: Operator) -> Result<Node, SqlError> {
+        match operator {
+            Operator::Binary(operator) => {
+                self.advance();
+                let right = self.climb(level + 1)?;
+                let depth = left.1.max(right.1);
+                node(Expression::Binary { operator, left: Box::new(left.0), right: Box::new(right.0) }, depth)
+            }
+            Operator::And => self.chain(left, "AND", level + 1, Expression::And),
+            Operator::Or => self.chain(left, "OR", level + 1, Expression::Or),
+            Operator::Concatenate => self.chain(left, "||", level + 1, Expression::Concatenate),
+            // Grouping to the right, a chain of `??` takes the first defined part: the same as a list from the left.
+            Operator::Coalesce => self.chain(left, "??", level + 1, Expression::Coalesce),
+            Operator::Conditional => {
+                self.advance();
+                let then = self.climb(CONDITIONAL)?;
+                self.expect_symbol(":")?;
+                let otherwise = self.climb(CONDITIONAL)?;
+                let depth = left.1.max(then.1).max(otherwise.1);
+                let (condition, then, otherwise) =
+                    (Box::new(left.0), Box::new(then.0), Box::new(otherwise.0));
+                node(Expression::Conditional { condition, then, otherwise }, depth)
+            }
+            Operator::In { negated } => {
+                self.advance_words(negated);
+                self.expect_symbol("(")?;
+                let (list, list_depth) = self.list(")", false)?;
+                let depth = left.1.max(list_depth);
+                negate(negated, node(Expression::In { value: Box::new(left.0), list }, depth)?)
+            }
+            Operator::Between { negated } => {
+                self.advance_words(negated);
+                let low = self.climb(COMPARISON)?;
+                self.expect_word("AND")?;
+                let high = self.climb(COMPARISON)?;
+                let depth = left.1.max(low.1).max(high.1);
+                let (value, low, high) = (Box::new(left.0), Box::new(low.0), Box::new(high.0));
+                negate(negated, node(Expression::Between { value, low, high }, depth)?)
+            }
+            Operator::Like { negated } => {
+                self.advance_words(negated);
+                self.like(left, negated)
+            }
+            Operator::IsNull => {
+                self.advance();
+                let negated = self.accept_word("NOT");
+                self.expect_word("NULL")?;
+                let call = Expression::Call { function: Function::IsNull, arguments: vec![left.0] };
+                negate(negated, node(call, left.1)?)
+            }
+        }
+    }
+
+    fn like(&mut self, left: Node, negated: bool) -> Result<Node, SqlError> {
+        let pattern = self.climb(COMPARISON)?;
+        let mut escape = None;
+        if self.accept_word("ESCAPE") {
+            let token = self.advance();
+            let text = if token.kind == Kind::String { unquote(self.lexer.text_of(token)) } else { None };
+            let mut characters = text.as_deref().unwrap_or_default().chars();
+            escape = characters.next();
+            if escape.is_none() || characters.next().is_some() {
+                return Err(self.lexer.syntax_error(token));
+            }
+        }
+        let depth = left.1.max(pattern.1);
+        let (value, pattern) = (Box::new(left.0), Box::new(pattern.0));
+        negate(negated, node(Expression::Like { value, pattern, escape }, depth)?)
+    }
+
+    /// `first op part op part …` as one list.
+    fn chain(
+        &mut self,
+        first: Node,
+        operator: &str,
+        part_level: u8,
+        build: fn(Vec<Expression>) -> Expression,
+    ) -> Result<Node, SqlError> {
+        let (mut parts, mut depth) = (vec![first.0], first.1);
+        while self.lexer.text_of(self.peek()).eq_ignore_ascii_case(operator) {
+            self.advance();
+            let part = self.climb(part_level)?;
+            parts.push(part.0);
+            depth = depth.max(part.1);
+        }
+        node(build(parts), depth)
+    }
+
+    fn unary(&mut self) -> Result<Node, SqlError> {
+        let token = self.peek();
+        let operator = match token.kind {
+            Kind::Symbol("-") => UnaryOperator::Minus,
+            Kind::Symbol("+") => UnaryOperator::Plus,
+            Kind::Symbol("~") => UnaryOperator::BitNot,
+            Kind::Word if self.lexer.text_of(token).eq_ignore_ascii_case("NOT") => UnaryOperator::Not,
+            _ => return self.postfix(),
+        };
+        self.advance();
+        if operator == UnaryOperator::Minus && self.peek().kind == Kind::Number {
+            // Read together, so that -2^63 stays an integer.
+            let token = self.advance();
+            return self.number(token, true);
+        }
+        self.nesting += 1;
+        if self.nesting > NESTING_MAX {
+            return Err(SqlError::TooDeep { nesting_max: NESTING_MAX });
+        }
+        let operand = self.unary()?;
+        self.nesting -= 1;
+        node(Expression::Unary { operator, operand: Box::new(operand.0) }, operand.1)
+    }
+
+    fn postfix(&mut self) -> Result<Node, SqlError> {
+        let mut of = self.primary()?;
+        loop {
+            match self.peek().kind {
+                Kind::Symbol(".") => {
+                    self.advance();
+                    let name = self.identifier()?.to_string();
+                    of = node(Expression::Property { of: Box::new(of.0), name }, of.1)?;
+                }
+                Kind::Symbol("[") => {
+                    self.advance();
+                    let key = self.climb(CONDITIONAL)?;
+                    self.expect_symbol("]")?;
+                    let depth = of.1.max(key.1);
+                    of = match key.0 {
+                        Expression::Literal(Value::String(name)) => {
+                            node(Expression::Property { of: Box::new(of.0), name }, depth)?
+                        }
+                        key => node(Expression::Index { of: Box::new(of.0), key: Box::new(key) }, depth)?,
+                    };
+                }
+                _ => return Ok(of),
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Result<Node, SqlError> {
+        let token = self.advance();
+        let text = self.lexer.text_of(token);
+        match token.kind {
+            Kind::Number => self.number(token, false),
+            Kind::String => match unquote(text) {
+                Some(text) => node(Expression::Literal(Value::String(text)), 0),
+                None => Err(self.lexer.syntax_error(token)),
+            },
+            Kind::Parameter => node(Expression::Parameter(text.to_string()), 0),
+            Kind::Word => self.word(token),
+            Kind::Symbol("(") => {
+                self.refuse_subquery()?;
+                let inner = self.climb(CONDITIONAL)?;
+                self.expect_symbol(")")?;
+                Ok(inner)
+            }
+            Kind::Symbol("[") => {
+                let (elements, depth) = self.list("]", true)?;
+                node(Expression::Array(elements), depth)
+            }
+            Kind::Symbol("{") => self.object(),
+            _ => Err(self.lexer.syntax_error(token)),
+        }
+    }
+
+    fn number(&mut self, token: Token, negative: bool) -> Result<Node, SqlError> {
+        let sign = if negative { "-" } else { "" };
+        let text = format!("{sign}{}", self.lexer.text_of(token));
+        let value = match (text.parse::<i64>(), text.parse::<f64>()) {
+            (Ok(0), _) if negative => Value::Double(-0.0),
+            (Ok(integer), _) => Value::Int(integer),
+            (_, Ok(double)) if double.is_finite() => Value::Double(double),
+            _ => return Err(self.lexer.syntax_error(token)),
+        };
+        node(Expression::Literal(value), 0)
+    }
+
+    /// A literal word, a function call or an identifier.
+    fn word(&mut self, token: Token) -> Result<Node, SqlError> {
+        let text = self.lexer.text_of(token);
+        let is = |keyword: &str| text.eq_ignore_ascii_case(keyword);
+        let literal = match () {
+            () if is("true") => Some(Value::Bool(true)),
+            () if is("false") => Some(Value::Bool(false)),
+            () if is("null") => Some(Value::Null),
+            () if is("undefined") => Some(Value::Undefined),
+            () => None,
+        };
+        if let Some(literal) = literal {
+            return node(Expression::Literal(literal), 0);
+        }
+        let is_call = self.peek().kind == Kind::Symbol("(");
+        if is_call && (is("EXISTS") || is("ARRAY")) {
+            return Err(SqlError::unsupported(format!("{} over a subquery", text.to_uppercase())));
+        }
+        if is("UDF") && self.peek().kind == Kind::Symbol(".") {
+            return Err(SqlError::unsupported("a user-defined function"));
+        }
+        if is_call && (is("LEFT") || is("RIGHT") || !is_reserved(text)) {
+            return self.call(token);
+        }
+        if is_reserved(text) {
+            return Err(self.lexer.syntax_error(token));
+        }
+        let name = text.to_string();
+        let location = self.lexer.location(token.start, token.end);
+        node(Expression::Identifier { name, location }, 0)
+    }
+
+    fn call(&mut self, token: Token) -> Result<Node, SqlError> {
+        let name = self.lexer.text_of(token);
+        self.advance();
+        self.refuse_subquery()?;
+        let (arguments, depth) = self.list(")", true)?;
+        let function = functions::find(name, arguments.len(), self.lexer.location(token.start, token.end))?;
+        node(Expression::Call { function, arguments }, depth)
+    }
+
+    /// `expr, expr …` up to and past the closing symbol.
+    fn list(
+        &mut self,
+        close: &'static str,
+        may_be_empty: bool,
+    ) -> Result<(Vec<Expression>, usize), SqlError> {
+        let (mut parts, mut depth) = (Vec::new(), 0);
+        if may_be_empty && self.accept_symbol(close) {
+            return Ok((parts, depth));
+        }
+        loop {
+            let part = self.climb(CONDITIONAL)?;
+            parts.push(part.0);
+            depth = depth.max(part.1);
+            if !self.accept_symbol(",") {
+                self.expect_symbol(close)?;
+                return Ok((parts, depth));
+            }
+        }
+    }
+
+    fn object(&mut self) -> Result<Node, SqlError> {
+        let (mut members, mut depth): (Vec<(String, Expression)>, usize) = (Vec::new(), 0);
+        if self.accept_symbol("}") {
+            return node(Expression::Object(members), depth);
+        }
+        loop {
+            let token = self.advance();
+            let text = self.lexer.text_of(token);
+            let name = match token.kind {
+                Kind::String => unquote(text),
+                Kind::Word if !is_reserved(text) => Some(text.to_string()),
+                _ => None,
+            };
+            let Some(name) = name else { return Err(self.lexer.syntax_error(token)) };
+            self.expect_symbol(":")?;
+            let value = self.climb(CONDITIONAL)?;
+            depth = depth.max(value.1);
+            members.push((name, value.0));
+            if !self.accept_symbol(",") {
+                self.expect_symbol("}")?;
+                return node(Expression::Object(members), depth);
+            }
+        }
+    }
+
+    /// Call behind an opening parenthesis.
+    fn refuse_subquery(&self) -> Result<(), SqlError> {
+        let mut lexer = self.lexer;
+        let (first, second, third) = (lexer.next(), lexer.next(), lexer.next());
+        let word = self.lexer.text_of(first);
+        if word.eq_ignore_ascii_case("SELECT") {
+            return Err(SqlError::unsupported("a subquery"));
+        }
+        let is_let =
+            word.eq_ignore_ascii_case("LET") && second.kind == Kind::Word && third.kind == Kind::Symbol("=");
+        if is_let { Err(SqlError::unsupported("LET")) } else { Ok(()) }
+    }
+
+    pub fn identifier(&mut self) -> Result<&'t str, SqlError> {
+        let token = self.advance();
+        let text = self.lexer.text_of(token);
+        if token.kind == Kind::Word && !is_reserved(text) {
+            Ok(text)
+        } else {
+            Err(self.lexer.syntax_error(token))
+        }
+    }
+
+    pub fn peek(&self) -> Token {
+        self.lexer.peek()
+    }
+
+    pub fn advance(&mut self) -> Token {
+        self.lexer.next()
+    }
+
+    pub fn peek_is_word(&self, keyword: &str) -> bool {
+        let token = self.peek();
+        token.kind == Kind::Word && self.lexer.text_of(token).eq_ignore_ascii_case(keyword)
+    }
+
+    pub fn accept_word(&mut self, keyword: &str) -> bool {
+        let is_next = self.peek_is_word(keyword);
+        if is_next {
+            self.advance();
+        }
+        is_next
+    }
+
+    pub fn expect_word(&mut self, keyword: &str) -> Result<(), SqlError> {
+        if self.accept_word(keyword) { Ok(()) } else { Err(self.syntax_error_here()) }
+    }
+
+    pub fn accept_symbol(&mut self, symbol: &'static str) -> bool {
+        let is_next = self.peek().kind == Kind::Symbol(symbol);
+        if is_next {
+            self.advance();
+        }
+        is_next
+    }
+
+    fn expect_symbol(&mut self, symbol: &'static str) -> Result<(), SqlError> {
+        if self.accept_symbol(symbol) { Ok(()) } else { Err(self.syntax_error_here()) }
+    }
+
+    pub fn syntax_error_here(&self) -> SqlError {
+        self.lexer.syntax_error(self.peek())
+    }
+
+    /// Past an operator word, and past the `NOT` before it.
+    fn advance_words(&mut self, negated: bool) {
+        self.advance();
+        if negated {
+            self.advance();
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Operator {
+    Binary(BinaryOperator),
+    And,
+    Or,
+    Concatenate,
+    Coalesce,
+    Conditional,
+    In { negated: bool },
+    Like { negated: bool },
+    Between { negated: bool },
+    IsNull,
+}
+
+/// A tree whose deepest part has the given depth.
+fn node(expression: Expression, depth_of_parts: usize) -> Result<Node, SqlError> {
+    if depth_of_parts >= DEPTH_MAX {
+        return Err(SqlError::TooDeep { nesting_max: DEPTH_MAX });
+    }
+    Ok((expression, depth_of_parts + 1))
+}
+
+fn negate(negated: bool, inner: Node) -> Result<Node, SqlError> {
+    if !negated {
+        return Ok(inner);
+    }
+    node(Expression::Unary { operator: UnaryOperator::Not, operand: Box::new(inner.0) }, inner.1)
+}
+
+#[cfg(test)]
+mod tests;
