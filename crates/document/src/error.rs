@@ -5,7 +5,8 @@
 pub enum DocumentError {
     #[error("the JSON text has {size_bytes} bytes, more than the limit of {size_bytes_max}")]
     TooLarge { size_bytes: usize, size_bytes_max: usize },
-    #[error("the document is nested deeper than {nesting_max} levels (byte {offset})")]
+    /// `offset` is 0 where there is no text.
+    #[error("the document is nested deeper than {nesting_max} levels")]
     TooDeep { nesting_max: usize, offset: usize },
     #[error("the text is not valid UTF-8 at byte {offset}")]
     InvalidUtf8 { offset: usize },

@@ -178,6 +178,16 @@ fn expressions_have_the_values_of_the_specification() {
 }
 
 #[test]
+fn the_deepest_accepted_conditions_are_evaluated() {
+    assert!(holds(&format!("c.n{} = 395", "+1".repeat(390))));
+    assert!(holds(&format!("{}c.t{}", "(".repeat(150), ")".repeat(150))));
+    assert!(holds(&format!("{}c.t", "NOT ".repeat(150))));
+    assert!(!holds(&format!("c{} = 1", ".o".repeat(390))));
+    assert!(holds(&format!("{}c.n{} = 5", "ABS(".repeat(90), ")".repeat(90))));
+    assert!(holds(&format!("c.f{} OR c.t", " OR c.f".repeat(50_000))));
+}
+
+#[test]
 fn lookups_select_rows_with_aliases_and_parameters() {
     let body = item();
     let parameters = [("@id".to_string(), Value::from("1")), ("@n".to_string(), Value::Int(6))];
