@@ -2,7 +2,11 @@
 //!
 //! Writers that arrive during a sync form the next group, so that the number of syncs does not grow with the number of
 //! writers. A failure poisons the shard: this group's writers and all later ones get an error, and none of them was ever
-//! acknowledged.
+//! acknowledged. The order of events for one group: applied (readers see it), `applied` moves, synced, `durable` moves,
+//! writers are woken in the order of their commits.
+//!
+//! A thread of its own, because a sync of a local disk blocks, and because the time between a writer's `commit` and the
+//! sync is most of a lone writer's latency.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -10,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::executor::block_on;
+use shardlake_stdx::Clock;
 use tokio::sync::oneshot;
 
 use crate::shard::Shared;
@@ -81,7 +86,14 @@ impl Queue {
         self.filled.notify_all();
     }
 
-    /// The next group; waits for one, at most for `patience`. `None` when closed and empty.
+    /// Closes the queue and drops what is in it.
+    fn abandon(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.queued.clear();
+    }
+
+    /// The next group; waits for one, at most for `patience`, and is empty after that. `None` when closed and empty.
     fn next_group(&self, patience: Option<Duration>) -> Option<Vec<Queued>> {
         let mut state = self.lock();
         while state.queued.is_empty() {
@@ -117,56 +129,83 @@ impl Queue {
 
 pub(crate) struct Committer {
     shared: Arc<Shared>,
+    clock: Clock,
+    /// Since when something applied waits for a sync, with [`Durability::Async`].
+    unsynced_since: Option<Duration>,
 }
-
-type Writers = Vec<oneshot::Sender<Result<(), StorageError>>>;
 
 impl Committer {
     pub fn new(shared: Arc<Shared>) -> Self {
-        Committer { shared }
+        Committer { shared, clock: Clock::System, unsynced_since: None }
     }
 
-    pub fn run(self) {
-        let mut unsynced = false;
-        loop {
-            let patience = unsynced.then_some(ASYNC_SYNC_INTERVAL);
-            let Some(group) = self.shared.queue.next_group(patience) else { break };
-            if group.is_empty() {
-                unsynced = false;
-                let _ = self.sync(self.shared.applied.load(Ordering::Acquire));
-                continue;
+    /// Runs until the queue is closed and empty.
+    pub fn run(mut self) {
+        while let Some(group) = self.shared.queue.next_group(self.patience()) {
+            if !group.is_empty() {
+                self.commit(group);
             }
-            let last = group.last().map(|commit| commit.seq).expect("the group is not empty");
-            let (batches, writers): (Vec<Batch>, Writers) =
-                group.into_iter().map(|commit| (commit.batch, commit.done)).unzip();
-            let result = self.write(batches, last);
-            unsynced = self.shared.durability == Durability::Async;
-            for writer in writers {
-                // A writer that went away is no reason to stop.
-                let _ = writer.send(result.clone());
+            if self.patience().is_some_and(|patience| patience.is_zero()) {
+                self.sync_unsynced();
             }
         }
-        if unsynced {
-            let _ = self.sync(self.shared.applied.load(Ordering::Acquire));
+        self.sync_unsynced();
+    }
+
+    /// How long the next sync can wait; no limit when there is nothing to sync.
+    fn patience(&self) -> Option<Duration> {
+        let waited = self.clock.elapsed().saturating_sub(self.unsynced_since?);
+        Some(ASYNC_SYNC_INTERVAL.saturating_sub(waited))
+    }
+
+    fn commit(&mut self, group: Vec<Queued>) {
+        let last = group.last().map(|commit| commit.seq).expect("the group is not empty");
+        let (batches, writers): (Vec<Batch>, Vec<_>) =
+            group.into_iter().map(|commit| (commit.batch, commit.done)).unzip();
+        let result = self.write(batches, last);
+        for writer in writers {
+            // A writer that went away is no reason to stop.
+            let _ = writer.send(result.clone());
         }
     }
 
-    fn write(&self, batches: Vec<Batch>, last: Seq) -> Result<(), StorageError> {
+    fn write(&mut self, batches: Vec<Batch>, last: Seq) -> Result<(), StorageError> {
         let shared = &self.shared;
-        if let Some(reason) = shared.poisoned.get() {
-            return Err(StorageError::Poisoned { reason: reason.clone() });
-        }
+        shared.check()?;
         block_on(shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;
         shared.applied.store(last, Ordering::Release);
         match shared.durability {
-            Durability::Async => Ok(()),
-            Durability::Sync | Durability::Memory => self.sync(last),
+            Durability::Sync | Durability::Memory => self.sync(),
+            Durability::Async => {
+                let now = self.clock.elapsed();
+                self.unsynced_since.get_or_insert(now);
+                Ok(())
+            }
         }
     }
 
-    fn sync(&self, seq: Seq) -> Result<(), StorageError> {
-        block_on(self.shared.engine.sync()).map_err(|error| self.shared.poison(&error))?;
-        self.shared.durable.send_replace(seq);
+    /// A failure has no writer to tell: the poison tells the next one.
+    fn sync_unsynced(&mut self) {
+        if self.unsynced_since.take().is_some() && self.shared.check().is_ok() {
+            let _ = self.sync();
+        }
+    }
+
+    fn sync(&self) -> Result<(), StorageError> {
+        let shared = &self.shared;
+        let applied = shared.applied.load(Ordering::Acquire);
+        block_on(shared.engine.sync()).map_err(|error| shared.poison(&error))?;
+        shared.durable.send_replace(applied);
         Ok(())
+    }
+}
+
+impl Drop for Committer {
+    /// Nobody would answer the queued commits after a panic in an engine.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.poison(&StorageError::io("the storage engine panicked"));
+            self.shared.queue.abandon();
+        }
     }
 }

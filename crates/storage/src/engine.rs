@@ -1,29 +1,40 @@
 //! What a storage engine implements: atomic ordered writes, a sync, and consistent reads.
 //!
 //! Asynchronous, although today's engines are not: an engine over an object store will be. The committer is the only
-//! caller of `apply` and `sync`, one at a time.
+//! caller of `apply` and `sync`, one at a time and never both at once; everything else may be called from any thread.
+
+use std::ops::Range;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
 use crate::{Batch, ScanOptions, StorageError};
 
-pub type Row = (Bytes, Bytes);
+/// Stored bytes: cheap to clone, and on a local disk a slice of the cached block.
+pub type Value = Bytes;
+pub type Row = (Bytes, Value);
+pub type EngineFuture<'a, T> = BoxFuture<'a, Result<T, StorageError>>;
+
+/// Keys are 1 to this many bytes; [`crate::Shard::commit`] refuses others.
+pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
 pub trait Engine: Send + Sync + 'static {
     /// Makes all batches visible in order, as one atomic write; durable only after [`Engine::sync`].
-    fn apply(&self, batches: Vec<Batch>) -> BoxFuture<'_, Result<(), StorageError>>;
+    fn apply(&self, batches: Vec<Batch>) -> EngineFuture<'_, ()>;
 
     /// Returns when everything applied before is on stable storage.
-    fn sync(&self) -> BoxFuture<'_, Result<(), StorageError>>;
+    fn sync(&self) -> EngineFuture<'_, ()>;
 
-    /// The newest value applied.
-    fn get(&self, key: &[u8]) -> BoxFuture<'static, Result<Option<Bytes>, StorageError>>;
+    /// The newest value applied. Two calls may see two states; a [`Engine::snapshot`] is for reading several keys.
+    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>>;
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot>;
 
-    /// Makes everything durable and leaves as little as possible to replay at the next start.
-    fn close(&self) -> BoxFuture<'_, Result<(), StorageError>>;
+    /// Makes everything durable and sorts it to its place, so that little is left to replay at the next start.
+    fn flush(&self) -> EngineFuture<'_, ()>;
+
+    /// The last call: flushes and notes that the next start has nothing to replay.
+    fn close(&self) -> EngineFuture<'_, ()>;
 
     /// Bytes on disk, or in memory for an engine without one.
     fn disk_bytes(&self) -> u64;
@@ -31,9 +42,15 @@ pub trait Engine: Send + Sync + 'static {
 
 /// A consistent view of one moment.
 pub trait EngineSnapshot: Send + Sync {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StorageError>;
+    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>>;
 
-    /// Rows of `[start, end)`, at most [`ScanOptions::CHUNK_ROWS`] rows or about [`ScanOptions::CHUNK_BYTES`] bytes; in
-    /// descending order when `options.reverse`. Fewer rows than both only at the end of the range or the limit.
-    fn chunk(&self, start: &[u8], end: &[u8], options: ScanOptions) -> Result<Vec<Row>, StorageError>;
+    /// Rows of the range, in descending order when `options.reverse`.
+    fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Box<dyn EngineScan>;
+}
+
+/// A scan in progress; it keeps its snapshot alive.
+pub trait EngineScan: Send {
+    /// The next rows: as many as fit [`ScanOptions::CHUNK_ROWS`] and [`ScanOptions::CHUNK_BYTES`], but at least one and
+    /// at most `rows_max`; none at the end.
+    fn next_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, Vec<Row>>;
 }

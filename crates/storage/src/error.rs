@@ -13,6 +13,9 @@ pub enum StorageError {
     /// Too much is queued. Nothing was changed; retry later.
     #[error("too many writes are queued: retry later")]
     Overloaded,
+    /// A mistake of the caller: nothing was changed.
+    #[error("a key of {length} bytes cannot be stored: keys are 1 to 65535 bytes")]
+    KeyLength { length: usize },
     #[error("the shard is closed")]
     Closed,
     #[error("the directory '{}' is in use by another process", directory.display())]

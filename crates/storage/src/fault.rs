@@ -1,27 +1,37 @@
 //! An engine that fails, stalls and forgets on purpose, for tests of what must survive.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::ready;
 
-use crate::{Batch, Engine, EngineSnapshot, MemoryEngine, StorageError};
+use crate::engine::EngineFuture;
+use crate::{Batch, Engine, EngineSnapshot, MemoryEngine, StorageError, Value};
 
-/// A memory engine with a "disk": only what was synced survives [`FaultEngine::crash`].
+/// A memory engine with a "disk" of its own: only what was synced is sure to survive [`FaultEngine::crash`]. Clones
+/// share everything, so that a test keeps its hands on an engine that it gave to a shard.
+#[derive(Debug, Default, Clone)]
+pub struct FaultEngine(Arc<Inner>);
+
 #[derive(Debug, Default)]
-pub struct FaultEngine {
+struct Inner {
     memory: MemoryEngine,
-    disk: Mutex<Arc<BTreeMap<Bytes, Bytes>>>,
+    disk: Mutex<Disk>,
     applies: AtomicU64,
     syncs: AtomicU64,
     fail_apply_at: AtomicU64,
     fail_sync_at: AtomicU64,
-    stalled: AtomicBool,
+    is_stalled: Mutex<bool>,
+    released: Condvar,
+}
+
+/// The writes of the engine in order, one group per `apply`.
+#[derive(Debug, Default)]
+struct Disk {
+    synced: Vec<Vec<Batch>>,
+    unsynced: VecDeque<Vec<Batch>>,
 }
 
 impl FaultEngine {
@@ -31,71 +41,96 @@ impl FaultEngine {
 
     /// The `n`th sync from now on (1 is the next) fails.
     pub fn fail_sync(&self, n: u64) {
-        self.fail_sync_at.store(self.syncs.load(Ordering::SeqCst) + n, Ordering::SeqCst);
+        self.0.fail_sync_at.store(self.syncs() + n, Ordering::SeqCst);
     }
 
     /// The `n`th write from now on (1 is the next) fails, as on a full disk.
     pub fn fail_apply(&self, n: u64) {
-        self.fail_apply_at.store(self.applies.load(Ordering::SeqCst) + n, Ordering::SeqCst);
+        self.0.fail_apply_at.store(self.applies() + n, Ordering::SeqCst);
     }
 
     /// Syncs do not return until this is switched off.
-    pub fn stall_syncs(&self, stalled: bool) {
-        self.stalled.store(stalled, Ordering::SeqCst);
+    pub fn stall_syncs(&self, is_stalled: bool) {
+        *self.0.is_stalled.lock().expect("no holder panics") = is_stalled;
+        self.0.released.notify_all();
+    }
+
+    pub fn applies(&self) -> u64 {
+        self.0.applies.load(Ordering::SeqCst)
     }
 
     pub fn syncs(&self) -> u64 {
-        self.syncs.load(Ordering::SeqCst)
+        self.0.syncs.load(Ordering::SeqCst)
     }
 
-    /// What a restart after a power cut finds: a new engine with the synced state.
-    pub fn crash(&self) -> FaultEngine {
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.0.disk.lock().expect("no holder panics")
+    }
+
+    /// What a restart after a power cut finds: an engine with everything synced, and the first `lucky` writes after
+    /// that, which happened to reach the disk.
+    pub fn crash(&self, lucky: usize) -> FaultEngine {
+        let disk = self.disk();
+        let groups: Vec<Vec<Batch>> =
+            disk.synced.iter().chain(disk.unsynced.iter().take(lucky)).cloned().collect();
         let engine = FaultEngine::new();
-        let disk = self.disk.lock().expect("no holder panics").clone();
-        engine.memory.restore(disk.clone());
-        *engine.disk.lock().expect("no holder panics") = disk;
+        for group in &groups {
+            futures::executor::block_on(engine.0.memory.apply(group.clone()))
+                .expect("writes to memory succeed");
+        }
+        engine.disk().synced = groups;
         engine
+    }
+
+    fn fault(&self, what: &str) -> StorageError {
+        StorageError::io(format!("{what} (injected)"))
     }
 }
 
 impl Engine for FaultEngine {
-    fn apply(&self, batches: Vec<Batch>) -> BoxFuture<'_, Result<(), StorageError>> {
-        let number = self.applies.fetch_add(1, Ordering::SeqCst) + 1;
-        if number == self.fail_apply_at.load(Ordering::SeqCst) {
-            return futures::future::ready(Err(StorageError::io("no space left on device (injected)")))
-                .boxed();
+    fn apply(&self, batches: Vec<Batch>) -> EngineFuture<'_, ()> {
+        let number = self.0.applies.fetch_add(1, Ordering::SeqCst) + 1;
+        if number == self.0.fail_apply_at.load(Ordering::SeqCst) {
+            return ready(Err(self.fault("no space left on device"))).boxed();
         }
-        self.memory.apply(batches)
+        self.disk().unsynced.push_back(batches.clone());
+        self.0.memory.apply(batches)
     }
 
-    fn sync(&self) -> BoxFuture<'_, Result<(), StorageError>> {
+    fn sync(&self) -> EngineFuture<'_, ()> {
         async move {
-            while self.stalled.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(1));
+            let stalled = self.0.is_stalled.lock().expect("no holder panics");
+            let stalled = self.0.released.wait_while(stalled, |stalled| *stalled);
+            drop(stalled.expect("no holder panics"));
+            let number = self.0.syncs.fetch_add(1, Ordering::SeqCst) + 1;
+            if number == self.0.fail_sync_at.load(Ordering::SeqCst) {
+                return Err(self.fault("the sync failed"));
             }
-            let number = self.syncs.fetch_add(1, Ordering::SeqCst) + 1;
-            if number == self.fail_sync_at.load(Ordering::SeqCst) {
-                return Err(StorageError::io("the sync failed (injected)"));
-            }
-            *self.disk.lock().expect("no holder panics") = self.memory.contents();
+            let mut disk = self.disk();
+            let unsynced = std::mem::take(&mut disk.unsynced);
+            disk.synced.extend(unsynced);
             Ok(())
         }
         .boxed()
     }
 
-    fn get(&self, key: &[u8]) -> BoxFuture<'static, Result<Option<Bytes>, StorageError>> {
-        self.memory.get(key)
+    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
+        self.0.memory.get(key)
     }
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        self.memory.snapshot()
+        self.0.memory.snapshot()
     }
 
-    fn close(&self) -> BoxFuture<'_, Result<(), StorageError>> {
+    fn flush(&self) -> EngineFuture<'_, ()> {
+        self.sync()
+    }
+
+    fn close(&self) -> EngineFuture<'_, ()> {
         self.sync()
     }
 
     fn disk_bytes(&self) -> u64 {
-        self.memory.disk_bytes()
+        self.0.memory.disk_bytes()
     }
 }

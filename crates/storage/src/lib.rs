@@ -3,9 +3,11 @@
 //! | file | what it does |
 //! |---|---|
 //! | `shard.rs` | the handle: queueing commits, watermarks, reads, closing |
+//! | `bulk.rs` | work on whole ranges: dropping, filling, measuring |
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
 //! | `engine.rs` | what an engine implements |
 //! | `local.rs`, `memory.rs` | the engines: fjall on a local disk, and a map in memory |
+//! | `directory.rs` | a local shard's directory: its lock and its format |
 //! | `batch.rs`, `scan.rs`, `error.rs` | a commit's content, reading ranges, what can go wrong |
 //! | `fault.rs` | an engine that fails and forgets on purpose, for tests |
 //!
@@ -14,7 +16,9 @@
 //! Nothing here knows a document.
 
 mod batch;
+mod bulk;
 mod committer;
+mod directory;
 mod engine;
 mod error;
 #[cfg(feature = "testing")]
@@ -25,8 +29,9 @@ mod scan;
 mod shard;
 
 pub use batch::{Batch, Op};
-pub use engine::{Engine, EngineSnapshot, Row};
+pub use bulk::RangeStats;
+pub use engine::{Engine, EngineFuture, EngineScan, EngineSnapshot, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
 pub use memory::MemoryEngine;
 pub use scan::{Scan, ScanOptions, Snapshot};
-pub use shard::{Durability, EngineKind, PendingCommit, RangeStats, Seq, Shard, ShardOptions};
+pub use shard::{Durability, EngineKind, PendingCommit, Seq, Shard, ShardOptions};

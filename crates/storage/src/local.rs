@@ -1,141 +1,146 @@
 //! The engine on a local disk: one fjall database, one keyspace, our own grouping of writes.
 //!
-//! Facts about fjall 3.1 that this file rests on (read in its source):
+//! Facts about fjall 3.1.13 that this file rests on (read in its source):
 //! - a batch gives all its writes one sequence number, so two writes of one key in a batch would be ambiguous: they are
 //!   reduced to the last one here;
-//! - a batch is one checksummed journal entry; recovery drops a torn one whole, and everything after it;
-//! - `persist` holds the journal's lock for the length of the sync, so only the committer's thread may write;
-//! - nothing is flushed on drop: without [`Engine::close`] the next start replays the journal.
+//! - a batch is one checksummed journal entry; recovery drops a torn one whole (what else it does: `journal.rs`);
+//! - `persist` holds the journal's lock for the length of the sync, so a second writer would only wait;
+//! - a write waits without end, and never looks whether a worker has died, when four memtables wait to be sorted or
+//!   thirty tables lie on the first level: [`LocalEngine::make_room`] stays below both and does look;
+//! - nothing is sorted on drop: without [`Engine::close`] the next start replays the journal;
+//! - compressed journal entries are compressed again at recovery to check them, which a later version of the compressor
+//!   could fail: the journal stays uncompressed.
 //!
-//! `clear`, keyspace deletion and ingestion are not used. The directory carries a file with our own format number.
+//! `clear`, keyspace deletion, ingestion and separated values are not used.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use futures::FutureExt;
-use futures::future::{BoxFuture, ready};
-use rustc_hash::FxHashMap;
+use futures::future::ready;
 
+use crate::directory::Directory;
+use crate::engine::{EngineFuture, EngineScan};
 use crate::scan::collect_chunk;
-use crate::{Batch, Engine, EngineSnapshot, Op, Row, ScanOptions, StorageError};
+use crate::{Batch, Engine, EngineSnapshot, Op, Row, ScanOptions, StorageError, Value};
 
-const FORMAT: &str = "shardlake shard 1";
-const FORMAT_FILE: &str = "FORMAT";
-const DATABASE: &str = "db";
-
-pub(crate) struct LocalEngine {
-    database: Database,
-    rows: Keyspace,
-}
+/// Memtables that wait for a worker before writers are slowed down; fjall itself stops at 4.
+const SEALED_MEMTABLES_MAX: usize = 2;
+/// Tables on the first level before writers are slowed down; fjall itself stops at 30.
+const FIRST_LEVEL_TABLES_MAX: usize = 18;
+const JOURNAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 pub(crate) struct LocalOptions {
     pub directory: PathBuf,
     pub cache_bytes: u64,
     pub memtable_bytes: u64,
+    /// Whether every write reaches the operating system at once, for when it is acknowledged before a sync.
+    pub writes_through: bool,
+}
+
+pub(crate) struct LocalEngine {
+    // Declared first, dropped first: the directory stays locked until the database is closed.
+    rows: Keyspace,
+    database: Database,
+    write_mode: Option<PersistMode>,
+    _directory: Directory,
 }
 
 impl LocalEngine {
     pub fn open(options: &LocalOptions) -> Result<LocalEngine, StorageError> {
-        fs::create_dir_all(&options.directory).map_err(|error| {
-            StorageError::io(format!(
-                "the directory '{}' cannot be created: {error}",
-                options.directory.display()
-            ))
-        })?;
-        check_format(&options.directory)?;
-        let database = Database::builder(options.directory.join(DATABASE))
+        let mut directory = Directory::claim(&options.directory)?;
+        let database = Database::builder(directory.database())
             .cache_size(options.cache_bytes)
             .manual_journal_persist(true)
-            .max_journaling_size(256 * 1024 * 1024)
+            .journal_compression(CompressionType::None)
+            .max_journaling_size(JOURNAL_BYTES_MAX)
             .worker_threads(2)
             .open()
             .map_err(|error| match error {
                 fjall::Error::Locked => StorageError::Locked { directory: options.directory.clone() },
                 other => other.into(),
             })?;
-        let rows = database.keyspace("rows", || {
-            KeyspaceCreateOptions::default()
-                .manual_journal_persist(true)
-                .max_memtable_size(options.memtable_bytes)
-                .data_block_size_policy(BlockSizePolicy::all(8 * 1024))
-                .data_block_compression_policy(CompressionPolicy::new([
-                    CompressionType::None,
-                    CompressionType::None,
-                    CompressionType::Lz4,
-                ]))
-        })?;
-        Ok(LocalEngine { database, rows })
+        let rows = database.keyspace("rows", || keyspace_options(options))?;
+        directory.created()?;
+        let write_mode = options.writes_through.then_some(PersistMode::Buffer);
+        Ok(LocalEngine { rows, database, write_mode, _directory: directory })
     }
 
     fn write(&self, batches: Vec<Batch>) -> Result<(), StorageError> {
-        let ops = batches.into_iter().flat_map(Batch::into_ops);
-        let mut latest: FxHashMap<Bytes, Option<Bytes>> = FxHashMap::default();
-        for op in ops {
+        self.make_room()?;
+        let mut batch = self.database.batch().durability(self.write_mode);
+        for op in last_of_each_key(batches) {
             match op {
-                Op::Put { key, value } => latest.insert(key, Some(value)),
-                Op::Delete { key } => latest.insert(key, None),
-            };
-        }
-        let mut batch = self.database.batch();
-        for (key, value) in latest {
-            match value {
-                Some(value) => batch.insert(&self.rows, key, value),
-                None => batch.remove(&self.rows, key),
+                Op::Put { key, value } => batch.insert(&self.rows, key, value),
+                Op::Delete { key } => batch.remove(&self.rows, key),
             }
         }
         batch.commit().map_err(StorageError::from)
     }
 
-    fn flush(&self) -> Result<(), StorageError> {
+    /// Waits until the workers have caught up with the writers.
+    fn make_room(&self) -> Result<(), StorageError> {
+        while self.rows.sealed_memtable_count() > SEALED_MEMTABLES_MAX
+            || self.rows.l0_table_count() > FIRST_LEVEL_TABLES_MAX
+        {
+            self.check_workers()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// An error when a worker has failed: what it should do will never be done.
+    fn check_workers(&self) -> Result<(), StorageError> {
+        self.database.persist(PersistMode::Buffer).map_err(StorageError::from)
+    }
+
+    fn sort_memtables(&self) -> Result<(), StorageError> {
         self.database.persist(PersistMode::SyncAll)?;
-        self.rows.rotate_memtable_and_wait()?;
+        self.rows.rotate_memtable()?;
+        while self.rows.sealed_memtable_count() > 0 {
+            self.check_workers()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Ok(())
     }
 }
 
-/// Refuses a directory that another version of the program has written; marks a new one.
-fn check_format(directory: &Path) -> Result<(), StorageError> {
-    let file = directory.join(FORMAT_FILE);
-    match fs::read_to_string(&file) {
-        Ok(found) if found.trim() == FORMAT => Ok(()),
-        Ok(found) => Err(StorageError::Format {
-            directory: directory.to_owned(),
-            found: format!("'{}'", found.trim()),
-            expected: format!("'{FORMAT}'"),
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !directory.join(DATABASE).exists() => {
-            let write = || -> io::Result<()> {
-                fs::write(&file, FORMAT)?;
-                fs::File::open(&file)?.sync_all()?;
-                fs::File::open(directory)?.sync_all()
-            };
-            write()
-                .map_err(|error| StorageError::io(format!("'{}' cannot be written: {error}", file.display())))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StorageError::Format {
-            directory: directory.to_owned(),
-            found: "no format file".into(),
-            expected: format!("'{FORMAT}'"),
-        }),
-        Err(error) => Err(StorageError::io(format!("'{}' cannot be read: {error}", file.display()))),
-    }
+fn keyspace_options(options: &LocalOptions) -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .manual_journal_persist(true)
+        .max_memtable_size(options.memtable_bytes)
+        .data_block_size_policy(BlockSizePolicy::all(8 * 1024))
+        .data_block_compression_policy(CompressionPolicy::new([
+            CompressionType::None,
+            CompressionType::None,
+            CompressionType::Lz4,
+        ]))
+}
+
+/// In order of the keys.
+fn last_of_each_key(batches: Vec<Batch>) -> Vec<Op> {
+    let mut ops: Vec<Op> = batches.into_iter().flat_map(Batch::into_ops).collect();
+    // The sort is stable: after reversing, the last of several ops with one key comes first, and is kept.
+    ops.reverse();
+    ops.sort_by(|a, b| a.key().cmp(b.key()));
+    ops.dedup_by(|later, kept| later.key() == kept.key());
+    ops
 }
 
 impl Engine for LocalEngine {
-    fn apply(&self, batches: Vec<Batch>) -> BoxFuture<'_, Result<(), StorageError>> {
+    fn apply(&self, batches: Vec<Batch>) -> EngineFuture<'_, ()> {
         ready(self.write(batches)).boxed()
     }
 
-    fn sync(&self) -> BoxFuture<'_, Result<(), StorageError>> {
+    fn sync(&self) -> EngineFuture<'_, ()> {
         ready(self.database.persist(PersistMode::SyncData).map_err(StorageError::from)).boxed()
     }
 
-    fn get(&self, key: &[u8]) -> BoxFuture<'static, Result<Option<Bytes>, StorageError>> {
+    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
         let value = self.rows.get(key).map(|value| value.map(Bytes::from)).map_err(StorageError::from);
         ready(value).boxed()
     }
@@ -144,19 +149,12 @@ impl Engine for LocalEngine {
         Box::new(LocalSnapshot { snapshot: self.database.snapshot(), rows: self.rows.clone() })
     }
 
-    fn close(&self) -> BoxFuture<'_, Result<(), StorageError>> {
-        async move {
-            self.flush()?;
-            // Sealing leaves an empty journal only once the worker has dropped the flushed ones.
-            for _ in 0..100 {
-                if self.database.outstanding_flushes() == 0 {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Ok(())
-        }
-        .boxed()
+    fn flush(&self) -> EngineFuture<'_, ()> {
+        ready(self.sort_memtables()).boxed()
+    }
+
+    fn close(&self) -> EngineFuture<'_, ()> {
+        ready(self.sort_memtables()).boxed()
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -170,20 +168,35 @@ struct LocalSnapshot {
 }
 
 impl EngineSnapshot for LocalSnapshot {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
-        Ok(self.snapshot.get(&self.rows, key)?.map(Bytes::from))
+    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
+        let value = self.snapshot.get(&self.rows, key);
+        ready(value.map(|value| value.map(Bytes::from)).map_err(StorageError::from)).boxed()
     }
 
-    fn chunk(&self, start: &[u8], end: &[u8], options: ScanOptions) -> Result<Vec<Row>, StorageError> {
+    fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Box<dyn EngineScan> {
+        let rows = self.snapshot.range(&self.rows, range);
+        Box::new(LocalScan { rows, reverse: options.reverse })
+    }
+}
+
+struct LocalScan {
+    /// Keeps the snapshot's moment alive by itself.
+    rows: fjall::Iter,
+    reverse: bool,
+}
+
+impl EngineScan for LocalScan {
+    fn next_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, Vec<Row>> {
         let row = |guard: fjall::Guard| {
             let (key, value) = guard.into_inner()?;
             Ok((Bytes::from(key), Bytes::from(value)))
         };
-        let rows = self.snapshot.range(&self.rows, start..end);
-        if options.reverse {
-            collect_chunk(rows.rev().map(row), options)
+        let rows = self.rows.by_ref();
+        let chunk = if self.reverse {
+            collect_chunk(rows.rev().map(row), rows_max)
         } else {
-            collect_chunk(rows.map(row), options)
-        }
+            collect_chunk(rows.map(row), rows_max)
+        };
+        ready(chunk).boxed()
     }
 }

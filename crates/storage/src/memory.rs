@@ -1,22 +1,41 @@
 //! An engine in memory: nothing survives the process. For tests, and for `--durability memory`.
+//!
+//! Each key has its versions, newest last, stamped with the number of the write that made them. A snapshot is such a
+//! number. Versions that no live snapshot can see are dropped when their key is written, or, for keys that were written
+//! under a snapshot, when the oldest snapshot goes. One lock guards all; it is held for one chunk of a scan at most.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::Arc;
-use std::sync::RwLock;
+use std::ops::{Bound, Range};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::{BoxFuture, ready};
+use futures::future::ready;
 
+use crate::engine::{EngineFuture, EngineScan};
 use crate::scan::collect_chunk;
-use crate::{Batch, Engine, EngineSnapshot, Op, Row, ScanOptions, StorageError};
+use crate::{Batch, Engine, EngineSnapshot, Op, Row, ScanOptions, StorageError, Value};
 
-/// Every version of every key since the oldest snapshot could have been taken would grow without bound; instead the map
-/// is shared and copied when a write meets a snapshot that still holds it.
+#[derive(Debug, Default, Clone)]
+pub struct MemoryEngine(Arc<RwLock<State>>);
+
 #[derive(Debug, Default)]
-pub struct MemoryEngine {
-    map: RwLock<Arc<BTreeMap<Bytes, Bytes>>>,
+struct State {
+    keys: BTreeMap<Bytes, Vec<Version>>,
+    /// Number of the last write.
+    now: u64,
+    /// Live snapshots: their moment, and how many share it.
+    snapshots: BTreeMap<u64, usize>,
+    /// Keys with versions that only a snapshot keeps.
+    stale: Vec<Bytes>,
+    size_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Version {
+    written: u64,
+    /// `None` after a deletion.
+    value: Option<Value>,
 }
 
 impl MemoryEngine {
@@ -24,60 +43,170 @@ impl MemoryEngine {
         MemoryEngine::default()
     }
 
-    /// The state at this moment; for tests that simulate a crash.
-    pub fn contents(&self) -> Arc<BTreeMap<Bytes, Bytes>> {
-        self.map.read().expect("no writer panics").clone()
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.0.read().expect("nothing panics under this lock")
     }
 
-    pub fn restore(&self, contents: Arc<BTreeMap<Bytes, Bytes>>) {
-        *self.map.write().expect("no writer panics") = contents;
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.0.write().expect("nothing panics under this lock")
     }
 }
 
+impl State {
+    fn set(&mut self, key: Bytes, value: Option<Value>) {
+        let oldest = self.snapshots.keys().next().copied().unwrap_or(self.now);
+        let size_bytes = key.len() + value.as_ref().map_or(0, Value::len);
+        let versions = self.keys.entry(key.clone()).or_default();
+        versions.push(Version { written: self.now, value });
+        self.size_bytes += size_bytes as u64;
+        self.prune(&key, oldest);
+        if self.keys.get(&key).is_some_and(|versions| versions.len() > 1 || versions[0].value.is_none()) {
+            self.stale.push(key);
+        }
+    }
+
+    /// Drops the versions of a key that nobody at `oldest` or later sees.
+    fn prune(&mut self, key: &Bytes, oldest: u64) {
+        let Some(versions) = self.keys.get_mut(key) else { return };
+        let seen_by_oldest = versions.iter().rposition(|version| version.written <= oldest).unwrap_or(0);
+        let mut freed_bytes = 0;
+        for version in versions.drain(..seen_by_oldest) {
+            freed_bytes += key.len() + version.value.map_or(0, |value| value.len());
+        }
+        if versions.len() == 1 && versions[0].value.is_none() && versions[0].written <= oldest {
+            freed_bytes += key.len();
+            self.keys.remove(key);
+        }
+        self.size_bytes -= freed_bytes as u64;
+    }
+
+    fn release(&mut self, moment: u64) {
+        let was_oldest = self.snapshots.keys().next() == Some(&moment);
+        let count = self.snapshots.get_mut(&moment).expect("a snapshot is registered until it is dropped");
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        self.snapshots.remove(&moment);
+        if was_oldest {
+            let oldest = self.snapshots.keys().next().copied().unwrap_or(self.now);
+            let mut stale = std::mem::take(&mut self.stale);
+            stale.sort_unstable();
+            stale.dedup();
+            stale.iter().for_each(|key| self.prune(key, oldest));
+            stale.retain(|key| {
+                self.keys.get(key).is_some_and(|versions| versions.len() > 1 || versions[0].value.is_none())
+            });
+            self.stale = stale;
+        }
+    }
+}
+
+fn seen_at(versions: &[Version], moment: u64) -> Option<&Value> {
+    versions.iter().rev().find(|version| version.written <= moment)?.value.as_ref()
+}
+
 impl Engine for MemoryEngine {
-    fn apply(&self, batches: Vec<Batch>) -> BoxFuture<'_, Result<(), StorageError>> {
-        let mut map = self.map.write().expect("no writer panics");
-        let map = Arc::make_mut(&mut map);
+    fn apply(&self, batches: Vec<Batch>) -> EngineFuture<'_, ()> {
+        let mut state = self.write();
+        state.now += 1;
         for op in batches.into_iter().flat_map(Batch::into_ops) {
             match op {
-                Op::Put { key, value } => map.insert(key, value),
-                Op::Delete { key } => map.remove(&key),
-            };
+                Op::Put { key, value } => state.set(key, Some(value)),
+                Op::Delete { key } => state.set(key, None),
+            }
         }
         ready(Ok(())).boxed()
     }
 
-    fn sync(&self) -> BoxFuture<'_, Result<(), StorageError>> {
+    fn sync(&self) -> EngineFuture<'_, ()> {
         ready(Ok(())).boxed()
     }
 
-    fn get(&self, key: &[u8]) -> BoxFuture<'static, Result<Option<Bytes>, StorageError>> {
-        ready(Ok(self.map.read().expect("no writer panics").get(key).cloned())).boxed()
+    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
+        let state = self.read();
+        let value = state.keys.get(key).and_then(|versions| seen_at(versions, state.now)).cloned();
+        ready(Ok(value)).boxed()
     }
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        Box::new(MemorySnapshot(self.contents()))
+        let mut state = self.write();
+        let moment = state.now;
+        *state.snapshots.entry(moment).or_default() += 1;
+        Box::new(MemorySnapshot(Arc::new(Moment { engine: self.clone(), moment })))
     }
 
-    fn close(&self) -> BoxFuture<'_, Result<(), StorageError>> {
+    fn flush(&self) -> EngineFuture<'_, ()> {
+        ready(Ok(())).boxed()
+    }
+
+    fn close(&self) -> EngineFuture<'_, ()> {
         ready(Ok(())).boxed()
     }
 
     fn disk_bytes(&self) -> u64 {
-        self.contents().iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+        self.read().size_bytes
     }
 }
 
-struct MemorySnapshot(Arc<BTreeMap<Bytes, Bytes>>);
+struct MemorySnapshot(Arc<Moment>);
+
+struct Moment {
+    engine: MemoryEngine,
+    moment: u64,
+}
+
+impl Drop for Moment {
+    fn drop(&mut self) {
+        self.engine.write().release(self.moment);
+    }
+}
 
 impl EngineSnapshot for MemorySnapshot {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
-        Ok(self.0.get(key).cloned())
+    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
+        let state = self.0.engine.read();
+        let value = state.keys.get(key).and_then(|versions| seen_at(versions, self.0.moment)).cloned();
+        ready(Ok(value)).boxed()
     }
 
-    fn chunk(&self, start: &[u8], end: &[u8], options: ScanOptions) -> Result<Vec<Row>, StorageError> {
-        let bounds = (Bound::Included(start), Bound::Excluded(end));
-        let rows = self.0.range::<[u8], _>(bounds).map(|(key, value)| Ok((key.clone(), value.clone())));
-        if options.reverse { collect_chunk(rows.rev(), options) } else { collect_chunk(rows, options) }
+    fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Box<dyn EngineScan> {
+        let Range { start, end } = range;
+        Box::new(MemoryScan { moment: self.0.clone(), start, end, reverse: options.reverse })
+    }
+}
+
+/// What is left of a range: each chunk shortens it.
+struct MemoryScan {
+    moment: Arc<Moment>,
+    start: Vec<u8>,
+    end: Vec<u8>,
+    reverse: bool,
+}
+
+impl MemoryScan {
+    fn chunk(&mut self, rows_max: usize) -> Result<Vec<Row>, StorageError> {
+        if self.start >= self.end {
+            return Ok(Vec::new());
+        }
+        let state = self.moment.engine.read();
+        let bounds = (Bound::Included(self.start.as_slice()), Bound::Excluded(self.end.as_slice()));
+        let rows = state.keys.range::<[u8], _>(bounds).filter_map(|(key, versions)| {
+            seen_at(versions, self.moment.moment).map(|value| Ok((key.clone(), value.clone())))
+        });
+        let chunk =
+            if self.reverse { collect_chunk(rows.rev(), rows_max) } else { collect_chunk(rows, rows_max) }?;
+        drop(state);
+        match chunk.last() {
+            Some((last, _)) if self.reverse => self.end = last.to_vec(),
+            Some((last, _)) => self.start = [last, &[0][..]].concat(),
+            None => self.start.clone_from(&self.end),
+        }
+        Ok(chunk)
+    }
+}
+
+impl EngineScan for MemoryScan {
+    fn next_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, Vec<Row>> {
+        ready(self.chunk(rows_max)).boxed()
     }
 }

@@ -1,11 +1,12 @@
-//! Reading ranges of a snapshot in chunks.
+//! Reading a consistent view: single keys, and ranges in chunks.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{EngineSnapshot, Row, StorageError};
+use crate::engine::EngineScan;
+use crate::{EngineSnapshot, Row, StorageError, Value};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScanOptions {
@@ -28,64 +29,58 @@ impl Snapshot {
         Snapshot(inner.into())
     }
 
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
-        self.0.get(key)
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
+        self.0.get(key).await
     }
 
-    pub async fn multi_get(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>, StorageError> {
-        keys.iter().map(|key| self.0.get(key)).collect()
+    /// The values of the keys, in the order of the keys.
+    pub async fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value>>, StorageError> {
+        let mut values = Vec::with_capacity(keys.len());
+        for key in keys {
+            values.push(self.0.get(key.as_ref()).await?);
+        }
+        Ok(values)
     }
 
     /// Rows of `[start, end)`.
     pub fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Scan {
-        let exhausted = range.start >= range.end || options.limit == Some(0);
-        Scan { snapshot: self.0.clone(), start: range.start, end: range.end, options, exhausted }
+        let rows_left = if range.is_empty() { 0 } else { options.limit.unwrap_or(usize::MAX) };
+        let scan = (rows_left > 0).then(|| self.0.scan(range, options));
+        Scan { scan, rows_left }
     }
 }
 
 /// A scan in progress.
 pub struct Scan {
-    snapshot: Arc<dyn EngineSnapshot>,
-    start: Vec<u8>,
-    end: Vec<u8>,
-    options: ScanOptions,
-    exhausted: bool,
+    /// Given up at the end, so that a finished scan holds back nothing.
+    scan: Option<Box<dyn EngineScan>>,
+    rows_left: usize,
 }
 
 impl Scan {
     /// The next rows; `None` at the end. Never an empty chunk.
     pub async fn next_chunk(&mut self) -> Result<Option<Vec<Row>>, StorageError> {
-        if self.exhausted {
-            return Ok(None);
+        // A long scan over cached rows never waits for anything: let other tasks of this thread have a turn.
+        tokio::task::coop::consume_budget().await;
+        let Some(scan) = &mut self.scan else { return Ok(None) };
+        let rows = scan.next_chunk(self.rows_left.min(ScanOptions::CHUNK_ROWS)).await?;
+        assert!(rows.len() <= self.rows_left, "an engine keeps to the rows it was asked for");
+        self.rows_left -= rows.len();
+        if rows.is_empty() || self.rows_left == 0 {
+            self.scan = None;
         }
-        let rows = self.snapshot.chunk(&self.start, &self.end, self.options)?;
-        let Some((last, _)) = rows.last() else {
-            self.exhausted = true;
-            return Ok(None);
-        };
-        if self.options.reverse {
-            self.end = last.to_vec();
-        } else {
-            self.start = last.to_vec();
-            self.start.push(0);
-        }
-        if let Some(limit) = &mut self.options.limit {
-            *limit -= rows.len();
-        }
-        self.exhausted = self.start >= self.end || self.options.limit == Some(0);
-        Ok(Some(rows))
+        Ok((!rows.is_empty()).then_some(rows))
     }
 }
 
 /// Collects rows up to the size of a chunk.
 pub(crate) fn collect_chunk(
-    rows: impl Iterator<Item = Result<Row, StorageError>>,
-    options: ScanOptions,
+    rows: impl Iterator<Item = Result<(Bytes, Value), StorageError>>,
+    rows_max: usize,
 ) -> Result<Vec<Row>, StorageError> {
-    let count = ScanOptions::CHUNK_ROWS.min(options.limit.unwrap_or(usize::MAX));
-    let mut chunk = Vec::with_capacity(count.min(32));
+    let mut chunk = Vec::new();
     let mut size_bytes = 0;
-    for row in rows.take(count) {
+    for row in rows.take(rows_max) {
         let (key, value) = row?;
         size_bytes += key.len() + value.len();
         chunk.push((key, value));

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use futures::executor::block_on;
 use tokio::sync::{oneshot, watch};
 
 use crate::committer::{Committer, Queue, Queued};
 use crate::local::{LocalEngine, LocalOptions};
-use crate::{Batch, Engine, MemoryEngine, ScanOptions, Snapshot, StorageError};
+use crate::{Batch, Engine, KEY_BYTES_MAX, MemoryEngine, Snapshot, StorageError, Value};
 
 /// Position of a commit in the order of submissions since the shard was opened: 1, 2, 3, …
 pub type Seq = u64;
@@ -67,18 +67,14 @@ impl ShardOptions {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RangeStats {
-    pub keys: u64,
-    pub size_bytes: u64,
-}
-
 #[derive(Clone)]
 pub struct Shard(Arc<ShardInner>);
 
 struct ShardInner {
     shared: Arc<Shared>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    /// How closing went, for whoever closes again.
+    closed: OnceLock<Result<(), StorageError>>,
 }
 
 /// What handles and the committer share.
@@ -99,7 +95,7 @@ impl Shared {
         StorageError::Poisoned { reason: reason.clone() }
     }
 
-    fn check(&self) -> Result<(), StorageError> {
+    pub fn check(&self) -> Result<(), StorageError> {
         match self.poisoned.get() {
             Some(reason) => Err(StorageError::Poisoned { reason: reason.clone() }),
             None => Ok(()),
@@ -114,14 +110,20 @@ impl std::fmt::Debug for Shard {
 }
 
 impl Shard {
+    /// Opens or creates the shard; recovery of a local one runs on a thread for blocking work.
     pub async fn open(options: ShardOptions) -> Result<Shard, StorageError> {
         let engine: Arc<dyn Engine> = match &options.engine {
             EngineKind::Memory => Arc::new(MemoryEngine::new()),
-            EngineKind::Local { directory } => Arc::new(LocalEngine::open(&LocalOptions {
-                directory: directory.clone(),
-                cache_bytes: options.cache_bytes,
-                memtable_bytes: options.memtable_bytes,
-            })?),
+            EngineKind::Local { directory } => {
+                let local = LocalOptions {
+                    directory: directory.clone(),
+                    cache_bytes: options.cache_bytes,
+                    memtable_bytes: options.memtable_bytes,
+                    writes_through: options.durability == Durability::Async,
+                };
+                let open = tokio::task::spawn_blocking(move || LocalEngine::open(&local));
+                Arc::new(open.await.map_err(|error| StorageError::io(format!("opening failed: {error}")))??)
+            }
         };
         Shard::with_engine(engine, &options)
     }
@@ -141,7 +143,7 @@ impl Shard {
             .name("committer".into())
             .spawn(move || committer.run())
             .map_err(|error| StorageError::io(format!("the committer's thread cannot start: {error}")))?;
-        Ok(Shard(Arc::new(ShardInner { shared, thread: Mutex::new(Some(thread)) })))
+        Ok(Shard(Arc::new(ShardInner { shared, thread: Mutex::new(Some(thread)), closed: OnceLock::new() })))
     }
 
     fn shared(&self) -> &Shared {
@@ -156,13 +158,14 @@ impl Shard {
     pub fn commit(&self, batch: Batch) -> Result<PendingCommit, StorageError> {
         let shared = self.shared();
         shared.check()?;
+        check_sizes(&batch)?;
         let (done, receiver) = oneshot::channel();
         let seq = shared.queue.push(Queued { seq: 0, batch, done })?;
         Ok(PendingCommit { seq, receiver })
     }
 
     /// The newest applied value of a key.
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StorageError> {
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
         self.shared().engine.get(key).await
     }
 
@@ -195,43 +198,6 @@ impl Shard {
         }
     }
 
-    /// Deletes every key of `[start, end)` a bounded number per commit. Gives how many there were.
-    pub async fn drop_range(&self, start: Vec<u8>, end: Vec<u8>) -> Result<u64, StorageError> {
-        let mut deleted = 0;
-        loop {
-            // A fresh snapshot each time, so that a long drop does not hold back compaction.
-            let mut scan = self.snapshot().scan(start.clone()..end.clone(), ScanOptions::default());
-            let mut batch = Batch::new();
-            while batch.len() < 2048 {
-                let Some(rows) = scan.next_chunk().await? else { break };
-                rows.into_iter().for_each(|(key, _)| batch.delete(key));
-            }
-            if batch.is_empty() {
-                return Ok(deleted);
-            }
-            deleted += batch.len() as u64;
-            match self.commit(batch) {
-                Ok(commit) => commit.await?,
-                // Foreground writes come first.
-                Err(StorageError::Overloaded) => {
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Counts the keys of `[start, end)` by reading them.
-    pub async fn stats(&self, start: Vec<u8>, end: Vec<u8>) -> Result<RangeStats, StorageError> {
-        let mut scan = self.snapshot().scan(start..end, ScanOptions::default());
-        let mut stats = RangeStats::default();
-        while let Some(rows) = scan.next_chunk().await? {
-            stats.keys += rows.len() as u64;
-            stats.size_bytes += rows.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
-        }
-        Ok(stats)
-    }
-
     pub fn disk_bytes(&self) -> u64 {
         self.shared().engine.disk_bytes()
     }
@@ -241,30 +207,61 @@ impl Shard {
         self.shared().poisoned.get().is_some()
     }
 
-    /// Finishes what is queued, makes it durable and prepares a fast start. Later commits are refused.
+    /// Makes everything applied durable and sorts it to its place; commits go on meanwhile.
+    pub async fn flush(&self) -> Result<(), StorageError> {
+        let inner = self.0.clone();
+        blocking(move || {
+            inner.shared.check()?;
+            block_on(inner.shared.engine.flush()).map_err(|error| inner.shared.poison(&error))
+        })
+        .await
+    }
+
+    /// Finishes what is queued, makes it durable and prepares a fast start. Later commits are refused; reads go on. The
+    /// directory is free for the next owner when the last handle, snapshot and scan are gone.
     pub async fn close(&self) -> Result<(), StorageError> {
         let inner = self.0.clone();
-        let close = move || {
-            inner.shared.queue.close();
-            let thread = inner.thread.lock().expect("no closer panics").take();
-            if let Some(thread) = thread {
-                thread.join().map_err(|_| StorageError::io("the committer panicked"))?;
-                inner.shared.check()?;
-                return futures::executor::block_on(inner.shared.engine.close());
-            }
-            Ok(())
-        };
-        tokio::task::spawn_blocking(close).await.map_err(|error| StorageError::io(error.to_string()))?
+        blocking(move || inner.closed.get_or_init(|| inner.close()).clone()).await
+    }
+}
+
+async fn blocking(
+    work: impl FnOnce() -> Result<(), StorageError> + Send + 'static,
+) -> Result<(), StorageError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| StorageError::io(error.to_string()))?
+}
+
+/// What no engine could store is refused before it gets a place in the order.
+fn check_sizes(batch: &Batch) -> Result<(), StorageError> {
+    for op in batch.iter() {
+        let length = op.key().len();
+        if length == 0 || length > KEY_BYTES_MAX {
+            return Err(StorageError::KeyLength { length });
+        }
+    }
+    Ok(())
+}
+
+impl ShardInner {
+    fn close(&self) -> Result<(), StorageError> {
+        self.join_committer()?;
+        self.shared.check()?;
+        block_on(self.shared.engine.close())
+    }
+
+    fn join_committer(&self) -> Result<(), StorageError> {
+        self.shared.queue.close();
+        match self.thread.lock().expect("nothing panics under this lock").take() {
+            Some(thread) => thread.join().map_err(|_| StorageError::io("the storage engine panicked")),
+            None => Ok(()),
+        }
     }
 }
 
 impl Drop for ShardInner {
+    /// Queued commits are finished even when nobody closed the shard.
     fn drop(&mut self) {
-        // Queued commits are finished even when nobody closed the shard.
-        self.shared.queue.close();
-        if let Some(thread) = self.thread.get_mut().ok().and_then(Option::take) {
-            let _ = thread.join();
-        }
+        let _ = self.join_committer();
     }
 }
 
@@ -285,6 +282,8 @@ impl Future for PendingCommit {
     type Output = Result<(), StorageError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.receiver).poll(context).map(|result| result.unwrap_or(Err(StorageError::Closed)))
+        // The committer answers every commit, unless an engine panicked under it.
+        let gone = || Err(StorageError::Poisoned { reason: "the storage engine panicked".into() });
+        Pin::new(&mut self.receiver).poll(context).map(|result| result.unwrap_or_else(|_| gone()))
     }
 }
