@@ -14,7 +14,7 @@ use shardlake_model::{ETagCondition, Error, ErrorKind, Limits, Preconditions, Re
 
 use crate::gateway::Call;
 use crate::headers::flag;
-use crate::reply::{Reply, charge_text};
+use crate::reply::{Reply, push_charge};
 use crate::{errors, items, patch, unsupported};
 
 #[derive(Deserialize)]
@@ -282,7 +282,8 @@ impl Results {
         if substatus != 0 {
             self.push(&format!(",\"subStatusCode\":{substatus}"));
         }
-        self.push(&format!(",\"requestCharge\":{}", charge_text(charge_centi)));
+        self.push(",\"requestCharge\":");
+        push_charge(&mut self.text, charge_centi);
     }
 
     fn push(&mut self, text: &str) {

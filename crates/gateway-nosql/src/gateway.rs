@@ -4,6 +4,7 @@
 //! account touched. Every path through here ends in a well-formed response; there is no error to return to the server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -80,6 +81,7 @@ struct Inner {
     settings: GatewaySettings,
     keyring: Keyring,
     renderer: Renderer,
+    activity_ids: ActivityIds,
 }
 
 /// A request that has passed the door.
@@ -101,7 +103,8 @@ impl Gateway {
     pub fn new(account: Account, settings: GatewaySettings) -> Result<Gateway> {
         let keyring = Keyring::new(&settings.keys, settings.clock_skew_max)?;
         let renderer = Renderer::new(account.clock().now());
-        Ok(Gateway(Arc::new(Inner { account, settings, keyring, renderer })))
+        let activity_ids = ActivityIds { base: account.random().guid(), made: AtomicU64::new(0) };
+        Ok(Gateway(Arc::new(Inner { account, settings, keyring, renderer, activity_ids })))
     }
 
     pub fn account(&self) -> &Account {
@@ -117,7 +120,7 @@ impl Gateway {
         let inner = &*self.0;
         let started = inner.account.clock().elapsed();
         let (parts, body) = request.into_parts();
-        let activity_id = activity_id(&parts, &inner.account);
+        let activity_id = inner.activity_ids.of(&parts);
         let outcome = inner.serve(&parts, body, scheme, activity_id, started).await;
         let duration = inner.account.clock().elapsed().saturating_sub(started);
         inner.renderer.render(outcome, Echo { activity_id, request_uri: parts.uri.path(), duration })
@@ -187,10 +190,29 @@ impl Inner {
     }
 }
 
-/// The client's own id of the request where it is one, else a new one.
-fn activity_id(parts: &Parts, account: &Account) -> Guid {
-    let sent = parts.headers.get("x-ms-activity-id").and_then(|value| value.to_str().ok());
-    sent.and_then(Guid::parse).unwrap_or_else(|| account.random().guid())
+/// Ids for requests that bring none: a random base with a counter in it, since asking the operating system for
+/// randomness would cost as much as reading an item, and these ids only have to be unique.
+struct ActivityIds {
+    base: Guid,
+    made: AtomicU64,
+}
+
+impl ActivityIds {
+    /// The client's own id of the request where it is one, else a new one.
+    fn of(&self, parts: &Parts) -> Guid {
+        let sent = parts.headers.get("x-ms-activity-id").and_then(|value| value.to_str().ok());
+        sent.and_then(Guid::parse).unwrap_or_else(|| self.next())
+    }
+
+    fn next(&self) -> Guid {
+        let number = self.made.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        let mut id = self.base;
+        // The last six bytes carry no version or variant bits; 48 bits of requests outlive any process.
+        for (byte, count) in id.0[10..].iter_mut().zip(&number[2..]) {
+            *byte ^= count;
+        }
+        id
+    }
 }
 
 /// A read-only key may read: GET, queries and query plans.

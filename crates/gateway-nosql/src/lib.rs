@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `gateway.rs` | [`Gateway`]: one request from headers to response |
 //! | `router.rs`, `headers.rs`, `auth.rs`, `body.rs` | paths, request headers, signatures, bodies |
-//! | `reply.rs`, `errors.rs`, `session.rs` | response headers, error bodies, session tokens |
+//! | `reply.rs`, `item_headers.rs`, `errors.rs`, `session.rs` | response headers, error bodies, session tokens |
 //! | `resource_document.rs` | feeds and JSON of metadata resources |
 //! | `account_document.rs`, `databases.rs`, `containers.rs`, `pkranges.rs`, `offers.rs` | metadata operations |
 //! | `throughput.rs`, `metadata_query.rs` | throughput as clients write it; queries over metadata feeds |
@@ -27,6 +27,7 @@ mod errors;
 mod feed;
 mod gateway;
 mod headers;
+mod item_headers;
 mod items;
 mod metadata_query;
 mod offers;

@@ -16,6 +16,7 @@ use shardlake_model::ReplyMeta;
 use shardlake_stdx::{Guid, Timestamp};
 
 use crate::errors::{self, Failure};
+use crate::item_headers::ItemHeaders;
 use crate::session;
 
 /// What an operation answers.
@@ -61,6 +62,7 @@ impl Reply {
 /// Turns replies into responses.
 pub(crate) struct Renderer {
     constant: HeaderMap,
+    item: ItemHeaders,
     requests: AtomicU64,
 }
 
@@ -124,7 +126,8 @@ impl Renderer {
         let started = std::time::UNIX_EPOCH + Duration::from_millis(now.milliseconds());
         let started = HeaderValue::try_from(httpdate::fmt_http_date(started)).expect("a date is ASCII");
         constant.insert(HeaderName::from_static("x-ms-last-state-change-utc"), started);
-        Renderer { constant, requests: AtomicU64::new(1) }
+        let item = ItemHeaders::new(&constant, HEADERS_MAX);
+        Renderer { constant, item, requests: AtomicU64::new(1) }
     }
 
     pub fn render(&self, outcome: Result<Reply, Failure>, echo: Echo<'_>) -> Response<Full<Bytes>> {
@@ -135,12 +138,20 @@ impl Renderer {
     }
 
     fn reply(&self, reply: Reply, echo: Echo<'_>) -> Response<Full<Bytes>> {
-        let mut headers = self.common(&reply.meta, reply.container.as_ref(), echo);
+        let mut headers = match (&reply.container, reply.etag) {
+            (Some(container), Some(etag)) if reply.meta.range_id.is_some() && reply.body.is_some() => {
+                self.item.render(&reply.meta, container, etag, echo, self.next_request_id())
+            }
+            (container, etag) => {
+                let mut headers = self.common(&reply.meta, container.as_ref(), echo);
+                if let Some(etag) = etag {
+                    headers.insert(ETAG, quoted(etag));
+                }
+                headers
+            }
+        };
         if let Some(token) = reply.session_token {
             set_text(&mut headers, &SESSION_TOKEN, token);
-        }
-        if let Some(etag) = reply.etag {
-            headers.insert(ETAG, quoted(etag));
         }
         if let Some(count) = reply.item_count {
             headers.insert(&ITEM_COUNT, HeaderValue::from(count));
@@ -172,26 +183,30 @@ impl Renderer {
     fn common(&self, meta: &ReplyMeta, container: Option<&ContainerHandle>, echo: Echo<'_>) -> HeaderMap {
         let mut headers = self.constant.clone();
         headers.reserve(HEADERS_MAX / 2);
-        headers.insert(&REQUEST_CHARGE, charge(meta.charge_centi));
+        headers.insert(&REQUEST_CHARGE, written(|out| push_charge(out, meta.charge_centi)));
         headers.insert(&ACTIVITY_ID, ascii(&echo.activity_id.to_ascii()));
-        let request_id = self.requests.fetch_add(1, Ordering::Relaxed);
-        headers.insert(&TRANSPORT_REQUEST_ID, HeaderValue::from(request_id));
-        headers.insert(&REQUEST_DURATION, milliseconds(echo.duration));
+        headers.insert(&TRANSPORT_REQUEST_ID, HeaderValue::from(self.next_request_id()));
+        headers.insert(&REQUEST_DURATION, written(|out| push_milliseconds(out, echo.duration)));
         if let Some(container) = container {
             headers.insert(&CONTENT_PATH, ascii(container.rid_text().as_bytes()));
-            headers.insert(&ALT_CONTENT_PATH, alt_content_path(container.alt_link()));
+            headers
+                .insert(&ALT_CONTENT_PATH, written(|out| push_alt_content_path(out, container.alt_link())));
         }
         if let Some(range_id) = meta.range_id {
             set_positions(&mut headers, range_id, meta);
         }
         headers
     }
+
+    fn next_request_id(&self) -> u64 {
+        self.requests.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 /// Where the partition and the item stand.
 fn set_positions(headers: &mut HeaderMap, range_id: u32, meta: &ReplyMeta) {
     headers.insert(&RANGE_ID, HeaderValue::from(range_id));
-    set_text(headers, &SESSION_TOKEN, session::token(range_id, meta.lsn));
+    headers.insert(&SESSION_TOKEN, written(|out| session::push_token(out, range_id, meta.lsn)));
     let lsn = HeaderValue::from(meta.lsn);
     for name in [&LSN, &LOCAL_LSN, &QUORUM_ACKED_LSN, &QUORUM_ACKED_LOCAL_LSN, &GLOBAL_COMMITTED_LSN] {
         headers.insert(name, lsn.clone());
@@ -214,31 +229,53 @@ fn assemble(status: StatusCode, mut headers: HeaderMap, body: Option<Vec<u8>>) -
 }
 
 /// Hundredths of a request unit as the shortest decimal: `1`, `5.71`, `10.5`.
-fn charge(centi: u64) -> HeaderValue {
-    match (centi / 100, centi % 100) {
-        (1, 0) => HeaderValue::from_static("1"),
-        (whole, 0) => HeaderValue::from(whole),
-        (whole, hundredths) => ascii(decimal(whole, hundredths, 2).as_bytes()),
-    }
+pub(crate) fn push_charge(out: &mut Vec<u8>, centi: u64) {
+    push_number(out, centi / 100);
+    push_fraction(out, centi % 100, 2);
 }
 
-/// As a number, for charges inside bodies.
-pub(crate) fn charge_text(centi: u64) -> String {
-    match (centi / 100, centi % 100) {
-        (whole, 0) => whole.to_string(),
-        (whole, hundredths) => decimal(whole, hundredths, 2),
-    }
-}
-
-fn milliseconds(duration: Duration) -> HeaderValue {
+pub(crate) fn push_milliseconds(out: &mut Vec<u8>, duration: Duration) {
     let microseconds = duration.as_micros() as u64;
-    ascii(decimal(microseconds / 1000, microseconds % 1000, 3).as_bytes())
+    push_number(out, microseconds / 1000);
+    push_fraction(out, microseconds % 1000, 3);
 }
 
-/// `fraction` is written with `digits` digits, trailing zeros dropped.
-fn decimal(whole: u64, fraction: u64, digits: usize) -> String {
-    let text = format!("{whole}.{fraction:0digits$}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+pub(crate) fn push_number(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = number;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// A fraction of so many decimals, without trailing zeros; nothing for zero.
+fn push_fraction(out: &mut Vec<u8>, fraction: u64, decimals: u32) {
+    if fraction == 0 {
+        return;
+    }
+    out.push(b'.');
+    let mut rest = fraction;
+    for decimal in (0..decimals).rev() {
+        let unit = 10_u64.pow(decimal);
+        out.push(b'0' + (rest / unit) as u8);
+        rest %= unit;
+        if rest == 0 {
+            break;
+        }
+    }
+}
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> HeaderValue {
+    let mut text = Vec::with_capacity(64);
+    write(&mut text);
+    HeaderValue::from_maybe_shared(Bytes::from(text)).expect("what is written here is visible ASCII")
 }
 
 fn quoted(etag: Guid) -> HeaderValue {
@@ -260,12 +297,10 @@ fn set_text(headers: &mut HeaderMap, name: &'static HeaderName, text: String) {
 const PATH_ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
-fn alt_content_path(link: &str) -> HeaderValue {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'/');
-    if link.bytes().all(plain) {
-        return ascii(link.as_bytes());
+pub(crate) fn push_alt_content_path(out: &mut Vec<u8>, link: &str) {
+    for part in utf8_percent_encode(link, PATH_ENCODED) {
+        out.extend_from_slice(part.as_bytes());
     }
-    ascii(utf8_percent_encode(link, PATH_ENCODED).to_string().as_bytes())
 }
 
 #[cfg(test)]
@@ -288,8 +323,7 @@ mod tests {
         for (centi, text) in
             [(100, "1"), (571, "5.71"), (1050, "10.5"), (0, "0"), (7, "0.07"), (62_500, "625")]
         {
-            assert_eq!(charge(centi), text);
-            assert_eq!(charge_text(centi), text);
+            assert_eq!(written(|out| push_charge(out, centi)), text);
         }
     }
 
@@ -359,7 +393,8 @@ mod tests {
 
     #[test]
     fn names_beyond_ascii_are_encoded_as_clients_encode_them() {
-        assert_eq!(alt_content_path("dbs/a/colls/b-1_2.x~"), "dbs/a/colls/b-1_2.x~");
-        assert_eq!(alt_content_path("dbs/\u{20ac} 1/colls/b"), "dbs/%E2%82%AC%201/colls/b");
+        let encoded = |link| written(|out| push_alt_content_path(out, link));
+        assert_eq!(encoded("dbs/a/colls/b-1_2.x~"), "dbs/a/colls/b-1_2.x~");
+        assert_eq!(encoded("dbs/\u{20ac} 1/colls/b"), "dbs/%E2%82%AC%201/colls/b");
     }
 }

@@ -3,20 +3,26 @@
 //! The version is -1 and no regions are listed: clients take the higher LSN of two such tokens, which is all that one
 //! region needs. The form must stay the same over a token's life, since clients refuse to merge different ones.
 
-use std::fmt::Write;
-
 use shardlake_model::{ConsistencyLevel, Error, Result, SessionToken};
 
-pub(crate) fn token(range_id: u32, lsn: u64) -> String {
-    let mut text = String::with_capacity(24);
-    write!(text, "{range_id}:-1#{lsn}").expect("writing to a string cannot fail");
-    text
+use crate::reply::push_number;
+
+pub(crate) fn push_token(out: &mut Vec<u8>, range_id: u32, lsn: u64) {
+    push_number(out, u64::from(range_id));
+    out.extend_from_slice(b":-1#");
+    push_number(out, lsn);
 }
 
 /// The token of a reply that read several ranges.
 pub(crate) fn joined(ranges: &[(u32, u64)]) -> String {
-    let tokens: Vec<String> = ranges.iter().map(|(range_id, lsn)| token(*range_id, *lsn)).collect();
-    tokens.join(",")
+    let mut text = Vec::with_capacity(ranges.len() * 16);
+    for (range_id, lsn) in ranges {
+        if !text.is_empty() {
+            text.push(b',');
+        }
+        push_token(&mut text, *range_id, *lsn);
+    }
+    String::from_utf8(text).expect("digits and punctuation are ASCII")
 }
 
 /// The position a read has to have reached: only session consistency waits for one.

@@ -30,7 +30,7 @@ async fn server_with_ranges(count: usize) -> Server {
 #[tokio::test]
 async fn pages_follow_each_other_until_everything_was_seen_once() {
     let server = server_with_ranges(23).await;
-    let (mut seen, mut continuation, mut pages) = (BTreeSet::new(), None, 0);
+    let (mut seen, mut continuation, mut pages) = (BTreeSet::new(), None::<String>, 0);
     loop {
         let mut call = server.get(ITEMS).header("x-ms-max-item-count", "5");
         if let Some(token) = &continuation {

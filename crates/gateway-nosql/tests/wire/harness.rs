@@ -100,10 +100,6 @@ impl Server {
         self.call("PUT", path)
     }
 
-    pub fn patch(&self, path: impl Into<String>) -> Call<'_> {
-        self.call("PATCH", path)
-    }
-
     pub fn delete(&self, path: impl Into<String>) -> Call<'_> {
         self.call("DELETE", path)
     }

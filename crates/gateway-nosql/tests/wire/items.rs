@@ -52,6 +52,50 @@ async fn every_item_response_tells_the_position_and_the_container() {
 }
 
 #[tokio::test]
+async fn an_item_response_carries_every_documented_header() {
+    let server = Server::with_container().await;
+    server.create(json!({ "id": "other", "pk": "k" })).await;
+    let created = server.create(json!({ "id": "a", "pk": "k" })).await;
+    server.create(json!({ "id": "b", "pk": "k" })).await;
+    let read = server.item("GET", "a", r#"["k"]"#).send().await.expect(200);
+    let (lsn, item_lsn) = (read.lsn().to_string(), created.lsn().to_string());
+    assert_ne!(lsn, item_lsn);
+    let token = format!("0:-1#{lsn}");
+    for (name, value) in [
+        ("x-ms-cosmos-llsn", lsn.as_str()),
+        ("x-ms-quorum-acked-lsn", &lsn),
+        ("x-ms-cosmos-quorum-acked-llsn", &lsn),
+        ("x-ms-global-committed-lsn", &lsn),
+        ("x-ms-item-lsn", &item_lsn),
+        ("x-ms-cosmos-item-llsn", &item_lsn),
+        ("x-ms-session-token", &token),
+        ("x-ms-documentdb-partitionkeyrangeid", "0"),
+        ("etag", &created.etag()),
+        ("x-ms-request-charge", "1"),
+        ("x-ms-request-duration-ms", "0"),
+        ("x-ms-alt-content-path", "dbs/db/colls/items"),
+        ("x-ms-item-count", "1"),
+        ("x-ms-number-of-read-regions", "0"),
+        ("x-ms-current-write-quorum", "1"),
+        ("x-ms-current-replica-set-size", "1"),
+        ("x-ms-xp-role", "1"),
+        ("x-ms-schemaversion", "1.19"),
+        ("content-type", "application/json"),
+    ] {
+        assert_eq!(read.header(name), Some(value), "{name}");
+    }
+    for name in [
+        "x-ms-content-path",
+        "x-ms-transport-request-id",
+        "x-ms-last-state-change-utc",
+        "x-ms-serviceversion",
+        "x-ms-gatewayversion",
+    ] {
+        assert!(read.header(name).is_some_and(|value| !value.is_empty()), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn upsert_creates_then_replaces() {
     let server = Server::with_container().await;
     let upsert =
