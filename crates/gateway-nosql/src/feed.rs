@@ -106,14 +106,14 @@ mod tests {
     #[test]
     fn half_a_window_is_refused_rather_than_read_as_everything() {
         let half = RequestHeaders { start_epk: Some("05"), ..RequestHeaders::default() };
-        assert_eq!(scope(&half).err().expect("refused").kind(), ErrorKind::BadRequest);
+        assert_eq!(scope(&half).expect_err("refused").kind(), ErrorKind::BadRequest);
         let window =
             RequestHeaders { read_key_type: Some("EffectivePartitionKeyRange"), ..RequestHeaders::default() };
-        assert_eq!(scope(&window).err().expect("refused").kind(), ErrorKind::BadRequest);
+        assert_eq!(scope(&window).expect_err("refused").kind(), ErrorKind::BadRequest);
         let point =
             RequestHeaders { read_key_type: Some("EffectivePartitionKey"), ..RequestHeaders::default() };
-        assert_eq!(scope(&point).err().expect("refused").kind(), ErrorKind::Unsupported);
+        assert_eq!(scope(&point).expect_err("refused").kind(), ErrorKind::Unsupported);
         let odd = RequestHeaders { read_key_type: Some("Guess"), ..RequestHeaders::default() };
-        assert_eq!(scope(&odd).err().expect("refused").kind(), ErrorKind::BadRequest);
+        assert_eq!(scope(&odd).expect_err("refused").kind(), ErrorKind::BadRequest);
     }
 }
