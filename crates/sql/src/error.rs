@@ -7,6 +7,15 @@ pub struct Location {
     pub end: usize,
 }
 
+impl Location {
+    /// From byte offsets. Walks over the whole text, so it is for errors only.
+    pub(crate) fn in_text(text: &str, start: usize, end: usize) -> Location {
+        let units = |text: &str| text.chars().map(char::len_utf16).sum::<usize>();
+        let before = units(&text[..start]);
+        Location { start: before, end: before + units(&text[start..end]) }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SqlError {
     #[error("Syntax error, incorrect syntax near '{near}'.")]

@@ -5,17 +5,16 @@
 
 use shardlake_document::Value;
 
-use crate::error::Location;
 use crate::functions::Function;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expression {
     Literal(Value),
     Parameter(String),
-    /// A name that is not resolved yet.
+    /// A name that is not resolved yet; it ends at `start` plus its length, in bytes of the query text.
     Identifier {
         name: String,
-        location: Location,
+        start: usize,
     },
     /// The row, which a resolved identifier stands for.
     Row,

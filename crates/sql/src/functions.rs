@@ -79,21 +79,25 @@ const UNSUPPORTED: &str = "AVG COUNT MAX MIN SUM COUNTIF MAKELIST MAKESET \
     FULLTEXTCONTAINS FULLTEXTCONTAINSALL FULLTEXTCONTAINSANY FULLTEXTSCORE RRF VECTORDISTANCE";
 
 /// Looks a function up and checks its number of arguments.
-pub(crate) fn find(name: &str, argument_count: usize, location: Location) -> Result<Function, SqlError> {
+pub(crate) fn find(
+    name: &str,
+    argument_count: usize,
+    locate: impl FnOnce() -> Location,
+) -> Result<Function, SqlError> {
     let key = name.replace('_', "").to_ascii_uppercase();
     let Some(&(_, function, fewest, most)) = FUNCTIONS.iter().find(|(candidate, ..)| *candidate == key)
     else {
         return Err(if UNSUPPORTED.split_ascii_whitespace().any(|candidate| candidate == key) {
             SqlError::unsupported(format!("the function {}", name.to_ascii_uppercase()))
         } else {
-            SqlError::UnknownFunction { name: name.to_string(), location }
+            SqlError::UnknownFunction { name: name.to_string(), location: locate() }
         });
     };
     if (fewest..=most).contains(&argument_count) {
         return Ok(function);
     }
     let expected = if fewest == most { fewest.to_string() } else { format!("{fewest} to {most}") };
-    Err(SqlError::ArgumentCount { name: name.to_ascii_uppercase(), expected, location })
+    Err(SqlError::ArgumentCount { name: name.to_ascii_uppercase(), expected, location: locate() })
 }
 
 impl Function {

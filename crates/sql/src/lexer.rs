@@ -76,10 +76,8 @@ impl<'t> Lexer<'t> {
         &self.text[token.start..token.end]
     }
 
-    pub fn location(&self, start: usize, end: usize) -> Location {
-        let units = |text: &str| text.chars().map(char::len_utf16).sum::<usize>();
-        let before = units(&self.text[..start]);
-        Location { start: before, end: before + units(&self.text[start..end]) }
+    pub fn location(&self, token: Token) -> Location {
+        Location::in_text(self.text, token.start, token.end)
     }
 
     pub fn syntax_error(&self, token: Token) -> SqlError {
@@ -88,7 +86,7 @@ impl<'t> Lexer<'t> {
             Kind::End => "end of query".to_string(),
             _ => self.text_of(token).chars().take(SHOWN_MAX).collect(),
         };
-        SqlError::Syntax { near, location: self.location(token.start, token.end) }
+        SqlError::Syntax { near, location: self.location(token) }
     }
 
     /// Where the next token starts; `None` for a comment without end.

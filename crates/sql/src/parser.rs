@@ -132,61 +132,68 @@ impl<'t> Parser<'t> {
         Some((MEMBERSHIP, operator))
     }
 
-    /// Reads the operator and its right side.
+    /// Reads the operator and its right side. Only dispatches, like the functions further down.
     fn operation(&mut self, left: Node, level: u8, operator: Operator) -> Result<Node, SqlError> {
         match operator {
-            Operator::Binary(operator) => {
-                self.advance();
-                let right = self.climb(level + 1)?;
-                let depth = left.1.max(right.1);
-                node(Expression::Binary { operator, left: Box::new(left.0), right: Box::new(right.0) }, depth)
-            }
+            Operator::Binary(operator) => self.binary(left, level, operator),
             Operator::And => self.chain(left, "AND", level + 1, Expression::And),
             Operator::Or => self.chain(left, "OR", level + 1, Expression::Or),
             Operator::Concatenate => self.chain(left, "||", level + 1, Expression::Concatenate),
             // Grouping to the right, a chain of `??` takes the first defined part: the same as a list from the left.
             Operator::Coalesce => self.chain(left, "??", level + 1, Expression::Coalesce),
-            Operator::Conditional => {
-                self.advance();
-                let then = self.climb(CONDITIONAL)?;
-                self.expect_symbol(":")?;
-                let otherwise = self.climb(CONDITIONAL)?;
-                let depth = left.1.max(then.1).max(otherwise.1);
-                let (condition, then, otherwise) =
-                    (Box::new(left.0), Box::new(then.0), Box::new(otherwise.0));
-                node(Expression::Conditional { condition, then, otherwise }, depth)
-            }
-            Operator::In { negated } => {
-                self.advance_words(negated);
-                self.expect_symbol("(")?;
-                let (list, list_depth) = self.list(")", false)?;
-                let depth = left.1.max(list_depth);
-                negate(negated, node(Expression::In { value: Box::new(left.0), list }, depth)?)
-            }
-            Operator::Between { negated } => {
-                self.advance_words(negated);
-                let low = self.climb(COMPARISON)?;
-                self.expect_word("AND")?;
-                let high = self.climb(COMPARISON)?;
-                let depth = left.1.max(low.1).max(high.1);
-                let (value, low, high) = (Box::new(left.0), Box::new(low.0), Box::new(high.0));
-                negate(negated, node(Expression::Between { value, low, high }, depth)?)
-            }
-            Operator::Like { negated } => {
-                self.advance_words(negated);
-                self.like(left, negated)
-            }
-            Operator::IsNull => {
-                self.advance();
-                let negated = self.accept_word("NOT");
-                self.expect_word("NULL")?;
-                let call = Expression::Call { function: Function::IsNull, arguments: vec![left.0] };
-                negate(negated, node(call, left.1)?)
-            }
+            Operator::Conditional => self.conditional(left),
+            Operator::In { negated } => self.membership(left, negated),
+            Operator::Between { negated } => self.between(left, negated),
+            Operator::Like { negated } => self.like(left, negated),
+            Operator::IsNull => self.is_null(left),
         }
     }
 
+    fn binary(&mut self, left: Node, level: u8, operator: BinaryOperator) -> Result<Node, SqlError> {
+        self.advance();
+        let right = self.climb(level + 1)?;
+        let depth = left.1.max(right.1);
+        node(Expression::Binary { operator, left: Box::new(left.0), right: Box::new(right.0) }, depth)
+    }
+
+    fn conditional(&mut self, condition: Node) -> Result<Node, SqlError> {
+        self.advance();
+        let then = self.climb(CONDITIONAL)?;
+        self.expect_symbol(":")?;
+        let otherwise = self.climb(CONDITIONAL)?;
+        let depth = condition.1.max(then.1).max(otherwise.1);
+        let (condition, then, otherwise) = (Box::new(condition.0), Box::new(then.0), Box::new(otherwise.0));
+        node(Expression::Conditional { condition, then, otherwise }, depth)
+    }
+
+    fn membership(&mut self, left: Node, negated: bool) -> Result<Node, SqlError> {
+        self.advance_words(negated);
+        self.expect_symbol("(")?;
+        let (list, list_depth) = self.list(")", false)?;
+        let depth = left.1.max(list_depth);
+        negate(negated, node(Expression::In { value: Box::new(left.0), list }, depth)?)
+    }
+
+    fn between(&mut self, left: Node, negated: bool) -> Result<Node, SqlError> {
+        self.advance_words(negated);
+        let low = self.climb(COMPARISON)?;
+        self.expect_word("AND")?;
+        let high = self.climb(COMPARISON)?;
+        let depth = left.1.max(low.1).max(high.1);
+        let (value, low, high) = (Box::new(left.0), Box::new(low.0), Box::new(high.0));
+        negate(negated, node(Expression::Between { value, low, high }, depth)?)
+    }
+
+    fn is_null(&mut self, left: Node) -> Result<Node, SqlError> {
+        self.advance();
+        let negated = self.accept_word("NOT");
+        self.expect_word("NULL")?;
+        let call = Expression::Call { function: Function::IsNull, arguments: vec![left.0] };
+        negate(negated, node(call, left.1)?)
+    }
+
     fn like(&mut self, left: Node, negated: bool) -> Result<Node, SqlError> {
+        self.advance_words(negated);
         let pattern = self.climb(COMPARISON)?;
         let mut escape = None;
         if self.accept_word("ESCAPE") {
@@ -221,15 +228,21 @@ impl<'t> Parser<'t> {
         node(build(parts), depth)
     }
 
+    // From here down to `list`, the functions on the way of a nested expression only dispatch: unoptimised builds give every
+    // branch of a function room on the stack, and a deep query goes through them many times.
+
     fn unary(&mut self) -> Result<Node, SqlError> {
         let token = self.peek();
-        let operator = match token.kind {
-            Kind::Symbol("-") => UnaryOperator::Minus,
-            Kind::Symbol("+") => UnaryOperator::Plus,
-            Kind::Symbol("~") => UnaryOperator::BitNot,
-            Kind::Word if self.lexer.text_of(token).eq_ignore_ascii_case("NOT") => UnaryOperator::Not,
-            _ => return self.postfix(),
-        };
+        match token.kind {
+            Kind::Symbol("-") => self.prefix(UnaryOperator::Minus),
+            Kind::Symbol("+") => self.prefix(UnaryOperator::Plus),
+            Kind::Symbol("~") => self.prefix(UnaryOperator::BitNot),
+            Kind::Word if self.peek_is_word("NOT") => self.prefix(UnaryOperator::Not),
+            _ => self.postfix(),
+        }
+    }
+
+    fn prefix(&mut self, operator: UnaryOperator) -> Result<Node, SqlError> {
         self.advance();
         if operator == UnaryOperator::Minus && self.peek().kind == Kind::Number {
             // Read together, so that -2^63 stays an integer.
@@ -246,53 +259,68 @@ impl<'t> Parser<'t> {
     }
 
     fn postfix(&mut self) -> Result<Node, SqlError> {
-        let mut of = self.primary()?;
+        let of = self.primary()?;
+        match self.peek().kind {
+            Kind::Symbol("." | "[") => self.path(of),
+            _ => Ok(of),
+        }
+    }
+
+    fn path(&mut self, mut of: Node) -> Result<Node, SqlError> {
         loop {
-            match self.peek().kind {
-                Kind::Symbol(".") => {
-                    self.advance();
-                    let name = self.identifier()?.to_string();
-                    of = node(Expression::Property { of: Box::new(of.0), name }, of.1)?;
-                }
-                Kind::Symbol("[") => {
-                    self.advance();
-                    let key = self.climb(CONDITIONAL)?;
-                    self.expect_symbol("]")?;
-                    let depth = of.1.max(key.1);
-                    of = match key.0 {
-                        Expression::Literal(Value::String(name)) => {
-                            node(Expression::Property { of: Box::new(of.0), name }, depth)?
-                        }
-                        key => node(Expression::Index { of: Box::new(of.0), key: Box::new(key) }, depth)?,
-                    };
-                }
-                _ => return Ok(of),
+            if self.accept_symbol(".") {
+                let name = self.identifier()?.to_string();
+                of = node(Expression::Property { of: Box::new(of.0), name }, of.1)?;
+            } else if self.accept_symbol("[") {
+                of = self.index(of)?;
+            } else {
+                return Ok(of);
             }
+        }
+    }
+
+    fn index(&mut self, of: Node) -> Result<Node, SqlError> {
+        let (key, key_depth) = self.climb(CONDITIONAL)?;
+        self.expect_symbol("]")?;
+        let (of, depth) = (Box::new(of.0), of.1.max(key_depth));
+        match key {
+            Expression::Literal(Value::String(name)) => node(Expression::Property { of, name }, depth),
+            key => node(Expression::Index { of, key: Box::new(key) }, depth),
         }
     }
 
     fn primary(&mut self) -> Result<Node, SqlError> {
         let token = self.advance();
+        match token.kind {
+            Kind::Word => self.word(token),
+            Kind::Symbol("(") => self.parenthesised(),
+            Kind::Symbol("[") => self.array(),
+            Kind::Symbol("{") => self.object(),
+            _ => self.literal(token),
+        }
+    }
+
+    fn parenthesised(&mut self) -> Result<Node, SqlError> {
+        self.refuse_subquery()?;
+        let inner = self.climb(CONDITIONAL)?;
+        self.expect_symbol(")")?;
+        Ok(inner)
+    }
+
+    fn array(&mut self) -> Result<Node, SqlError> {
+        let (elements, depth) = self.list("]", true)?;
+        node(Expression::Array(elements), depth)
+    }
+
+    fn literal(&mut self, token: Token) -> Result<Node, SqlError> {
         let text = self.lexer.text_of(token);
         match token.kind {
             Kind::Number => self.number(token, false),
+            Kind::Parameter => node(Expression::Parameter(text.to_string()), 0),
             Kind::String => match unquote(text) {
                 Some(text) => node(Expression::Literal(Value::String(text)), 0),
                 None => Err(self.lexer.syntax_error(token)),
             },
-            Kind::Parameter => node(Expression::Parameter(text.to_string()), 0),
-            Kind::Word => self.word(token),
-            Kind::Symbol("(") => {
-                self.refuse_subquery()?;
-                let inner = self.climb(CONDITIONAL)?;
-                self.expect_symbol(")")?;
-                Ok(inner)
-            }
-            Kind::Symbol("[") => {
-                let (elements, depth) = self.list("]", true)?;
-                node(Expression::Array(elements), depth)
-            }
-            Kind::Symbol("{") => self.object(),
             _ => Err(self.lexer.syntax_error(token)),
         }
     }
@@ -312,33 +340,30 @@ impl<'t> Parser<'t> {
     /// A literal word, a function call or an identifier.
     fn word(&mut self, token: Token) -> Result<Node, SqlError> {
         let text = self.lexer.text_of(token);
+        let is_function =
+            !is_reserved(text) || text.eq_ignore_ascii_case("LEFT") || text.eq_ignore_ascii_case("RIGHT");
+        if is_function && self.peek().kind == Kind::Symbol("(") { self.call(token) } else { self.name(token) }
+    }
+
+    fn name(&mut self, token: Token) -> Result<Node, SqlError> {
+        let text = self.lexer.text_of(token);
         let is = |keyword: &str| text.eq_ignore_ascii_case(keyword);
-        let literal = match () {
-            () if is("true") => Some(Value::Bool(true)),
-            () if is("false") => Some(Value::Bool(false)),
-            () if is("null") => Some(Value::Null),
-            () if is("undefined") => Some(Value::Undefined),
-            () => None,
-        };
-        if let Some(literal) = literal {
-            return node(Expression::Literal(literal), 0);
-        }
-        let is_call = self.peek().kind == Kind::Symbol("(");
-        if is_call && (is("EXISTS") || is("ARRAY")) {
+        let next = self.peek().kind;
+        if next == Kind::Symbol("(") && (is("EXISTS") || is("ARRAY")) {
             return Err(SqlError::unsupported(format!("{} over a subquery", text.to_uppercase())));
         }
-        if is("UDF") && self.peek().kind == Kind::Symbol(".") {
+        if is("UDF") && next == Kind::Symbol(".") {
             return Err(SqlError::unsupported("a user-defined function"));
         }
-        if is_call && (is("LEFT") || is("RIGHT") || !is_reserved(text)) {
-            return self.call(token);
-        }
-        if is_reserved(text) {
-            return Err(self.lexer.syntax_error(token));
-        }
-        let name = text.to_string();
-        let location = self.lexer.location(token.start, token.end);
-        node(Expression::Identifier { name, location }, 0)
+        let expression = match () {
+            () if is("true") => Expression::Literal(Value::Bool(true)),
+            () if is("false") => Expression::Literal(Value::Bool(false)),
+            () if is("null") => Expression::Literal(Value::Null),
+            () if is("undefined") => Expression::Literal(Value::Undefined),
+            () if is_reserved(text) => return Err(self.lexer.syntax_error(token)),
+            () => Expression::Identifier { name: text.to_string(), start: token.start },
+        };
+        node(expression, 0)
     }
 
     fn call(&mut self, token: Token) -> Result<Node, SqlError> {
@@ -346,7 +371,7 @@ impl<'t> Parser<'t> {
         self.advance();
         self.refuse_subquery()?;
         let (arguments, depth) = self.list(")", true)?;
-        let function = functions::find(name, arguments.len(), self.lexer.location(token.start, token.end))?;
+        let function = functions::find(name, arguments.len(), || self.lexer.location(token))?;
         node(Expression::Call { function, arguments }, depth)
     }
 

@@ -108,7 +108,7 @@ fn parse(
     }
     let mut source = clauses(&mut Parser::new(text))?;
     if let Some(filter) = &mut source.filter {
-        resolve_identifiers(filter, &source.alias)?;
+        resolve_identifiers(filter, &source.alias, text)?;
     }
     Ok(source.filter)
 }

@@ -4,21 +4,28 @@ use std::collections::HashMap;
 
 use shardlake_document::Value;
 
-use crate::error::SqlError;
+use crate::error::{Location, SqlError};
 use crate::expression::Expression;
 
-/// Every identifier must be the alias, or one of the numeric constants.
-pub(crate) fn resolve_identifiers(expression: &mut Expression, alias: &str) -> Result<(), SqlError> {
-    if let Expression::Identifier { name, location } = expression {
+/// Every identifier must be the alias, or one of the numeric constants. `text` is the query's, for the error's place.
+pub(crate) fn resolve_identifiers(
+    expression: &mut Expression,
+    alias: &str,
+    text: &str,
+) -> Result<(), SqlError> {
+    if let Expression::Identifier { name, start } = expression {
         *expression = match name.as_str() {
             name if name == alias => Expression::Row,
             "NaN" => Expression::Literal(Value::Double(f64::NAN)),
             "Infinity" => Expression::Literal(Value::Double(f64::INFINITY)),
-            _ => return Err(SqlError::UnresolvedIdentifier { name: name.clone(), location: *location }),
+            _ => {
+                let location = Location::in_text(text, *start, *start + name.len());
+                return Err(SqlError::UnresolvedIdentifier { name: name.clone(), location });
+            }
         };
         return Ok(());
     }
-    expression.for_each_child(|child| resolve_identifiers(child, alias))
+    expression.for_each_child(|child| resolve_identifiers(child, alias, text))
 }
 
 /// Replaces every parameter by its value; one without a value is an error. The last of two values for one name counts.

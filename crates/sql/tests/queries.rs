@@ -177,14 +177,26 @@ fn expressions_have_the_values_of_the_specification() {
     }
 }
 
+/// In half the stack that threads have by default, unoptimised.
 #[test]
 fn the_deepest_accepted_conditions_are_evaluated() {
-    assert!(holds(&format!("c.n{} = 395", "+1".repeat(390))));
-    assert!(holds(&format!("{}c.t{}", "(".repeat(150), ")".repeat(150))));
-    assert!(holds(&format!("{}c.t", "NOT ".repeat(150))));
-    assert!(!holds(&format!("c{} = 1", ".o".repeat(390))));
-    assert!(holds(&format!("{}c.n{} = 5", "ABS(".repeat(90), ")".repeat(90))));
-    assert!(holds(&format!("c.f{} OR c.t", " OR c.f".repeat(50_000))));
+    for (condition, expected) in [
+        (format!("c.n{} = 395", "+1".repeat(390)), true),
+        (format!("{}c.t{}", "(".repeat(190), ")".repeat(190)), true),
+        (format!("{}c.t", "NOT ".repeat(190)), true),
+        (format!("c{} = 1", ".o".repeat(390)), false),
+        (format!("c{} = 1", "[0]".repeat(390)), false),
+        (format!("{}c.n{} = 5", "ABS(".repeat(190), ")".repeat(190)), true),
+        (format!("{}c.n{} = 5", "[".repeat(190), "]".repeat(190)), false),
+        (format!("{}c.t", "c.f ? 1 : ".repeat(190)), true),
+        (format!("c.t{}", " IN (c.t".repeat(90) + &")".repeat(90)), true),
+        (format!("{}c.t{}", "(c.t AND ".repeat(95), ")".repeat(95)), true),
+        (format!("{}c.t{}", "ABS(c.t AND c.n = ".repeat(65), ")".repeat(65)), false),
+        (format!("c.f{} OR c.t", " OR c.f".repeat(50_000)), true),
+    ] {
+        let check = move || assert_eq!(holds(&condition), expected, "{condition}");
+        std::thread::Builder::new().stack_size(1024 * 1024).spawn(check).unwrap().join().unwrap();
+    }
 }
 
 #[test]
