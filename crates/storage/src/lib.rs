@@ -9,7 +9,7 @@
 //! | `local.rs`, `memory.rs` | the engines: fjall on a local disk, and a map in memory |
 //! | `directory.rs` | a local shard's directory: its lock and its format |
 //! | `batch.rs`, `scan.rs`, `error.rs` | a commit's content, reading ranges, what can go wrong |
-//! | `fault.rs` | an engine that fails and forgets on purpose, for tests |
+//! | `fault.rs`, `suite.rs` | for tests: an engine that fails and forgets on purpose, and what every engine must do |
 //!
 //! Guarantees: commits are atomic and take effect in the order in which [`Shard::commit`] was called; a commit's future
 //! resolves when it is durable; after a failed write or sync nothing is accepted until the shard is opened again.
@@ -27,6 +27,8 @@ mod local;
 mod memory;
 mod scan;
 mod shard;
+#[cfg(feature = "testing")]
+pub mod suite;
 
 pub use batch::{Batch, Op};
 pub use bulk::RangeStats;

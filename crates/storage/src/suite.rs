@@ -1,0 +1,164 @@
+//! What every engine must do, checked against a sorted map: random histories of commits, reads, snapshots held across
+//! writes, scans, range drops, flushes and restarts. An engine's tests call [`check`] with ways to open it.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::{Bound, Range};
+
+use crate::{Batch, RangeStats, Row, ScanOptions, Shard, Snapshot};
+
+pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Batches committed one behind the other without waiting; `None` deletes.
+    Commit(Vec<Vec<(Vec<u8>, Option<Vec<u8>>)>>),
+    Get(Vec<u8>),
+    Scan(Range<Vec<u8>>, ScanOptions),
+    DropRange(Range<Vec<u8>>),
+    Ingest(Model),
+    TakeSnapshot,
+    /// Reads everything of the oldest snapshot taken, and gives it up.
+    ReadSnapshot,
+    Flush,
+    /// Restarts the shard; cleanly or as after a crash of the process.
+    Restart {
+        is_clean: bool,
+    },
+}
+
+/// Opens the same shard again and again; an engine that keeps nothing gives an error after the first time.
+pub trait Opener {
+    fn open(&mut self) -> impl Future<Output = Shard>;
+    /// Whether commits that were acknowledged are still there after a restart.
+    fn is_durable(&self) -> bool;
+}
+
+/// Runs a history.
+///
+/// # Panics
+/// When the engine and the map disagree.
+pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
+    let mut shard = opener.open().await;
+    let mut model = Model::new();
+    let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Commit(batches) => commit(&shard, &mut model, batches).await,
+            Step::Get(key) => {
+                let value = shard.get(&key).await.expect("reads succeed");
+                assert_eq!(value.as_deref(), model.get(&key).map(Vec::as_slice), "value of {key:?}");
+            }
+            Step::Scan(range, options) => check_scan(&shard.snapshot(), &model, range, options).await,
+            Step::DropRange(range) => {
+                let doomed: Vec<_> = keys_in(&model, &range);
+                let deleted = shard.drop_range(range.start, range.end).await.expect("drops succeed");
+                assert_eq!(deleted, doomed.len() as u64, "keys dropped");
+                doomed.iter().for_each(|key| assert!(model.remove(key).is_some()));
+            }
+            Step::Ingest(rows) => {
+                let stored = shard
+                    .ingest(rows.iter().map(|(key, value)| (key.clone().into(), value.clone().into())))
+                    .await;
+                assert_eq!(stored.expect("fills succeed"), rows.len() as u64);
+                model.extend(rows);
+            }
+            Step::TakeSnapshot => snapshots.push((shard.snapshot(), model.clone())),
+            Step::ReadSnapshot if snapshots.is_empty() => {}
+            Step::ReadSnapshot => {
+                let (snapshot, model) = snapshots.remove(0);
+                check_everything(&snapshot, &model).await;
+            }
+            Step::Flush => shard.flush().await.expect("flushes succeed"),
+            Step::Restart { is_clean } if opener.is_durable() => {
+                if is_clean {
+                    shard.close().await.expect("closes");
+                }
+                snapshots.clear();
+                drop(shard);
+                shard = opener.open().await;
+            }
+            Step::Restart { .. } => {}
+        }
+        assert_eq!(shard.durable(), shard.applied(), "all commits were awaited");
+    }
+    for (snapshot, model) in snapshots {
+        check_everything(&snapshot, &model).await;
+    }
+    check_everything(&shard.snapshot(), &model).await;
+    shard.close().await.expect("closes");
+}
+
+async fn commit(shard: &Shard, model: &mut Model, batches: Vec<Vec<(Vec<u8>, Option<Vec<u8>>)>>) {
+    let before = shard.applied();
+    let mut pending = Vec::new();
+    for ops in batches {
+        let mut batch = Batch::new();
+        for (key, value) in ops {
+            match value {
+                Some(value) => {
+                    batch.put(key.clone(), value.clone());
+                    model.insert(key, value);
+                }
+                None => {
+                    batch.delete(key.clone());
+                    model.remove(&key);
+                }
+            }
+        }
+        pending.push(shard.commit(batch).expect("the queue has room"));
+    }
+    for (index, commit) in pending.into_iter().enumerate() {
+        assert_eq!(commit.seq(), before + 1 + index as u64, "commits are numbered in order");
+        commit.await.expect("commits succeed");
+    }
+}
+
+async fn check_everything(snapshot: &Snapshot, model: &Model) {
+    let everything = vec![0]..vec![0xFF; 8];
+    for reverse in [false, true] {
+        let options = ScanOptions { reverse, limit: None };
+        check_scan(snapshot, model, everything.clone(), options).await;
+    }
+    let keys: Vec<&Vec<u8>> = model.keys().collect();
+    let values = snapshot.multi_get(&keys).await.expect("reads succeed");
+    assert!(values.iter().map(Option::as_deref).eq(model.values().map(|value| Some(value.as_slice()))));
+}
+
+async fn check_scan(snapshot: &Snapshot, model: &Model, range: Range<Vec<u8>>, options: ScanOptions) {
+    let mut expected: Vec<_> = keys_in(model, &range);
+    if options.reverse {
+        expected.reverse();
+    }
+    expected.truncate(options.limit.unwrap_or(usize::MAX));
+    let mut found: Vec<Row> = Vec::new();
+    let mut scan = snapshot.scan(range.clone(), options);
+    while let Some(chunk) = scan.next_chunk().await.expect("scans succeed") {
+        assert!(!chunk.is_empty() && chunk.len() <= ScanOptions::CHUNK_ROWS, "size of a chunk");
+        found.extend(chunk);
+    }
+    assert!(scan.next_chunk().await.expect("scans succeed").is_none(), "an ended scan stays ended");
+    let found_keys: Vec<_> = found.iter().map(|(key, _)| key.to_vec()).collect();
+    assert_eq!(found_keys, expected, "keys of {range:?} {options:?}");
+    for (key, value) in found {
+        assert_eq!(value[..], model[&key[..]], "value of {key:?}");
+    }
+}
+
+fn keys_in(model: &Model, range: &Range<Vec<u8>>) -> Vec<Vec<u8>> {
+    if range.is_empty() {
+        return Vec::new();
+    }
+    let bounds = (Bound::Included(&range.start), Bound::Excluded(&range.end));
+    model.range::<Vec<u8>, _>(bounds).map(|(key, _)| key.clone()).collect()
+}
+
+/// Counting a range agrees with the map; kept apart from [`check`] because it takes no random input.
+///
+/// # Panics
+/// When it does not.
+pub async fn check_stats(shard: &Shard, model: &Model) {
+    let size_bytes = model.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
+    let expected = RangeStats { keys: model.len() as u64, size_bytes };
+    assert_eq!(shard.stats(vec![0], vec![0xFF; 8]).await.expect("reads succeed"), expected);
+}

@@ -1,0 +1,310 @@
+//! The committer over an engine with faults: grouping, order, bounds, poison, and what a crash may take.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::{Batch, Durability, PendingCommit, Shard, ShardOptions, StorageError};
+
+fn shard(engine: &FaultEngine, options: &ShardOptions) -> Shard {
+    Shard::with_engine(Arc::new(engine.clone()), options).expect("the shard opens")
+}
+
+fn options() -> ShardOptions {
+    ShardOptions::local("")
+}
+
+/// Two keys that belong together, and one that every commit overwrites.
+fn batch(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(format!("a{number:06}"), number.to_be_bytes().to_vec());
+    batch.put(format!("b{number:06}"), number.to_be_bytes().to_vec());
+    batch.put("last", number.to_be_bytes().to_vec());
+    batch
+}
+
+async fn last(shard: &Shard) -> u64 {
+    let value = shard.get(b"last").await.expect("reads succeed");
+    value.map_or(0, |value| u64::from_be_bytes(value[..].try_into().expect("eight bytes")))
+}
+
+/// The engine is working on one commit and will not finish it.
+async fn stall(engine: &FaultEngine, shard: &Shard) -> PendingCommit {
+    engine.stall_syncs(true);
+    let commit = shard.commit(batch(1)).expect("the queue has room");
+    while engine.applies() == 0 {
+        tokio::task::yield_now().await;
+    }
+    commit
+}
+
+#[tokio::test]
+async fn commits_that_arrive_during_a_sync_share_the_next() {
+    let engine = FaultEngine::new();
+    let shard = shard(&engine, &options());
+    let first = stall(&engine, &shard).await;
+    let others: Vec<_> = (2..=200).map(|number| shard.commit(batch(number)).expect("room")).collect();
+    assert_eq!((shard.durable(), engine.applies()), (0, 1), "nothing is durable yet");
+    engine.stall_syncs(false);
+    first.await.expect("commits");
+    for (index, commit) in others.into_iter().enumerate() {
+        assert_eq!(commit.seq(), index as u64 + 2);
+        commit.await.expect("commits");
+    }
+    assert_eq!((engine.applies(), engine.syncs()), (2, 2), "one write and one sync for 199 commits");
+    assert_eq!((shard.applied(), shard.durable(), last(&shard).await), (200, 200, 200));
+}
+
+#[tokio::test]
+async fn applied_is_visible_before_it_is_durable() {
+    let engine = FaultEngine::new();
+    let shard = shard(&engine, &options());
+    let commit = stall(&engine, &shard).await;
+    while shard.applied() < 1 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((last(&shard).await, shard.durable()), (1, 0));
+    let waiter = tokio::spawn({
+        let shard = shard.clone();
+        async move { shard.wait_durable(1).await.map(|()| shard.durable()) }
+    });
+    tokio::task::yield_now().await;
+    assert!(!waiter.is_finished());
+    engine.stall_syncs(false);
+    commit.await.expect("commits");
+    assert_eq!(waiter.await.expect("no panic").expect("durable"), 1);
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_by_number_and_by_size_and_recovers() {
+    let engine = FaultEngine::new();
+    let options = ShardOptions { queue_commits_max: 4, queue_bytes_max: 3_000, ..options() };
+    let shard = shard(&engine, &options);
+    let first = stall(&engine, &shard).await;
+    let mut queued: Vec<_> = (2..=5).map(|number| shard.commit(batch(number)).expect("room")).collect();
+    assert!(matches!(shard.commit(batch(6)), Err(StorageError::Overloaded)), "a fifth is too many");
+    engine.stall_syncs(false);
+    first.await.expect("commits");
+    queued.pop().expect("four").await.expect("commits");
+    // Refused commits took no place in the order.
+    engine.stall_syncs(true);
+    let applies = engine.applies();
+    let next = shard.commit(batch(7)).expect("room again");
+    assert_eq!(next.seq(), 6);
+    while engine.applies() == applies {
+        tokio::task::yield_now().await;
+    }
+    let large = |size| {
+        let mut batch = Batch::new();
+        batch.put("large", vec![0; size]);
+        batch
+    };
+    let alone = shard.commit(large(10_000)).expect("a commit larger than the bound may queue alone");
+    assert!(matches!(shard.commit(large(10)), Err(StorageError::Overloaded)), "but nothing behind it");
+    engine.stall_syncs(false);
+    alone.await.expect("commits");
+    assert_eq!(shard.applied(), 7);
+}
+
+#[tokio::test]
+async fn dropping_the_future_does_not_take_the_commit_back() {
+    let engine = FaultEngine::new();
+    let shard = shard(&engine, &options());
+    drop(shard.commit(batch(1)).expect("room"));
+    shard.wait_durable(1).await.expect("durable");
+    assert_eq!(last(&shard).await, 1);
+    drop(shard.commit(batch(2)).expect("room"));
+    drop(shard);
+    assert_eq!(last(&self::shard(&engine.crash(0), &options())).await, 2, "dropping the shard finishes it");
+}
+
+#[tokio::test]
+async fn a_failure_poisons_for_ever_but_reads_go_on() {
+    for fails_sync in [false, true] {
+        let engine = FaultEngine::new();
+        let shard = shard(&engine, &options());
+        shard.commit(batch(1)).expect("room").await.expect("commits");
+        if fails_sync {
+            engine.fail_sync(1)
+        } else {
+            engine.fail_apply(1)
+        }
+        engine.stall_syncs(true);
+        let waiting: Vec<_> = (2..=4).filter_map(|number| shard.commit(batch(number)).ok()).collect();
+        engine.stall_syncs(false);
+        for commit in waiting {
+            let error = commit.await.expect_err("never acknowledged");
+            assert!(error.to_string().contains("(injected)"), "{error}");
+        }
+        assert!(shard.is_poisoned());
+        let refused = shard.commit(batch(9)).map(|_| ());
+        assert!(matches!(refused, Err(StorageError::Poisoned { .. })), "{refused:?}");
+        assert!(matches!(shard.wait_durable(99).await, Err(StorageError::Poisoned { .. })));
+        assert!(matches!(shard.flush().await, Err(StorageError::Poisoned { .. })));
+        assert!(matches!(shard.close().await, Err(StorageError::Poisoned { .. })));
+        assert!(last(&shard).await >= 1, "reads go on");
+        assert_eq!(shard.durable(), 1);
+        let reopened = self::shard(&engine.crash(0), &options());
+        reopened.commit(batch(10)).expect("a new owner writes again").await.expect("commits");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_the_engine_answers_everyone() {
+    struct Panics(FaultEngine);
+    impl shardlake_storage::Engine for Panics {
+        fn apply(&self, _: Vec<Batch>) -> shardlake_storage::EngineFuture<'_, ()> {
+            panic!("a bug in an engine (expected by this test)")
+        }
+        fn sync(&self) -> shardlake_storage::EngineFuture<'_, ()> {
+            self.0.sync()
+        }
+        fn get<'a>(
+            &'a self,
+            key: &'a [u8],
+        ) -> shardlake_storage::EngineFuture<'a, Option<shardlake_storage::Value>> {
+            self.0.get(key)
+        }
+        fn snapshot(&self) -> Box<dyn shardlake_storage::EngineSnapshot> {
+            self.0.snapshot()
+        }
+        fn flush(&self) -> shardlake_storage::EngineFuture<'_, ()> {
+            self.0.sync()
+        }
+        fn close(&self) -> shardlake_storage::EngineFuture<'_, ()> {
+            self.0.sync()
+        }
+        fn disk_bytes(&self) -> u64 {
+            0
+        }
+    }
+    let shard = Shard::with_engine(Arc::new(Panics(FaultEngine::new())), &options()).expect("opens");
+    let commit = shard.commit(batch(1)).expect("room");
+    assert!(matches!(commit.await, Err(StorageError::Poisoned { .. })));
+    while !shard.is_poisoned() {
+        tokio::task::yield_now().await;
+    }
+    assert!(shard.commit(batch(2)).is_err());
+    assert!(shard.wait_durable(1).await.is_err());
+}
+
+#[tokio::test]
+async fn closing_finishes_what_is_queued_and_refuses_the_rest() {
+    let engine = FaultEngine::new();
+    let shard = shard(&engine, &options());
+    let commits: Vec<_> = (1..=50).map(|number| shard.commit(batch(number)).expect("room")).collect();
+    let (first, second) = tokio::join!(shard.close(), shard.close());
+    first.and(second).expect("closing twice is closing once");
+    assert!(matches!(shard.commit(batch(51)), Err(StorageError::Closed)));
+    for commit in commits {
+        commit.await.expect("commits");
+    }
+    assert_eq!((last(&shard).await, shard.durable()), (50, 50));
+}
+
+#[tokio::test]
+async fn keys_that_no_engine_stores_are_refused() {
+    let engine = FaultEngine::new();
+    let shard = shard(&engine, &options());
+    for length in [0, 65_536] {
+        let mut batch = Batch::new();
+        batch.put(vec![1; length], "value");
+        assert!(
+            matches!(shard.commit(batch), Err(StorageError::KeyLength { length: found }) if found == length)
+        );
+    }
+    let commit = shard.commit(batch(1)).expect("room");
+    assert_eq!(commit.seq(), 1, "a refused commit takes no place in the order");
+    commit.await.expect("commits");
+}
+
+#[tokio::test]
+async fn async_commits_are_synced_soon_even_when_they_never_pause() {
+    let engine = FaultEngine::new();
+    let shard = shard(&engine, &ShardOptions { durability: Durability::Async, ..options() });
+    let mut number = 0;
+    while engine.syncs() < 2 {
+        number += 1;
+        shard.commit(batch(number)).expect("room").await.expect("commits");
+    }
+    shard.wait_durable(number).await.expect("synced without another commit");
+    assert!(engine.applies() > 2 * engine.syncs(), "but not every commit by itself");
+    engine.fail_sync(1);
+    shard.commit(batch(0)).expect("room").await.expect("acknowledged before the sync fails");
+    assert!(matches!(shard.wait_durable(number + 1).await, Err(StorageError::Poisoned { .. })));
+    assert!(shard.commit(batch(0)).is_err());
+}
+
+#[tokio::test]
+async fn async_commits_are_synced_by_closing() {
+    let engine = FaultEngine::new();
+    let shard = shard(&engine, &ShardOptions { durability: Durability::Async, ..options() });
+    shard.commit(batch(1)).expect("room").await.expect("commits");
+    shard.close().await.expect("closes");
+    assert_eq!(last(&self::shard(&engine.crash(0), &options())).await, 1);
+}
+
+/// Writers that commit until the engine fails, then a crash that keeps everything synced and a few writes more.
+async fn crash_history(fails_at: u64, fails_sync: bool, writers: u64, lucky: usize) {
+    let engine = FaultEngine::new();
+    let shard = shard(&engine, &options());
+    if fails_sync {
+        engine.fail_sync(fails_at)
+    } else {
+        engine.fail_apply(fails_at)
+    }
+    let tasks: Vec<_> = (0..writers)
+        .map(|writer| {
+            let shard = shard.clone();
+            tokio::spawn(async move {
+                let (mut acknowledged, mut refused) = (Vec::new(), Vec::new());
+                for number in (1 + writer..).step_by(writers as usize) {
+                    let Ok(commit) = shard.commit(batch(number)) else { break };
+                    let seq = commit.seq();
+                    match commit.await {
+                        Ok(()) => acknowledged.push((seq, number)),
+                        Err(_) => refused.push((seq, number)),
+                    }
+                }
+                (acknowledged, refused)
+            })
+        })
+        .collect();
+    let (mut acknowledged, mut submitted) = (Vec::new(), Vec::new());
+    for task in tasks {
+        let (more, refused) = task.await.expect("no panic");
+        acknowledged.extend(more.iter().copied());
+        submitted.extend(more.into_iter().chain(refused));
+    }
+    submitted.sort_unstable();
+    let recovered = self::shard(&engine.crash(lucky), &options());
+    let mut expected_last = 0;
+    let mut was_lost = false;
+    for &(seq, number) in &submitted {
+        let mut halves = 0;
+        for half in ["a", "b"] {
+            let value = recovered.get(format!("{half}{number:06}").as_bytes()).await.expect("reads succeed");
+            halves += usize::from(value.is_some());
+        }
+        assert_ne!(halves, 1, "commit {seq} is torn");
+        assert!(halves == 2 || !acknowledged.contains(&(seq, number)), "acknowledged commit {seq} is lost");
+        assert!(!(was_lost && halves == 2), "commit {seq} survived a lost earlier one");
+        was_lost |= halves == 0;
+        expected_last = if halves == 2 { number } else { expected_last };
+    }
+    assert_eq!(last(&recovered).await, expected_last, "the last survivor wrote last");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_crash_takes_nothing_acknowledged_and_tears_nothing(
+        fails_at in 1..60u64, fails_sync: bool, writers in 1..9u64, lucky in 0..3usize,
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let history = crash_history(fails_at, fails_sync, writers, lucky);
+        let limit = async { tokio::time::timeout(Duration::from_secs(20), history).await };
+        runtime.expect("a runtime").block_on(limit).expect("the history ends");
+    }
+}

@@ -1,0 +1,123 @@
+//! Every engine against the model, on random histories. `PROPTEST_CASES=5000` makes it a long run, as before a new version
+//! of an engine.
+
+use std::ops::Range;
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::suite::{Opener, Step, check};
+use shardlake_storage::{ScanOptions, Shard, ShardOptions};
+use std::sync::Arc;
+
+/// Few keys, so that histories meet them again; with the extremes of bytes, and one a prefix of another.
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    vec(prop::sample::select(vec![0u8, 1, b'a', 0xFE]), 1..5)
+}
+
+fn value() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        8 => vec(any::<u8>(), 0..20),
+        1 => (any::<u8>(), 1000..5000usize).prop_map(|(byte, length)| vec![byte; length]),
+        1 => Just(vec![7; 300_000]),
+    ]
+}
+
+/// Either way round, so that some are empty.
+fn range() -> impl Strategy<Value = Range<Vec<u8>>> {
+    prop_oneof![(key(), key()).prop_map(|(a, b)| a..b), Just(vec![0]..vec![0xFF])]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let op = (key(), prop::option::weighted(0.7, value()));
+    let options = (any::<bool>(), prop::option::of(0..600usize))
+        .prop_map(|(reverse, limit)| ScanOptions { reverse, limit });
+    prop_oneof![
+        10 => vec(vec(op, 0..12), 1..6).prop_map(Step::Commit),
+        4 => key().prop_map(Step::Get),
+        4 => (range(), options).prop_map(|(range, options)| Step::Scan(range, options)),
+        1 => range().prop_map(Step::DropRange),
+        1 => btree_map(vec(any::<u8>(), 1..3), vec(any::<u8>(), 0..8), 0..700)
+            .prop_map(|rows| Step::Ingest(rows.into_iter().filter(|(key, _)| key[0] != 0xFF).collect())),
+        2 => Just(Step::TakeSnapshot),
+        2 => Just(Step::ReadSnapshot),
+        1 => Just(Step::Flush),
+        1 => any::<bool>().prop_map(|is_clean| Step::Restart { is_clean }),
+    ]
+}
+
+struct Local(tempfile::TempDir);
+
+impl Opener for Local {
+    async fn open(&mut self) -> Shard {
+        // Small, so that histories reach several tables, merges and evictions from the cache.
+        let options = ShardOptions {
+            memtable_bytes: 64 * 1024,
+            cache_bytes: 512 * 1024,
+            ..ShardOptions::local(self.0.path())
+        };
+        Shard::open(options).await.expect("the shard opens")
+    }
+
+    fn is_durable(&self) -> bool {
+        true
+    }
+}
+
+struct Memory;
+
+impl Opener for Memory {
+    async fn open(&mut self) -> Shard {
+        Shard::open(ShardOptions::memory()).await.expect("the shard opens")
+    }
+
+    fn is_durable(&self) -> bool {
+        false
+    }
+}
+
+struct Fault(FaultEngine);
+
+impl Opener for Fault {
+    async fn open(&mut self) -> Shard {
+        self.0 = self.0.crash(0);
+        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local("")).expect("the shard opens")
+    }
+
+    fn is_durable(&self) -> bool {
+        true
+    }
+}
+
+fn run(opener: &mut impl Opener, steps: Vec<Step>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(check(opener, steps));
+}
+
+fn cases(usual: u32) -> ProptestConfig {
+    const UNSET: u32 = 256;
+    let from_environment = ProptestConfig::default().cases;
+    let cases = if from_environment == UNSET { usual } else { from_environment };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases(24))]
+    #[test]
+    fn the_local_engine_agrees_with_the_model(steps in vec(step(), 1..60)) {
+        run(&mut Local(tempfile::tempdir().expect("a directory")), steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+    #[test]
+    fn the_memory_engine_agrees_with_the_model(steps in vec(step(), 1..60)) {
+        run(&mut Memory, steps);
+    }
+
+    #[test]
+    fn the_fault_engine_without_faults_agrees_with_the_model(steps in vec(step(), 1..60)) {
+        run(&mut Fault(FaultEngine::new()), steps);
+    }
+}
