@@ -97,7 +97,7 @@ impl Account {
         let shape = ContainerShape::new(&record.container, state.limits.clone(), state.charges.clone())?;
         let mut partitions = Vec::with_capacity(record.ranges.len());
         for range in &record.ranges {
-            let identity = range.identity()?;
+            let identity = range.identity(record.session_version)?;
             let epk_range = identity.epk_range.clone();
             partitions.push((epk_range, Arc::new(Partition::open(state.shard.clone(), identity).await?)));
         }

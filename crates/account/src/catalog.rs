@@ -40,6 +40,9 @@ pub(crate) struct ContainerRecord {
     pub ranges: Vec<RangeRecord>,
     /// Goes up whenever the ranges change; the etag of the range feed.
     pub generation: u64,
+    /// Milliseconds since the Unix epoch at creation: session tokens carry it, so that a token of an earlier container
+    /// of the same name is recognised and ignored.
+    pub session_version: i64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,7 +57,7 @@ pub(crate) struct RangeRecord {
 }
 
 impl RangeRecord {
-    pub fn identity(&self) -> Result<PartitionIdentity> {
+    pub fn identity(&self, session_version: i64) -> Result<PartitionIdentity> {
         let epk_range = EpkRange::from_hex(&self.min, &self.max).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("a stored range is malformed: {error}"))
         })?;
@@ -63,6 +66,7 @@ impl RangeRecord {
             range_id: self.range_id,
             epk_range,
             rid_prefix: self.rid_prefix,
+            session_version,
         })
     }
 }

@@ -16,6 +16,7 @@ pub(crate) struct ContainerEntry {
     pub map: PartitionMap<Arc<Partition>>,
     pub ranges: Vec<RangeRecord>,
     pub generation: u64,
+    pub session_version: i64,
     rid_text: String,
     self_link: String,
     alt_link: String,
@@ -39,11 +40,17 @@ impl ContainerEntry {
             map,
             ranges: record.ranges,
             generation: record.generation,
+            session_version: record.session_version,
         }
     }
 
     pub fn record(&self, container: Container) -> ContainerRecord {
-        ContainerRecord { container, ranges: self.ranges.clone(), generation: self.generation }
+        ContainerRecord {
+            container,
+            ranges: self.ranges.clone(),
+            generation: self.generation,
+            session_version: self.session_version,
+        }
     }
 }
 

@@ -41,7 +41,7 @@ impl Account {
         let rid = self.new_container_rid(owner.database.rid, &catalog);
         let container =
             Container { rid, etag: self.random().guid().0, timestamp: ctx.now.seconds(), definition };
-        let record = self.new_record(&mut catalog, container, throughput);
+        let record = self.new_record(&mut catalog, container, throughput, ctx);
         let mut batch = CatalogBatch::new();
         batch.put_container(&record);
         if let Some(throughput) = throughput {
@@ -61,6 +61,7 @@ impl Account {
         catalog: &mut Catalog,
         container: Container,
         throughput: Option<Throughput>,
+        ctx: &RequestContext,
     ) -> ContainerRecord {
         let count = throughput.map_or(1, |throughput| throughput.partition_count(self.limits()));
         let ranges = initial_ranges(&container.definition.partition_key, count);
@@ -71,7 +72,8 @@ impl Account {
             let (min, max) = range.to_hex();
             RangeRecord { uid, range_id: index as u32, min, max, rid_prefix: index as u32, parents: vec![] }
         });
-        ContainerRecord { ranges: ranges.collect(), container, generation: 1 }
+        let session_version = ctx.now.milliseconds() as i64;
+        ContainerRecord { ranges: ranges.collect(), container, generation: 1, session_version }
     }
 
     /// Random for the same reason as a database's.

@@ -86,6 +86,7 @@ impl Account {
         }
         let sizes = page.items.iter().map(StoredItem::json_size_bytes);
         page.meta.charge_centi = self.0.charges.feed_page(sizes, ctx.consistency).0;
+        page.meta.session_version = entry.session_version;
         page.meta.range_id = page.ranges.first().map(|(id, _)| *id);
         page.meta.lsn = page.ranges.first().map_or(0, |(_, lsn)| *lsn);
         Ok(page)

@@ -195,21 +195,19 @@ pub(crate) fn patch_operation(
     Ok(Operation::Patch { id, operations: patch.operations, condition, preconditions })
 }
 
-/// Refuses to read behind the session's position; with one copy of the data this means a token of another life.
+/// Refuses to read behind the session's position. With one copy of the data that means a token of another life of this
+/// container, such as before a backup was restored; a token of an earlier container of the same name says nothing.
 pub(crate) fn check_session(ctx: &RequestContext, partition: &Arc<Partition>) -> Result<()> {
-    let Some(seen) = ctx.session.as_ref().and_then(|session| session.lsn_of(partition.range_id)) else {
+    let Some(seen) = ctx.session.as_ref().and_then(|session| session.entry_of(partition.range_id)) else {
         return Ok(());
     };
-    if seen > partition.durable_lsn() as i64 {
-        return Err(Error::new(
-            ErrorKind::SessionNotAvailable,
-            format!(
-                "The read session is not available for the input session token: it names LSN {seen} of range {}, which is at {}",
-                partition.range_id,
-                partition.durable_lsn()
-            ),
-        )
-        .with_meta(partition.meta(100, 0)));
+    let own = (partition.session_version, partition.durable_lsn() as i64);
+    if seen.version < own.0 || (seen.version, seen.lsn) <= own {
+        return Ok(());
     }
-    Ok(())
+    let message = format!(
+        "The read session is not available for the input session token: it names LSN {} (version {}) of range {}, which is at {} (version {})",
+        seen.lsn, seen.version, partition.range_id, own.1, own.0
+    );
+    Err(Error::new(ErrorKind::SessionNotAvailable, message).with_meta(partition.meta(100, 0)))
 }

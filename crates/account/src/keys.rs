@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardlake_model::{Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, Result};
+use shardlake_model::{Error, ErrorKind, KeyComponent, PartitionKey, Result};
 use shardlake_partition::{LogicalKey, Partition, PreparedBody, extract_partition_key};
 use shardlake_routing::{effective_partition_key, parse_partition_key_header};
 
@@ -52,7 +52,7 @@ pub(crate) fn key_of_read(container: &ContainerHandle, input: Option<KeyInput<'_
     let key = parse_key(entry, input)?;
     if !is_full(entry, &key) {
         return Err(Error::bad_request(format!(
-            "this operation needs all {} components of the partition key, not {}",
+            "Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document. This operation needs all {} components of the partition key, not {}",
             entry.shape.key_paths.len(),
             key.0.len()
         )));
@@ -71,7 +71,7 @@ pub(crate) fn key_of_write(
     check_size(entry, &in_body)?;
     if let Some(input) = input {
         let named = parse_key(entry, input)?;
-        if !agree(entry.container.definition.partition_key.kind, &named, &in_body) {
+        if !named.same(&in_body) {
             return Err(Error::new(
                 ErrorKind::PartitionKeyMismatch,
                 "PartitionKey extracted from document doesn't match the one specified in the header",
@@ -79,19 +79,6 @@ pub(crate) fn key_of_write(
         }
     }
     Ok(logical(entry, in_body))
-}
-
-/// Clients fill missing levels of a hierarchical key with null, so there null stands for undefined as well.
-fn agree(kind: KeyKind, named: &PartitionKey, in_body: &PartitionKey) -> bool {
-    let lenient = |a: &KeyComponent, b: &KeyComponent| {
-        kind == KeyKind::MultiHash
-            && matches!(
-                (a, b),
-                (KeyComponent::Null, KeyComponent::Undefined) | (KeyComponent::Undefined, KeyComponent::Null)
-            )
-    };
-    named.0.len() == in_body.0.len()
-        && named.0.iter().zip(&in_body.0).all(|(a, b)| a.same(b) || lenient(a, b))
 }
 
 pub(crate) fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {

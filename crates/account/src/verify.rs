@@ -64,7 +64,7 @@ pub async fn verify(shard: &Shard) -> Result<VerifyReport> {
                     .problems
                     .push(format!("partition number {} of {name} was never handed out", range.uid));
             }
-            let partition = verify_partition(shard, &range.identity()?, &shape).await?;
+            let partition = verify_partition(shard, &range.identity(record.session_version)?, &shape).await?;
             report.partitions.push(VerifiedPartition { name, report: partition });
         }
     }

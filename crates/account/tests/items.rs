@@ -216,8 +216,17 @@ async fn a_session_from_the_future_is_refused() {
     let account = &fixture.account;
     account.create_item(&fixture.ctx(), &c, A, br#"{"id":"1","pk":"a"}"#).await.expect("created");
     let mut ctx = fixture.ctx();
-    for (token, works) in [("0:-1#1", true), ("0:-1#2", false), ("7:-1#99", true)] {
-        ctx.session = SessionToken::parse(token);
+    let own = account.read_item(&ctx, &c, A, "1", &none()).await.expect("read").meta.session_version;
+    let tokens = [
+        (format!("0:{own}#1"), true),
+        (format!("0:{own}#2"), false),
+        (format!("7:{own}#99"), true),
+        // An earlier container of the same name, and a later one.
+        (format!("0:{}#99", own - 1), true),
+        (format!("0:{}#1", own + 1), false),
+    ];
+    for (token, works) in tokens {
+        ctx.session = SessionToken::parse(&token);
         let read = account.read_item(&ctx, &c, A, "1", &none()).await;
         assert_eq!(read.is_ok(), works, "{token}");
         if let Err(error) = read {

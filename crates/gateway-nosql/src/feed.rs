@@ -70,7 +70,8 @@ fn respond(page: FeedPage, container: &ContainerHandle) -> Reply {
         status: StatusCode::OK,
         meta: page.meta,
         container: Some(container.clone()),
-        session_token: (!page.ranges.is_empty()).then(|| session::joined(&page.ranges)),
+        session_token: (!page.ranges.is_empty())
+            .then(|| session::joined(page.meta.session_version, &page.ranges)),
         item_count: Some(page.items.len()),
         continuation: page.continuation,
         body: Some(body),

@@ -89,7 +89,7 @@ impl ItemHeaders {
         mark(&text);
         push_number(&mut text, u64::from(range_id));
         mark(&text);
-        push_token(&mut text, range_id, meta.lsn);
+        push_token(&mut text, range_id, meta.session_version, meta.lsn);
         mark(&text);
         text.push(b'"');
         text.extend_from_slice(&etag.to_ascii());

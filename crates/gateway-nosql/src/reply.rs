@@ -206,7 +206,10 @@ impl Renderer {
 /// Where the partition and the item stand.
 fn set_positions(headers: &mut HeaderMap, range_id: u32, meta: &ReplyMeta) {
     headers.insert(&RANGE_ID, HeaderValue::from(range_id));
-    headers.insert(&SESSION_TOKEN, written(|out| session::push_token(out, range_id, meta.lsn)));
+    headers.insert(
+        &SESSION_TOKEN,
+        written(|out| session::push_token(out, range_id, meta.session_version, meta.lsn)),
+    );
     let lsn = HeaderValue::from(meta.lsn);
     for name in [&LSN, &LOCAL_LSN, &QUORUM_ACKED_LSN, &QUORUM_ACKED_LOCAL_LSN, &GLOBAL_COMMITTED_LSN] {
         headers.insert(name, lsn.clone());
@@ -329,13 +332,13 @@ mod tests {
 
     #[test]
     fn an_item_reply_carries_every_position() {
-        let meta = ReplyMeta { charge_centi: 571, lsn: 42, item_lsn: 40, range_id: Some(3) };
+        let meta = ReplyMeta { charge_centi: 571, lsn: 42, item_lsn: 40, range_id: Some(3), session_version: 5 };
         let reply =
             Reply { status: StatusCode::CREATED, meta, body: Some(b"{}".to_vec()), ..Reply::default() };
         let response = renderer().render(Ok(reply.with_etag([0x11; 16])), ECHO);
         for (name, value) in [
             ("x-ms-request-charge", "5.71"),
-            ("x-ms-session-token", "3:-1#42"),
+            ("x-ms-session-token", "3:5#42"),
             ("x-ms-documentdb-partitionkeyrangeid", "3"),
             ("lsn", "42"),
             ("x-ms-cosmos-llsn", "42"),
@@ -375,7 +378,7 @@ mod tests {
     #[test]
     fn failures_carry_substatus_retry_time_and_position() {
         use shardlake_model::{Error, ErrorKind};
-        let meta = ReplyMeta { charge_centi: 100, lsn: 9, item_lsn: 0, range_id: Some(0) };
+        let meta = ReplyMeta { charge_centi: 100, lsn: 9, item_lsn: 0, range_id: Some(0), session_version: 5 };
         let error =
             Error::new(ErrorKind::TooManyRequests, "slow down").with_meta(meta).with_retry_after_ms(12);
         let response = renderer().render(Err(error.into()), ECHO);
@@ -384,7 +387,7 @@ mod tests {
             ("x-ms-substatus", "3200"),
             ("x-ms-retry-after-ms", "12"),
             ("lsn", "9"),
-            ("x-ms-session-token", "0:-1#9"),
+            ("x-ms-session-token", "0:5#9"),
         ] {
             assert_eq!(header(&response, name), Some(value), "{name}");
         }

@@ -1,26 +1,28 @@
-//! Session tokens as text (wire.md §13): `{range}:-1#{lsn}`, one per range, joined by commas.
+//! Session tokens as text (wire.md §13): `{range}:{version}#{lsn}`, one per range, joined by commas.
 //!
-//! The version is -1 and no regions are listed: clients take the higher LSN of two such tokens, which is all that one
-//! region needs. The form must stay the same over a token's life, since clients refuse to merge different ones.
+//! The version is the container's: it tells a container from an earlier one of the same name, whose tokens clients may
+//! still hold. No regions are listed; clients take the higher LSN of two tokens, which is all that one region needs.
 
 use shardlake_model::{ConsistencyLevel, Error, Result, SessionToken};
 
 use crate::reply::push_number;
 
-pub(crate) fn push_token(out: &mut Vec<u8>, range_id: u32, lsn: u64) {
+pub(crate) fn push_token(out: &mut Vec<u8>, range_id: u32, version: i64, lsn: u64) {
     push_number(out, u64::from(range_id));
-    out.extend_from_slice(b":-1#");
+    out.push(b':');
+    push_number(out, version.unsigned_abs());
+    out.push(b'#');
     push_number(out, lsn);
 }
 
 /// The token of a reply that read several ranges.
-pub(crate) fn joined(ranges: &[(u32, u64)]) -> String {
+pub(crate) fn joined(version: i64, ranges: &[(u32, u64)]) -> String {
     let mut text = Vec::with_capacity(ranges.len() * 16);
     for (range_id, lsn) in ranges {
         if !text.is_empty() {
             text.push(b',');
         }
-        push_token(&mut text, *range_id, *lsn);
+        push_token(&mut text, *range_id, version, *lsn);
     }
     String::from_utf8(text).expect("digits and punctuation are ASCII")
 }
@@ -43,10 +45,10 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read() {
-        let token = joined(&[(0, 42), (7, 3)]);
-        assert_eq!(token, "0:-1#42,7:-1#3");
+        let token = joined(5, &[(0, 42), (7, 3)]);
+        assert_eq!(token, "0:5#42,7:5#3");
         let parsed = wanted(Some(&token), ConsistencyLevel::Session).expect("valid").expect("present");
-        assert_eq!((parsed.lsn_of(0), parsed.lsn_of(7)), (Some(42), Some(3)));
+        assert_eq!(parsed.entry_of(7).map(|entry| (entry.version, entry.lsn)), Some((5, 3)));
     }
 
     #[test]

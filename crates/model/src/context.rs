@@ -80,9 +80,10 @@ impl SessionToken {
         Some(SessionToken { entries })
     }
 
-    /// The position seen of a range, the highest where several are named.
-    pub fn lsn_of(&self, range_id: u32) -> Option<i64> {
-        self.entries.iter().filter(|entry| entry.range_id == range_id).map(|entry| entry.lsn).max()
+    /// The newest position seen of a range.
+    pub fn entry_of(&self, range_id: u32) -> Option<SessionEntry> {
+        let of_range = self.entries.iter().filter(|entry| entry.range_id == range_id);
+        of_range.max_by_key(|entry| (entry.version, entry.lsn)).copied()
     }
 }
 
@@ -156,10 +157,13 @@ mod tests {
     #[test]
     fn session_tokens_of_every_known_shape_parse() {
         let token = SessionToken::parse("0:-1#42,3:0#7#0=7#1=9").expect("valid");
-        assert_eq!(token.lsn_of(0), Some(42));
-        assert_eq!(token.lsn_of(3), Some(7));
-        assert_eq!(token.lsn_of(9), None);
-        assert_eq!(SessionToken::parse("1:55").expect("bare LSN").lsn_of(1), Some(55));
+        let lsn_of = |token: &SessionToken, range| token.entry_of(range).map(|entry| entry.lsn);
+        assert_eq!(lsn_of(&token, 0), Some(42));
+        assert_eq!(lsn_of(&token, 3), Some(7));
+        assert_eq!(lsn_of(&token, 9), None);
+        assert_eq!(lsn_of(&SessionToken::parse("1:55").expect("bare LSN"), 1), Some(55));
+        let newest = SessionToken::parse("0:2#9,0:3#1").expect("valid").entry_of(0).expect("named");
+        assert_eq!((newest.version, newest.lsn), (3, 1));
         for broken in ["x", "0:a#1", "0:1#x", "0:1#2#3", "a:1#2", "0:1#2#x=1"] {
             assert_eq!(SessionToken::parse(broken), None, "{broken}");
         }

@@ -55,7 +55,7 @@ pub enum ErrorKind {
 }
 
 /// What a reply tells about the partition that served it; errors carry it too, since clients read tokens from them.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReplyMeta {
     /// Request charge in hundredths of a request unit, so that sums are exact.
     pub charge_centi: u64,
@@ -65,6 +65,8 @@ pub struct ReplyMeta {
     pub item_lsn: u64,
     /// Id of the partition key range that served the request (`None` for metadata).
     pub range_id: Option<u32>,
+    /// Version of session tokens: tells the container from an earlier one of the same name.
+    pub session_version: i64,
 }
 
 /// An error that crosses a crate boundary.

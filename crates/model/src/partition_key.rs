@@ -137,9 +137,9 @@ impl KeyPath {
         let mut rest = path;
         while !rest.is_empty() {
             rest = rest.strip_prefix('/').ok_or_else(|| invalid("each segment starts with '/'"))?;
-            let (name, after) = match rest.strip_prefix('"') {
-                Some(quoted) => {
-                    read_quoted(quoted).ok_or_else(|| invalid("a quoted segment is not closed"))?
+            let (name, after) = match rest.chars().next().filter(|first| matches!(first, '"' | '\'')) {
+                Some(quote) => {
+                    read_quoted(&rest[1..], quote).ok_or_else(|| invalid("a quoted segment is not closed"))?
                 }
                 None => {
                     let end = rest.find('/').unwrap_or(rest.len());
@@ -159,14 +159,17 @@ impl KeyPath {
     }
 }
 
-/// Reads up to the closing quote; `\"` stands for a quote. Gives the name and what follows the closing quote.
-fn read_quoted(text: &str) -> Option<(String, &str)> {
+/// Reads up to the closing quote; a backslash before a quote stands for the quote. Gives the name and what follows.
+fn read_quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut characters = text.char_indices();
     while let Some((at, character)) = characters.next() {
         match character {
-            '"' => return Some((name, &text[at + 1..])),
-            '\\' => name.push(characters.next()?.1),
+            character if character == quote => return Some((name, &text[at + 1..])),
+            '\\' if text[at + 1..].starts_with(quote) => {
+                characters.next();
+                name.push(quote);
+            }
             other => name.push(other),
         }
     }
@@ -182,6 +185,10 @@ mod tests {
         assert_eq!(KeyPath::parse("/a/b").expect("valid").0, ["a", "b"]);
         assert_eq!(KeyPath::parse(r#"/"a/b"/c"#).expect("valid").0, ["a/b", "c"]);
         assert_eq!(KeyPath::parse(r#"/"say \"hi\"""#).expect("valid").0, [r#"say "hi""#]);
+        assert_eq!(
+            KeyPath::parse(r#"/'level" 1*()'/'le/vel2'"#).expect("valid").0,
+            [r#"level" 1*()"#, "le/vel2"]
+        );
         assert_eq!(KeyPath::parse("/mi-xed name").expect("valid").0, ["mi-xed name"]);
         for broken in ["", "/", "a", "/a/", "//a", r#"/"a"#, r#"/"a"b"#, "/*", "/a/[]"] {
             assert!(KeyPath::parse(broken).is_err(), "{broken}");

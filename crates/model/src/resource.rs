@@ -420,7 +420,7 @@ pub fn validate_resource_id(id: &str, limits: &Limits) -> Result<()> {
     if id.is_empty() || id.len() > limits.resource_id_bytes_max {
         return Err(Error::bad_request(format!(
             "Ensure to provide a unique non-empty string less than '{}' characters.",
-            limits.resource_id_bytes_max + 1
+            limits.resource_id_bytes_max
         )));
     }
     if id.contains(['/', '\\', '?', '#']) || id.ends_with(' ') {

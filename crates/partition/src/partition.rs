@@ -34,6 +34,7 @@ pub struct Partition {
     pub epk_range: EpkRange,
     /// High bits of the ordinals that this partition hands out.
     pub rid_prefix: u32,
+    pub session_version: i64,
     shard: Shard,
     sequencer: Mutex<Sequencer>,
     /// Highest LSN known to be durable; what replies and session tokens carry.
@@ -57,6 +58,8 @@ pub struct PartitionIdentity {
     pub range_id: u32,
     pub epk_range: EpkRange,
     pub rid_prefix: u32,
+    /// See [`ReplyMeta::session_version`].
+    pub session_version: i64,
 }
 
 impl Partition {
@@ -71,12 +74,13 @@ impl Partition {
             Some((key, value)) => (keys::log_lsn(&key)?, LogEntry::decode(&value)?.counters),
             None => (0, Counters::default()),
         };
-        let PartitionIdentity { uid, range_id, epk_range, rid_prefix } = identity;
+        let PartitionIdentity { uid, range_id, epk_range, rid_prefix, session_version } = identity;
         Ok(Partition {
             uid,
             range_id,
             epk_range,
             rid_prefix,
+            session_version,
             shard,
             sequencer: Mutex::new(Sequencer { lsn, counters, pending: Pending::default(), closed: false }),
             durable_lsn: AtomicU64::new(lsn),
@@ -112,6 +116,7 @@ impl Partition {
             lsn: self.durable_lsn().max(item_lsn),
             item_lsn,
             range_id: Some(self.range_id),
+            session_version: self.session_version,
         }
     }
 
@@ -256,7 +261,7 @@ impl Partition {
         for reply in &mut replies {
             reply.meta.lsn = lsn;
         }
-        let meta = ReplyMeta { charge_centi, lsn, item_lsn: lsn, range_id: Some(self.range_id) };
+        let meta = self.write_meta(charge_centi, lsn);
         Ok(BatchReply { outcome: Ok(replies), meta })
     }
 
@@ -435,7 +440,13 @@ impl Partition {
     }
 
     fn write_meta(&self, charge_centi: u64, lsn: u64) -> ReplyMeta {
-        ReplyMeta { charge_centi, lsn, item_lsn: lsn, range_id: Some(self.range_id) }
+        ReplyMeta {
+            charge_centi,
+            lsn,
+            item_lsn: lsn,
+            range_id: Some(self.range_id),
+            session_version: self.session_version,
+        }
     }
 
     /// Deletes every item of a logical partition, a bounded number per commit. Gives how many there were.

@@ -42,7 +42,7 @@ async fn every_item_response_tells_the_position_and_the_container() {
     for answer in [&created, &missing, &taken.expect(409), &stale] {
         assert_eq!(answer.header("x-ms-alt-content-path"), Some("dbs/db/colls/items"), "{answer:?}");
         assert_eq!(answer.header("x-ms-content-path"), container["_rid"].as_str(), "{answer:?}");
-        let token = format!("0:-1#{}", created.lsn());
+        let token = format!("0:1700000000000#{}", created.lsn());
         assert_eq!(answer.header("x-ms-session-token"), Some(token.as_str()), "{answer:?}");
         assert_eq!(answer.header("x-ms-documentdb-partitionkeyrangeid"), Some("0"));
         assert!(answer.charge() > 0.0, "{answer:?}");
@@ -60,7 +60,7 @@ async fn an_item_response_carries_every_documented_header() {
     let read = server.item("GET", "a", r#"["k"]"#).send().await.expect(200);
     let (lsn, item_lsn) = (read.lsn().to_string(), created.lsn().to_string());
     assert_ne!(lsn, item_lsn);
-    let token = format!("0:-1#{lsn}");
+    let token = format!("0:1700000000000#{lsn}");
     for (name, value) in [
         ("x-ms-cosmos-llsn", lsn.as_str()),
         ("x-ms-quorum-acked-lsn", &lsn),

@@ -138,13 +138,13 @@ async fn issue_322_a_session_token_from_the_future_is_refused() {
     let written = server.create(json!({ "id": "a", "pk": "k" })).await;
     let read = |token: &str| server.item("GET", "a", r#"["k"]"#).header("x-ms-session-token", token);
     read(written.header("x-ms-session-token").expect("a token")).send().await.expect(200);
-    let future = format!("0:-1#{}", written.lsn() + 1000);
+    let future = format!("0:1700000000000#{}", written.lsn() + 1000);
     read(&future).send().await.refused(
         404,
         1002,
         "The read session is not available for the input session token.",
     );
-    read("7:-1#1000000").send().await.expect(200);
+    read("7:1700000000000#1000000").send().await.expect(200);
     read(&future).header("x-ms-consistency-level", "Eventual").send().await.expect(200);
 }
 
