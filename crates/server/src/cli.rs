@@ -1,0 +1,138 @@
+//! The command line: `serve`, `demo`, `verify`.
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use shardlake_stdx::Clock;
+
+use crate::config::Config;
+use crate::demo::{self, WebStore};
+use crate::serve::{self, Introduction};
+use crate::settings::{DemoName, Settings};
+use crate::{layers, logging, verify};
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "shardlake",
+    version,
+    about = "A durable, self-hosted, partitioned JSON document database for the Cosmos DB SDKs",
+    disable_help_subcommand = true
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant)] // one value, at start
+enum Command {
+    /// Serve an account
+    ///
+    /// Every flag is also an environment variable (--data-dir is SHARDLAKE_DATA_DIR; lists have commas) and a key of the TOML
+    /// file named by --config (data-dir = "…"). A flag wins over a variable, a variable over the file; unknown names are errors.
+    /// When requests are served, one line of JSON is printed on standard output; logs go to standard error.
+    Serve(Serve),
+    /// Serve an account with a demo data set, or print that data set
+    Demo(DemoCommand),
+    /// Check everything that a stopped server stored; exits with 1 when something is wrong
+    Verify(VerifyCommand),
+}
+
+#[derive(Debug, Args)]
+struct Serve {
+    /// TOML file with settings, also SHARDLAKE_CONFIG
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, Args)]
+struct DemoCommand {
+    /// The data set
+    name: DemoName,
+    /// Number of customers [default: 500]
+    #[arg(long, value_name = "NUMBER")]
+    customers: Option<u64>,
+    /// The same number makes the same data [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    seed_number: Option<u64>,
+    /// Write the data set to standard output as a seed file, and do not serve
+    #[arg(long)]
+    print: bool,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Debug, Args)]
+struct VerifyCommand {
+    /// The data directory
+    directory: PathBuf,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn main() -> ExitCode {
+    // Elapsed time counts from the first look at the clock.
+    let _start = Clock::System.elapsed();
+    let outcome = match CommandLine::parse().command {
+        Command::Serve(serve) => run_server(serve, Introduction::Default),
+        Command::Demo(demo) if demo.print => print_demo(&demo),
+        Command::Demo(demo) => run_server(with_demo(demo), Introduction::Always),
+        Command::Verify(command) => verify_directory(&command),
+    };
+    outcome.unwrap_or_else(|message| {
+        // One line that says what to do; there may be nobody to read it.
+        let _ = writeln!(io::stderr(), "shardlake: {message}");
+        ExitCode::FAILURE
+    })
+}
+
+fn with_demo(command: DemoCommand) -> Serve {
+    let mut serve = command.serve;
+    serve.settings.demo = Some(command.name);
+    serve.settings.demo_customers = command.customers.or(serve.settings.demo_customers);
+    serve.settings.demo_seed_number = command.seed_number.or(serve.settings.demo_seed_number);
+    serve
+}
+
+fn run_server(serve: Serve, introduction: Introduction) -> Result<ExitCode, String> {
+    let environment = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
+    let config = Config::new(layers::merge(&serve.settings, serve.config.as_deref(), environment)?)?;
+    logging::start(config.log_format, &config.log_level)?;
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(serve::serve(config, introduction));
+    // Tasks that are left have had their time.
+    runtime.shutdown_timeout(Duration::ZERO);
+    outcome
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("the runtime cannot start: {error}"))
+}
+
+fn print_demo(command: &DemoCommand) -> Result<ExitCode, String> {
+    let settings = &command.serve.settings;
+    let store = WebStore {
+        customers: command.customers.or(settings.demo_customers).unwrap_or(demo::DEFAULT_CUSTOMERS),
+        seed_number: command.seed_number.or(settings.demo_seed_number).unwrap_or(demo::DEFAULT_SEED_NUMBER),
+    };
+    match demo::print(&store, &mut BufWriter::new(io::stdout().lock())) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // Whoever read has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(format!("the data set cannot be printed: {error}")),
+    }
+}
+
+fn verify_directory(command: &VerifyCommand) -> Result<ExitCode, String> {
+    runtime()?.block_on(verify::verify(&command.directory, command.json))
+}

@@ -1,0 +1,227 @@
+//! The configuration a server runs with: every setting with its value, checked against the others.
+//!
+//! [`Settings`](crate::settings::Settings) says what each one means; here are the defaults and the rules between them.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use shardlake_model::ConsistencyLevel;
+
+use crate::settings::{DemoName, DurabilityMode, LogFormat, Settings};
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:8081";
+const DEFAULT_DATA_DIR: &str = "shardlake-data";
+/// The HTTP library reads headers into a buffer of at least this size.
+const HEADER_SIZE_BYTES_MIN: u64 = 8 * 1024;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `None` only with [`DurabilityMode::Memory`].
+    pub data_dir: Option<PathBuf>,
+    pub durability: DurabilityMode,
+    pub cache_size_bytes: u64,
+    pub write_buffer_size_bytes: u64,
+    pub listen: Vec<ListenAddress>,
+    pub tls_names: Vec<String>,
+    pub tls_files: Option<TlsFiles>,
+    pub key_file: Option<PathBuf>,
+    pub clock_skew_max: Duration,
+    pub consistency: ConsistencyLevel,
+    pub limits: ConnectionLimits,
+    pub drain_max: Duration,
+    pub seed: Option<PathBuf>,
+    pub demo: Option<Demo>,
+    pub log_format: LogFormat,
+    pub log_level: String,
+}
+
+/// One `--listen`: what was written, and what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenAddress {
+    /// Host as clients should use it: as written, or a loopback address for "all interfaces".
+    pub host: String,
+    pub addresses: Vec<SocketAddr>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    pub connections_max: usize,
+    pub header_size_bytes_max: usize,
+    pub body_size_bytes_max: usize,
+    pub request_max: Duration,
+    pub header_max: Duration,
+    pub idle_max: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Demo {
+    pub name: DemoName,
+    pub customers: u64,
+    pub seed_number: u64,
+}
+
+impl Config {
+    pub fn new(settings: Settings) -> Result<Config, String> {
+        let durability = settings.durability.unwrap_or(DurabilityMode::Sync);
+        let nowhere = durability == DurabilityMode::Memory && settings.data_dir.is_none();
+        let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA_DIR));
+        let listen = settings.listen.unwrap_or_else(|| vec![DEFAULT_LISTEN.to_owned()]);
+        let tls_files = match (settings.tls_cert, settings.tls_key) {
+            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
+            (None, None) => None,
+            _ => return Err("--tls-cert and --tls-key belong together: give both or neither".into()),
+        };
+        if settings.demo.is_none()
+            && (settings.demo_customers.is_some() || settings.demo_seed_number.is_some())
+        {
+            return Err("--demo-customers and --demo-seed-number need --demo".into());
+        }
+        Ok(Config {
+            data_dir: (!nowhere).then_some(data_dir),
+            durability,
+            cache_size_bytes: settings.cache_size.map_or(256 << 20, |size| size.0),
+            write_buffer_size_bytes: settings.write_buffer_size.map_or(32 << 20, |size| size.0),
+            listen: listen.iter().map(|text| ListenAddress::parse(text)).collect::<Result<_, _>>()?,
+            tls_names: settings.tls_name.unwrap_or_default(),
+            tls_files,
+            key_file: settings.key_file,
+            clock_skew_max: Duration::from_secs(settings.clock_skew.unwrap_or(900)),
+            consistency: consistency(settings.consistency.as_deref())?,
+            limits: ConnectionLimits {
+                connections_max: positive("--max-connections", settings.max_connections.unwrap_or(10_000))?,
+                header_size_bytes_max: settings
+                    .max_header_size
+                    .map_or(64 << 10, |size| size.0.max(HEADER_SIZE_BYTES_MIN))
+                    as usize,
+                body_size_bytes_max: settings.max_body_size.map_or(4 << 20, |size| size.0) as usize,
+                request_max: seconds("--request-seconds", settings.request_seconds, 60)?,
+                header_max: seconds("--header-seconds", settings.header_seconds, 20)?,
+                idle_max: seconds("--idle-seconds", settings.idle_seconds, 300)?,
+            },
+            drain_max: Duration::from_secs(settings.drain_seconds.unwrap_or(10)),
+            seed: settings.seed,
+            demo: settings.demo.map(|name| Demo {
+                name,
+                customers: settings.demo_customers.unwrap_or(crate::demo::DEFAULT_CUSTOMERS),
+                seed_number: settings.demo_seed_number.unwrap_or(crate::demo::DEFAULT_SEED_NUMBER),
+            }),
+            log_format: settings.log_format.unwrap_or(LogFormat::Text),
+            log_level: settings.log_level.unwrap_or_else(|| "info".to_owned()),
+        })
+    }
+
+    /// Whether only this machine can reach the server.
+    pub fn is_loopback_only(&self) -> bool {
+        self.listen.iter().flat_map(|listen| &listen.addresses).all(|address| address.ip().is_loopback())
+    }
+}
+
+fn positive(name: &str, number: usize) -> Result<usize, String> {
+    if number == 0 { Err(format!("{name} must be at least 1")) } else { Ok(number) }
+}
+
+fn seconds(name: &str, given: Option<u64>, default: u64) -> Result<Duration, String> {
+    match given.unwrap_or(default) {
+        0 => Err(format!("{name} must be at least 1")),
+        seconds => Ok(Duration::from_secs(seconds)),
+    }
+}
+
+fn consistency(name: Option<&str>) -> Result<ConsistencyLevel, String> {
+    let Some(name) = name else { return Ok(ConsistencyLevel::default()) };
+    ConsistencyLevel::parse(name).ok_or_else(|| {
+        format!(
+            "--consistency '{name}' is none of Strong, BoundedStaleness, Session, ConsistentPrefix, Eventual"
+        )
+    })
+}
+
+impl ListenAddress {
+    fn parse(text: &str) -> Result<ListenAddress, String> {
+        let malformed =
+            || format!("--listen '{text}' is no address with a port: write 127.0.0.1:8081 or [::1]:8081");
+        let (host, port) = text.rsplit_once(':').ok_or_else(malformed)?;
+        let port: u16 = port.parse().map_err(|_| malformed())?;
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let resolved = (bare, port).to_socket_addrs();
+        let mut addresses: Vec<SocketAddr> = resolved
+            .map_err(|error| format!("--listen '{text}': '{host}' has no address: {error}"))?
+            .collect();
+        addresses.sort_by_key(|address| address.is_ipv6());
+        addresses.dedup();
+        if addresses.is_empty() {
+            return Err(format!("--listen '{text}': '{host}' has no address"));
+        }
+        // A free port is taken once: the same number need not be free on a second address.
+        if port == 0 {
+            addresses.truncate(1);
+        }
+        Ok(ListenAddress { host: host_for_clients(host, addresses[0].ip()), addresses })
+    }
+}
+
+fn host_for_clients(written: &str, address: IpAddr) -> String {
+    match address {
+        address if !address.is_unspecified() => written.to_owned(),
+        IpAddr::V4(_) => "127.0.0.1".to_owned(),
+        IpAddr::V6(_) => "[::1]".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listening(text: &str) -> Result<Config, String> {
+        Config::new(Settings { listen: Some(vec![text.to_owned()]), ..Settings::default() })
+    }
+
+    #[test]
+    fn the_defaults_are_what_the_help_says() {
+        let config = Config::new(Settings::default()).expect("defaults are valid");
+        assert_eq!(config.listen[0].addresses[0].to_string(), "127.0.0.1:8081");
+        assert_eq!(config.data_dir.as_deref(), Some("shardlake-data".as_ref()));
+        assert_eq!(config.clock_skew_max, Duration::from_secs(900));
+        assert_eq!(config.limits.idle_max, Duration::from_secs(300));
+        assert!(config.is_loopback_only());
+    }
+
+    #[test]
+    fn memory_needs_no_directory() {
+        let memory = Settings { durability: Some(DurabilityMode::Memory), ..Settings::default() };
+        assert_eq!(Config::new(memory.clone()).expect("valid").data_dir, None);
+        let kept = Settings { data_dir: Some("x".into()), ..memory };
+        assert_eq!(Config::new(kept).expect("valid").data_dir, Some("x".into()));
+    }
+
+    #[test]
+    fn addresses_say_who_can_reach_the_server() {
+        assert!(listening("[::1]:0").expect("valid").is_loopback_only());
+        assert!(listening("localhost:0").expect("valid").is_loopback_only());
+        let open = listening("0.0.0.0:0").expect("valid");
+        assert!(!open.is_loopback_only());
+        assert_eq!(open.listen[0].host, "127.0.0.1");
+        for wrong in ["8081", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000"] {
+            assert!(listening(wrong).expect_err(wrong).contains(wrong));
+        }
+    }
+
+    #[test]
+    fn settings_that_contradict_one_another_are_refused() {
+        let half = Settings { tls_cert: Some("x".into()), ..Settings::default() };
+        assert!(Config::new(half).expect_err("half").contains("--tls-key"));
+        let zero = Settings { idle_seconds: Some(0), ..Settings::default() };
+        assert!(Config::new(zero).expect_err("zero").contains("--idle-seconds"));
+        let no_demo = Settings { demo_customers: Some(1), ..Settings::default() };
+        assert!(Config::new(no_demo).expect_err("no demo").contains("--demo"));
+        let level = Settings { consistency: Some("x".into()), ..Settings::default() };
+        assert!(Config::new(level).expect_err("level").contains("Eventual"));
+    }
+}

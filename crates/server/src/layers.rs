@@ -1,0 +1,144 @@
+//! Brings the three places of a setting together: flags over variables over the file.
+//!
+//! A variable is read as the flag of the same name would be, by the same parser; so the two cannot drift apart. The layers are
+//! then laid over one another as JSON objects that hold only what was said.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use serde_json::{Map, Value};
+
+use crate::settings::Settings;
+
+const PREFIX: &str = "SHARDLAKE_";
+/// Names the settings file where `--config` does not.
+pub const CONFIG_VARIABLE: &str = "SHARDLAKE_CONFIG";
+
+/// Settings as a command line of their own, to read variables with.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct AsFlags {
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// Merges `flags` over the variables among `environment` over the file, if one is named.
+pub fn merge(
+    flags: &Settings,
+    config: Option<&Path>,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Settings, String> {
+    let mut named = None;
+    let mut variables = Vec::new();
+    for (name, value) in environment {
+        match name.to_str() {
+            Some(CONFIG_VARIABLE) => named = Some(value),
+            Some(name) if name.starts_with(PREFIX) => variables.push((name.to_owned(), value)),
+            _ => {}
+        }
+    }
+    let file = config.map(Path::to_owned).or(named.map(Into::into));
+    let mut merged = match &file {
+        Some(path) => to_map(&read_file(path)?),
+        None => Map::new(),
+    };
+    merged.extend(to_map(&read_variables(&variables)?));
+    merged.extend(to_map(flags));
+    serde_json::from_value(Value::Object(merged)).map_err(|error| error.to_string())
+}
+
+fn to_map(settings: &Settings) -> Map<String, Value> {
+    match serde_json::to_value(settings) {
+        Ok(Value::Object(map)) => map,
+        // Paths that are not Unicode are the only thing JSON cannot hold.
+        _ => Map::new(),
+    }
+}
+
+fn read_file(path: &Path) -> Result<Settings, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("the settings file '{}' cannot be read: {error}", path.display()))?;
+    toml::from_str(&text).map_err(|error| {
+        let place = error.span().map_or(String::new(), |span| {
+            format!(", line {}", text[..span.start.min(text.len())].lines().count().max(1))
+        });
+        format!("the settings file '{}'{place}: {}", path.display(), error.message())
+    })
+}
+
+fn read_variables(variables: &[(String, OsString)]) -> Result<Settings, String> {
+    let known = AsFlags::command();
+    let mut arguments = Vec::new();
+    for (name, value) in variables {
+        let flag = name[PREFIX.len()..].to_ascii_lowercase().replace('_', "-");
+        if !known.get_arguments().any(|argument| argument.get_long() == Some(flag.as_str())) {
+            return Err(format!(
+                "the environment variable {name} is no setting: `shardlake serve --help` lists them; --data-dir is {PREFIX}DATA_DIR"
+            ));
+        }
+        let mut argument = OsString::from(format!("--{flag}="));
+        argument.push(value);
+        arguments.push(argument);
+    }
+    let matches = AsFlags::command().try_get_matches_from(arguments);
+    let parsed = matches.and_then(|matches| AsFlags::from_arg_matches(&matches));
+    parsed.map(|parsed| parsed.settings).map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        format!("the environment variables {PREFIX}…: {first}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::byte_size::ByteSize;
+    use crate::settings::DurabilityMode;
+
+    fn variables(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), text).expect("written");
+        file
+    }
+
+    #[test]
+    fn flags_win_over_variables_over_the_file() {
+        let file =
+            file("durability = \"memory\"\ncache-size = \"1MiB\"\nclock-skew = 5\nlisten = \"[::1]:0\"");
+        let flags = Settings { durability: Some(DurabilityMode::Sync), ..Settings::default() };
+        let environment = variables(&[
+            ("SHARDLAKE_DURABILITY", "async"),
+            ("SHARDLAKE_CACHE_SIZE", "2MiB"),
+            ("SHARDLAKE_TLS_NAME", "a,b"),
+            ("PATH", "/bin"),
+        ]);
+        let merged = merge(&flags, Some(file.path()), environment).expect("valid");
+        assert_eq!(merged.durability, Some(DurabilityMode::Sync));
+        assert_eq!(merged.cache_size, Some(ByteSize(2 << 20)));
+        assert_eq!(merged.clock_skew, Some(5));
+        assert_eq!(merged.listen, Some(vec!["[::1]:0".to_owned()]));
+        assert_eq!(merged.tls_name, Some(vec!["a".to_owned(), "b".to_owned()]));
+    }
+
+    #[test]
+    fn unknown_names_and_wrong_values_are_refused_by_name() {
+        let nothing = Settings::default();
+        let wrong = [
+            (merge(&nothing, None, variables(&[("SHARDLAKE_DATADIR", "x")])), "SHARDLAKE_DATADIR"),
+            (merge(&nothing, None, variables(&[("SHARDLAKE_DURABILITY", "x")])), "durability"),
+            (merge(&nothing, Some(file("a = 1").path()), []), "unknown field `a`"),
+            (merge(&nothing, Some(file("\n\nclock-skew = \"x\"").path()), []), "line 3"),
+            (merge(&nothing, Some(Path::new("/nowhere/at.all")), []), "/nowhere/at.all"),
+            (merge(&nothing, None, variables(&[("SHARDLAKE_CONFIG", "/nowhere/else")])), "/nowhere/else"),
+        ];
+        for (outcome, words) in wrong {
+            let message = outcome.expect_err(words);
+            assert!(message.contains(words) && !message.contains('\n'), "{message}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The server around the engine: configuration, listeners, TLS, keys, operator routes, metrics, seeds and the demo.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `cli.rs` | the commands `serve`, `demo`, `verify` |
+//! | `settings.rs`, `layers.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
+//! | `serve.rs` | a server from start to end |
+//! | `listener.rs`, `connection.rs`, `watched_io.rs` | sockets, protocols, time limits of connections |
+//! | `front.rs`, `metrics.rs` | operator routes, panics and timeouts, counting |
+//! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
+//! | `ready.rs`, `logging.rs` | what is said, and where |
+//! | `seed/`, `demo/` | data to begin with |
+//! | `verify.rs` | checks a stopped server's data |
+//!
+//! The only crate that reads the environment, opens sockets and knows the data directory's layout. It knows no protocol:
+//! requests go to the gateway as they are.
+
+mod byte_size;
+pub mod cli;
+mod config;
+mod connection;
+mod demo;
+mod front;
+mod keys;
+mod layers;
+mod listener;
+mod logging;
+mod metrics;
+mod private_file;
+mod ready;
+mod seed;
+mod serve;
+mod settings;
+mod tls;
+mod verify;
+mod watched_io;

@@ -1,0 +1,116 @@
+//! Accepts connections, counts them, and refuses what is too many.
+//!
+//! A refused plain connection is told so (503); the refusal is done by a bounded number of tasks, so that a flood of
+//! connections costs a bounded amount of memory whatever it does.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::config::ListenAddress;
+use crate::connection::Connections;
+
+const BACKLOG: u32 = 4096;
+const REFUSALS_MAX: usize = 64;
+const REFUSAL_MAX: Duration = Duration::from_millis(500);
+const REFUSAL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+connection: close\r\ncontent-length: 71\r\n\r\n\
+{\"code\":\"ServiceUnavailable\",\"message\":\"too many connections: retry\"}\r\n";
+
+/// A bound listener and the name clients use for it.
+pub struct Bound {
+    pub listener: TcpListener,
+    /// Host and port as clients should use them.
+    pub authority: String,
+}
+
+pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Bound>, String> {
+    let mut bound = Vec::new();
+    for listen in addresses {
+        for address in &listen.addresses {
+            let listener = bind_one(*address).map_err(|error| explain(*address, &error))?;
+            let local = listener.local_addr().map_err(|error| explain(*address, &error))?;
+            bound.push(Bound { listener, authority: format!("{}:{}", listen.host, local.port()) });
+        }
+    }
+    Ok(bound)
+}
+
+fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restarted server must not wait for the connections of the one before it to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn explain(address: SocketAddr, error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => ": another program serves there; choose another with --listen, or port 0",
+        io::ErrorKind::PermissionDenied => ": this port is reserved; choose one above 1023 with --listen",
+        io::ErrorKind::AddrNotAvailable => ": this machine does not have that address",
+        _ => "",
+    };
+    format!("the address {address} cannot be served on ({error}){advice}")
+}
+
+/// Accepts until the task is dropped or aborted. `slots` bounds the connections of all listeners together.
+pub async fn accept(listener: TcpListener, connections: Arc<Connections>, slots: Arc<Semaphore>) {
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, most likely: they come back when connections end.
+                tracing::warn!(%error, "a connection cannot be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let metrics = &connections.front.metrics;
+        if let Ok(slot) = slots.clone().try_acquire_owned() {
+            let connections = connections.clone();
+            metrics.connections.inc();
+            tokio::spawn(async move {
+                connections.serve(stream).await;
+                connections.front.metrics.connections.dec();
+                drop(slot);
+            });
+        } else {
+            metrics.connections_refused.inc();
+            if let Ok(refusal) = refusals.clone().try_acquire_owned() {
+                tokio::spawn(async move {
+                    let _too_slow = tokio::time::timeout(REFUSAL_MAX, refuse(stream)).await;
+                    drop(refusal);
+                });
+            }
+        }
+    }
+}
+
+/// Says 503 and waits for the client to have read it. A TLS client sees garbage and a close.
+async fn refuse(mut stream: TcpStream) -> io::Result<()> {
+    stream.write_all(REFUSAL).await?;
+    stream.shutdown().await?;
+    let mut scratch = [0; 4096];
+    while stream.read(&mut scratch).await? > 0 {}
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_announces_its_own_length() {
+        let text = std::str::from_utf8(REFUSAL).expect("ASCII");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{}", body.len());
+    }
+}

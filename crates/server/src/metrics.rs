@@ -1,0 +1,221 @@
+//! What `/metrics` shows, in the text format of Prometheus.
+//!
+//! Requests are counted where they are answered; the totals of the account are read when somebody asks. Operations
+//! are told apart by method and kind of resource alone, so that names of users never become labels.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use http::{Method, Response};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use shardlake_account::Account;
+
+/// Seconds. Point operations take tens of microseconds, a durable write a fraction of a millisecond, a slow disk more.
+const LATENCY_BUCKETS: [f64; 14] =
+    [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0];
+
+/// What a request does, as far as its method and path tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum Operation {
+    ReadAccount,
+    Database,
+    Container,
+    PartitionKeyRanges,
+    Offer,
+    ReadItem,
+    CreateItem,
+    ReplaceItem,
+    PatchItem,
+    DeleteItem,
+    ReadFeed,
+    Other,
+}
+
+impl Operation {
+    pub fn of(method: &Method, path: &str) -> Operation {
+        let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+        let kinds = [segments.next(), segments.nth(1), segments.nth(1)];
+        let is_named = segments.next().is_some();
+        match kinds {
+            [None, ..] => Operation::ReadAccount,
+            [Some("offers"), ..] => Operation::Offer,
+            [Some("dbs"), None, _] => Operation::Database,
+            [Some("dbs"), Some("colls"), None] => Operation::Container,
+            [Some("dbs"), Some("colls"), Some("pkranges")] => Operation::PartitionKeyRanges,
+            [Some("dbs"), Some("colls"), Some("docs")] => match (is_named, method.as_str()) {
+                (false, "GET") => Operation::ReadFeed,
+                // An upsert, a batch or a query is told apart by headers only.
+                (false, "POST") => Operation::CreateItem,
+                (true, "GET") => Operation::ReadItem,
+                (true, "PUT") => Operation::ReplaceItem,
+                (true, "PATCH") => Operation::PatchItem,
+                (true, "DELETE") => Operation::DeleteItem,
+                _ => Operation::Other,
+            },
+            _ => Operation::Other,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    operation: Operation,
+    status: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OperationLabels {
+    operation: Operation,
+}
+
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<OperationLabels, Histogram>,
+    charges: Family<OperationLabels, Counter<f64, AtomicU64>>,
+    pub connections: Gauge,
+    pub connections_refused: Counter,
+    pub connections_overdue: Counter,
+    databases: Gauge,
+    containers: Gauge,
+    partitions: Gauge,
+    items: Gauge,
+    size_bytes: Gauge,
+    storage_poisoned: Gauge,
+}
+
+impl Metrics {
+    pub fn new(durability: &str) -> Metrics {
+        let metrics = Metrics {
+            registry: Registry::with_prefix("shardlake"),
+            requests: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
+            charges: Family::default(),
+            connections: Gauge::default(),
+            connections_refused: Counter::default(),
+            connections_overdue: Counter::default(),
+            databases: Gauge::default(),
+            containers: Gauge::default(),
+            partitions: Gauge::default(),
+            items: Gauge::default(),
+            size_bytes: Gauge::default(),
+            storage_poisoned: Gauge::default(),
+        };
+        metrics.registered(durability)
+    }
+
+    fn registered(mut self, durability: &str) -> Metrics {
+        let to = &mut self.registry;
+        to.register("requests", "Requests answered", self.requests.clone());
+        let help = "Time from a request's headers to its answer";
+        to.register_with_unit("request_duration", help, Unit::Seconds, self.durations.clone());
+        to.register("request_charge", "Request units charged", self.charges.clone());
+        to.register("connections", "Open connections", self.connections.clone());
+        let refused = self.connections_refused.clone();
+        to.register("connections_refused", "Connections refused because there were too many", refused);
+        let overdue = self.connections_overdue.clone();
+        to.register("connections_overdue", "Connections closed because they were idle or slow", overdue);
+        to.register("databases", "Databases", self.databases.clone());
+        to.register("containers", "Containers", self.containers.clone());
+        to.register("partitions", "Physical partitions", self.partitions.clone());
+        to.register("items", "Items", self.items.clone());
+        to.register_with_unit("items_size", "JSON size of all items", Unit::Bytes, self.size_bytes.clone());
+        let help = "1 when storage refuses writes until the server is started again";
+        to.register("storage_poisoned", help, self.storage_poisoned.clone());
+        let build = Info::new(vec![
+            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+            ("durability".to_owned(), durability.to_owned()),
+        ]);
+        to.register("build", "What is running", build);
+        self
+    }
+
+    /// Counts an answered request.
+    pub fn record<B>(&self, operation: Operation, response: &Response<B>, duration: Duration) {
+        let labels = RequestLabels { operation, status: response.status().as_u16() };
+        self.requests.get_or_create(&labels).inc();
+        let labels = OperationLabels { operation };
+        self.durations.get_or_create(&labels).observe(duration.as_secs_f64());
+        let charge = response.headers().get("x-ms-request-charge").and_then(|value| value.to_str().ok());
+        if let Some(charge) = charge.and_then(|text| text.parse::<f64>().ok()) {
+            self.charges.get_or_create(&labels).inc_by(charge);
+        }
+    }
+
+    /// The whole page. `account` is there once the server is ready.
+    pub fn render(&self, account: Option<&Account>) -> String {
+        if let Some(account) = account {
+            let statistics = account.statistics();
+            let totals = [
+                (&self.databases, statistics.databases),
+                (&self.containers, statistics.containers),
+                (&self.partitions, statistics.partitions),
+                (&self.items, statistics.items),
+                (&self.size_bytes, statistics.size_bytes),
+                (&self.storage_poisoned, u64::from(!account.is_writable())),
+            ];
+            for (gauge, total) in totals {
+                gauge.set(i64::try_from(total).unwrap_or(i64::MAX));
+            }
+        }
+        let mut page = String::new();
+        text::encode(&mut page, &self.registry).expect("writing to a string cannot fail");
+        page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_known_by_method_and_kind_of_resource() {
+        let cases = [
+            ("GET", "/", Operation::ReadAccount),
+            ("POST", "/dbs", Operation::Database),
+            ("GET", "/dbs/a", Operation::Database),
+            ("POST", "/dbs/a/colls", Operation::Container),
+            ("GET", "/dbs/a/colls/b/", Operation::Container),
+            ("GET", "/dbs/a/colls/b/pkranges", Operation::PartitionKeyRanges),
+            ("GET", "/dbs/a/colls/b/docs", Operation::ReadFeed),
+            ("POST", "/dbs/a/colls/b/docs", Operation::CreateItem),
+            ("GET", "/dbs/a/colls/b/docs/c", Operation::ReadItem),
+            ("PUT", "/dbs/a/colls/b/docs/c", Operation::ReplaceItem),
+            ("PATCH", "/dbs/a/colls/b/docs/c", Operation::PatchItem),
+            ("DELETE", "/dbs/a/colls/b/docs/c", Operation::DeleteItem),
+            ("GET", "/offers/x", Operation::Offer),
+            ("GET", "/dbs/a/colls/b/sprocs/c", Operation::Other),
+            ("GET", "/anything", Operation::Other),
+        ];
+        for (method, path, operation) in cases {
+            let method = Method::from_bytes(method.as_bytes()).expect("a method");
+            assert_eq!(Operation::of(&method, path), operation, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn the_page_counts_requests_and_charges() {
+        let metrics = Metrics::new("sync");
+        let response =
+            Response::builder().status(201).header("x-ms-request-charge", "6.29").body(()).expect("valid");
+        metrics.record(Operation::CreateItem, &response, Duration::from_micros(300));
+        let page = metrics.render(None);
+        for line in [
+            r#"shardlake_requests_total{operation="CreateItem",status="201"} 1"#,
+            r#"shardlake_request_charge_total{operation="CreateItem"} 6.29"#,
+            r#"shardlake_request_duration_seconds_bucket{le="0.0005",operation="CreateItem"} 1"#,
+            "shardlake_storage_poisoned 0",
+            "# EOF",
+        ] {
+            assert!(page.contains(line), "{line} in\n{page}");
+        }
+        assert!(page.contains("shardlake_build_info{") && page.contains(r#"durability="sync""#), "{page}");
+    }
+}

@@ -1,0 +1,113 @@
+//! What a started server says: one JSON record for programs on standard output, a few lines for people on standard error.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::keys::{KeySource, WELL_KNOWN_KEY};
+
+/// The one line on standard output. It is printed when requests are served, never before.
+#[derive(Debug, Serialize)]
+pub struct ReadyRecord {
+    ready: bool,
+    version: &'static str,
+    /// Every address that answers, plain and TLS.
+    pub endpoints: Vec<String>,
+    /// Only the well-known key, which is no secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_file: Option<PathBuf>,
+    durability: &'static str,
+    data_dir: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    pid: u32,
+    start_ms: u64,
+}
+
+impl ReadyRecord {
+    pub fn new(
+        config: &Config,
+        authorities: &[String],
+        keys: KeySource,
+        ca_file: Option<PathBuf>,
+        started: Duration,
+    ) -> ReadyRecord {
+        let with = |scheme: &str| -> Vec<String> {
+            authorities.iter().map(|authority| format!("{scheme}://{authority}/")).collect()
+        };
+        let (key, key_file) = match keys {
+            KeySource::WellKnown => (Some(WELL_KNOWN_KEY), None),
+            KeySource::File(path) => (None, Some(absolute(path))),
+        };
+        ReadyRecord {
+            ready: true,
+            version: env!("CARGO_PKG_VERSION"),
+            endpoints: [with("http"), with("https")].concat(),
+            key,
+            key_file,
+            durability: config.durability.name(),
+            data_dir: config.data_dir.clone().map(absolute),
+            ca_file: ca_file.map(absolute),
+            pid: std::process::id(),
+            start_ms: started.as_millis() as u64,
+        }
+    }
+
+    pub fn print(&self) -> io::Result<()> {
+        let mut line = serde_json::to_vec(self).map_err(io::Error::other)?;
+        line.push(b'\n');
+        let mut out = io::stdout().lock();
+        out.write_all(&line)?;
+        out.flush()
+    }
+
+    /// How to begin, for a person at a terminal.
+    pub fn print_introduction(&self, demo: bool) {
+        let endpoint = &self.endpoints[0];
+        let key = match (&self.key, &self.key_file) {
+            (Some(key), _) => format!("{key}  (the emulator's well-known key)"),
+            (None, Some(file)) => format!("in {}", file.display()),
+            (None, None) => String::new(),
+        };
+        let ca = match &self.ca_file {
+            Some(file) => file.display().to_string(),
+            None => "the one your certificate was issued by, or GET /_shardlake/ca.pem".to_owned(),
+        };
+        let (database, container, read) = if demo {
+            (
+                "webstore",
+                "product",
+                "for item in products.read_all_items(max_item_count=5): print(item[\"name\"], item[\"price\"])",
+            )
+        } else {
+            (
+                "try",
+                "product",
+                "print(products.upsert_item({\"id\": \"1\", \"categoryId\": \"bikes\", \"name\": \"Tourer\"}))",
+            )
+        };
+        let python_key = self.key.unwrap_or("<a key from the key file>");
+        let text = format!(
+            "\n  Shardlake {} is ready ({} durability)\n\n  endpoint   {}\n  key        {key}\n  CA         {ca}\n  stop       Ctrl-C\n\n  \
+             Try it: pip install azure-cosmos, then\n\n    \
+             from azure.cosmos import CosmosClient, PartitionKey\n    \
+             client = CosmosClient(\"{endpoint}\", \"{python_key}\")\n    \
+             database = client.create_database_if_not_exists(\"{database}\")\n    \
+             products = database.create_container_if_not_exists(\"{container}\", PartitionKey(path=\"/categoryId\"))\n    \
+             {read}\n\n",
+            self.version,
+            self.durability,
+            self.endpoints.join("  "),
+        );
+        // Nobody to tell when standard error is closed.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}

@@ -1,0 +1,270 @@
+//! A server from start to end.
+//!
+//! Start: listen (probes get "not yet" from here on) → open the shard, which locks the data directory → keys and certificate →
+//! open the account → seed and demo → ready record. Nothing of the data directory is read or written before it is locked.
+//!
+//! End, at SIGTERM or SIGINT: say "not ready", stop accepting, let requests in flight finish for a bounded time, close
+//! storage. A second signal ends at once, which loses nothing that was acknowledged: the next start replays the journal.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_account::{Account, AccountOptions};
+use shardlake_gateway_nosql::{Gateway, GatewaySettings};
+use shardlake_stdx::{Clock, Random};
+use shardlake_storage::{Durability, EngineKind, Shard, ShardOptions, StorageError};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::{Config, Demo};
+use crate::connection::Connections;
+use crate::demo::WebStore;
+use crate::front::Front;
+use crate::keys::AccountKeys;
+use crate::listener::{self, Bound};
+use crate::metrics::Metrics;
+use crate::ready::ReadyRecord;
+use crate::seed::{self, Seed};
+use crate::settings::DurabilityMode;
+use crate::tls::Tls;
+
+/// What a person at the terminal wants to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Introduction {
+    /// At a terminal, or with the demo.
+    Default,
+    Always,
+}
+
+/// Runs a server until it is told to stop. `Err` is the line to show.
+pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCode, String> {
+    let (clock, random) = (Clock::System, Random::System);
+    let mut signals = Signals::listen()?;
+    raise_file_limit();
+    let bound = listener::bind(&config.listen)?;
+    let authorities: Vec<String> = bound.iter().map(|bound| bound.authority.clone()).collect();
+    let metrics = Metrics::new(config.durability.name());
+    let front = Arc::new(Front::new(metrics, clock.clone(), config.limits.request_max));
+    let shard = open_shard(&config).await?;
+    let keys = AccountKeys::load(&config, &random)?;
+    let tls = Tls::load(&config, clock.now())?;
+    if let Some(pem) = &tls.ca_pem {
+        front.publish_ca(pem.clone());
+    }
+    let door =
+        Door::open(bound, &config, front.clone(), TlsAcceptor::from(tls.server.clone()), clock.clone());
+
+    let starting = start(&config, shard.clone(), &clock, &random);
+    let account = tokio::select! {
+        account = starting => account?,
+        () = signals.received() => {
+            tracing::info!("stopped before it was ready");
+            door.abort();
+            shard.close().await.map_err(|error| error.to_string())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let settings = GatewaySettings {
+        keys: keys.keys,
+        clock_skew_max: config.clock_skew_max,
+        body_size_bytes_max: config.limits.body_size_bytes_max,
+        request_timeout: config.limits.request_max,
+        ..GatewaySettings::default()
+    };
+    front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
+    let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed());
+    record.print().map_err(|error| format!("the ready record cannot be printed: {error}"))?;
+    tracing::info!(endpoints = ?record.endpoints, durability = config.durability.name(), "ready");
+    let is_terminal = std::io::stderr().is_terminal();
+    if introduction == Introduction::Always || config.demo.is_some() || is_terminal {
+        record.print_introduction(config.demo.is_some());
+    }
+
+    signals.received().await;
+    Ok(stop(door, &front, &account, &mut signals, config.drain_max).await)
+}
+
+async fn open_shard(config: &Config) -> Result<Shard, String> {
+    let durability = match config.durability {
+        DurabilityMode::Sync => Durability::Sync,
+        DurabilityMode::Async => Durability::Async,
+        DurabilityMode::Memory => Durability::Memory,
+    };
+    let make_directory = |path: &std::path::Path| {
+        std::fs::create_dir_all(path)
+            .map_err(|error| format!("the data directory '{}' cannot be made: {error}", path.display()))
+    };
+    let options = match (&config.data_dir, config.durability) {
+        (Some(data_dir), DurabilityMode::Sync | DurabilityMode::Async) => {
+            let directory = data_dir.join(SHARD_DIRECTORY);
+            make_directory(&directory)?;
+            ShardOptions { engine: EngineKind::Local { directory }, durability, ..shard_sizes(config) }
+        }
+        (data_dir, _) => {
+            if let Some(data_dir) = data_dir {
+                make_directory(data_dir)?;
+            }
+            ShardOptions { engine: EngineKind::Memory, durability, ..shard_sizes(config) }
+        }
+    };
+    Shard::open(options).await.map_err(|error| explain(&error))
+}
+
+/// Where in the data directory the shard lies.
+pub const SHARD_DIRECTORY: &str = "shard";
+
+fn shard_sizes(config: &Config) -> ShardOptions {
+    ShardOptions {
+        cache_bytes: config.cache_size_bytes,
+        memtable_bytes: config.write_buffer_size_bytes,
+        ..ShardOptions::memory()
+    }
+}
+
+/// What to do about storage that does not open.
+pub fn explain(error: &StorageError) -> String {
+    let advice = match error {
+        StorageError::Locked { .. } => ": stop the other server, or choose another --data-dir",
+        StorageError::Corrupt { .. } => ": restore the directory from a backup, or serve another one",
+        StorageError::Format { .. } => ": serve it with the version that wrote it",
+        _ => "",
+    };
+    format!("{error}{advice}")
+}
+
+async fn start(config: &Config, shard: Shard, clock: &Clock, random: &Random) -> Result<Account, String> {
+    let options = AccountOptions {
+        clock: clock.clone(),
+        random: random.clone(),
+        consistency: config.consistency,
+        ..AccountOptions::default()
+    };
+    let account =
+        Account::open(shard, options).await.map_err(|error| format!("the account does not open: {error}"))?;
+    if let Some(file) = &config.seed {
+        let loaded = seed::load(&account, &Seed::read(file)?, file).await?;
+        tracing::info!(
+            databases_created = loaded.databases_created,
+            containers_created = loaded.containers_created,
+            items_created = loaded.items_created,
+            existing_left_alone = loaded.existing,
+            "seed loaded"
+        );
+    }
+    if let Some(Demo { customers, seed_number, .. }) = config.demo {
+        let started = clock.elapsed();
+        let store = WebStore { customers, seed_number };
+        let loaded = crate::demo::load(&account, &store, config.data_dir.as_deref()).await?;
+        let milliseconds = (clock.elapsed() - started).as_millis() as u64;
+        tracing::info!(
+            customers,
+            milliseconds,
+            "{}",
+            if loaded { "demo loaded" } else { "demo is there already: left alone" }
+        );
+    }
+    Ok(account)
+}
+
+/// The listeners and every connection that came through them.
+struct Door {
+    accepting: Vec<JoinHandle<()>>,
+    stopping: watch::Sender<bool>,
+    slots: Arc<Semaphore>,
+    connections_max: usize,
+}
+
+impl Door {
+    fn open(bound: Vec<Bound>, config: &Config, front: Arc<Front>, tls: TlsAcceptor, clock: Clock) -> Door {
+        let (stopping, is_stopping) = watch::channel(false);
+        let connections =
+            Arc::new(Connections { front, tls, limits: config.limits, clock, stopping: is_stopping });
+        let connections_max = config.limits.connections_max.min(Semaphore::MAX_PERMITS);
+        let slots = Arc::new(Semaphore::new(connections_max));
+        let accepting = bound
+            .into_iter()
+            .map(|bound| tokio::spawn(listener::accept(bound.listener, connections.clone(), slots.clone())))
+            .collect();
+        Door { accepting, stopping, slots, connections_max }
+    }
+
+    fn abort(&self) {
+        self.accepting.iter().for_each(JoinHandle::abort);
+    }
+
+    /// Stops accepting and waits until every connection has ended.
+    async fn close(&self) {
+        self.abort();
+        self.stopping.send_replace(true);
+        let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
+        let _all_ended = self.slots.acquire_many(all).await;
+    }
+}
+
+async fn stop(
+    door: Door,
+    front: &Front,
+    account: &Account,
+    signals: &mut Signals,
+    drain_max: Duration,
+) -> ExitCode {
+    tracing::info!("stopping");
+    front.drain();
+    let closing = async {
+        if tokio::time::timeout(drain_max, door.close()).await.is_err() {
+            tracing::warn!(
+                seconds = drain_max.as_secs(),
+                "requests were still in flight at the end of the drain"
+            );
+        }
+        account.close().await
+    };
+    tokio::select! {
+        closed = closing => match closed {
+            Ok(()) => {
+                tracing::info!("stopped");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                tracing::error!(%error, "storage did not close cleanly: the next start recovers it");
+                ExitCode::FAILURE
+            }
+        },
+        () = signals.received() => {
+            tracing::warn!("stopped at once by a second signal: the next start recovers");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals, String> {
+        let on = |kind| signal(kind).map_err(|error| format!("signals cannot be received: {error}"));
+        Ok(Signals { terminate: on(SignalKind::terminate())?, interrupt: on(SignalKind::interrupt())? })
+    }
+
+    async fn received(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// A connection is a file; many systems allow 1,024 unless asked.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
+    }
+}

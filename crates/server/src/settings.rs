@@ -1,0 +1,209 @@
+//! What a user may set, and the three places to set it: flags, environment variables, a TOML file.
+//!
+//! There is one struct, [`Settings`], and every field of it is optional: a layer holds what was said there. The flag
+//! `--data-dir`, the variable `SHARDLAKE_DATA_DIR` and the key `data-dir` of the file are one setting; a flag wins over
+//! a variable, a variable over the file. A name that no setting has is an error in all three, because a setting
+//! that is silently ignored is worse than a server that does not start. `layers.rs` brings the three together. Lists are written with commas in a variable.
+//! `config.rs` fills in defaults and checks what belongs together.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::byte_size::ByteSize;
+
+/// Every setting of the server. The comments are its help texts.
+#[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Settings {
+    /// Where everything is kept: data, certificates, generated keys [default: shardlake-data; with --durability memory: nowhere]
+    ///
+    /// One server owns the directory at a time. Moving or copying it while no server runs moves or copies the account.
+    #[arg(long, value_name = "DIR", help_heading = "Storage")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_dir: Option<PathBuf>,
+
+    /// When a write is acknowledged: sync, async or memory [default: sync]
+    ///
+    /// sync: when it is on stable storage; nothing acknowledged is lost, whatever stops the machine.
+    /// async: when it is in the operating system's hands, which flushes it within a tenth of a second; killing the server
+    /// loses nothing, a power cut the last moments. memory: nothing is stored; a stop loses everything.
+    #[arg(long, value_name = "MODE", help_heading = "Storage")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durability: Option<DurabilityMode>,
+
+    /// Memory for blocks read from disk [default: 256MiB]
+    ///
+    /// More makes reads of data that does not fit faster; it is taken as data is read, never at once.
+    #[arg(long, value_name = "SIZE", help_heading = "Storage")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_size: Option<ByteSize>,
+
+    /// Memory for writes before they are sorted to disk [default: 32MiB]
+    ///
+    /// More makes long bursts of writes smoother and a start after a crash slower. A few of these can exist at once.
+    #[arg(long, value_name = "SIZE", help_heading = "Storage")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_buffer_size: Option<ByteSize>,
+
+    /// Address to serve on, repeatable; port 0 takes a free one [default: 127.0.0.1:8081]
+    ///
+    /// Plain HTTP and TLS share the port. Anything but a loopback address makes the account reachable for others:
+    /// then it has keys of its own, see --key-file.
+    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',', help_heading = "Network")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "one_or_many")]
+    pub listen: Option<Vec<String>>,
+
+    /// Further name or address for the server's certificate, repeatable
+    ///
+    /// localhost, the loopback addresses and this machine's name are always in it. A new name makes a new
+    /// certificate at the next start, signed by the same authority, so that clients need not learn to trust anything new.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Network")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "one_or_many")]
+    pub tls_name: Option<Vec<String>>,
+
+    /// Certificate chain to serve instead of a generated one (PEM); needs --tls-key
+    #[arg(long, value_name = "FILE", help_heading = "Network")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of --tls-cert (PEM)
+    #[arg(long, value_name = "FILE", help_heading = "Network")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Account keys, as JSON: primary, secondary, primaryReadonly, secondaryReadonly
+    ///
+    /// Without it the key of the official emulator is used while every listener is a loopback address; otherwise
+    /// keys are generated into keys.json in the data directory, readable by its owner only.
+    #[arg(long, value_name = "FILE", help_heading = "Access")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
+
+    /// Seconds that a request's date may be off [default: 900]
+    ///
+    /// More helps clients with wrong clocks and lengthens the time in which a recorded request can be replayed.
+    #[arg(long, value_name = "SECONDS", help_heading = "Access")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_skew: Option<u64>,
+
+    /// Consistency that the account reports and requests get unless they ask for less [default: Session]
+    #[arg(long, value_name = "LEVEL", help_heading = "Access")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consistency: Option<String>,
+
+    /// Connections at once; further ones are answered 503 and closed [default: 10000]
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_connections: Option<usize>,
+
+    /// Size of a request's line and headers; more is answered 431 [default: 64KiB, at least 8KiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_header_size: Option<ByteSize>,
+
+    /// Size of a request's body; more is answered 413 [default: 4MiB]
+    ///
+    /// An item has at most 2 MB whatever is set here; bulk requests need the rest.
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_body_size: Option<ByteSize>,
+
+    /// Seconds for a request, from its headers to its answer; then 408 [default: 60]
+    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_seconds: Option<u64>,
+
+    /// Seconds for the headers of a request to arrive once begun, and for a TLS handshake; then the connection is closed [default: 20]
+    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header_seconds: Option<u64>,
+
+    /// Seconds that a connection may be idle before it is closed [default: 300]
+    ///
+    /// Less than what clients keep pooled connections for makes them meet closed ones.
+    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_seconds: Option<u64>,
+
+    /// Seconds for requests in flight to finish after SIGTERM [default: 10]
+    #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_seconds: Option<u64>,
+
+    /// Databases, containers and items to create at start where they are missing (JSON)
+    #[arg(long, value_name = "FILE", help_heading = "Data")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<PathBuf>,
+
+    /// Load a demo data set at start, unless its database is there already: webstore
+    #[arg(long, value_name = "NAME", help_heading = "Data")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub demo: Option<DemoName>,
+
+    /// Customers in the demo [default: 500]
+    #[arg(long, value_name = "NUMBER", help_heading = "Data")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub demo_customers: Option<u64>,
+
+    /// The demo's seed number: the same number makes the same data [default: 1]
+    #[arg(long, value_name = "NUMBER", help_heading = "Data")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub demo_seed_number: Option<u64>,
+
+    /// How log lines on standard error look: text or json [default: text]
+    #[arg(long, value_name = "FORMAT", help_heading = "Logs")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_format: Option<LogFormat>,
+
+    /// What is logged: error, warn, info, debug, trace, or per crate as in info,shardlake_storage=debug [default: info]
+    #[arg(long, value_name = "LEVEL", help_heading = "Logs")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_level: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DurabilityMode {
+    Sync,
+    Async,
+    Memory,
+}
+
+impl DurabilityMode {
+    pub fn name(self) -> &'static str {
+        match self {
+            DurabilityMode::Sync => "sync",
+            DurabilityMode::Async => "async",
+            DurabilityMode::Memory => "memory",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DemoName {
+    Webstore,
+}
+
+/// A list, or a single text that stands for a list of one.
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(Some(match Written::deserialize(deserializer)? {
+        Written::One(text) => vec![text],
+        Written::Many(texts) => texts,
+    }))
+}

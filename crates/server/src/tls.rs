@@ -1,0 +1,297 @@
+//! TLS: the certificate this server shows, and the authority that signed it.
+//!
+//! At first start the server makes itself an authority ("CA") and a certificate for the names it is known under, in `tls/`
+//! of the data directory: `ca.pem` (public, also served at `/_shardlake/ca.pem`), `ca-key.pem` and `server-key.pem` (mode 0600),
+//! `server.pem`, and `server.json`, which says for which names and until when. A later start uses them again. When the
+//! names change or the end is near, a new certificate is issued under the same authority, so that clients that
+//! trust `ca.pem` keep working. Without a data directory everything lives in memory and is new at each start.
+//!
+//! A certificate is looked at when the server starts; one that runs for a year without a restart outlives it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::{Deserialize, Serialize};
+use shardlake_stdx::Timestamp;
+
+use crate::config::{Config, TlsFiles};
+use crate::private_file::{self, Secrecy};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const AUTHORITY_DAYS: u32 = 3650;
+/// Clients refuse certificates that are valid for much longer than a year.
+const SERVER_DAYS: u32 = 397;
+const RENEW_DAYS: u32 = 60;
+const AUTHORITY_NAME: &str = "Shardlake local authority";
+
+/// What connections are served with.
+pub struct Tls {
+    pub server: Arc<ServerConfig>,
+    /// The authority's certificate, to be trusted by clients; `None` with a certificate from outside.
+    pub ca_pem: Option<String>,
+    /// Where `ca_pem` lies.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// What `server.pem` was issued for.
+#[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
+struct Issued {
+    names: Vec<String>,
+    /// Unix milliseconds.
+    not_after: u64,
+}
+
+/// PEM texts of a generated set.
+struct Generated {
+    ca: String,
+    certificate: String,
+    key: String,
+}
+
+impl Tls {
+    pub fn load(config: &Config, now: Timestamp) -> Result<Tls, String> {
+        if let Some(files) = &config.tls_files {
+            return Ok(Tls { server: from_files(files)?, ca_pem: None, ca_file: None });
+        }
+        let names = certificate_names(config);
+        let directory = config.data_dir.as_ref().map(|directory| directory.join("tls"));
+        let generated = match &directory {
+            Some(directory) => Store { directory }.load_or_issue(&names, now)?,
+            None => {
+                let (ca, ca_key) = new_authority(now)?;
+                let (certificate, key) = issue(&ca_key, &names, now)?;
+                Generated { ca, certificate, key }
+            }
+        };
+        let server = from_pem(generated.certificate.as_bytes(), generated.key.as_bytes())?;
+        let ca_file = directory.map(|directory| directory.join("ca.pem"));
+        Ok(Tls { server, ca_pem: Some(generated.ca), ca_file })
+    }
+}
+
+/// Every name a client might use for this server, in a fixed order.
+fn certificate_names(config: &Config) -> Vec<String> {
+    let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let listening = config.listen.iter().map(|listen| listen.host.trim_matches(['[', ']']).to_owned());
+    let wanted = config.tls_names.iter().cloned();
+    for name in std::iter::once(machine).chain(listening).chain(wanted) {
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The generated files of a data directory.
+struct Store<'a> {
+    directory: &'a Path,
+}
+
+impl Store<'_> {
+    fn load_or_issue(&self, names: &[String], now: Timestamp) -> Result<Generated, String> {
+        fs::create_dir_all(self.directory).map_err(|error| self.failed("", &error))?;
+        if !self.path("ca.pem").exists() || !self.path("ca-key.pem").exists() {
+            let (ca, ca_key) = new_authority(now)?;
+            self.write("ca-key.pem", &ca_key.serialize_pem(), Secrecy::Secret)?;
+            // A certificate of an authority that is gone must not be used again.
+            let _none_is_fine = fs::remove_file(self.path("server.json"));
+            self.write("ca.pem", &ca, Secrecy::Public)?;
+        }
+        if !self.is_current(names, now) {
+            let ca_key = KeyPair::from_pem(&self.read("ca-key.pem")?)
+                .map_err(|error| self.failed("ca-key.pem", &error))?;
+            let (certificate, key) = issue(&ca_key, names, now)?;
+            let _none_is_fine = fs::remove_file(self.path("server.json"));
+            self.write("server-key.pem", &key, Secrecy::Secret)?;
+            self.write("server.pem", &certificate, Secrecy::Public)?;
+            // Last: only with it does the certificate count.
+            let issued = Issued { names: names.to_vec(), not_after: after(now, SERVER_DAYS).0 };
+            let text = serde_json::to_string_pretty(&issued).expect("names and a number are valid JSON");
+            self.write("server.json", &text, Secrecy::Public)?;
+            tracing::info!(?names, "certificate issued");
+        }
+        Ok(Generated {
+            ca: self.read("ca.pem")?,
+            certificate: self.read("server.pem")?,
+            key: self.read("server-key.pem")?,
+        })
+    }
+
+    fn is_current(&self, names: &[String], now: Timestamp) -> bool {
+        let text = fs::read_to_string(self.path("server.json")).unwrap_or_default();
+        let issued: Option<Issued> = serde_json::from_str(&text).ok();
+        issued.is_some_and(|issued| issued.names == names && issued.not_after > after(now, RENEW_DAYS).0)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn read(&self, name: &str) -> Result<String, String> {
+        fs::read_to_string(self.path(name)).map_err(|error| self.failed(name, &error))
+    }
+
+    fn write(&self, name: &str, text: &str, secrecy: Secrecy) -> Result<(), String> {
+        private_file::write(&self.path(name), text.as_bytes(), secrecy)
+            .map_err(|error| self.failed(name, &error))
+    }
+
+    fn failed(&self, name: &str, error: &dyn std::fmt::Display) -> String {
+        format!("the certificate file '{}': {error}", self.path(name).display())
+    }
+}
+
+/// An authority's certificate as PEM, and its key.
+fn new_authority(now: Timestamp) -> Result<(String, KeyPair), String> {
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+    let certificate = authority_params(now).self_signed(&key).map_err(failed)?;
+    Ok((certificate.pem(), key))
+}
+
+/// The same at every start, but for the dates: an issuer is known by its name and its key.
+fn authority_params(now: Timestamp) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = distinguished_name(AUTHORITY_NAME);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    set_validity(&mut params, now, AUTHORITY_DAYS);
+    params
+}
+
+/// A certificate for `names` and its key, both as PEM.
+fn issue(authority: &KeyPair, names: &[String], now: Timestamp) -> Result<(String, String), String> {
+    let mut params = CertificateParams::new(names.to_vec())
+        .map_err(|error| format!("a certificate for the names {names:?} cannot be made: {error}"))?;
+    params.distinguished_name = distinguished_name("Shardlake");
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    set_validity(&mut params, now, SERVER_DAYS);
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
+    let issuer = Issuer::new(authority_params(now), authority);
+    let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+fn distinguished_name(common: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common);
+    name
+}
+
+fn set_validity(params: &mut CertificateParams, now: Timestamp, days: u32) {
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    // A day of grace for clients whose clock is behind.
+    params.not_before = epoch + Duration::from_millis(now.0).saturating_sub(DAY);
+    params.not_after = epoch + Duration::from_millis(after(now, days).0);
+}
+
+fn after(now: Timestamp, days: u32) -> Timestamp {
+    Timestamp(now.0 + (DAY * days).as_millis() as u64)
+}
+
+fn failed(error: rcgen::Error) -> String {
+    format!("a certificate cannot be made: {error}")
+}
+
+fn from_files(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
+    let read = |path: &Path| {
+        fs::read(path).map_err(|error| format!("the TLS file '{}' cannot be read: {error}", path.display()))
+    };
+    from_pem(&read(&files.certificate)?, &read(&files.key)?).map_err(|error| {
+        format!(
+            "--tls-cert '{}' with --tls-key '{}': {error}",
+            files.certificate.display(),
+            files.key.display()
+        )
+    })
+}
+
+fn from_pem(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("the certificate chain is not PEM: {error}"))?;
+    if chain.is_empty() {
+        return Err("the certificate file holds no certificate".into());
+    }
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the private key is not PEM: {error}"))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut server = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| format!("certificate and key do not fit: {error}"))?;
+    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(server))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::settings::Settings;
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+    fn config(directory: &Path, names: &[&str]) -> Config {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let settings =
+            Settings { data_dir: Some(directory.to_owned()), tls_name: Some(names), ..Settings::default() };
+        Config::new(settings).expect("valid")
+    }
+
+    fn certificate(directory: &Path) -> String {
+        fs::read_to_string(directory.join("tls/server.pem")).expect("issued")
+    }
+
+    #[test]
+    fn certificates_are_used_again_until_names_change_or_the_end_is_near() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path();
+        let first = Tls::load(&config(path, &[]), NOW).expect("issued");
+        let issued = certificate(path);
+        Tls::load(&config(path, &[]), after(NOW, SERVER_DAYS - RENEW_DAYS - 1)).expect("read");
+        assert_eq!(certificate(path), issued);
+
+        let renamed = Tls::load(&config(path, &["db.example"]), NOW).expect("issued for the new name");
+        assert_ne!(certificate(path), issued);
+        assert_eq!(renamed.ca_pem, first.ca_pem, "the authority stays");
+        let renamed = certificate(path);
+        Tls::load(&config(path, &["db.example"]), after(NOW, SERVER_DAYS - RENEW_DAYS)).expect("renewed");
+        assert_ne!(certificate(path), renamed);
+        for secret in ["tls/ca-key.pem", "tls/server-key.pem"] {
+            let mode = path.join(secret).metadata().expect("there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{secret}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_from_outside_is_served_and_a_wrong_one_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path();
+        Tls::load(&config(path, &[]), NOW).expect("issued");
+        let (own, key, other) =
+            (path.join("tls/server.pem"), path.join("tls/server-key.pem"), path.join("tls/ca-key.pem"));
+        let with = |certificate: &Path, key: &Path| {
+            let files = TlsFiles { certificate: certificate.to_owned(), key: key.to_owned() };
+            Tls::load(&Config { tls_files: Some(files), ..config(path, &[]) }, NOW)
+        };
+        assert_eq!(with(&own, &key).expect("fits").ca_pem, None);
+        assert!(with(&own, &other).err().expect("another key").contains("--tls-cert"));
+        assert!(with(&key, &key).err().expect("no certificate").contains("no certificate"));
+        assert!(with(&path.join("none"), &key).err().expect("no file").contains("none"));
+    }
+}

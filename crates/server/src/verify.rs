@@ -1,0 +1,87 @@
+//! `shardlake verify DIR`: reads everything that a stopped server stored and says whether it agrees with itself.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use shardlake_account::VerifyReport;
+use shardlake_storage::{Shard, ShardOptions};
+
+use crate::serve::{SHARD_DIRECTORY, explain};
+
+/// `directory` is a data directory. The exit code is 0 only when nothing is wrong.
+pub async fn verify(directory: &Path, as_json: bool) -> Result<ExitCode, String> {
+    let shard_directory = directory.join(SHARD_DIRECTORY);
+    if !shard_directory.is_dir() {
+        return Err(format!(
+            "'{}' is no data directory of a server: there is no '{SHARD_DIRECTORY}' in it",
+            directory.display()
+        ));
+    }
+    let shard = Shard::open(ShardOptions::local(shard_directory)).await.map_err(|error| explain(&error))?;
+    let report = shardlake_account::verify(&shard)
+        .await
+        .map_err(|error| format!("the data cannot be read: {error}"))?;
+    shard.close().await.map_err(|error| error.to_string())?;
+    let text = if as_json { format!("{:#}\n", to_json(&report)) } else { to_text(&report) };
+    io::stdout()
+        .lock()
+        .write_all(text.as_bytes())
+        .map_err(|error| format!("the report cannot be printed: {error}"))?;
+    Ok(if report.problem_count() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn to_json(report: &VerifyReport) -> Value {
+    let partitions: Vec<Value> = report
+        .partitions
+        .iter()
+        .map(|partition| {
+            json!({
+                "name": partition.name,
+                "items": partition.report.items,
+                "logEntries": partition.report.log_entries,
+                "uniqueKeys": partition.report.unique_keys,
+                "lastLsn": partition.report.last_lsn,
+                "problemCount": partition.report.problem_count,
+                "problems": partition.report.problems,
+            })
+        })
+        .collect();
+    json!({
+        "databases": report.databases,
+        "containers": report.containers,
+        "offers": report.offers,
+        "partitions": partitions,
+        "problemCount": report.problem_count(),
+        "problems": report.problems,
+    })
+}
+
+fn to_text(report: &VerifyReport) -> String {
+    let mut text = format!(
+        "{} databases, {} containers, {} partitions\n",
+        report.databases,
+        report.containers,
+        report.partitions.len()
+    );
+    for partition in &report.partitions {
+        let checked = &partition.report;
+        text += &format!(
+            "{}: {} items, {} log entries, last LSN {}\n",
+            partition.name, checked.items, checked.log_entries, checked.last_lsn
+        );
+        text.extend(checked.problems.iter().map(|problem| format!("  PROBLEM: {problem}\n")));
+        let unlisted = checked.problem_count.saturating_sub(checked.problems.len() as u64);
+        if unlisted > 0 {
+            text += &format!("  and {unlisted} further problems\n");
+        }
+    }
+    text.extend(report.problems.iter().map(|problem| format!("PROBLEM: {problem}\n")));
+    text + &match report.problem_count() {
+        0 => "everything agrees\n".to_owned(),
+        count => format!(
+            "{count} problems: restore from a backup, and keep this directory for the investigation\n"
+        ),
+    }
+}

@@ -1,0 +1,231 @@
+//! A connection's bytes, watched: has a request begun, does the client still send, must the close be patient?
+//!
+//! The HTTP library would need a timer per request to time headers and idleness. Here the transport notes when things happen,
+//! and one slow timer per connection (`connection.rs`) looks at the notes.
+//!
+//! A server that closes a socket with unread bytes makes the kernel reset it, and the client loses the answer that was sent
+//! before, a 413 for example. So a close first ends the sending side, then reads what still comes for a short time.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use shardlake_stdx::Clock;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// A client that sends nothing for this long is not in the middle of a request.
+const LINGER_QUIET_MAX: Duration = Duration::from_millis(250);
+const LINGER_BYTES_MAX: usize = 16 << 20;
+const NEVER: u64 = 0;
+
+/// What is known of a connection. Shared by its transport, its requests and its timer.
+#[derive(Debug)]
+pub struct Activity {
+    clock: Clock,
+    in_flight: AtomicU32,
+    /// Milliseconds of [`Clock::elapsed`] at which the connection last became idle.
+    idle_since: AtomicU64,
+    /// When the first byte after that came, or [`NEVER`].
+    headers_since: AtomicU64,
+}
+
+impl Activity {
+    pub fn new(clock: Clock) -> Arc<Activity> {
+        let now = milliseconds(&clock);
+        Arc::new(Activity {
+            clock,
+            in_flight: AtomicU32::new(0),
+            idle_since: AtomicU64::new(now),
+            headers_since: AtomicU64::new(NEVER),
+        })
+    }
+
+    /// A request's headers are complete; until the guard is dropped the connection is busy.
+    pub fn begin_request(self: &Arc<Self>) -> InFlight {
+        self.headers_since.store(NEVER, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(self.clone())
+    }
+
+    fn note_read(&self) {
+        if self.in_flight.load(Ordering::Relaxed) == 0 && self.headers_since.load(Ordering::Relaxed) == NEVER
+        {
+            self.headers_since.store(milliseconds(&self.clock), Ordering::Relaxed);
+        }
+    }
+
+    /// What is wrong with a connection that does nothing useful, if its time is up.
+    pub fn overdue(&self, header_max: Duration, idle_max: Duration) -> Option<Overdue> {
+        if self.in_flight.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        let now = milliseconds(&self.clock);
+        let since = |then: u64| Duration::from_millis(now.saturating_sub(then));
+        match self.headers_since.load(Ordering::Relaxed) {
+            NEVER if since(self.idle_since.load(Ordering::Relaxed)) >= idle_max => Some(Overdue::Idle),
+            NEVER => None,
+            begun if since(begun) >= header_max => Some(Overdue::Headers),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overdue {
+    /// No request for too long.
+    Idle,
+    /// A request has begun, but its headers do not end.
+    Headers,
+}
+
+/// A request being served.
+#[derive(Debug)]
+pub struct InFlight(Arc<Activity>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.idle_since.store(milliseconds(&self.0.clock), Ordering::Relaxed);
+        // The end of a body that nobody read may still arrive; it is not the start of a request.
+        self.0.headers_since.store(NEVER, Ordering::Relaxed);
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn milliseconds(clock: &Clock) -> u64 {
+    // Never equal to `NEVER`, whatever the clock says.
+    clock.elapsed().as_millis() as u64 + 1
+}
+
+/// A transport that tells an [`Activity`] what it sees and closes patiently.
+#[derive(Debug)]
+pub struct WatchedIo<T> {
+    inner: T,
+    activity: Arc<Activity>,
+    client_has_ended: bool,
+    linger: Option<Linger>,
+}
+
+#[derive(Debug)]
+struct Linger {
+    until: Pin<Box<Sleep>>,
+    read_bytes: usize,
+}
+
+impl<T> WatchedIo<T> {
+    pub fn new(inner: T, activity: Arc<Activity>) -> Self {
+        WatchedIo { inner, activity, client_has_ended: false, linger: None }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for WatchedIo<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let outcome = ready!(Pin::new(&mut self.inner).poll_read(context, buffer));
+        match outcome {
+            Ok(()) if buffer.filled().len() > before => self.activity.note_read(),
+            Ok(()) | Err(_) => self.client_has_ended = true,
+        }
+        Poll::Ready(outcome)
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> WatchedIo<T> {
+    /// Reads and forgets until the client has ended or paused, or has sent too much.
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let linger = self.linger.get_or_insert_with(|| Linger {
+            until: Box::pin(tokio::time::sleep(LINGER_QUIET_MAX)),
+            read_bytes: 0,
+        });
+        let mut scratch = [0; 4096];
+        while linger.read_bytes < LINGER_BYTES_MAX {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut self.inner).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    linger.read_bytes += buffer.filled().len();
+                    linger.until.as_mut().reset(Instant::now() + LINGER_QUIET_MAX);
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return linger.until.as_mut().poll(context),
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WatchedIo<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.linger.is_none() {
+            ready!(Pin::new(&mut self.inner).poll_shutdown(context))?;
+        }
+        if !self.client_has_ended {
+            ready!(self.poll_linger(context));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_stdx::Timestamp;
+
+    use super::*;
+
+    const HEADER_MAX: Duration = Duration::from_secs(10);
+    const IDLE_MAX: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_connection_is_overdue_when_idle_or_slow_but_never_while_busy() {
+        let clock = Clock::manual(Timestamp(5));
+        let activity = Activity::new(clock.clone());
+        clock.advance(Duration::from_secs(59));
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), None);
+        activity.note_read();
+        clock.advance(Duration::from_secs(9));
+        activity.note_read();
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), None);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), Some(Overdue::Headers));
+
+        let request = activity.begin_request();
+        clock.advance(Duration::from_secs(1000));
+        activity.note_read();
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), None);
+        drop(request);
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), None);
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), Some(Overdue::Idle));
+    }
+}
