@@ -7,6 +7,7 @@
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
 //! | `engine.rs` | what an engine implements |
 //! | `local.rs`, `memory.rs` | the engines: fjall on a local disk, and a map in memory |
+//! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
 //! | `directory.rs` | a local shard's directory: its lock and its format |
 //! | `batch.rs`, `scan.rs`, `error.rs` | a commit's content, reading ranges, what can go wrong |
 //! | `fault.rs`, `suite.rs` | for tests: an engine that fails and forgets on purpose, and what every engine must do |
@@ -23,6 +24,7 @@ mod engine;
 mod error;
 #[cfg(feature = "testing")]
 pub mod fault;
+mod journal;
 mod local;
 mod memory;
 mod scan;

@@ -25,6 +25,7 @@ use futures::future::ready;
 
 use crate::directory::Directory;
 use crate::engine::{EngineFuture, EngineScan};
+use crate::journal::{self, Tolerance};
 use crate::scan::collect_chunk;
 use crate::{Batch, Engine, EngineSnapshot, Op, Row, ScanOptions, StorageError, Value};
 
@@ -53,6 +54,8 @@ pub(crate) struct LocalEngine {
 impl LocalEngine {
     pub fn open(options: &LocalOptions) -> Result<LocalEngine, StorageError> {
         let mut directory = Directory::claim(&options.directory)?;
+        let tolerance = if options.writes_through { Tolerance::AnyTail } else { Tolerance::LastBatch };
+        journal::check(&directory.database(), tolerance)?;
         let database = Database::builder(directory.database())
             .cache_size(options.cache_bytes)
             .manual_journal_persist(true)

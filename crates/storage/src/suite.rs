@@ -8,11 +8,13 @@ use std::ops::{Bound, Range};
 use crate::{Batch, RangeStats, Row, ScanOptions, Shard, Snapshot};
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+/// `None` deletes the key.
+pub type Write = (Vec<u8>, Option<Vec<u8>>);
 
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Batches committed one behind the other without waiting; `None` deletes.
-    Commit(Vec<Vec<(Vec<u8>, Option<Vec<u8>>)>>),
+    /// Batches committed one behind the other without waiting.
+    Commit(Vec<Vec<Write>>),
     Get(Vec<u8>),
     Scan(Range<Vec<u8>>, ScanOptions),
     DropRange(Range<Vec<u8>>),
@@ -89,7 +91,7 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
     shard.close().await.expect("closes");
 }
 
-async fn commit(shard: &Shard, model: &mut Model, batches: Vec<Vec<(Vec<u8>, Option<Vec<u8>>)>>) {
+async fn commit(shard: &Shard, model: &mut Model, batches: Vec<Vec<Write>>) {
     let before = shard.applied();
     let mut pending = Vec::new();
     for ops in batches {

@@ -1,0 +1,217 @@
+//! Judges the end of fjall's journals before fjall replays them.
+//!
+//! A crash can tear the last write of a journal: it was not yet synced, so nobody was told that it is there, and it has to
+//! go. fjall 3.1.13 does less and more than that. It refuses to open a journal whose last batch is complete in length but
+//! damaged inside, which a power cut can leave, as pages reach a disk in any order. And wherever it meets something that
+//! is no journal entry it cuts the journal off, even if good, acknowledged batches follow.
+//!
+//! So we walk the journals first. What follows the last good batch is cut off when it can only be a torn write: in the
+//! newest journal, with no good batch behind it. Anything else is damage: the shard refuses to open and leaves the files
+//! as they are. What was cut off is kept in a file next to the database.
+//!
+//! A journal is a sequence of batches, then zeros up to the preallocated length. Numbers are little-endian:
+//!
+//! | entry | bytes |
+//! |---|---|
+//! | start | `1`, entries that follow `u32`, sequence number `u64` |
+//! | write | `2`, kind `u8`, compression `u8`, keyspace `u64`, key length `u16`, value length `u32`, stored length `u32`, key, stored value |
+//! | clear | `4`, keyspace `u64` |
+//! | end | `3`, XXH3 of all writes and clears of the batch `u64`, `FJL` `3` |
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::StorageError;
+
+const BUFFER_BYTES: usize = 256 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tolerance {
+    /// Every batch was synced before the next was written: only the last one can be torn.
+    LastBatch,
+    /// Several unsynced batches: a power cut may leave a good one behind a torn one.
+    AnyTail,
+}
+
+/// Cuts a torn write off the newest journal of a database.
+pub(crate) fn check(database: &Path, tolerance: Tolerance) -> Result<(), StorageError> {
+    let journals = journals(database).map_err(|error| unreadable(database, &error))?;
+    for (index, (_, path)) in journals.iter().enumerate() {
+        let is_newest = index + 1 == journals.len();
+        let failed = |error: io::Error| unreadable(path, &error);
+        let Some(torn) = Torn::find(path).map_err(failed)? else { continue };
+        let is_unsynced = tolerance == Tolerance::AnyTail || !torn.is_followed_by_batch();
+        if !(is_newest && is_unsynced) {
+            let what =
+                format!("the journal '{}' is damaged at byte {}, not at its end", path.display(), torn.at);
+            return Err(StorageError::Corrupt { what: what.into() });
+        }
+        torn.cut_off(path).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> StorageError {
+    StorageError::io(format!("the journal '{}' cannot be checked: {error}", path.display()))
+}
+
+/// Oldest first.
+fn journals(database: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut journals = Vec::new();
+    let entries = match fs::read_dir(database) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(journals),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
+        if let (Some(number), true) = (number, path.extension().is_some_and(|extension| extension == "jnl")) {
+            journals.push((number, path));
+        }
+    }
+    journals.sort_unstable();
+    Ok(journals)
+}
+
+/// What follows the last good batch of a journal.
+struct Torn {
+    at: u64,
+    last_sequence: u64,
+    /// Without the zeros at the end.
+    bytes: Vec<u8>,
+}
+
+impl Torn {
+    fn find(path: &Path) -> io::Result<Option<Torn>> {
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
+        let (mut at, mut last_sequence) = (0, 0);
+        while let Some(batch) = read_batch(&mut input)? {
+            at += batch.size_bytes;
+            last_sequence = batch.sequence;
+        }
+        input.seek(SeekFrom::Start(at))?;
+        let bytes = read_without_padding(&mut input)?;
+        Ok((!bytes.is_empty()).then_some(Torn { at, last_sequence, bytes }))
+    }
+
+    fn is_followed_by_batch(&self) -> bool {
+        (1..self.bytes.len()).any(|start| {
+            let mut input = &self.bytes[start..];
+            // The first byte decides nearly always, without setting up a checksum.
+            let batch = (input[0] == 1).then(|| read_batch(&mut input)).and_then(Result::ok).flatten();
+            batch.is_some_and(|batch| batch.sequence > self.last_sequence)
+        })
+    }
+
+    fn cut_off(&self, path: &Path) -> io::Result<()> {
+        let size_bytes = self.bytes.len();
+        tracing::warn!(journal = %path.display(), at = self.at, size_bytes, "cut a torn write off the journal");
+        let kept = path.with_extension(format!("torn-at-{}", self.at));
+        if let Err(error) = fs::write(&kept, &self.bytes) {
+            // A full disk must not keep the shard from opening: the bytes were never acknowledged.
+            tracing::warn!(%error, file = %kept.display(), "the torn write cannot be kept");
+        }
+        let journal = OpenOptions::new().write(true).open(path)?;
+        journal.set_len(self.at)?;
+        journal.sync_all()
+    }
+}
+
+fn read_without_padding(input: &mut impl Read) -> io::Result<Vec<u8>> {
+    let (mut bytes, mut zeros) = (Vec::new(), 0);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let length = input.read(&mut buffer)?;
+        if length == 0 {
+            return Ok(bytes);
+        }
+        // Zeros count only once something follows them: there may be 64 MB.
+        let used = buffer[..length].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        if used > 0 {
+            bytes.resize(bytes.len() + zeros, 0);
+            bytes.extend_from_slice(&buffer[..used]);
+            zeros = 0;
+        }
+        zeros += length - used;
+    }
+}
+
+struct Batch {
+    sequence: u64,
+    size_bytes: u64,
+}
+
+/// The batch that the input starts with; `None` when it is anything but a complete and undamaged one.
+fn read_batch(input: &mut impl Read) -> io::Result<Option<Batch>> {
+    let mut entries = Entries { input, hash: Xxh3::new(), size_bytes: 0 };
+    match entries.batch() {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        result => result,
+    }
+}
+
+struct Entries<'a, R> {
+    input: &'a mut R,
+    hash: Xxh3,
+    size_bytes: u64,
+}
+
+impl<R: Read> Entries<'_, R> {
+    fn batch(&mut self) -> io::Result<Option<Batch>> {
+        let [1, count @ .., s0, s1, s2, s3, s4, s5, s6, s7] = self.take::<13>()? else { return Ok(None) };
+        let sequence = u64::from_le_bytes([s0, s1, s2, s3, s4, s5, s6, s7]);
+        for _ in 0..u32::from_le_bytes(count) {
+            if !self.entry()? {
+                return Ok(None);
+            }
+        }
+        let hash = self.hash.digest().to_le_bytes();
+        let [3, found @ .., b'F', b'J', b'L', 3] = self.take::<13>()? else { return Ok(None) };
+        Ok((found == hash).then_some(Batch { sequence, size_bytes: self.size_bytes }))
+    }
+
+    /// A write or a clear; false when it is neither.
+    fn entry(&mut self) -> io::Result<bool> {
+        let [tag] = self.take_hashed::<1>()?;
+        match tag {
+            2 => {
+                let head = self.take_hashed::<20>()?;
+                let key = u16::from_le_bytes([head[10], head[11]]);
+                let value = u32::from_le_bytes([head[16], head[17], head[18], head[19]]);
+                self.skip_hashed(u64::from(key) + u64::from(value))?;
+                Ok(true)
+            }
+            4 => self.take_hashed::<8>().map(|_| true),
+            _ => Ok(false),
+        }
+    }
+
+    fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.input.read_exact(&mut bytes)?;
+        self.size_bytes += N as u64;
+        Ok(bytes)
+    }
+
+    fn take_hashed<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let bytes = self.take()?;
+        self.hash.update(&bytes);
+        Ok(bytes)
+    }
+
+    /// Lengths of a damaged entry are anything: nothing is allocated by them.
+    fn skip_hashed(&mut self, mut length: u64) -> io::Result<()> {
+        let mut buffer = [0; 4096];
+        while length > 0 {
+            let part = &mut buffer[..length.min(4096) as usize];
+            self.input.read_exact(part)?;
+            self.hash.update(part);
+            self.size_bytes += part.len() as u64;
+            length -= part.len() as u64;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! Torn, damaged and lost ends of the journal of a local shard.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
+
+const COMMITS: u64 = 40;
+
+fn key(number: u64, half: u8) -> Vec<u8> {
+    [&[half][..], &number.to_be_bytes()].concat()
+}
+
+fn batch(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(key(number, 1), vec![number as u8; 300]);
+    batch.put(key(number, 2), vec![1; 10]);
+    batch
+}
+
+/// A shard that was not closed, so that everything is in the journal only, and where each commit's bytes end there.
+async fn crashed_shard(directory: &Path) -> (PathBuf, Vec<u64>) {
+    let shard = Shard::open(ShardOptions::local(directory)).await.expect("opens");
+    let journal = directory.join("db/0.jnl");
+    let mut ends = vec![0];
+    for number in 1..=COMMITS {
+        shard.commit(batch(number)).expect("room").await.expect("commits");
+        let mut file = fs::File::open(&journal).expect("the journal");
+        let mut bytes = vec![0; 64 * 1024];
+        file.read_exact(&mut bytes).expect("preallocated");
+        ends.push(bytes.iter().rposition(|byte| *byte != 0).expect("written") as u64 + 1);
+    }
+    drop(shard);
+    // Less padding than fjall's 64 MB, for quicker copies.
+    let file = fs::OpenOptions::new().write(true).open(&journal).expect("the journal");
+    file.set_len(256 * 1024).expect("cuts");
+    (journal, ends)
+}
+
+/// The number of commits found; all before the last are there, all are whole, and the shard writes again.
+async fn recovered(options: ShardOptions) -> u64 {
+    let mut found = 0;
+    for round in 0..2 {
+        let shard = Shard::open(options.clone()).await.expect("opens");
+        found = 0;
+        for number in 1..=COMMITS {
+            let first = shard.get(&key(number, 1)).await.expect("reads");
+            let second = shard.get(&key(number, 2)).await.expect("reads");
+            assert_eq!(first.is_some(), second.is_some(), "commit {number} is torn");
+            assert!(first.is_none() || number == found + 1, "commit {number} outlived a lost earlier one");
+            found += u64::from(first.is_some());
+        }
+        let again = shard.get(&key(99, 1)).await.expect("reads");
+        assert_eq!(again.is_some(), round == 1, "what was written after the recovery is kept");
+        shard.commit(batch(99)).expect("room").await.expect("commits");
+    }
+    found
+}
+
+fn overwrite(journal: &Path, at: u64, bytes: &[u8]) {
+    let mut file = fs::OpenOptions::new().write(true).open(journal).expect("the journal");
+    file.seek(SeekFrom::Start(at)).expect("seeks");
+    file.write_all(bytes).expect("writes");
+}
+
+#[tokio::test]
+async fn a_journal_cut_anywhere_loses_only_what_was_cut() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (journal, ends) = crashed_shard(&directory.path().join("original")).await;
+    let (before, last) = (ends[COMMITS as usize - 1], ends[COMMITS as usize]);
+    for (index, cut) in
+        [before, before + 1, before + 13, before + 40, last - 200, last - 1].into_iter().enumerate()
+    {
+        for is_padded in [false, true] {
+            let copy = directory.path().join(format!("{index}-{is_padded}"));
+            copy_directory(journal.parent().and_then(Path::parent).expect("a parent"), &copy);
+            let file = fs::OpenOptions::new().write(true).open(copy.join("db/0.jnl")).expect("the journal");
+            file.set_len(cut).expect("cuts");
+            if is_padded {
+                file.set_len(256 * 1024).expect("pads");
+            }
+            assert_eq!(
+                recovered(ShardOptions::local(&copy)).await,
+                COMMITS - 1,
+                "cut at {cut} after {before}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_last_batch_with_a_lost_page_inside_is_dropped_whole() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (journal, ends) = crashed_shard(directory.path()).await;
+    // Complete in length, as when the last page reached the disk and the one before did not.
+    overwrite(&journal, ends[COMMITS as usize - 1] + 60, &[0; 200]);
+    assert_eq!(recovered(ShardOptions::local(directory.path())).await, COMMITS - 1);
+    let kept = fs::read_dir(directory.path().join("db")).expect("lists");
+    let kept = kept
+        .filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().to_string_lossy().contains("torn")));
+    assert_eq!(kept.count(), 1, "what was cut off is kept");
+}
+
+#[tokio::test]
+async fn garbage_behind_the_last_batch_is_cut_off() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (journal, ends) = crashed_shard(directory.path()).await;
+    // Tags of entries with absurd lengths among them.
+    let garbage: Vec<u8> = (0..5000u32)
+        .map(|number| (number % 4 + 1) as u8 * if number % 7 == 0 { 0xFF / 4 } else { 1 })
+        .collect();
+    overwrite(&journal, ends[COMMITS as usize], &garbage);
+    assert_eq!(recovered(ShardOptions::local(directory.path())).await, COMMITS);
+}
+
+#[tokio::test]
+async fn damage_before_good_batches_refuses_to_open_and_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (journal, ends) = crashed_shard(directory.path()).await;
+    // A damaged value, a damaged length and a damaged tag: the engine alone would silently drop all that follows.
+    for at in [ends[20] + 80, ends[20] + 13 + 17, ends[20]] {
+        let original = fs::read(&journal).expect("reads");
+        overwrite(&journal, at, &[0x55; 3]);
+        let damaged = fs::read(&journal).expect("reads");
+        let error = Shard::open(ShardOptions::local(directory.path())).await.expect_err("refuses");
+        assert!(matches!(&error, StorageError::Corrupt { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("byte {}", ends[20])), "{error}");
+        assert!(fs::read(&journal).expect("reads") == damaged, "nothing was changed");
+        fs::write(&journal, original).expect("writes");
+    }
+    assert_eq!(recovered(ShardOptions::local(directory.path())).await, COMMITS);
+}
+
+#[tokio::test]
+async fn without_a_sync_per_commit_a_tail_may_be_torn_anywhere() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (journal, ends) = crashed_shard(directory.path()).await;
+    overwrite(&journal, ends[30] + 80, &[0; 100]);
+    let options = ShardOptions { durability: Durability::Async, ..ShardOptions::local(directory.path()) };
+    assert_eq!(recovered(options).await, 30);
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("creates");
+    for entry in fs::read_dir(from).expect("lists") {
+        let entry = entry.expect("lists");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy_directory(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("copies");
+        }
+    }
+}
