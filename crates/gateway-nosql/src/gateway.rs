@@ -22,8 +22,8 @@ use crate::headers::{RequestHeaders, flag};
 use crate::reply::{Echo, Renderer, Reply};
 use crate::router::{Path, Route};
 use crate::{
-    account_document, batch, body, containers, databases, feed, items, offers, partition_key_delete,
-    pkranges, unsupported,
+    account_document, batch, body, conflicts, containers, databases, feed, items, offers,
+    partition_key_delete, pkranges, unsupported,
 };
 
 /// How a gateway behaves.
@@ -247,6 +247,9 @@ async fn dispatch(call: &Call<'_>, route: Route) -> Result<Reply, Failure> {
         (Route::Container, "DELETE") => containers::delete(call).await,
         (Route::PartitionKeyRanges, "GET") => pkranges::list(call),
         (Route::Items | Route::Item | Route::PartitionKeyDelete, _) => in_container(call, route).await,
+        (Route::Conflicts, "GET") => conflicts::list(call),
+        (Route::Conflicts, "POST") if call.headers.asks_query()? => conflicts::list(call),
+        (Route::Conflict, "GET" | "DELETE") => Err(conflicts::missing(call)),
         (Route::Offers, "GET") => Ok(offers::list(call)),
         (Route::Offers, "POST") if call.headers.asks_query()? => offers::query(call),
         (Route::Offer, "GET") => offers::read(call),

@@ -6,7 +6,7 @@
 //! | `router.rs`, `headers.rs`, `auth.rs`, `body.rs` | paths, request headers, signatures, bodies |
 //! | `reply.rs`, `item_headers.rs`, `errors.rs`, `session.rs` | response headers, error bodies, session tokens |
 //! | `resource_document.rs` | feeds and JSON of metadata resources |
-//! | `account_document.rs`, `databases.rs`, `containers.rs`, `pkranges.rs`, `offers.rs` | metadata operations |
+//! | `account_document.rs`, `databases.rs`, `containers.rs`, `pkranges.rs`, `conflicts.rs`, `offers.rs` | metadata operations |
 //! | `throughput.rs`, `metadata_query.rs` | throughput as clients write it; queries over metadata feeds |
 //! | `items.rs`, `patch.rs`, `feed.rs`, `batch.rs`, `partition_key_delete.rs` | item operations |
 //! | `unsupported.rs` | what is refused, and in which words |
@@ -21,6 +21,7 @@ mod account_document;
 mod auth;
 mod batch;
 mod body;
+mod conflicts;
 mod containers;
 mod databases;
 mod errors;

@@ -332,7 +332,8 @@ mod tests {
 
     #[test]
     fn an_item_reply_carries_every_position() {
-        let meta = ReplyMeta { charge_centi: 571, lsn: 42, item_lsn: 40, range_id: Some(3), session_version: 5 };
+        let meta =
+            ReplyMeta { charge_centi: 571, lsn: 42, item_lsn: 40, range_id: Some(3), session_version: 5 };
         let reply =
             Reply { status: StatusCode::CREATED, meta, body: Some(b"{}".to_vec()), ..Reply::default() };
         let response = renderer().render(Ok(reply.with_etag([0x11; 16])), ECHO);
@@ -378,7 +379,8 @@ mod tests {
     #[test]
     fn failures_carry_substatus_retry_time_and_position() {
         use shardlake_model::{Error, ErrorKind};
-        let meta = ReplyMeta { charge_centi: 100, lsn: 9, item_lsn: 0, range_id: Some(0), session_version: 5 };
+        let meta =
+            ReplyMeta { charge_centi: 100, lsn: 9, item_lsn: 0, range_id: Some(0), session_version: 5 };
         let error =
             Error::new(ErrorKind::TooManyRequests, "slow down").with_meta(meta).with_retry_after_ms(12);
         let response = renderer().render(Err(error.into()), ECHO);

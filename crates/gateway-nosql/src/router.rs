@@ -37,6 +37,8 @@ pub(crate) enum Route {
     Items,
     Item,
     PartitionKeyDelete,
+    Conflicts,
+    Conflict,
     Offers,
     Offer,
     /// A real resource of the reference that this server does not have, by the name users know it.
@@ -96,9 +98,8 @@ impl<'p> Path<'p> {
             ["dbs", _, "colls", _, "udfs"] | ["dbs", _, "colls", _, "udfs", _] => {
                 Route::Unsupported("user-defined functions")
             }
-            ["dbs", _, "colls", _, "conflicts"] | ["dbs", _, "colls", _, "conflicts", _] => {
-                Route::Unsupported("conflict feeds")
-            }
+            ["dbs", _, "colls", _, "conflicts"] => Route::Conflicts,
+            ["dbs", _, "colls", _, "conflicts", _] => Route::Conflict,
             ["dbs", _, "colls", _, "operations", _] => Route::Unsupported("this container operation"),
             ["dbs", _, "users"] | ["dbs", _, "users", _] => Route::Unsupported("users"),
             ["dbs", _, "users", _, "permissions"] | ["dbs", _, "users", _, "permissions", _] => {
@@ -215,6 +216,8 @@ mod tests {
             ("/dbs/x/colls/y/docs/z/", Route::Item),
             ("/dbs/docs/colls/pkranges/docs/docs", Route::Item),
             ("/dbs/x/colls/y/operations/partitionkeydelete", Route::PartitionKeyDelete),
+            ("/dbs/x/colls/y/conflicts/", Route::Conflicts),
+            ("/dbs/x/colls/y/conflicts/z", Route::Conflict),
             ("/offers", Route::Offers),
             ("/offers/X7kE/", Route::Offer),
         ] {
@@ -228,7 +231,6 @@ mod tests {
             ("/dbs/x/colls/y/sprocs/p", "stored procedures"),
             ("/dbs/x/colls/y/triggers", "triggers"),
             ("/dbs/x/colls/y/udfs", "user-defined functions"),
-            ("/dbs/x/colls/y/conflicts", "conflict feeds"),
             ("/dbs/x/users/u", "users"),
             ("/dbs/x/users/u/permissions/p", "permissions"),
             ("/dbs/x/clientencryptionkeys", "client encryption keys"),

@@ -46,7 +46,10 @@ async fn every_kind_of_operation_works_in_one_transaction() {
     assert_eq!(results[4]["resourceBody"]["n"], 2);
     assert!(results[0]["requestCharge"].as_f64().expect("a number") > 0.0);
     assert_eq!(answer.lsn(), before.lsn() + 1, "a batch is one commit");
-    assert_eq!(answer.header("x-ms-session-token"), Some(format!("0:1700000000000#{}", answer.lsn()).as_str()));
+    assert_eq!(
+        answer.header("x-ms-session-token"),
+        Some(format!("0:1700000000000#{}", answer.lsn()).as_str())
+    );
     assert!(answer.charge() > 5.0);
 }
 

@@ -125,3 +125,16 @@ async fn windows_of_effective_keys_divide_the_items() {
     assert_eq!(counts.iter().sum::<u64>(), 32, "{counts:?}");
     assert!(counts.iter().all(|count| *count < 32), "{counts:?}");
 }
+
+#[tokio::test]
+async fn the_conflict_feed_is_empty() {
+    let server = Server::with_container().await;
+    let path = "/dbs/db/colls/items/conflicts";
+    let feed = server.get(path).send().await.expect(200).json();
+    assert_eq!((&feed["Conflicts"], &feed["_count"]), (&json!([]), &json!(0)));
+    let query = server.post(path).header("content-type", "application/query+json");
+    query.json(json!({ "query": "SELECT * FROM c" })).send().await.expect(200);
+    server.get(format!("{path}/a")).send().await.expect(404);
+    server.delete(format!("{path}/a")).send().await.expect(404);
+    server.get("/dbs/db/colls/none/conflicts").send().await.refused(404, 1003, "");
+}
