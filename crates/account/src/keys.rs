@@ -51,11 +51,14 @@ pub(crate) fn key_of_read(container: &ContainerHandle, input: Option<KeyInput<'_
     })?;
     let key = parse_key(entry, input)?;
     if !is_full(entry, &key) {
-        return Err(Error::bad_request(format!(
-            "Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document. This operation needs all {} components of the partition key, not {}",
-            entry.shape.key_paths.len(),
-            key.0.len()
-        )));
+        return Err(Error::new(
+            ErrorKind::PartitionKeyMismatch,
+            format!(
+                "Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: this operation needs all {} components, not {}",
+                entry.shape.key_paths.len(),
+                key.0.len()
+            ),
+        ));
     }
     Ok(logical(entry, key))
 }

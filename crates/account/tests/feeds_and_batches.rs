@@ -109,7 +109,7 @@ async fn prefixes_of_hierarchical_keys_select_exactly_their_items() {
         .read_item(&fixture.ctx(), &c, prefix, "0", &none())
         .await
         .expect_err("a full key is needed");
-    assert_eq!(error.kind(), ErrorKind::BadRequest);
+    assert_eq!(error.kind(), ErrorKind::PartitionKeyMismatch);
 }
 
 fn operation(kind: BatchKind, id: &str, body: Option<&str>) -> BatchOperation {

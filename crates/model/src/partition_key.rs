@@ -104,7 +104,7 @@ impl PartitionKeyDefinition {
             }
             KeyKind::MultiHash if self.paths.is_empty() || self.paths.len() > paths_max => {
                 return error(format!(
-                    "a hierarchical partition key takes 1 to {paths_max} paths, not {}",
+                    "Too many partition key paths: a hierarchical partition key takes 1 to {paths_max}, not {}",
                     self.paths.len()
                 ));
             }
