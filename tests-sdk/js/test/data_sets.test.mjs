@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
-import { clientOver, createContainer, drain, own, withDatabase } from './support.mjs';
+import { clientOver, createContainer, drain, own, withDatabase } from '../support.mjs';
 
 const directory = process.env.SHARDLAKE_DATA ?? '';
 const absent = !fs.existsSync(directory) && `${directory || 'SHARDLAKE_DATA'} is not there`;

@@ -1,7 +1,7 @@
 // Point operations, conditions, patch and errors through the SDK, over plain HTTP.
 import assert from 'node:assert/strict';
 import test, { after, before } from 'node:test';
-import { clientOver, createContainer, expectStatus, own, unique } from './support.mjs';
+import { clientOver, createContainer, expectStatus, own, unique } from '../support.mjs';
 
 const client = clientOver('http');
 let database;

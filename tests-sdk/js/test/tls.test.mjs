@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import https from 'node:https';
 import test from 'node:test';
 import { promisify } from 'node:util';
-import { authorityFile, clientOver, createContainer, endpoints, key, own, unique, withDatabase } from './support.mjs';
+import { authorityFile, clientOver, createContainer, endpoints, key, own, unique, withDatabase } from '../support.mjs';
 
 async function writeAndRead(client) {
   await withDatabase(client, async (database) => {

@@ -1,6 +1,6 @@
 //! Create, read, replace, condition, batch and delete through the official Rust SDK, over plain HTTP and over TLS.
 //!
-//! `SHARDLAKE_HTTP`, `SHARDLAKE_HTTPS` and `SHARDLAKE_KEY` name the server. The SDK accepts any certificate from `localhost`. Its binary
+//! `SHARDLAKE_HTTP`, `SHARDLAKE_HTTPS` and `SHARDLAKE_KEY` name the server, and `SSL_CERT_FILE` its authority's certificate. The SDK's binary
 //! encoding of item bodies is switched off by the setting it has for that; a last test pins what happens with it on.
 
 use azure_data_cosmos::clients::ContainerClient;

@@ -21,7 +21,7 @@ pub fn run(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
         .env("SHARDLAKE_HTTP", &ready.http)
         .env("SHARDLAKE_HTTPS", https.replace("127.0.0.1", "localhost"))
         .env("SHARDLAKE_KEY", &ready.key)
-        .env("SHARDLAKE_DATA_DIR", server.data_dir())
+        .env("SHARDLAKE_CA_FILE", ready.fields["ca_file"].as_str().unwrap_or_default())
         .env("SHARDLAKE_DATA", project::shared_directory("data").1)
         .env("SHARDLAKE_SKIP_LOG", skip_log);
     let (output, ended_well) = run_and_listen(&mut node)?;
@@ -34,7 +34,7 @@ fn prepared_copy() -> Outcome<PathBuf> {
     let copy = project::work_directory().join("js");
     std::fs::create_dir_all(copy.join("test"))?;
     let installed = copy.join("node_modules/.shardlake-lock");
-    for file in ["package.json", "package-lock.json"] {
+    for file in ["package.json", "package-lock.json", "support.mjs"] {
         std::fs::copy(source.join(file), copy.join(file))?;
     }
     // Files of an earlier run must not outlive their deletion in the checkout.

@@ -16,7 +16,7 @@ pub fn run(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
         .env("SHARDLAKE_HTTP", &ready.http)
         .env("SHARDLAKE_HTTPS", ready.https.clone().unwrap_or_default().replace("127.0.0.1", "localhost"))
         .env("SHARDLAKE_KEY", &ready.key)
-        .env("SHARDLAKE_DATA_DIR", server.data_dir())
+        .env("SSL_CERT_FILE", ready.fields["ca_file"].as_str().unwrap_or_default())
         .env("SHARDLAKE_SKIP_LOG", skip_log);
     let (output, ended_well) = run_and_listen(&mut test)?;
     if !ended_well {

@@ -1,11 +1,10 @@
 // What every file of the suite needs: clients over both schemes, a database of its own, expectations about errors.
 //
-// SHARDLAKE_HTTP, SHARDLAKE_HTTPS and SHARDLAKE_KEY name the server; SHARDLAKE_DATA_DIR holds the certificate of its authority. Names end in
+// SHARDLAKE_HTTP, SHARDLAKE_HTTPS and SHARDLAKE_KEY name the server; SHARDLAKE_CA_FILE is the certificate of its authority. Names end in
 // random letters, so that the suite can run against a server that holds other data.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import https from 'node:https';
-import path from 'node:path';
 import { CosmosClient } from '@azure/cosmos';
 
 const required = (name) => {
@@ -18,12 +17,7 @@ export const key = required('SHARDLAKE_KEY');
 export const endpoints = { http: required('SHARDLAKE_HTTP'), https: required('SHARDLAKE_HTTPS') };
 
 /** The certificate of the server's own authority, as a PEM file. */
-export function authorityFile() {
-  const directory = required('SHARDLAKE_DATA_DIR');
-  const found = fs.readdirSync(directory, { recursive: true }).filter((name) => /ca[^/]*\.pem$/.test(name) && !/key/.test(name));
-  assert.ok(found.length > 0, `no certificate of an authority in ${directory}`);
-  return path.join(directory, found.sort()[0]);
-}
+export const authorityFile = () => required('SHARDLAKE_CA_FILE');
 
 export function clientOver(scheme, options = {}) {
   const agent = scheme === 'https' ? new https.Agent({ keepAlive: true, ca: fs.readFileSync(authorityFile()) }) : undefined;
