@@ -12,8 +12,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Version};
-use hyper::body::Incoming;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Version};
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -26,12 +27,15 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::ConnectionLimits;
 use crate::front::{Front, Reply};
-use crate::watched_io::{Activity, WatchedIo};
+use crate::watched_io::{Activity, Protocol, WatchedIo};
 
 const TLS_HANDSHAKE: u8 = 0x16;
 const HTTP2_OPENING: &[u8] = b"PRI ";
 /// Requests that one HTTP/2 connection may have in flight.
 const STREAMS_MAX: u32 = 256;
+/// A refused request may have left its body unread. Up to here the library reads it past; beyond, the connection must end,
+/// and the client must be told so.
+const UNREAD_BYTES_MAX: u64 = 4096;
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
@@ -85,7 +89,7 @@ impl Connections {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        let activity = Activity::new(self.clock.clone());
+        let activity = Activity::new(self.clock.clone(), Protocol::Http1);
         let io = TokioIo::new(WatchedIo::new(stream, activity.clone()));
         let service = service_fn(|request| self.answer(request, scheme, &activity));
         let connection = http1::Builder::new()
@@ -108,7 +112,7 @@ impl Connections {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        let activity = Activity::new(self.clock.clone());
+        let activity = Activity::new(self.clock.clone(), Protocol::Http2);
         let io = TokioIo::new(WatchedIo::new(stream, activity.clone()));
         let front = self.front.clone();
         let of_requests = activity.clone();
@@ -146,7 +150,13 @@ impl Connections {
     ) -> Result<Reply, Infallible> {
         let _in_flight = activity.begin_request();
         debug_assert_ne!(request.version(), Version::HTTP_2, "each protocol has its own service");
-        Ok(self.front.answer(request, scheme).await)
+        let body = request.body().size_hint();
+        let mut reply = self.front.answer(request, scheme).await;
+        let is_long = body.upper().is_none_or(|size_bytes| size_bytes > UNREAD_BYTES_MAX);
+        if is_long && !reply.status().is_success() {
+            reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(reply)
     }
 
     /// Until the server stops or the connection has wasted its time.

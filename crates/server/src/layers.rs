@@ -60,9 +60,8 @@ fn read_file(path: &Path) -> Result<Settings, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("the settings file '{}' cannot be read: {error}", path.display()))?;
     toml::from_str(&text).map_err(|error| {
-        let place = error.span().map_or(String::new(), |span| {
-            format!(", line {}", text[..span.start.min(text.len())].lines().count().max(1))
-        });
+        let line = |start: usize| text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
+        let place = error.span().map_or(String::new(), |span| format!(", line {}", line(span.start)));
         format!("the settings file '{}'{place}: {}", path.display(), error.message())
     })
 }

@@ -81,7 +81,7 @@ impl ReadyRecord {
             (
                 "webstore",
                 "product",
-                "for item in products.read_all_items(max_item_count=5): print(item[\"name\"], item[\"price\"])",
+                "for item, _ in zip(products.read_all_items(), range(5)): print(item[\"name\"], item[\"price\"])",
             )
         } else {
             (

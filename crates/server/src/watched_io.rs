@@ -27,6 +27,7 @@ const NEVER: u64 = 0;
 #[derive(Debug)]
 pub struct Activity {
     clock: Clock,
+    protocol: Protocol,
     in_flight: AtomicU32,
     /// Milliseconds of [`Clock::elapsed`] at which the connection last became idle.
     idle_since: AtomicU64,
@@ -34,11 +35,20 @@ pub struct Activity {
     headers_since: AtomicU64,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// Between requests nothing comes but the next request.
+    Http1,
+    /// Settings, pings and windows come at any time, so bytes do not mean that a request has begun.
+    Http2,
+}
+
 impl Activity {
-    pub fn new(clock: Clock) -> Arc<Activity> {
+    pub fn new(clock: Clock, protocol: Protocol) -> Arc<Activity> {
         let now = milliseconds(&clock);
         Arc::new(Activity {
             clock,
+            protocol,
             in_flight: AtomicU32::new(0),
             idle_since: AtomicU64::new(now),
             headers_since: AtomicU64::new(NEVER),
@@ -53,7 +63,9 @@ impl Activity {
     }
 
     fn note_read(&self) {
-        if self.in_flight.load(Ordering::Relaxed) == 0 && self.headers_since.load(Ordering::Relaxed) == NEVER
+        if self.protocol == Protocol::Http1
+            && self.in_flight.load(Ordering::Relaxed) == 0
+            && self.headers_since.load(Ordering::Relaxed) == NEVER
         {
             self.headers_since.store(milliseconds(&self.clock), Ordering::Relaxed);
         }
@@ -207,9 +219,20 @@ mod tests {
     const IDLE_MAX: Duration = Duration::from_secs(60);
 
     #[test]
+    fn frames_between_http2_requests_begin_no_request() {
+        let clock = Clock::manual(Timestamp(5));
+        let activity = Activity::new(clock.clone(), Protocol::Http2);
+        activity.note_read();
+        clock.advance(Duration::from_secs(59));
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), None);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), Some(Overdue::Idle));
+    }
+
+    #[test]
     fn a_connection_is_overdue_when_idle_or_slow_but_never_while_busy() {
         let clock = Clock::manual(Timestamp(5));
-        let activity = Activity::new(clock.clone());
+        let activity = Activity::new(clock.clone(), Protocol::Http1);
         clock.advance(Duration::from_secs(59));
         assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), None);
         activity.note_read();

@@ -83,7 +83,7 @@ async fn load_items(
     place: &str,
     loaded: &mut Loaded,
 ) -> Result<(), String> {
-    let create = async |(index, item): (usize, &Box<RawValue>)| {
+    let create = async |(index, item): (usize, &RawValue)| {
         let context = RequestContext::internal(account.clock(), account.random().guid());
         match account.create_item(&context, container, None, item.get().as_bytes()).await {
             Ok(_) => Ok(true),
@@ -91,8 +91,9 @@ async fn load_items(
             Err(error) => Err(format!("{place}[{index}]: {error}")),
         }
     };
-    let mut outcomes =
-        futures::stream::iter(items.iter().enumerate()).map(create).buffer_unordered(CONCURRENT_ITEMS);
+    let mut outcomes = futures::stream::iter(items.iter().map(Box::as_ref).enumerate())
+        .map(create)
+        .buffer_unordered(CONCURRENT_ITEMS);
     while let Some(created) = outcomes.try_next().await? {
         match created {
             true => loaded.items_created += 1,

@@ -1,0 +1,266 @@
+//! Clients that are slow, broken, many or malicious. Each gets its answer or its close; the server is healthy after.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use shardlake_testkit::{Request, ServerProcess, items_path};
+
+use crate::support::{Http2, assert_healthy, ca_of, connect, in_memory, tls};
+
+/// Everything until the server ends the connection. A reset counts as an end.
+fn read_to_close(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("the server neither answers nor closes: {error}"),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// What comes back for these bytes; the client then ends its half.
+fn answer_to(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = connect(address);
+    // The server may refuse before it has read everything.
+    let _broken = stream.write_all(bytes);
+    let _already = stream.shutdown(std::net::Shutdown::Write);
+    read_to_close(&mut stream)
+}
+
+#[test]
+fn garbage_is_answered_400_or_closed() {
+    let server = in_memory().start();
+    let address = server.address();
+    let mut noise = Vec::new();
+    let random = shardlake_stdx::Random::seeded(7);
+    for _ in 0..64 {
+        noise.resize(1 + random.below(4_000) as usize, 0);
+        random.fill(&mut noise);
+        let answer = answer_to(address, &noise);
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 400") || !answer.starts_with("HTTP"),
+            "{answer}"
+        );
+    }
+    for bytes in [
+        &b""[..],
+        b"\r\n\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        b"POST /dbs HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nnot HTTP/2 after all",
+        b"PRI",
+        b"\x00\x01\x02\x03",
+    ] {
+        let answer = answer_to(address, bytes);
+        assert!(!answer.starts_with("HTTP/1.1 2"), "{:?}: {answer}", String::from_utf8_lossy(bytes));
+    }
+    assert_healthy(&server);
+}
+
+#[test]
+fn tls_garbage_is_closed() {
+    let server = in_memory().start();
+    let address = server.address();
+    for bytes in [&b"\x16"[..], b"\x16\x03\x01\x00\x05hello", b"\x16\x03\x01\xff\xff", &[0x16; 20_000]] {
+        let answer = answer_to(address, bytes);
+        assert!(!answer.starts_with("HTTP"), "{answer}");
+    }
+    // A good handshake, then bytes that are no record.
+    let mut stream = tls(address, &ca_of(&server), "localhost", "http/1.1").unwrap();
+    stream.sock.write_all(&[0x55; 600]).unwrap();
+    read_to_close(&mut stream.sock);
+    assert_healthy(&server);
+}
+
+#[test]
+fn half_sent_requests_leave_nothing_behind() {
+    let server = in_memory().start();
+    let client = server.client();
+    let body = br#"{"id":"half"}"#;
+    let bytes = client.signed_bytes(&Request { method: "POST", path: "/dbs", body, ..Request::default() });
+    for length in [1, 10, bytes.len() - body.len() - 2, bytes.len() - body.len(), bytes.len() - 1] {
+        answer_to(server.address(), &bytes[..length]);
+        // And once without even an end.
+        connect(server.address()).write_all(&bytes[..length]).unwrap();
+    }
+    let feed = client.get("/dbs", &[]).expect_status(200).json();
+    assert_eq!(feed["_count"], 0, "half a request is no request");
+    assert_healthy(&server);
+}
+
+#[test]
+fn headers_that_trickle_are_cut_off() {
+    let server = in_memory().argument("--header-seconds=1").start();
+    let mut trickle = connect(server.address());
+    let mut silent = connect(server.address());
+    let mut shaking = connect(server.address());
+    shaking.write_all(b"\x16\x03\x01").unwrap();
+    let started = Instant::now();
+    let mut rest = b"GET /livez HTTP/1.1\r\nhost: x\r\nx-slow: ".to_vec();
+    rest.extend([b'a'; 200]);
+    let cut = rest.iter().any(|byte| {
+        std::thread::sleep(Duration::from_millis(50));
+        trickle.write_all(&[*byte]).is_err()
+    });
+    assert!(cut, "every byte was taken");
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    assert_eq!(read_to_close(&mut silent), "");
+    assert_eq!(read_to_close(&mut shaking), "");
+    assert_healthy(&server);
+}
+
+#[test]
+fn a_body_that_does_not_come_is_answered_408() {
+    let server = in_memory().argument("--request-seconds=1").start();
+    let request = Request { method: "POST", path: "/dbs", body: br#"{"id":"slow"}"#, ..Request::default() };
+    let bytes = server.client().signed_bytes(&request);
+    let mut stream = connect(server.address());
+    stream.write_all(&bytes[..bytes.len() - 3]).unwrap();
+    let answer = read_to_close(&mut stream);
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("\"code\":\"RequestTimeout\""), "{answer}");
+    assert_healthy(&server);
+}
+
+#[test]
+fn oversized_headers_are_answered_431() {
+    let server = in_memory().argument("--max-header-size=16KiB").start();
+    let ordinary = "a".repeat(12 << 10);
+    let _fits = server.client().get("/", &[("x-long", &ordinary)]).expect_status(200);
+    let long = "a".repeat(64 << 10);
+    let answer = answer_to(server.address(), format!("GET / HTTP/1.1\r\nx-long: {long}\r\n\r\n").as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let many: String = (0..500).map(|number| format!("x-{number}: a\r\n")).collect();
+    let answer = answer_to(server.address(), format!("GET / HTTP/1.1\r\n{many}\r\n").as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    // Without end: the server must not read for ever.
+    let endless = vec![b'a'; 4 << 20];
+    let answer = answer_to(server.address(), &[b"GET / HTTP/1.1\r\nx: ", &endless[..]].concat());
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    assert_healthy(&server);
+}
+
+#[test]
+fn oversized_bodies_are_answered_413_before_they_are_read() {
+    let server = in_memory().start();
+    let client = server.client();
+    let _database = client.create_database("d").expect_status(201);
+    let _container = client.create_container("d", "c", "/pk").expect_status(201);
+    let path = items_path("d", "c");
+    let headers = [("x-ms-documentdb-partitionkey", "[\"a\"]")];
+    let body = vec![b' '; 6 << 20];
+    let request = Request { method: "POST", path: &path, headers: &headers, body: &body, resource: None };
+    for _ in 0..5 {
+        let answer = client.send(&request).expect("the answer, not a reset");
+        assert_eq!(answer.status, 413, "{answer}");
+    }
+    let big = json!({ "id": "1", "pk": "a", "text": "x".repeat(3 << 20) });
+    assert_eq!(client.create_item("d", "c", &json!(["a"]), &big).status, 413);
+    let fits = json!({ "id": "1", "pk": "a", "text": "x".repeat(1 << 20) });
+    assert_eq!(client.create_item("d", "c", &json!(["a"]), &fits).status, 201);
+    assert_healthy(&server);
+}
+
+#[test]
+fn a_thousand_idle_connections_disturb_nobody() {
+    let server = in_memory().start();
+    raise_file_limit();
+    let mut idle: Vec<TcpStream> = (0..1_000).map(|_| connect(server.address())).collect();
+    for stream in idle.iter_mut().step_by(2) {
+        stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    }
+    for stream in idle.iter_mut().step_by(2) {
+        let mut buffer = [0; 512];
+        let count = stream.read(&mut buffer).unwrap();
+        assert!(buffer[..count].starts_with(b"HTTP/1.1 200"));
+    }
+    let started = Instant::now();
+    for number in 0..200 {
+        let _created = server.client().create_database(&format!("d{number}")).expect_status(201);
+    }
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    let resident = resident_bytes(&server);
+    assert!(resident < 160 << 20, "{} MiB with 1,000 connections", resident >> 20);
+    assert_healthy(&server);
+    drop(idle);
+    assert_healthy(&server);
+}
+
+#[test]
+fn idle_connections_are_closed_when_their_time_is_up() {
+    let server = in_memory().argument("--idle-seconds=1").start();
+    let mut kept = connect(server.address());
+    kept.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let started = Instant::now();
+    assert!(read_to_close(&mut kept).starts_with("HTTP/1.1 200"));
+    let waited = started.elapsed();
+    assert!(waited >= Duration::from_millis(900) && waited < Duration::from_secs(5), "{waited:?}");
+    let mut of_frames = Http2::new(connect(server.address()));
+    assert_eq!(of_frames.get("/livez", &[]), 200);
+    while of_frames.receive().is_some() {}
+    assert_healthy(&server);
+}
+
+#[test]
+fn connections_above_the_limit_are_told_503_and_others_go_on() {
+    let server = in_memory().argument("--max-connections=4").start();
+    let mut kept: Vec<TcpStream> = (0..4).map(|_| connect(server.address())).collect();
+    for stream in &mut kept {
+        stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        let mut buffer = [0; 512];
+        assert!(stream.read(&mut buffer).unwrap() > 0);
+    }
+    let answer = answer_to(server.address(), b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("too many connections"), "{answer}");
+    kept[0].write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    assert!(read_to_close(&mut kept[0]).starts_with("HTTP/1.1 200"));
+    drop(kept);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !answer_to(server.address(), b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").starts_with("HTTP/1.1 200")
+    {
+        assert!(Instant::now() < deadline, "the slots do not come back");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_healthy(&server);
+}
+
+#[test]
+fn clients_that_leave_while_they_are_served_cost_nothing() {
+    let server = in_memory().start();
+    let client = server.client();
+    let _database = client.create_database("d").expect_status(201);
+    let _container = client.create_container("d", "c", "/pk").expect_status(201);
+    let path = items_path("d", "c");
+    let headers = [("x-ms-documentdb-partitionkey", "[\"a\"]")];
+    for number in 0..200 {
+        let body = json!({ "id": number.to_string(), "pk": "a" }).to_string();
+        let request =
+            Request { method: "POST", path: &path, headers: &headers, body: body.as_bytes(), resource: None };
+        connect(server.address()).write_all(&client.signed_bytes(&request)).unwrap();
+    }
+    // Whether an item was created or not, the container goes on counting right.
+    let item = json!({ "id": "last", "pk": "a" });
+    let _created = client.create_item("d", "c", &json!(["a"]), &item).expect_status(201);
+    assert_healthy(&server);
+}
+
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}
+
+fn resident_bytes(server: &ServerProcess) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process_id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}

@@ -1,0 +1,18 @@
+//! The server as a process: what it listens to, how it starts and stops, what it says, and what it survives.
+//!
+//! | file | what it shows |
+//! |---|---|
+//! | `transports.rs` | plain HTTP, TLS, HTTP/1.1 and HTTP/2 on one port; certificates |
+//! | `lifecycle.rs` | the ready record, probes, metrics, signals, restarts, two servers on one directory |
+//! | `settings.rs` | flags, variables and files; which keys are accepted where |
+//! | `data.rs` | seeds and the demo |
+//! | `hostile.rs` | clients that are slow, broken, many or malicious |
+//! | `support.rs` | what the tests share |
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
+
+mod data;
+mod hostile;
+mod lifecycle;
+mod settings;
+mod support;
+mod transports;

@@ -1,0 +1,110 @@
+//! Where settings come from, and which keys count where.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+use shardlake_testkit::{Client, EMULATOR_KEY, ServerProcess};
+
+use crate::support::{Started, command, in_memory, refused};
+
+#[test]
+fn unknown_settings_are_refused_wherever_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("settings.toml");
+    std::fs::write(&file, "durability = \"memory\"\nlisten-on = \"127.0.0.1:0\"\n").unwrap();
+    let path = file.to_str().unwrap();
+    let message = refused(&mut command(&["serve", "--config", path]));
+    assert!(
+        message.contains(path) && message.contains("line 2") && message.contains("listen-on"),
+        "{message}"
+    );
+    let message = refused(command(&["serve"]).env("SHARDLAKE_LISTENON", "127.0.0.1:0"));
+    assert!(message.contains("SHARDLAKE_LISTENON"), "{message}");
+    let output = command(&["serve", "--listen-on=127.0.0.1:0"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--listen-on"), "{output:?}");
+}
+
+#[test]
+fn a_file_and_a_variable_and_a_flag_make_one_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("settings.toml");
+    let text =
+        "listen = \"127.0.0.1:0\"\ndurability = \"sync\"\nconsistency = \"Strong\"\nlog-format = \"json\"\n";
+    std::fs::write(&file, text).unwrap();
+    let mut serve = command(&["serve", "--consistency=Eventual"]);
+    serve.env("SHARDLAKE_CONFIG", &file).env("SHARDLAKE_DURABILITY", "memory").current_dir(directory.path());
+    let started = Started::new(&mut serve);
+    assert_eq!(started.record["durability"], "memory", "the variable wins over the file");
+    let account = Client::with_emulator_key(started.address()).get("/", &[]).expect_status(200).json();
+    assert_eq!(
+        account["userConsistencyPolicy"]["defaultConsistencyLevel"], "Eventual",
+        "the flag wins over both"
+    );
+}
+
+#[test]
+fn json_logs_are_json() {
+    let server = in_memory().argument("--log-format=json").argument("--log-level=debug").start();
+    let log = server.log();
+    assert!(log.lines().count() > 0, "nothing was logged");
+    for line in log.lines() {
+        let record: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(record["timestamp"].is_string() && record["level"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn a_server_that_others_can_reach_has_keys_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let started = Started::new(&mut command(&["serve", "--listen=0.0.0.0:0", "--data-dir", path]));
+    assert_eq!(started.record.get("key"), None);
+    let file = started.record["key_file"].as_str().expect("a key file");
+    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    let keys: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let status = |key: &str, method: &str| {
+        let body: &[u8] = if method == "POST" { br#"{"id":"a"}"# } else { b"" };
+        Client::new(started.address(), key).request(method, "/dbs", &[], body).status
+    };
+    let key = |name: &str| keys[name].as_str().unwrap_or_else(|| panic!("{name} in {keys}")).to_owned();
+    assert_eq!(status(EMULATOR_KEY, "GET"), 401);
+    assert_eq!(status(&key("primaryReadonly"), "POST"), 403);
+    assert_eq!(status(&key("secondaryReadonly"), "GET"), 200);
+    assert_eq!(status(&key("secondary"), "POST"), 201);
+    assert_eq!(status(&key("primary"), "GET"), 200);
+}
+
+#[test]
+fn the_well_known_key_is_refused_for_a_server_that_others_can_reach() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keys.json");
+    std::fs::write(&file, format!("{{\"primary\":\"{EMULATOR_KEY}\"}}")).unwrap();
+    let message = refused(&mut command(&[
+        "serve",
+        "--listen=0.0.0.0:0",
+        "--durability=memory",
+        "--key-file",
+        file.to_str().unwrap(),
+    ]));
+    assert!(message.contains("well-known"), "{message}");
+    let message = refused(&mut command(&["serve", "--listen=0.0.0.0:0", "--durability=memory"]));
+    assert!(message.contains("--key-file"), "{message}");
+}
+
+#[test]
+fn a_clock_that_is_off_is_tolerated_as_far_as_configured() {
+    let date_ago = |seconds: u64| {
+        let now = shardlake_stdx::Clock::System.now().seconds();
+        shardlake_testkit::http_date_after_epoch(std::time::Duration::from_secs(now - seconds))
+    };
+    let status = |server: &ServerProcess, seconds: u64| {
+        let date = date_ago(seconds);
+        let signature = shardlake_testkit::authorization("GET", "", "", &date, EMULATOR_KEY);
+        server.client().get("/", &[("x-ms-date", &date), ("authorization", &signature)]).status
+    };
+    let strict = in_memory().argument("--clock-skew=60").start();
+    assert_eq!((status(&strict, 30), status(&strict, 90)), (200, 403));
+    let patient = in_memory().argument("--clock-skew=7200").start();
+    assert_eq!((status(&patient, 3_600), status(&patient, 9_000)), (200, 403));
+}
