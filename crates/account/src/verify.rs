@@ -86,7 +86,7 @@ async fn find_strays(shard: &Shard, known: &HashSet<u32>, report: &mut VerifyRep
     let snapshot = shard.snapshot();
     let mut from = 0u32;
     loop {
-        let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
+        let options = ScanOptions { limit: Some(1), reverse: false };
         let mut scan = snapshot.scan(from.to_be_bytes().to_vec()..vec![0xFF; 8], options);
         let chunk = scan.next_chunk().await.map_err(shardlake_partition::storage_error)?;
         let Some((key, _)) = chunk.into_iter().flatten().next() else { return Ok(()) };

@@ -68,7 +68,7 @@ impl Partition {
         let (start, end) = keys::space_range(identity.uid, keys::CHANGE_LOG);
         let mut scan = shard
             .snapshot()
-            .scan(start..end, ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() });
+            .scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
         let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
         let (lsn, counters) = match last {
             Some((key, value)) => (keys::log_lsn(&key)?, LogEntry::decode(&value)?.counters),
@@ -469,7 +469,7 @@ impl Partition {
             }
             let prefix = keys::logical_prefix(self.uid, logical);
             let end = keys::after_prefix(&prefix);
-            let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), ..ScanOptions::default() };
+            let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), reverse: false };
             let mut scan = self.shard.snapshot().scan(prefix..end, options);
             let position = (sequencer.lsn, sequencer.counters);
             let mut transaction =
