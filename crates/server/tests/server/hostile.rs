@@ -162,6 +162,7 @@ fn oversized_bodies_are_answered_413_before_they_are_read() {
     for _ in 0..5 {
         let answer = client.send(&request).expect("the answer, not a reset");
         assert_eq!(answer.status, 413, "{answer}");
+        assert_eq!(answer.header("connection"), Some("close"), "the rest of the body is in the way");
     }
     let big = json!({ "id": "1", "pk": "a", "text": "x".repeat(3 << 20) });
     assert_eq!(client.create_item("d", "c", &json!(["a"]), &big).status, 413);
@@ -250,6 +251,34 @@ fn clients_that_leave_while_they_are_served_cost_nothing() {
     // Whether an item was created or not, the container goes on counting right.
     let item = json!({ "id": "last", "pk": "a" });
     let _created = client.create_item("d", "c", &json!(["a"]), &item).expect_status(201);
+    assert_healthy(&server);
+}
+
+/// Endpoints are built from the `Host` header, so whatever it holds must come out as text, never as structure.
+#[test]
+fn strange_hosts_are_echoed_as_text_or_refused() {
+    let server = in_memory().start();
+    for host in ["elsewhere.example", "a\"b", "", "x:99999999", "[::1", "\u{e9}", "a/b?c#d"] {
+        let answer = server.client().get("/", &[("host", host)]);
+        assert!(matches!(answer.status, 200 | 400), "{host:?}: {answer}");
+        if answer.status == 200 {
+            let endpoint = &answer.json()["writableLocations"][0]["databaseAccountEndpoint"];
+            assert!(endpoint.as_str().is_some_and(|url| url.starts_with("http://")), "{endpoint}");
+        }
+    }
+    assert_healthy(&server);
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let server = in_memory().start();
+    let signed = server.client().signed_bytes(&Request { method: "GET", path: "/", ..Request::default() });
+    let unsigned = b"GET /dbs HTTP/1.1\r\nhost: x\r\n\r\n".as_slice();
+    let probe = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n".as_slice();
+    let mut connection = server.client().raw().unwrap();
+    connection.send(&[&signed, unsigned, probe, &signed].concat()).unwrap();
+    let statuses: Vec<u16> = (0..4).map(|_| connection.read_response("GET").unwrap().status).collect();
+    assert_eq!(statuses, [200, 401, 200, 200]);
     assert_healthy(&server);
 }
 

@@ -135,7 +135,8 @@ pub struct Http2<S> {
 
 const SETTINGS: u8 = 4;
 const HEADERS: u8 = 1;
-pub const GOAWAY: u8 = 7;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
 const ACK: u8 = 1;
 const END_OF_STREAM_AND_HEADERS: u8 = 5;
 
@@ -147,7 +148,7 @@ impl<S: Read + Write> Http2<S> {
         connection
     }
 
-    /// The `:status` of a GET, by its index in the compression table or in digits.
+    /// The `:status` of a GET.
     pub fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> u16 {
         // :method GET and :scheme https, both indexed; the rest as plain text.
         let mut block = vec![0x82, 0x87];
@@ -170,6 +171,11 @@ impl<S: Read + Write> Http2<S> {
                 _ => {}
             }
         }
+    }
+
+    /// What clients send to keep a connection that has nothing to do.
+    pub fn ping(&mut self) {
+        self.send(PING, 0, 0, &[7; 8]);
     }
 
     fn send(&mut self, kind: u8, flags: u8, stream_id: u32, payload: &[u8]) {

@@ -55,7 +55,8 @@ fn an_idle_http2_connection_outlives_the_time_for_headers() {
     let server = in_memory().argument("--header-seconds=1").start();
     let mut connection = Http2::new(connect(server.address()));
     assert_eq!(connection.get("/livez", &[]), 200);
-    // The acknowledgement of the settings is the last that the server hears for longer than its patience.
+    // A ping is the last that the server hears for longer than its patience.
+    connection.ping();
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     assert_eq!(connection.get("/livez", &[]), 200);
 }
