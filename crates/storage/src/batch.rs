@@ -14,6 +14,14 @@ impl Op {
             Op::Put { key, .. } | Op::Delete { key } => key,
         }
     }
+
+    /// Key and value together.
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Op::Put { key, value } => key.len() + value.len(),
+            Op::Delete { key } => key.len(),
+        }
+    }
 }
 
 /// Writes that take effect together. Of two writes of one key, the later one counts.

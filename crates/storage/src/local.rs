@@ -7,6 +7,11 @@
 //! - `persist` holds the journal's lock for the length of the sync, so a second writer would only wait;
 //! - a write waits without end, and never looks whether a worker has died, when four memtables wait to be sorted or
 //!   thirty tables lie on the first level: [`LocalEngine::make_room`] stays below both and does look;
+//! - past the size of a memtable every write sends the workers a message; a lone worker that then sends itself one into
+//!   the full queue waits for itself for ever (seen), and meanwhile the memtable grows without bound: so the engine seals
+//!   memtables itself, well below that size;
+//! - of several workers, the first hands every merge back to the queue, and so spins while another one merges: there is
+//!   one worker;
 //! - nothing is sorted on drop: without [`Engine::close`] the next start replays the journal;
 //! - compressed journal entries are compressed again at recovery to check them, which a later version of the compressor
 //!   could fail: the journal stays uncompressed.
@@ -15,6 +20,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,6 +37,11 @@ use crate::{Batch, Engine, EngineSnapshot, Op, Row, ScanOptions, StorageError, V
 
 /// Memtables that wait for a worker before writers are slowed down; fjall itself stops at 4.
 const SEALED_MEMTABLES_MAX: usize = 2;
+/// What a row costs in a memtable beyond its key and value.
+const ROW_OVERHEAD_BYTES: u64 = 64;
+/// Memtables never grow to fjall's own limit: the file's head says why.
+const ENGINE_MEMTABLE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+const MEMTABLE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Tables on the first level before writers are slowed down; fjall itself stops at 30.
 const FIRST_LEVEL_TABLES_MAX: usize = 18;
 const JOURNAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -48,6 +59,9 @@ pub(crate) struct LocalEngine {
     rows: Keyspace,
     database: Database,
     write_mode: Option<PersistMode>,
+    /// In the memtable that takes the writes, by our own count.
+    memtable_bytes: AtomicU64,
+    memtable_bytes_max: u64,
     _directory: Directory,
 }
 
@@ -61,28 +75,49 @@ impl LocalEngine {
             .manual_journal_persist(true)
             .journal_compression(CompressionType::None)
             .max_journaling_size(JOURNAL_BYTES_MAX)
-            .worker_threads(2)
+            .worker_threads(1)
             .open()
             .map_err(|error| match error {
                 fjall::Error::Locked => StorageError::Locked { directory: options.directory.clone() },
                 other => other.into(),
             })?;
-        let rows = database.keyspace("rows", || keyspace_options(options))?;
+        let rows = database.keyspace("rows", keyspace_options)?;
         directory.created()?;
-        let write_mode = options.writes_through.then_some(PersistMode::Buffer);
-        Ok(LocalEngine { rows, database, write_mode, _directory: directory })
+        Ok(LocalEngine {
+            write_mode: options.writes_through.then_some(PersistMode::Buffer),
+            // What the journal held is in the memtable now.
+            memtable_bytes: AtomicU64::new(database.write_buffer_size()),
+            memtable_bytes_max: options.memtable_bytes.min(MEMTABLE_BYTES_MAX),
+            _directory: directory,
+            rows,
+            database,
+        })
     }
 
     fn write(&self, batches: Vec<Batch>) -> Result<(), StorageError> {
         self.make_room()?;
+        let ops = last_of_each_key(batches);
+        let size_bytes: u64 = ops.iter().map(|op| op.size_bytes() as u64 + ROW_OVERHEAD_BYTES).sum();
         let mut batch = self.database.batch().durability(self.write_mode);
-        for op in last_of_each_key(batches) {
+        for op in ops {
             match op {
                 Op::Put { key, value } => batch.insert(&self.rows, key, value),
                 Op::Delete { key } => batch.remove(&self.rows, key),
             }
         }
-        batch.commit().map_err(StorageError::from)
+        batch.commit()?;
+        let memtable_bytes = self.memtable_bytes.fetch_add(size_bytes, Ordering::Relaxed) + size_bytes;
+        if memtable_bytes > self.memtable_bytes_max {
+            self.seal_memtable()?;
+        }
+        Ok(())
+    }
+
+    /// Hands the memtable to the worker.
+    fn seal_memtable(&self) -> Result<(), StorageError> {
+        self.memtable_bytes.store(0, Ordering::Relaxed);
+        self.rows.rotate_memtable()?;
+        Ok(())
     }
 
     /// Waits until the workers have caught up with the writers.
@@ -103,7 +138,7 @@ impl LocalEngine {
 
     fn sort_memtables(&self) -> Result<(), StorageError> {
         self.database.persist(PersistMode::SyncAll)?;
-        self.rows.rotate_memtable()?;
+        self.seal_memtable()?;
         while self.rows.sealed_memtable_count() > 0 {
             self.check_workers()?;
             std::thread::sleep(Duration::from_millis(1));
@@ -112,10 +147,10 @@ impl LocalEngine {
     }
 }
 
-fn keyspace_options(options: &LocalOptions) -> KeyspaceCreateOptions {
+fn keyspace_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .manual_journal_persist(true)
-        .max_memtable_size(options.memtable_bytes)
+        .max_memtable_size(ENGINE_MEMTABLE_BYTES_MAX)
         .data_block_size_policy(BlockSizePolicy::all(8 * 1024))
         .data_block_compression_policy(CompressionPolicy::new([
             CompressionType::None,

@@ -19,7 +19,7 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => vec(any::<u8>(), 0..20),
         1 => (any::<u8>(), 1000..5000usize).prop_map(|(byte, length)| vec![byte; length]),
-        1 => Just(vec![7; 300_000]),
+        1 => Just(vec![7; 100_000]),
     ]
 }
 
@@ -52,7 +52,7 @@ impl Opener for Local {
     async fn open(&mut self) -> Shard {
         // Small, so that histories reach several tables, merges and evictions from the cache.
         let options = ShardOptions {
-            memtable_bytes: 64 * 1024,
+            memtable_bytes: 128 * 1024,
             cache_bytes: 512 * 1024,
             ..ShardOptions::local(self.0.path())
         };
@@ -102,7 +102,7 @@ fn cases(usual: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(cases(24))]
+    #![proptest_config(cases(16))]
     #[test]
     fn the_local_engine_agrees_with_the_model(steps in vec(step(), 1..60)) {
         run(&mut Local(tempfile::tempdir().expect("a directory")), steps);

@@ -1,7 +1,7 @@
 //! Real failures, in a process of their own: kill -9 under writers, a disk that takes no more, and a worker that dies.
 //!
 //! The child is this test program again, running the test `child` with its orders in an environment variable.
-#![allow(clippy::disallowed_methods)] // how the child learns what to do
+#![allow(clippy::disallowed_methods, clippy::print_stdout)] // how the child and its parent talk
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
