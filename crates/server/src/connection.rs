@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Version};
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -26,16 +26,17 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::ConnectionLimits;
+use crate::counted_body::CountedBody;
 use crate::front::{Front, Reply};
 use crate::watched_io::{Activity, Protocol, WatchedIo};
 
 const TLS_HANDSHAKE: u8 = 0x16;
 const HTTP2_OPENING: &[u8] = b"PRI ";
+/// HTTP/2 clients send their opening in one piece; this often, this far apart, is looked for the rest of a part of it.
+const PART_LOOKS_MAX: usize = 50;
+const PART_LOOKS_APART: Duration = Duration::from_millis(10);
 /// Requests that one HTTP/2 connection may have in flight.
 const STREAMS_MAX: u32 = 256;
-/// A refused request may have left its body unread. Up to here the library reads it past; beyond, the connection must end,
-/// and the client must be told so.
-const UNREAD_BYTES_MAX: u64 = 4096;
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 
@@ -150,10 +151,10 @@ impl Connections {
     ) -> Result<Reply, Infallible> {
         let _in_flight = activity.begin_request();
         debug_assert_ne!(request.version(), Version::HTTP_2, "each protocol has its own service");
-        let body = request.body().size_hint();
-        let mut reply = self.front.answer(request, scheme).await;
-        let is_long = body.upper().is_none_or(|size_bytes| size_bytes > UNREAD_BYTES_MAX);
-        if is_long && !reply.status().is_success() {
+        let (head, body) = request.into_parts();
+        let (body, left) = CountedBody::new(body);
+        let mut reply = self.front.answer(Request::from_parts(head, body), scheme).await;
+        if left.is_in_the_way() {
             reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(reply)
@@ -196,15 +197,17 @@ enum Opening {
 
 async fn peek_opening(stream: &TcpStream) -> io::Result<Opening> {
     let mut bytes = [0; HTTP2_OPENING.len()];
-    loop {
+    for _ in 0..PART_LOOKS_MAX {
         let seen = stream.peek(&mut bytes).await?;
         match &bytes[..seen] {
             [] => return Ok(Opening::Nothing),
             [TLS_HANDSHAKE, ..] => return Ok(Opening::Tls),
             opening if opening == HTTP2_OPENING => return Ok(Opening::Http2),
             // Part of it: the rest must come before anything can be told. Peeking does not wait for more, so time must pass.
-            part if HTTP2_OPENING.starts_with(part) => tokio::time::sleep(Duration::from_millis(10)).await,
-            _ => return Ok(Opening::Http1),
+            part if HTTP2_OPENING.starts_with(part) => tokio::time::sleep(PART_LOOKS_APART).await,
+            _ => break,
         }
     }
+    // Also a client that broke off: peeking does not see the end behind what was sent.
+    Ok(Opening::Http1)
 }

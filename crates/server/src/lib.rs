@@ -5,7 +5,7 @@
 //! | `cli.rs` | the commands `serve`, `demo`, `verify` |
 //! | `settings.rs`, `layers.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
 //! | `serve.rs` | a server from start to end |
-//! | `listener.rs`, `connection.rs`, `watched_io.rs` | sockets, protocols, time limits of connections |
+//! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
 //! | `front.rs`, `metrics.rs` | operator routes, panics and timeouts, counting |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
 //! | `ready.rs`, `logging.rs` | what is said, and where |
@@ -19,6 +19,7 @@ mod byte_size;
 pub mod cli;
 mod config;
 mod connection;
+mod counted_body;
 mod demo;
 mod front;
 mod keys;

@@ -168,6 +168,8 @@ fn oversized_bodies_are_answered_413_before_they_are_read() {
     assert_eq!(client.create_item("d", "c", &json!(["a"]), &big).status, 413);
     let fits = json!({ "id": "1", "pk": "a", "text": "x".repeat(1 << 20) });
     assert_eq!(client.create_item("d", "c", &json!(["a"]), &fits).status, 201);
+    let conflict = client.create_item("d", "c", &json!(["a"]), &fits).expect_status(409);
+    assert_eq!(conflict.header("connection"), None, "a body that was read is in nobody's way");
     assert_healthy(&server);
 }
 

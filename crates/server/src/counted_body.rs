@@ -1,0 +1,99 @@
+//! A request's body that tells whether it was read to its end.
+//!
+//! What a refused request has left unread stands before the next request on an HTTP/1.1 connection. When that is more than the
+//! HTTP library reads past, the connection ends after the answer, and the answer must say so: a client that is not told
+//! sends its next request into a closing connection.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use hyper::body::{Body, Frame, SizeHint};
+
+/// Up to here the library reads past what is left, in one piece at most.
+const LEFT_BYTES_MAX: u64 = 4096;
+
+pub struct CountedBody<B> {
+    inner: B,
+    left: Left,
+}
+
+/// Bytes of a body that nobody has read, as far as its length is known.
+#[derive(Clone)]
+pub struct Left(Arc<AtomicU64>);
+
+impl Left {
+    /// Whether the connection has to end because of them.
+    pub fn is_in_the_way(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > LEFT_BYTES_MAX
+    }
+}
+
+impl<B: Body> CountedBody<B> {
+    pub fn new(inner: B) -> (CountedBody<B>, Left) {
+        // A body of unknown length is in the way until its end was seen.
+        let length = inner.size_hint().upper().unwrap_or(u64::MAX);
+        let left = Left(Arc::new(AtomicU64::new(length)));
+        (CountedBody { inner, left: left.clone() }, left)
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for CountedBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        let left = &self.left.0;
+        match &frame {
+            None => left.store(0, Ordering::Relaxed),
+            Some(Ok(frame)) if left.load(Ordering::Relaxed) != u64::MAX => {
+                let size_bytes = frame.data_ref().map_or(0, Buf::remaining) as u64;
+                left.fetch_sub(size_bytes.min(left.load(Ordering::Relaxed)), Ordering::Relaxed);
+            }
+            Some(_) => {}
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use http_body_util::{BodyExt, Full, StreamBody};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_is_in_the_way_until_it_was_read() {
+        let (body, left) = CountedBody::new(Full::new(Bytes::from(vec![0; 10_000])));
+        assert!(left.is_in_the_way());
+        body.collect().await.expect("memory does not fail");
+        assert!(!left.is_in_the_way());
+        let (_small, left) = CountedBody::new(Full::new(Bytes::from_static(b"{}")));
+        assert!(!left.is_in_the_way());
+    }
+
+    #[tokio::test]
+    async fn a_body_of_unknown_length_is_in_the_way_until_its_end() {
+        let frames = [Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"a")))];
+        let (mut body, left) = CountedBody::new(StreamBody::new(futures::stream::iter(frames).boxed()));
+        body.frame().await.expect("a frame").expect("memory does not fail");
+        assert!(left.is_in_the_way());
+        assert!(body.frame().await.is_none());
+        assert!(!left.is_in_the_way());
+    }
+}
