@@ -70,7 +70,8 @@ async fn write(options: ShardOptions) {
                 while has(&shard, writer, number).await {
                     number += 1;
                 }
-                loop {
+                // Until it is killed.
+                while number < u64::MAX {
                     shard.commit(batch(writer, number, 700)).expect("room").await.expect("commits");
                     println!("\nacknowledged {writer} {number}");
                     number += 1;
