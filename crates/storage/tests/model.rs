@@ -102,7 +102,7 @@ fn cases(usual: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(cases(32))]
+    #![proptest_config(cases(16))]
     #[test]
     fn the_local_engine_agrees_with_the_model(steps in vec(step(), 1..60)) {
         // In memory where there is such a place: nothing is killed here, and syncs are thousands.
@@ -112,7 +112,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(64))]
+    #![proptest_config(cases(48))]
     #[test]
     fn the_memory_engine_agrees_with_the_model(steps in vec(step(), 1..60)) {
         run(&mut Memory, steps);
