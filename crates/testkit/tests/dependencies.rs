@@ -45,7 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Built for developers only; no product crate may need them outside its tests.
-const DEVELOPMENT: &[&str] = &["testkit", "xtask"];
+const DEVELOPMENT: &[&str] = &["testkit", "xtask", "bench"];
 
 /// External crates that belong to a layer, and the crates of that layer. Tests and developer tools are free.
 const LAYERED: &[(&str, &[&str])] = &[
@@ -57,7 +57,6 @@ const LAYERED: &[(&str, &[&str])] = &[
     ("rustls", &["server"]),
     ("tokio-rustls", &["server"]),
     ("clap", &["server"]),
-    ("figment", &["server"]),
 ];
 
 #[derive(Debug)]

@@ -1,20 +1,29 @@
-//! `cargo xtask bench NAME`: measurements against the release build.
+//! `cargo xtask bench NAME`: measurements of the release build, made by the `bench` package.
 //!
-//! Each benchmark is a module of its own that is listed here. A name without a module is an error that says so.
+//! That package has dependencies of its own (an HTTP server as a yardstick), which someone who only wants to run the server
+//! should not have to build; so it is a program that this command builds and starts.
 
-use crate::Outcome;
+use std::process::Command;
+
+use crate::{Outcome, command, prerequisites, project};
 use clap::Args;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Which benchmark to run
+    /// Which benchmark to run: `point`
     name: String,
-    /// Arguments of that benchmark
+    /// Arguments of that benchmark; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
 pub fn bench(options: &Options) -> Outcome {
-    let _for_the_benchmark = &options.arguments;
-    Err(format!("benchmark '{}' is not built yet", options.name).into())
+    prerequisites::for_building()?;
+    let mut build = Command::new(project::cargo());
+    build.args(["build", "--release", "--locked", "--package", "shardlake", "--package", "shardlake-bench"]);
+    command::run_to_end(build.current_dir(project::root()))?;
+    let program = project::target_directory().join("release").join("shardlake-bench");
+    let mut bench = Command::new(program);
+    bench.arg(&options.name).arg("--server").arg(project::server_binary("release")).args(&options.arguments);
+    command::run_to_end(bench.current_dir(project::root()))
 }

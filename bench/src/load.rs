@@ -1,0 +1,155 @@
+//! The load generator: a number of keep-alive connections, each sending its next request when the last is answered.
+//!
+//! Requests are signed ahead; a reply is read only as far as its status and length. One thread drives all connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::Outcome;
+
+/// Gives a connection its requests: `next(connection, n)` is the bytes of its `n`th.
+pub trait Requests: Send + Sync + 'static {
+    fn next(&self, connection: usize, number: u64, out: &mut Vec<u8>);
+    fn expected_status(&self) -> u16;
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Measured {
+    pub per_second: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    /// CPU time of the server per operation.
+    pub cpu_us: f64,
+}
+
+/// Drives `requests` for some time; latencies of the first tenth are not counted.
+pub fn drive(
+    address: SocketAddr,
+    connections: usize,
+    duration: Duration,
+    requests: Arc<dyn Requests>,
+    server: u32,
+) -> Outcome<Measured> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut latencies = runtime.block_on(async {
+        let started = Instant::now();
+        let warm_until = started + duration / 10;
+        let until = started + duration;
+        let tasks: Vec<_> = (0..connections)
+            .map(|connection| {
+                tokio::spawn(converse(address, connection, requests.clone(), warm_until, until))
+            })
+            .collect();
+        let warm_cpu = {
+            tokio::time::sleep_until(warm_until.into()).await;
+            cpu_seconds(server)
+        };
+        let mut all = Vec::new();
+        for task in tasks {
+            all.extend(task.await.expect("no connection panics")?);
+        }
+        io::Result::Ok((all, cpu_seconds(server) - warm_cpu))
+    })?;
+    let (count, seconds) = (latencies.0.len(), (duration - duration / 10).as_secs_f64());
+    if count == 0 {
+        return Err("no request was answered".into());
+    }
+    latencies.0.sort_unstable();
+    let at = |share: f64| f64::from(latencies.0[((count - 1) as f64 * share) as usize]);
+    Ok(Measured {
+        per_second: count as f64 / seconds,
+        p50_us: at(0.50),
+        p99_us: at(0.99),
+        cpu_us: latencies.1 * 1e6 / count as f64,
+    })
+}
+
+async fn converse(
+    address: SocketAddr,
+    connection: usize,
+    requests: Arc<dyn Requests>,
+    warm_until: Instant,
+    until: Instant,
+) -> io::Result<Vec<u32>> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let mut latencies = Vec::with_capacity(1 << 16);
+    let (mut request, mut reply) = (Vec::with_capacity(4096), vec![0; 16 * 1024]);
+    for number in 0.. {
+        request.clear();
+        requests.next(connection, number, &mut request);
+        let sent = Instant::now();
+        if sent >= until {
+            break;
+        }
+        stream.write_all(&request).await?;
+        let status = read_reply(&mut stream, &mut reply).await?;
+        if status != requests.expected_status() {
+            return Err(io::Error::other(format!(
+                "a reply had status {status}: {}",
+                String::from_utf8_lossy(&reply[..400])
+            )));
+        }
+        if sent >= warm_until {
+            latencies.push(sent.elapsed().as_micros() as u32);
+        }
+    }
+    Ok(latencies)
+}
+
+/// Reads one reply to its end; gives its status.
+async fn read_reply(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<u16> {
+    let mut filled = 0;
+    loop {
+        if filled == buffer.len() {
+            buffer.resize(buffer.len() * 2, 0);
+        }
+        let count = stream.read(&mut buffer[filled..]).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        filled += count;
+        let head = &buffer[..filled];
+        if let Some(end) = find(head, b"\r\n\r\n") {
+            let total = end + 4 + content_length(&head[..end]);
+            if filled >= total {
+                let digits = std::str::from_utf8(&head[9..12]).unwrap_or("0");
+                return Ok(digits.parse().unwrap_or(0));
+            }
+        }
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+fn content_length(head: &[u8]) -> usize {
+    let name = b"content-length: ";
+    let lines = head.split(|byte| *byte == b'\n');
+    let line = lines
+        .into_iter()
+        .find(|line| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name));
+    let digits = line.map(|line| line[name.len()..].trim_ascii());
+    digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)
+}
+
+/// User and system time of a process so far, from `/proc`.
+pub fn cpu_seconds(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Fields are counted after the command's closing parenthesis, since the command may hold spaces.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
+    (ticks(11) + ticks(12)) / 100.0
+}
+
+pub fn resident_megabytes(process: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or("");
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+}

@@ -1,0 +1,68 @@
+//! `cargo xtask bench point`: point reads and durable creates against two yardsticks in the same run.
+//!
+//! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
+//! of our replies: what HTTP costs when a database costs nothing. *PostgreSQL* runs the same reads and inserts on a JSONB
+//! table with fsync on, driven by its own `pgbench`. Contestants take turns, round by round, and the medians are reported:
+//! on a shared machine only ratios within one run mean something. The load generator shares the machine with whoever it
+//! measures, as `pgbench` does.
+#![allow(clippy::disallowed_methods)] // measurements read the clock and the environment
+#![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
+
+mod ideal;
+mod load;
+mod million;
+mod point;
+mod postgres;
+mod report;
+mod workload;
+
+use clap::{Args, Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench")]
+struct Arguments {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Debug, Subcommand)]
+enum Benchmark {
+    /// Point reads and durable creates, start-up time and memory
+    Point(PointOptions),
+    /// The ideal handler, as a server of its own (started by `point`)
+    #[command(hide = true)]
+    IdealHandler { reply: std::path::PathBuf },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct PointOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    #[arg(long, default_value_t = 3)]
+    pub rounds: usize,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 4)]
+    pub seconds: u64,
+    /// Items loaded before the reads
+    #[arg(long, default_value_t = 100_000)]
+    pub items: u64,
+    /// Also load a million items and measure memory and restart
+    #[arg(long)]
+    pub million: bool,
+    /// Write the table to this file
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
+fn main() -> Outcome {
+    match Arguments::parse().benchmark {
+        Benchmark::Point(options) => point::run(&options),
+        Benchmark::IdealHandler { reply } => ideal::serve(&reply),
+    }
+}

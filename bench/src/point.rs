@@ -1,0 +1,195 @@
+//! The point benchmark: contestants take turns at reads and at durable creates.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use shardlake_testkit::{EMULATOR_KEY, Request, ServerOptions, ServerProcess};
+
+use crate::load::{self, Measured, Requests};
+use crate::postgres::Postgres;
+use crate::report::{self, Line};
+use crate::workload::{CONTAINER, Creates, DATABASE, Load, Reads, Signer, key_of};
+use crate::{Outcome, PointOptions, million};
+
+const READ_CONNECTIONS: [usize; 2] = [16, 64];
+const CREATE_CONNECTIONS: [usize; 3] = [1, 16, 64];
+const LOAD_CONNECTIONS: usize = 64;
+
+pub fn run(options: &PointOptions) -> Outcome {
+    let machine = report::machine();
+    let directory = tempfile::TempDir::with_prefix("shardlake-bench-")?;
+    let (server, start_ms) = start(&options.server, directory.path());
+    let idle = load::resident_megabytes(server.process_id());
+    eprintln!("loading {} items", options.items);
+    load(&server, options.items)?;
+    let loaded = load::resident_megabytes(server.process_id());
+    let ideal = Ideal::start(&server, directory.path())?;
+    let postgres = Postgres::start(options.items)?;
+    let lines = measure(options, &server, &ideal, postgres.as_ref())?;
+    let mut text = format!(
+        "Machine: {machine}. {} rounds of {} s each, medians; contestants take turns.\n\n{}\n- Start to ready on an empty directory: {start_ms} ms.\n- RSS idle after start: {idle:.0} MB; after loading {} items: {loaded:.0} MB.\n",
+        options.rounds,
+        options.seconds,
+        report::table(&lines),
+        options.items
+    );
+    drop((server, ideal, postgres));
+    if options.million {
+        million::measure(options, &mut text)?;
+    }
+    println!("{text}");
+    if let Some(file) = &options.publish {
+        publish(file, &text)?;
+    }
+    Ok(())
+}
+
+fn start(binary: &Path, directory: &Path) -> (ServerProcess, u128) {
+    let started = Instant::now();
+    let server = ServerOptions::new(binary).data_dir(directory.join("data")).start();
+    (server, started.elapsed().as_millis())
+}
+
+/// Creates the container and `item-0` to `item-(n-1)` by single durable creates.
+pub fn load(server: &ServerProcess, items: u64) -> Outcome {
+    let client = server.client();
+    let _ = client.create_database(DATABASE).expect_status(201);
+    let _ = client.create_container(DATABASE, CONTAINER, "/pk").expect_status(201);
+    let signer = Signer::new(EMULATOR_KEY);
+    let plan = Load { creates: Creates::new(&signer, "load"), connections: LOAD_CONNECTIONS as u64 };
+    let address = server.address();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..LOAD_CONNECTIONS)
+            .map(|connection| {
+                let plan = &plan;
+                scope.spawn(move || load_part(address, plan, connection, items))
+            })
+            .collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no loader panics"))
+    })?;
+    Ok(())
+}
+
+fn load_part(address: SocketAddr, plan: &Load, connection: usize, items: u64) -> Result<(), String> {
+    let mut stream = shardlake_testkit::RawConnection::open(address).map_err(|error| error.to_string())?;
+    let mut request = Vec::with_capacity(2048);
+    for n in 0.. {
+        let number = plan.number(connection, n);
+        if number >= items {
+            break;
+        }
+        request.clear();
+        plan.creates.request(&format!("item-{number}"), &key_of(number), &mut request);
+        stream.send(&request).map_err(|error| error.to_string())?;
+        let reply = stream.read_response("POST").map_err(|error| error.to_string())?;
+        if reply.status != 201 {
+            return Err(format!("loading item {number}: {}", reply.text()));
+        }
+    }
+    Ok(())
+}
+
+/// The ideal handler in a process of its own.
+struct Ideal {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Ideal {
+    /// Takes one of the server's replies as its own.
+    fn start(server: &ServerProcess, directory: &Path) -> Outcome<Ideal> {
+        let client = server.client();
+        let path = format!("/dbs/{DATABASE}/colls/{CONTAINER}/docs/item-0");
+        let request = Request {
+            method: "GET",
+            path: &path,
+            resource: None,
+            headers: &[("x-ms-documentdb-partitionkey", "[\"key-0\"]"), ("connection", "close")],
+            body: b"",
+        };
+        let mut raw = client.raw()?;
+        raw.send(&client.signed_bytes(&request))?;
+        let reply = directory.join("reply");
+        std::fs::write(&reply, raw.read_to_end()?)?;
+        let mut process = Command::new(std::env::current_exe()?)
+            .arg("ideal-handler")
+            .arg(&reply)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().expect("it was piped")).read_line(&mut line)?;
+        Ok(Ideal { process, address: line.trim().parse()? })
+    }
+}
+
+impl Drop for Ideal {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn measure(
+    options: &PointOptions,
+    server: &ServerProcess,
+    ideal: &Ideal,
+    postgres: Option<&Postgres>,
+) -> Outcome<Vec<Line>> {
+    let signer = Signer::new(EMULATOR_KEY);
+    let reads: Arc<dyn Requests> = Arc::new(Reads::new(&signer, options.items));
+    let duration = Duration::from_secs(options.seconds);
+    let mut lines: Vec<Line> = Vec::new();
+    for round in 0..options.rounds {
+        for connections in READ_CONNECTIONS {
+            let mut note =
+                |contestant, measured| add(&mut lines, ("point read", connections, contestant), measured);
+            let reads = || reads.clone();
+            let (address, process) = (server.address(), server.process_id());
+            note("shardlake", load::drive(address, connections, duration, reads(), process)?);
+            note(
+                "ideal handler",
+                load::drive(ideal.address, connections, duration, reads(), ideal.process.id())?,
+            );
+            if let Some(postgres) = postgres {
+                note("PostgreSQL 15", postgres.reads(connections, options.seconds, options.items)?);
+            }
+        }
+        for connections in CREATE_CONNECTIONS {
+            let mut note =
+                |contestant, measured| add(&mut lines, ("durable create", connections, contestant), measured);
+            let creates = Arc::new(Creates::new(&signer, format!("r{round}c{connections}")));
+            note(
+                "shardlake",
+                load::drive(server.address(), connections, duration, creates, server.process_id())?,
+            );
+            if let Some(postgres) = postgres {
+                note("PostgreSQL 15", postgres.creates(connections, options.seconds)?);
+            }
+        }
+        eprintln!("round {} of {} done", round + 1, options.rounds);
+    }
+    Ok(lines)
+}
+
+fn add(lines: &mut Vec<Line>, place: (&'static str, usize, &'static str), measured: Measured) {
+    let (operation, connections, contestant) = place;
+    let is_same = |line: &&mut Line| (line.operation, line.connections, line.contestant) == place;
+    match lines.iter_mut().find(is_same) {
+        Some(line) => line.rounds.push(measured),
+        None => lines.push(Line { operation, connections, contestant, rounds: vec![measured] }),
+    }
+}
+
+fn publish(file: &Path, table: &str) -> Outcome {
+    let mut text = String::from(
+        "# Benchmarks\n\nMeasured by `cargo xtask bench point --million --publish docs/benchmarks.md`. The items are 1 KB of JSON, requests carry real\nsignatures, writes are on disk before the reply. The *ideal handler* is a bare hyper server that checks the signature and returns\nthe bytes and headers of one of our replies. PostgreSQL holds the same documents as JSONB under a (pk, id) key, with fsync on, driven by\n`pgbench -M prepared -j 1` over loopback TCP. The load generator runs on the same cores as whoever it measures. Read ratios, not rates.\n\n",
+    );
+    write!(text, "{table}")?;
+    std::fs::write(file, text)?;
+    Ok(())
+}
