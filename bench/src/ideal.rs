@@ -35,7 +35,7 @@ pub fn serve(reply: &Path) -> Outcome {
     let mut headers = HeaderMap::new();
     for line in head.lines().skip(1) {
         let (name, value) = line.split_once(": ").ok_or("a stored header is malformed")?;
-        if !matches!(name, "content-length" | "date") {
+        if !matches!(name, "content-length" | "date" | "connection") {
             headers.append(HeaderName::from_bytes(name.as_bytes())?, HeaderValue::from_str(value)?);
         }
     }

@@ -95,7 +95,7 @@ impl PartitionKeyDefinition {
             KeyKind::Range => return error("partition key kind 'Range' is not supported: use 'Hash'".into()),
             KeyKind::Hash if self.paths.len() != 1 => {
                 return error(format!(
-                    "partition key kind 'Hash' takes exactly one path, not {}: use 'MultiHash' for a hierarchical key",
+                    "Too many partition key paths: kind 'Hash' takes exactly one, not {}; use 'MultiHash' for a hierarchical key",
                     self.paths.len()
                 ));
             }
