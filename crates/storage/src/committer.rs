@@ -5,18 +5,22 @@
 //! acknowledged. The order of events for one group: applied (readers see it), `applied` moves, synced, `durable` moves,
 //! writers are woken in the order of their commits.
 //!
-//! A thread of its own, because a sync of a local disk blocks, and because the time between a writer's `commit` and the
-//! sync is most of a lone writer's latency.
+//! A thread of its own does this, because a sync of a local disk blocks. Handing a commit to it and back costs two thread
+//! wake-ups, which a lone writer on a fast disk feels as half its latency; so while groups have one member and syncs are
+//! short, the writer commits its own group where it waits for it ([`lead`]). Whoever writes holds [`Shared::writing`], takes
+//! the group under it, and so keeps the order.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::executor::block_on;
 use shardlake_stdx::Clock;
 use tokio::sync::oneshot;
 
+use crate::engine::EngineFuture;
 use crate::shard::Shared;
 use crate::{Batch, Durability, Seq, StorageError};
 
@@ -24,6 +28,9 @@ use crate::{Batch, Durability, Seq, StorageError};
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long an acknowledged commit may stay undurable with [`Durability::Async`].
 const ASYNC_SYNC_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A writer commits its own group only while syncs are shorter than this: they hold up a thread of the runtime.
+const LEAD_SYNC_MAX: Duration = Duration::from_millis(1);
 
 pub(crate) struct Queued {
     pub seq: Seq,
@@ -56,8 +63,9 @@ impl Queue {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Gives the commit its place in the order.
-    pub fn push(&self, mut commit: Queued) -> Result<Seq, StorageError> {
+    /// Gives the commit its place in the order. With `quietly`, nobody is woken for a commit that finds the queue empty: the
+    /// second value says that the caller has to see to it.
+    pub fn push(&self, mut commit: Queued, quietly: bool) -> Result<(Seq, bool), StorageError> {
         let mut state = self.lock();
         if state.closed {
             return Err(StorageError::Closed);
@@ -75,10 +83,19 @@ impl Queue {
         state.queued.push_back(commit);
         let seq = state.last_seq;
         drop(state);
-        if was_empty {
+        if was_empty && !quietly {
             self.filled.notify_one();
         }
-        Ok(seq)
+        Ok((seq, was_empty && quietly))
+    }
+
+    /// Wakes the committer; it finds out by itself whether there is anything to do.
+    pub fn wake(&self) {
+        self.filled.notify_one();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().queued.is_empty()
     }
 
     pub fn close(&self) {
@@ -93,25 +110,31 @@ impl Queue {
         state.queued.clear();
     }
 
-    /// The next group; waits for one, at most for `patience`, and is empty after that. `None` when closed and empty.
-    fn next_group(&self, patience: Option<Duration>) -> Option<Vec<Queued>> {
+    /// Waits until there is something to commit, at most for `patience`. False when closed and empty.
+    fn wait(&self, patience: Option<Duration>) -> bool {
         let mut state = self.lock();
         while state.queued.is_empty() {
             if state.closed {
-                return None;
+                return false;
             }
             state = match patience {
                 None => self.filled.wait(state).expect("nothing panics under this lock"),
                 Some(patience) => {
-                    let (state, timeout) =
-                        self.filled.wait_timeout(state, patience).expect("nothing panics under this lock");
+                    let waited = self.filled.wait_timeout(state, patience);
+                    let (state, timeout) = waited.expect("nothing panics under this lock");
                     if timeout.timed_out() {
-                        return Some(Vec::new());
+                        return true;
                     }
                     state
                 }
             };
         }
+        true
+    }
+
+    /// The next group, perhaps empty. Call with [`Shared::writing`] held, so that groups are written in order.
+    fn take_group(&self) -> Vec<Queued> {
+        let mut state = self.lock();
         let mut group = Vec::with_capacity(state.queued.len());
         let mut size_bytes = 0;
         while let Some(commit) = state.queued.front() {
@@ -123,89 +146,136 @@ impl Queue {
             group.extend(state.queued.pop_front());
         }
         state.size_bytes -= size_bytes;
-        Some(group)
+        group
+    }
+}
+
+/// What belongs to whoever writes.
+#[derive(Default)]
+pub(crate) struct Writing {
+    /// Since when something applied waits for a sync, with [`Durability::Async`].
+    unsynced_since: Option<Duration>,
+}
+
+impl Shared {
+    fn lock_writing(&self) -> MutexGuard<'_, Writing> {
+        // After a panic the shard is poisoned, which every user of the lock finds out.
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when nobody writes any more.
+    pub fn wait_for_writer(&self) {
+        drop(self.lock_writing());
     }
 }
 
 pub(crate) struct Committer {
     shared: Arc<Shared>,
-    clock: Clock,
-    /// Since when something applied waits for a sync, with [`Durability::Async`].
-    unsynced_since: Option<Duration>,
 }
 
 impl Committer {
     pub fn new(shared: Arc<Shared>) -> Self {
-        Committer { shared, clock: Clock::System, unsynced_since: None }
+        Committer { shared }
     }
 
     /// Runs until the queue is closed and empty.
-    pub fn run(mut self) {
-        while let Some(group) = self.shared.queue.next_group(self.patience()) {
+    pub fn run(self) {
+        let shared = &*self.shared;
+        while shared.queue.wait(patience(&shared.lock_writing())) {
+            let mut writing = shared.lock_writing();
+            let group = shared.queue.take_group();
             if !group.is_empty() {
-                self.commit(group);
+                commit(shared, &mut writing, group);
             }
-            if self.patience().is_some_and(|patience| patience.is_zero()) {
-                self.sync_unsynced();
-            }
-        }
-        self.sync_unsynced();
-    }
-
-    /// How long the next sync can wait; no limit when there is nothing to sync.
-    fn patience(&self) -> Option<Duration> {
-        let waited = self.clock.elapsed().saturating_sub(self.unsynced_since?);
-        Some(ASYNC_SYNC_INTERVAL.saturating_sub(waited))
-    }
-
-    fn commit(&mut self, group: Vec<Queued>) {
-        let last = group.last().map(|commit| commit.seq).expect("the group is not empty");
-        let (batches, writers): (Vec<Batch>, Vec<_>) =
-            group.into_iter().map(|commit| (commit.batch, commit.done)).unzip();
-        let result = self.write(batches, last);
-        for writer in writers {
-            // A writer that went away is no reason to stop.
-            let _ = writer.send(result.clone());
-        }
-    }
-
-    fn write(&mut self, batches: Vec<Batch>, last: Seq) -> Result<(), StorageError> {
-        let shared = &self.shared;
-        shared.check()?;
-        block_on(shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;
-        shared.applied.store(last, Ordering::Release);
-        match shared.durability {
-            Durability::Sync | Durability::Memory => self.sync(),
-            Durability::Async => {
-                let now = self.clock.elapsed();
-                self.unsynced_since.get_or_insert(now);
-                Ok(())
+            if patience(&writing).is_some_and(|patience| patience.is_zero()) {
+                sync_unsynced(shared, &mut writing);
             }
         }
-    }
-
-    /// A failure has no writer to tell: the poison tells the next one.
-    fn sync_unsynced(&mut self) {
-        if self.unsynced_since.take().is_some() && self.shared.check().is_ok() {
-            let _ = self.sync();
-        }
-    }
-
-    fn sync(&self) -> Result<(), StorageError> {
-        let shared = &self.shared;
-        let applied = shared.applied.load(Ordering::Acquire);
-        block_on(shared.engine.sync()).map_err(|error| shared.poison(&error))?;
-        shared.durable.send_replace(applied);
-        Ok(())
+        sync_unsynced(shared, &mut shared.lock_writing());
     }
 }
 
-impl Drop for Committer {
-    /// Nobody would answer the queued commits after a panic in an engine.
+/// Commits the next group on the caller's thread, if nobody else is writing; otherwise, and for what is left, wakes the
+/// committer.
+pub(crate) fn lead(shared: &Shared) {
+    if let Ok(mut writing) = shared.writing.try_lock() {
+        let group = shared.queue.take_group();
+        if !group.is_empty() {
+            commit(shared, &mut writing, group);
+        }
+        drop(writing);
+        if shared.queue.is_empty() {
+            return;
+        }
+    }
+    shared.queue.wake();
+}
+
+/// How long the next sync can wait; no limit when there is nothing to sync.
+fn patience(writing: &Writing) -> Option<Duration> {
+    let waited = Clock::System.elapsed().saturating_sub(writing.unsynced_since?);
+    Some(ASYNC_SYNC_INTERVAL.saturating_sub(waited))
+}
+
+fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
+    let _on_panic = PoisonOnPanic(shared);
+    let started = Clock::System.elapsed();
+    let is_lone = group.len() == 1;
+    let last = group.last().map(|commit| commit.seq).expect("the group is not empty");
+    let (batches, writers): (Vec<Batch>, Vec<_>) =
+        group.into_iter().map(|commit| (commit.batch, commit.done)).unzip();
+    let result = write(shared, writing, batches, last);
+    let is_quick = Clock::System.elapsed() - started < LEAD_SYNC_MAX;
+    shared.lone.store(is_lone && is_quick, Ordering::Relaxed);
+    for writer in writers {
+        // A writer that went away is no reason to stop.
+        let _ = writer.send(result.clone());
+    }
+}
+
+fn write(shared: &Shared, writing: &mut Writing, batches: Vec<Batch>, last: Seq) -> Result<(), StorageError> {
+    shared.check()?;
+    finish(shared, shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;
+    shared.applied.store(last, Ordering::Release);
+    match shared.durability {
+        Durability::Sync | Durability::Memory => sync(shared),
+        Durability::Async => {
+            writing.unsynced_since.get_or_insert_with(|| Clock::System.elapsed());
+            Ok(())
+        }
+    }
+}
+
+/// A failure has no writer to tell: the poison tells the next one.
+fn sync_unsynced(shared: &Shared, writing: &mut Writing) {
+    if writing.unsynced_since.take().is_some() && shared.check().is_ok() {
+        let _ = sync(shared);
+    }
+}
+
+fn sync(shared: &Shared) -> Result<(), StorageError> {
+    let applied = shared.applied.load(Ordering::Acquire);
+    finish(shared, shared.engine.sync()).map_err(|error| shared.poison(&error))?;
+    shared.durable.send_replace(applied);
+    Ok(())
+}
+
+/// A writer that leads may stand inside an executor, where another may not block: engines that let writers lead never pend.
+fn finish(shared: &Shared, work: EngineFuture<'_, ()>) -> Result<(), StorageError> {
+    if shared.engine.never_pends() {
+        return work.now_or_never().expect("an engine that never pends is ready at once");
+    }
+    block_on(work)
+}
+
+/// Nobody would answer the queued commits after a panic in an engine.
+struct PoisonOnPanic<'a>(&'a Shared);
+
+impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.shared.poison(&StorageError::io("the storage engine panicked"));
-            self.shared.queue.abandon();
+            self.0.poison(&StorageError::io("the storage engine panicked"));
+            self.0.queue.abandon();
         }
     }
 }

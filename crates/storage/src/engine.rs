@@ -38,6 +38,12 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Bytes on disk, or in memory for an engine without one.
     fn disk_bytes(&self) -> u64;
+
+    /// Whether `apply` and `sync` do their work in the call and return futures that are ready: then a writer may call
+    /// them where it waits.
+    fn never_pends(&self) -> bool {
+        false
+    }
 }
 
 /// A consistent view of one moment.

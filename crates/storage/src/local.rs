@@ -195,6 +195,10 @@ impl Engine for LocalEngine {
         ready(self.sort_memtables()).boxed()
     }
 
+    fn never_pends(&self) -> bool {
+        true
+    }
+
     fn disk_bytes(&self) -> u64 {
         self.database.disk_space().unwrap_or(0)
     }

@@ -3,17 +3,18 @@
 //! `commit` only queues: it gives the commit its place in the order and returns a future. Two watermarks follow the
 //! committer: `applied` (visible to reads) and `durable` (on stable storage), both as the [`Seq`] of the last commit.
 
+use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 
 use futures::executor::block_on;
 use tokio::sync::{oneshot, watch};
 
-use crate::committer::{Committer, Queue, Queued};
+use crate::committer::{Committer, Queue, Queued, Writing, lead};
 use crate::local::{LocalEngine, LocalOptions};
 use crate::{Batch, Engine, KEY_BYTES_MAX, MemoryEngine, Snapshot, StorageError, Value};
 
@@ -85,6 +86,10 @@ pub(crate) struct Shared {
     pub applied: AtomicU64,
     pub durable: watch::Sender<Seq>,
     pub poisoned: OnceLock<Arc<str>>,
+    /// Held by whoever takes a group from the queue and writes it.
+    pub writing: Mutex<Writing>,
+    /// The last group had one member and was written quickly: a writer may as well write its own.
+    pub lone: AtomicBool,
 }
 
 impl Shared {
@@ -137,6 +142,8 @@ impl Shard {
             applied: AtomicU64::new(0),
             durable: watch::Sender::new(0),
             poisoned: OnceLock::new(),
+            writing: Mutex::default(),
+            lone: AtomicBool::new(false),
         });
         let committer = Committer::new(shared.clone());
         let thread = std::thread::Builder::new()
@@ -160,8 +167,9 @@ impl Shard {
         shared.check()?;
         check_sizes(&batch)?;
         let (done, receiver) = oneshot::channel();
-        let seq = shared.queue.push(Queued { seq: 0, batch, done })?;
-        Ok(PendingCommit { seq, receiver })
+        let may_lead = shared.engine.never_pends() && shared.lone.load(Ordering::Relaxed);
+        let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done }, may_lead)?;
+        Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
     }
 
     /// The newest applied value of a key.
@@ -245,6 +253,7 @@ fn check_sizes(batch: &Batch) -> Result<(), StorageError> {
 impl ShardInner {
     fn close(&self) -> Result<(), StorageError> {
         self.join_committer()?;
+        self.shared.wait_for_writer();
         self.shared.check()?;
         block_on(self.shared.engine.close())
     }
@@ -266,10 +275,25 @@ impl Drop for ShardInner {
 }
 
 /// A queued commit; resolves when it may be acknowledged.
-#[derive(Debug)]
 pub struct PendingCommit {
     seq: Seq,
     receiver: oneshot::Receiver<Result<(), StorageError>>,
+    /// The committer was not woken: this future sees to the commit when it is first polled, or when it is dropped.
+    lead: Option<Arc<Shared>>,
+}
+
+impl fmt::Debug for PendingCommit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "commit {}", self.seq)
+    }
+}
+
+impl Drop for PendingCommit {
+    fn drop(&mut self) {
+        if let Some(shared) = self.lead.take() {
+            shared.queue.wake();
+        }
+    }
 }
 
 impl PendingCommit {
@@ -282,6 +306,9 @@ impl Future for PendingCommit {
     type Output = Result<(), StorageError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(shared) = self.lead.take() {
+            lead(&shared);
+        }
         // The committer answers every commit, unless an engine panicked under it.
         let gone = || Err(StorageError::Poisoned { reason: "the storage engine panicked".into() });
         Pin::new(&mut self.receiver).poll(context).map(|result| result.unwrap_or_else(|_| gone()))
