@@ -181,7 +181,12 @@ impl Committer {
     /// Runs until the queue is closed and empty.
     pub fn run(self) {
         let shared = &*self.shared;
-        while shared.queue.wait(patience(&shared.lock_writing())) {
+        loop {
+            // Not held while waiting: the guard would keep writers from leading.
+            let patience_now = patience(&shared.lock_writing());
+            if !shared.queue.wait(patience_now) {
+                break;
+            }
             let mut writing = shared.lock_writing();
             let group = shared.queue.take_group();
             if !group.is_empty() {
