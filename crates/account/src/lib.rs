@@ -33,9 +33,9 @@ pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
 pub use items::Patch;
 pub use keys::KeyInput;
-pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Number, PatchOperation};
+pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
 pub use verify::{VerifyReport, verify};

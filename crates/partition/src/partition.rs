@@ -66,9 +66,7 @@ impl Partition {
     /// Opens a partition at the position that its last log entry tells.
     pub async fn open(shard: Shard, identity: PartitionIdentity) -> Result<Partition> {
         let (start, end) = keys::space_range(identity.uid, keys::CHANGE_LOG);
-        let mut scan = shard
-            .snapshot()
-            .scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
+        let mut scan = shard.snapshot().scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
         let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
         let (lsn, counters) = match last {
             Some((key, value)) => (keys::log_lsn(&key)?, LogEntry::decode(&value)?.counters),
