@@ -85,7 +85,10 @@ impl Ideal {
             return false;
         };
         let authorization = percent_decode_str(authorization).decode_utf8_lossy();
-        let Some(signature) = authorization.rsplit("sig=").next().and_then(|text| STANDARD.decode(text).ok())
+        let Some(signature) = authorization
+            .split_once("sig=")
+            .map(|(_, text)| text)
+            .and_then(|text| STANDARD.decode(text).ok())
         else {
             return false;
         };
