@@ -13,7 +13,7 @@ use crate::errors::Failure;
 use crate::gateway::Call;
 use crate::headers::flag;
 use crate::reply::{INDEX_PROGRESS, RESOURCE_QUOTA, RESOURCE_USAGE, Reply};
-use crate::resource_document::{document, etag_text, feed, members, read as read_reply, required_id};
+use crate::resource_document::{document, etag_text, members, page, read as read_reply, required_id};
 use crate::{metadata_query, throughput, unsupported};
 
 /// Members of [`ContainerDefinition`].
@@ -79,13 +79,13 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
 
 pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
     let (rid, rows) = rows(call)?;
-    Ok(feed(&rid, "DocumentCollections", &rows))
+    Ok(page(call, &rid, "DocumentCollections", rows)?)
 }
 
 pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
     let (rid, rows) = rows(call)?;
     let rows = metadata_query::select(call, rows)?;
-    Ok(feed(&rid, "DocumentCollections", &rows))
+    Ok(page(call, &rid, "DocumentCollections", rows)?)
 }
 
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {

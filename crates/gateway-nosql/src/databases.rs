@@ -8,7 +8,7 @@ use shardlake_model::Database;
 use crate::errors::Failure;
 use crate::gateway::Call;
 use crate::reply::Reply;
-use crate::resource_document::{document, etag_text, feed, members, read as read_reply, required_id};
+use crate::resource_document::{document, etag_text, members, page, read as read_reply, required_id};
 use crate::{metadata_query, throughput, unsupported};
 
 #[derive(Serialize)]
@@ -40,13 +40,13 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(reply.with_etag(database.etag))
 }
 
-pub(crate) fn list(call: &Call<'_>) -> Reply {
-    feed("", "Databases", &rows(call))
+pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
+    Ok(page(call, "", "Databases", rows(call))?)
 }
 
 pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
     let rows = metadata_query::select(call, rows(call))?;
-    Ok(feed("", "Databases", &rows))
+    Ok(page(call, "", "Databases", rows)?)
 }
 
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {

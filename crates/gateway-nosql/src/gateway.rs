@@ -234,7 +234,7 @@ async fn dispatch(call: &Call<'_>, route: Route) -> Result<Reply, Failure> {
     }
     match (route, call.method.as_str()) {
         (Route::Account, "GET") => Ok(account_document::read(call)),
-        (Route::Databases, "GET") => Ok(databases::list(call)),
+        (Route::Databases, "GET") => databases::list(call),
         (Route::Databases, "POST") if call.headers.asks_query()? => databases::query(call),
         (Route::Databases, "POST") => databases::create(call).await,
         (Route::Database, "GET") => databases::read(call),
@@ -250,7 +250,7 @@ async fn dispatch(call: &Call<'_>, route: Route) -> Result<Reply, Failure> {
         (Route::Conflicts, "GET") => conflicts::list(call),
         (Route::Conflicts, "POST") if call.headers.asks_query()? => conflicts::list(call),
         (Route::Conflict, "GET" | "DELETE") => Err(conflicts::missing(call)),
-        (Route::Offers, "GET") => Ok(offers::list(call)),
+        (Route::Offers, "GET") => offers::list(call),
         (Route::Offers, "POST") if call.headers.asks_query()? => offers::query(call),
         (Route::Offer, "GET") => offers::read(call),
         (Route::Offer, "PUT") => offers::replace(call).await,

@@ -8,16 +8,16 @@ use shardlake_model::{Offer, Throughput};
 use crate::errors::Failure;
 use crate::gateway::Call;
 use crate::reply::{MINIMUM_THROUGHPUT, OFFER_REPLACE_PENDING, Reply};
-use crate::resource_document::{document, etag_text, feed, read as read_reply};
+use crate::resource_document::{document, etag_text, page, read as read_reply};
 use crate::{metadata_query, throughput};
 
-pub(crate) fn list(call: &Call<'_>) -> Reply {
-    feed("", "Offers", &rows(call))
+pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
+    Ok(page(call, "", "Offers", rows(call))?)
 }
 
 pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
     let rows = metadata_query::select(call, rows(call))?;
-    Ok(feed("", "Offers", &rows))
+    Ok(page(call, "", "Offers", rows)?)
 }
 
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {

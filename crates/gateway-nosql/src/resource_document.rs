@@ -1,12 +1,13 @@
 //! JSON of metadata resources: what feeds look like, and how bodies of definitions are taken apart.
 
 use http::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardlake_account::METADATA_READ_CHARGE_CENTI;
-use shardlake_model::{Error, Preconditions, Result};
+use shardlake_model::{Error, Preconditions, Result, Rid};
 use shardlake_stdx::Guid;
 
+use crate::gateway::Call;
 use crate::reply::Reply;
 
 /// Properties that the server owns; clients send them back when they replace a resource.
@@ -46,6 +47,46 @@ pub(crate) fn feed(parent_rid: &str, member: &str, documents: &[Vec<u8>]) -> Rep
     body.extend_from_slice(format!("],\"_count\":{}}}", documents.len()).as_bytes());
     let reply = Reply::json(StatusCode::OK, METADATA_READ_CHARGE_CENTI, body);
     Reply { item_count: Some(documents.len()), ..reply }
+}
+
+/// A page of a feed of resources: all of them, or as many as the client asks for at once.
+///
+/// A feed that takes several pages is in the order of the resources' own ids, and the continuation token is the last one
+/// returned, so that nothing is missed or repeated when resources come and go in between.
+pub(crate) fn page(call: &Call<'_>, parent_rid: &str, member: &str, rows: Vec<Vec<u8>>) -> Result<Reply> {
+    let max = match call.headers.max_items()? {
+        None | Some(-1) => usize::MAX,
+        Some(wanted) if wanted > 0 => wanted as usize,
+        Some(other) => {
+            return Err(Error::bad_request(format!(
+                "x-ms-max-item-count {other} is invalid: use -1 or 1 and above"
+            )));
+        }
+    };
+    if call.headers.continuation.is_none() && rows.len() <= max {
+        return Ok(feed(parent_rid, member, &rows));
+    }
+    let after = call.headers.continuation.unwrap_or_default();
+    if !after.is_empty() && Rid::parse(after).is_none() {
+        return Err(Error::bad_request("Invalid Continuation Token"));
+    }
+    let mut rows: Vec<(String, Vec<u8>)> = rows.into_iter().map(|row| (rid_of(&row), row)).collect();
+    rows.retain(|(rid, _)| rid.as_str() > after);
+    rows.sort();
+    let more = rows.len() > max;
+    rows.truncate(max);
+    let continuation = rows.last().filter(|_| more).map(|(rid, _)| rid.clone());
+    let documents: Vec<Vec<u8>> = rows.into_iter().map(|(_, row)| row).collect();
+    Ok(Reply { continuation, ..feed(parent_rid, member, &documents) })
+}
+
+fn rid_of(row: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(rename = "_rid")]
+        rid: String,
+    }
+    serde_json::from_slice::<Named>(row).expect("every rendered resource has an id").rid
 }
 
 /// A read that may name the version the client already has.
