@@ -7,6 +7,8 @@
 //! | `raw.rs` | reads fields of a BSON document where they lie |
 //! | `value.rs` | the owned tree for code that builds or changes documents |
 //! | `order.rs` | the total order of values and its order-preserving byte encoding |
+//! | `index_value.rs` | values as index keys hold them |
+//! | `item_view.rs` | an item with the properties that the server owns |
 //! | `record.rs` | the stored record: envelope, checksum, body |
 //! | `patch.rs` | partial updates |
 //! | `bson_writer.rs`, `scan.rs`, `body.rs` | the parts they share |
@@ -18,6 +20,8 @@
 mod body;
 mod bson_writer;
 mod error;
+mod index_value;
+mod item_view;
 mod json_in;
 mod json_out;
 mod order;
@@ -29,6 +33,11 @@ mod value;
 
 pub use body::{Body, SYSTEM_PROPERTIES, is_system_property};
 pub use error::DocumentError;
+pub use index_value::{
+    INDEX_STRING_BYTES_MAX, decode_index_value, encode_index_value, encode_index_value_raw,
+    index_value_length,
+};
+pub use item_view::{ItemProperty, ItemView};
 pub use json_in::{NESTING_CEILING, ParseLimits, parse_document};
 pub use json_out::{json_size, write_json, write_json_string, write_members, write_value};
 pub use order::{

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardlake_document::{Envelope, RawDocument, RawValue, Record, write_members};
-use shardlake_model::{ItemRid, Result};
+use shardlake_document::{Envelope, ItemView, RawDocument, RawValue, Record};
+use shardlake_model::Result;
 use shardlake_routing::effective_partition_key;
 use shardlake_stdx::Guid;
 
@@ -84,30 +84,24 @@ impl StoredItem {
         self.shape.is_expired(envelope.timestamp_seconds, envelope.ttl_seconds, now_seconds)
     }
 
+    /// The item as clients and queries see it.
+    pub fn view(&self) -> ItemView<'_> {
+        ItemView {
+            body: self.body(),
+            envelope: &self.envelope,
+            container: self.shape.rid,
+            items_link: &self.shape.items_link,
+        }
+    }
+
     /// Appends the item as clients see it.
     pub fn write_json(&self, out: &mut Vec<u8>) {
-        let envelope = self.envelope();
         let start = out.len();
         out.reserve(self.json_size_bytes());
-        out.push(b'{');
         match &self.members {
-            Some(members) => out.extend_from_slice(members),
-            None => write_members(self.body(), out),
+            Some(members) => self.view().write_json_of_members(members, out),
+            None => self.view().write_json(out),
         }
-        let rid = ItemRid { container: self.shape.rid, ordinal: envelope.ordinal }.to_string();
-        if out.len() > start + 1 {
-            out.push(b',');
-        }
-        out.extend_from_slice(b"\"_rid\":\"");
-        out.extend_from_slice(rid.as_bytes());
-        out.extend_from_slice(b"\",\"_self\":\"");
-        out.extend_from_slice(self.shape.items_link.as_bytes());
-        out.extend_from_slice(rid.as_bytes());
-        out.extend_from_slice(b"/\",\"_etag\":\"\\\"");
-        out.extend_from_slice(&envelope.etag.to_ascii());
-        out.extend_from_slice(b"\\\"\",\"_attachments\":\"attachments/\",\"_ts\":");
-        out.extend_from_slice(envelope.timestamp_seconds.to_string().as_bytes());
-        out.push(b'}');
         debug_assert_eq!(out.len() - start, self.json_size_bytes(), "the stored size is the rendered size");
     }
 }

@@ -47,6 +47,11 @@ pub(crate) fn evaluate<'a>(expression: &'a Expression, scope: &Scope<'a>) -> Eva
         Expression::Call { function, arguments } => call(*function, arguments, scope),
         Expression::Array(elements) => array(elements, scope),
         Expression::Object(members) => object(members, scope),
+        Expression::Variable(_)
+        | Expression::GroupKey(_)
+        | Expression::Aggregate(_)
+        | Expression::Subquery { .. }
+        | Expression::Let { .. } => unreachable!("only the binder makes these"),
     }
 }
 

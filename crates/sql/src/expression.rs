@@ -5,7 +5,9 @@
 
 use shardlake_document::Value;
 
+use crate::bound::{BoundQuery, Slot};
 use crate::functions::Function;
+use crate::syntax::ast::SubqueryKind;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expression {
@@ -65,6 +67,23 @@ pub(crate) enum Expression {
     },
     Array(Vec<Expression>),
     Object(Vec<(String, Expression)>),
+    /// The current value of a variable of the query.
+    Variable(Slot),
+    /// The value of a grouped query's key, by its place in `GROUP BY`.
+    GroupKey(usize),
+    /// The value of a grouped query's aggregate, by its place in [`crate::bound::Grouping::aggregates`].
+    Aggregate(usize),
+    /// A correlated subquery in an expression.
+    Subquery {
+        kind: SubqueryKind,
+        query: Box<BoundQuery>,
+    },
+    /// `body` with the slot set to `value`.
+    Let {
+        slot: Slot,
+        value: Box<Expression>,
+        body: Box<Expression>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +125,12 @@ impl Expression {
             Expression::Literal(_)
             | Expression::Parameter(_)
             | Expression::Identifier { .. }
+            | Expression::Variable(_)
+            | Expression::GroupKey(_)
+            | Expression::Aggregate(_)
+            | Expression::Subquery { .. }
             | Expression::Row => Ok(()),
+            Expression::Let { value, body, .. } => visit(value).and_then(|()| visit(body)),
             Expression::Property { of, .. } => visit(of),
             Expression::Unary { operand, .. } => visit(operand),
             Expression::Index { of, key } => visit(of).and_then(|()| visit(key)),

@@ -38,6 +38,7 @@ fn show(expression: &Expression) -> String {
                 members.iter().map(|(name, value)| format!("{name}: {}", show(value))).collect();
             format!("{{{}}}", members.join(", "))
         }
+        _ => unreachable!("the parser makes no such expression"),
     }
 }
 

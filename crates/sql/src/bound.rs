@@ -1,0 +1,80 @@
+//! A query after binding: names are slots, functions are resolved, parameters and constants are values, every rule that can
+//! be checked without data holds. This is what evaluation, execution and access planning read; see `expression.rs` for the
+//! expressions in it.
+//!
+//! Slots number the variables of the whole query, subqueries and `LET` included; an evaluation scope is an array with one
+//! place for each. A container's item is slot 0 wherever the query has a `FROM` that names it.
+
+use crate::expression::Expression;
+
+pub(crate) type Slot = usize;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BoundQuery {
+    /// Nested loops, outermost first. Empty without `FROM`: then there is one row.
+    pub sources: Vec<BoundSource>,
+    /// `WHERE`; constants are folded. `None` keeps every row.
+    pub filter: Option<Expression>,
+    /// With grouping or aggregates, `projection` and `order_by` see only [`Expression::GroupKey`] and
+    /// [`Expression::Aggregate`] instead of rows.
+    pub grouping: Option<Grouping>,
+    pub order_by: Vec<SortKey>,
+    pub projection: Projection,
+    pub distinct: bool,
+    /// `TOP n` is `limit` n. Offset comes before limit.
+    pub offset: u64,
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum BoundSource {
+    /// The container's item itself: always slot 0, always first.
+    Item,
+    /// One row with the value, none when it is undefined: `FROM c.a.b`, `JOIN x.y`.
+    Value { slot: Slot, of: Expression },
+    /// A row for each element; none when it is no array: `t IN c.tags`.
+    Elements { slot: Slot, of: Expression },
+    /// A row for each row of the subquery: `(SELECT …)`; with `iterates`, a row for each element of each of them.
+    Subquery { slot: Slot, query: Box<BoundQuery>, iterates: bool },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Grouping {
+    /// Empty when there are only aggregates: then there is exactly one group, even without rows.
+    pub keys: Vec<Expression>,
+    pub aggregates: Vec<Aggregate>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Aggregate {
+    pub function: AggregateFunction,
+    pub argument: Expression,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AggregateFunction {
+    Average,
+    Count,
+    CountIf,
+    MakeList,
+    MakeSet,
+    Max,
+    Min,
+    Sum,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SortKey {
+    pub expression: Expression,
+    pub descending: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Projection {
+    /// `SELECT *`: the value of the only source's slot.
+    All(Slot),
+    /// `SELECT VALUE`: no row where it is undefined.
+    Value(Expression),
+    /// An object without its undefined members; a row even when it is empty.
+    Object(Vec<(String, Expression)>),
+}

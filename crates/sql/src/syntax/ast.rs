@@ -1,0 +1,226 @@
+//! The syntax tree of a query, as it was written: nothing is resolved, folded or checked beyond the grammar (engine.md §1.2).
+//!
+//! Operators that chain and are associative hold lists, so that long conditions stay shallow; the parser bounds the depth of
+//! everything else, and code over trees may recurse. Places are byte offsets into the query text; printed and compared trees
+//! do not depend on them.
+
+use shardlake_document::Value;
+
+use crate::expression::{BinaryOperator, UnaryOperator};
+
+/// Where something stands in the query text, in bytes; the end is exclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Span {
+    pub start: usize,
+    pub end: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Query {
+    pub select: Select,
+    pub from: Option<Collection>,
+    pub filter: Option<Expression>,
+    pub group_by: Vec<Expression>,
+    pub order_by: Option<OrderBy>,
+    pub offset_limit: Option<OffsetLimit>,
+    pub span: Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Select {
+    pub distinct: bool,
+    pub top: Option<Count>,
+    pub selection: Selection,
+    /// From `SELECT` to the last character of the selection.
+    pub span: Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Selection {
+    All,
+    Value(Expression),
+    Items(Vec<SelectItem>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SelectItem {
+    pub expression: Expression,
+    pub alias: Option<String>,
+}
+
+/// The number of `TOP`, `OFFSET` or `LIMIT`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Count {
+    pub value: CountValue,
+    pub span: Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum CountValue {
+    /// Any number that the grammar takes; the binder checks that it is an integer in range.
+    Number(Value),
+    /// With its `@`.
+    Parameter(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OffsetLimit {
+    pub offset: Count,
+    pub limit: Count,
+    pub span: Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Collection {
+    /// `source [[AS] alias]`
+    Aliased { source: Source, alias: Option<Identifier> },
+    /// `alias IN source`
+    Iterate { alias: Identifier, source: Source },
+    /// Left-associative.
+    Join { left: Box<Collection>, right: Box<Collection> },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Source {
+    /// A name and the constant path behind it.
+    Path {
+        root: Identifier,
+        path: Vec<PathStep>,
+    },
+    Subquery(Box<Query>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum PathStep {
+    /// `.name`, or `["name"]` when quoted.
+    Name {
+        name: String,
+        quoted: bool,
+    },
+    Index(i64),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identifier {
+    pub name: String,
+    pub span: Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum OrderBy {
+    Keys(Vec<OrderKey>),
+    /// `ORDER BY RANK call`; the expression is a [`Expression::Call`].
+    Rank {
+        call: Expression,
+        direction: Option<Direction>,
+        span: Span,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OrderKey {
+    pub expression: Expression,
+    /// `None` when nothing is written, which means ascending.
+    pub direction: Option<Direction>,
+    pub span: Span,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Ascending,
+    Descending,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expression {
+    /// Never an array or object.
+    Literal(Value),
+    /// With its `@`.
+    Parameter(String),
+    Identifier(Identifier),
+    /// `of.name`, or `of["name"]` when quoted.
+    Property {
+        of: Box<Expression>,
+        name: String,
+        quoted: bool,
+    },
+    /// `of[key]` with any other expression as key.
+    Index {
+        of: Box<Expression>,
+        key: Box<Expression>,
+    },
+    Unary {
+        operator: UnaryOperator,
+        operand: Box<Expression>,
+    },
+    Binary {
+        operator: BinaryOperator,
+        left: Box<Expression>,
+        right: Box<Expression>,
+    },
+    And(Vec<Expression>),
+    Or(Vec<Expression>),
+    Coalesce(Vec<Expression>),
+    Concatenate(Vec<Expression>),
+    Conditional {
+        condition: Box<Expression>,
+        then: Box<Expression>,
+        otherwise: Box<Expression>,
+    },
+    In {
+        value: Box<Expression>,
+        list: Vec<Expression>,
+        negated: bool,
+    },
+    Between {
+        value: Box<Expression>,
+        low: Box<Expression>,
+        high: Box<Expression>,
+        negated: bool,
+    },
+    Like {
+        value: Box<Expression>,
+        pattern: Box<Expression>,
+        escape: Option<char>,
+        negated: bool,
+    },
+    IsNull {
+        value: Box<Expression>,
+        negated: bool,
+    },
+    /// A built-in function or aggregate under the name as written; `LEFT` and `RIGHT` are calls too.
+    Call {
+        name: String,
+        arguments: Vec<Expression>,
+        span: Span,
+    },
+    /// `UDF.name(…)`
+    UserDefined {
+        name: String,
+        arguments: Vec<Expression>,
+        span: Span,
+    },
+    Array(Vec<Expression>),
+    Object(Vec<(String, Expression)>),
+    Subquery {
+        kind: SubqueryKind,
+        query: Box<Query>,
+    },
+    /// `(LET name = value IN body)`
+    Let {
+        name: Identifier,
+        value: Box<Expression>,
+        body: Box<Expression>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SubqueryKind {
+    /// `(SELECT …)`: the only row, or undefined.
+    Scalar,
+    Exists,
+    Array,
+    All,
+    First,
+    Last,
+}
