@@ -30,6 +30,8 @@ pub enum SqlError {
     MissingParameter { name: String },
     #[error("the query text has {size_bytes} bytes, more than the limit of {size_bytes_max}")]
     TooLong { size_bytes: usize, size_bytes_max: usize },
+    #[error("the query has more than {joins_max} JOINs in one FROM, which is the limit")]
+    TooManyJoins { joins_max: usize },
     #[error("the query is nested deeper than {nesting_max} levels")]
     TooDeep { nesting_max: usize },
     /// A part of the language that this server does not have yet.
@@ -48,6 +50,7 @@ impl SqlError {
             SqlError::MissingParameter { .. }
             | SqlError::TooLong { .. }
             | SqlError::TooDeep { .. }
+            | SqlError::TooManyJoins { .. }
             | SqlError::Unsupported { .. } => None,
         }
     }
@@ -61,6 +64,7 @@ impl SqlError {
             SqlError::MissingParameter { .. }
             | SqlError::TooLong { .. }
             | SqlError::TooDeep { .. }
+            | SqlError::TooManyJoins { .. }
             | SqlError::Unsupported { .. } => None,
         }
     }

@@ -1,0 +1,616 @@
+//! Expressions, by precedence climbing. From loose to tight:
+//!
+//! | level | operators | grouping |
+//! |---|---|---|
+//! | 1 | `? :` | right |
+//! | 2 | `??` | right |
+//! | 3 | `OR` | left |
+//! | 4 | `AND` | left |
+//! | 5 | `[NOT] IN`, `[NOT] LIKE`, `[NOT] BETWEEN`, `IS [NOT] NULL` | at most one |
+//! | 6 | `= != <> < > <= >= << >> >>>` | left |
+//! | 7 | `\|\|` | left |
+//! | 8 | `\| ^ & + -` | left, all one level |
+//! | 9 | `* / %` | left |
+//! | 10 | prefix `- + ~ NOT` | |
+//! | 11 | `.name`, `[key]` | |
+//!
+//! So `NOT a = b` is `(NOT a) = b`, and `NOT c.x IN (1)` is `(NOT c.x) IN (1)`, as in the reference. A `BETWEEN` without
+//! parentheses among `AND`s is accepted, which the reference rejects: its bounds cannot hold an `AND`, so it has one reading.
+
+use shardlake_document::Value;
+
+use super::ast::{Expression, Identifier, Span, SubqueryKind};
+use super::lexer::{Kind, Lexer, Token, is_reserved, unquote};
+use crate::error::SqlError;
+use crate::expression::{BinaryOperator, UnaryOperator};
+
+/// Levels of parentheses, prefix operators, arguments and the like.
+const NESTING_MAX: usize = 200;
+/// Depth of the tree, which left-grouping chains (`1+1+1`, `a.b.c`) reach without nesting.
+const DEPTH_MAX: usize = 400;
+
+const CONDITIONAL: u8 = 1;
+const COALESCE: u8 = 2;
+const OR: u8 = 3;
+const AND: u8 = 4;
+const MEMBERSHIP: u8 = 5;
+const COMPARISON: u8 = 6;
+const CONCATENATION: u8 = 7;
+const ADDITIVE: u8 = 8;
+const MULTIPLICATIVE: u8 = 9;
+
+/// An expression and the depth of its tree.
+type Node = (Expression, usize);
+
+pub(crate) struct Parser<'t> {
+    lexer: Lexer<'t>,
+    nesting: usize,
+    /// End of the last token read, in bytes.
+    last_end: usize,
+}
+
+impl<'t> Parser<'t> {
+    pub fn new(text: &'t str) -> Self {
+        Parser { lexer: Lexer::new(text), nesting: 0, last_end: 0 }
+    }
+
+    pub fn expression(&mut self) -> Result<Expression, SqlError> {
+        self.climb(CONDITIONAL).map(|(expression, _)| expression)
+    }
+
+    /// Reads operators of at least this level.
+    fn climb(&mut self, level_min: u8) -> Result<Node, SqlError> {
+        self.nesting += 1;
+        if self.nesting > NESTING_MAX {
+            return Err(SqlError::TooDeep { nesting_max: NESTING_MAX });
+        }
+        let mut node = self.unary()?;
+        // A level 5 operator takes no other as its left operand; everything looser may follow.
+        let mut level_max = MULTIPLICATIVE;
+        while let Some((level, operator)) = self.peek_operator() {
+            if level < level_min || level > level_max {
+                break;
+            }
+            node = self.operation(node, level, operator)?;
+            if level == MEMBERSHIP {
+                level_max = AND;
+            }
+        }
+        self.nesting -= 1;
+        Ok(node)
+    }
+
+    /// The operator that comes next, if any, and its level.
+    fn peek_operator(&self) -> Option<(u8, Operator)> {
+        let token = self.peek();
+        if token.kind == Kind::Word {
+            return self.peek_word_operator(token);
+        }
+        let Kind::Symbol(symbol) = token.kind else { return None };
+        let binary = |level, operator| Some((level, Operator::Binary(operator)));
+        match symbol {
+            "?" => Some((CONDITIONAL, Operator::Conditional)),
+            "??" => Some((COALESCE, Operator::Coalesce)),
+            "||" => Some((CONCATENATION, Operator::Concatenate)),
+            "=" => binary(COMPARISON, BinaryOperator::Equal),
+            "!=" | "<>" => binary(COMPARISON, BinaryOperator::NotEqual),
+            "<" => binary(COMPARISON, BinaryOperator::Less),
+            "<=" => binary(COMPARISON, BinaryOperator::LessOrEqual),
+            ">" => binary(COMPARISON, BinaryOperator::Greater),
+            ">=" => binary(COMPARISON, BinaryOperator::GreaterOrEqual),
+            "<<" => binary(COMPARISON, BinaryOperator::ShiftLeft),
+            ">>" => binary(COMPARISON, BinaryOperator::ShiftRight),
+            ">>>" => binary(COMPARISON, BinaryOperator::ShiftRightZeroFill),
+            "+" => binary(ADDITIVE, BinaryOperator::Add),
+            "-" => binary(ADDITIVE, BinaryOperator::Subtract),
+            "|" => binary(ADDITIVE, BinaryOperator::BitOr),
+            "^" => binary(ADDITIVE, BinaryOperator::BitXor),
+            "&" => binary(ADDITIVE, BinaryOperator::BitAnd),
+            "*" => binary(MULTIPLICATIVE, BinaryOperator::Multiply),
+            "/" => binary(MULTIPLICATIVE, BinaryOperator::Divide),
+            "%" => binary(MULTIPLICATIVE, BinaryOperator::Modulo),
+            _ => None,
+        }
+    }
+
+    fn peek_word_operator(&self, token: Token) -> Option<(u8, Operator)> {
+        let mut word = self.lexer.text_of(token);
+        let negated = word.eq_ignore_ascii_case("NOT");
+        if negated {
+            let mut ahead = self.lexer;
+            ahead.next();
+            word = self.lexer.text_of(ahead.next());
+        }
+        let is = |keyword: &str| word.eq_ignore_ascii_case(keyword);
+        let operator = match () {
+            () if is("IN") => Operator::In { negated },
+            () if is("LIKE") => Operator::Like { negated },
+            () if is("BETWEEN") => Operator::Between { negated },
+            () if is("IS") && !negated => Operator::IsNull,
+            () if is("AND") && !negated => return Some((AND, Operator::And)),
+            () if is("OR") && !negated => return Some((OR, Operator::Or)),
+            () => return None,
+        };
+        Some((MEMBERSHIP, operator))
+    }
+
+    /// Reads the operator and its right side. Only dispatches, like the functions further down.
+    fn operation(&mut self, left: Node, level: u8, operator: Operator) -> Result<Node, SqlError> {
+        match operator {
+            Operator::Binary(operator) => self.binary(left, level, operator),
+            Operator::And => self.chain(left, "AND", level + 1, Expression::And),
+            Operator::Or => self.chain(left, "OR", level + 1, Expression::Or),
+            Operator::Concatenate => self.chain(left, "||", level + 1, Expression::Concatenate),
+            // Grouping to the right, a chain of `??` takes the first defined part: the same as a list from the left.
+            Operator::Coalesce => self.chain(left, "??", level + 1, Expression::Coalesce),
+            Operator::Conditional => self.conditional(left),
+            Operator::In { negated } => self.membership(left, negated),
+            Operator::Between { negated } => self.between(left, negated),
+            Operator::Like { negated } => self.like(left, negated),
+            Operator::IsNull => self.is_null(left),
+        }
+    }
+
+    fn binary(&mut self, left: Node, level: u8, operator: BinaryOperator) -> Result<Node, SqlError> {
+        self.advance();
+        let right = self.climb(level + 1)?;
+        let depth = left.1.max(right.1);
+        node(Expression::Binary { operator, left: Box::new(left.0), right: Box::new(right.0) }, depth)
+    }
+
+    fn conditional(&mut self, condition: Node) -> Result<Node, SqlError> {
+        self.advance();
+        let then = self.climb(CONDITIONAL)?;
+        self.expect_symbol(":")?;
+        let otherwise = self.climb(CONDITIONAL)?;
+        let depth = condition.1.max(then.1).max(otherwise.1);
+        let (condition, then, otherwise) = (Box::new(condition.0), Box::new(then.0), Box::new(otherwise.0));
+        node(Expression::Conditional { condition, then, otherwise }, depth)
+    }
+
+    fn membership(&mut self, left: Node, negated: bool) -> Result<Node, SqlError> {
+        self.advance_words(negated);
+        self.expect_symbol("(")?;
+        let (list, list_depth) = self.list(")", false)?;
+        let depth = left.1.max(list_depth);
+        node(Expression::In { value: Box::new(left.0), list, negated }, depth)
+    }
+
+    fn between(&mut self, left: Node, negated: bool) -> Result<Node, SqlError> {
+        self.advance_words(negated);
+        let low = self.climb(COMPARISON)?;
+        self.expect_word("AND")?;
+        let high = self.climb(COMPARISON)?;
+        let depth = left.1.max(low.1).max(high.1);
+        let (value, low, high) = (Box::new(left.0), Box::new(low.0), Box::new(high.0));
+        node(Expression::Between { value, low, high, negated }, depth)
+    }
+
+    fn is_null(&mut self, left: Node) -> Result<Node, SqlError> {
+        self.advance();
+        let negated = self.accept_word("NOT");
+        self.expect_word("NULL")?;
+        node(Expression::IsNull { value: Box::new(left.0), negated }, left.1)
+    }
+
+    fn like(&mut self, left: Node, negated: bool) -> Result<Node, SqlError> {
+        self.advance_words(negated);
+        let pattern = self.climb(COMPARISON)?;
+        let mut escape = None;
+        if self.accept_word("ESCAPE") {
+            let token = self.advance();
+            let text = if token.kind == Kind::String { unquote(self.lexer.text_of(token)) } else { None };
+            let mut characters = text.as_deref().unwrap_or_default().chars();
+            escape = characters.next();
+            if escape.is_none() || characters.next().is_some() {
+                return Err(self.lexer.syntax_error(token));
+            }
+        }
+        let depth = left.1.max(pattern.1);
+        let (value, pattern) = (Box::new(left.0), Box::new(pattern.0));
+        node(Expression::Like { value, pattern, escape, negated }, depth)
+    }
+
+    /// `first op part op part …` as one list.
+    fn chain(
+        &mut self,
+        first: Node,
+        operator: &str,
+        part_level: u8,
+        build: fn(Vec<Expression>) -> Expression,
+    ) -> Result<Node, SqlError> {
+        let (mut parts, mut depth) = (vec![first.0], first.1);
+        while self.lexer.text_of(self.peek()).eq_ignore_ascii_case(operator) {
+            self.advance();
+            let part = self.climb(part_level)?;
+            parts.push(part.0);
+            depth = depth.max(part.1);
+        }
+        node(build(parts), depth)
+    }
+
+    // From here down to `list`, the functions on the way of a nested expression only dispatch: unoptimised builds give every
+    // branch of a function room on the stack, and a deep query goes through them many times.
+
+    fn unary(&mut self) -> Result<Node, SqlError> {
+        let token = self.peek();
+        match token.kind {
+            Kind::Symbol("-") => self.prefix(UnaryOperator::Minus),
+            Kind::Symbol("+") => self.prefix(UnaryOperator::Plus),
+            Kind::Symbol("~") => self.prefix(UnaryOperator::BitNot),
+            Kind::Word if self.peek_is_word("NOT") => self.prefix(UnaryOperator::Not),
+            _ => self.postfix(),
+        }
+    }
+
+    fn prefix(&mut self, operator: UnaryOperator) -> Result<Node, SqlError> {
+        self.advance();
+        if operator == UnaryOperator::Minus && self.peek().kind == Kind::Number {
+            // Read together, so that -2^63 stays an integer.
+            let token = self.advance();
+            return self.number(token, true);
+        }
+        self.nesting += 1;
+        if self.nesting > NESTING_MAX {
+            return Err(SqlError::TooDeep { nesting_max: NESTING_MAX });
+        }
+        let operand = self.unary()?;
+        self.nesting -= 1;
+        node(Expression::Unary { operator, operand: Box::new(operand.0) }, operand.1)
+    }
+
+    fn postfix(&mut self) -> Result<Node, SqlError> {
+        let of = self.primary()?;
+        match self.peek().kind {
+            Kind::Symbol("." | "[") => self.path(of),
+            _ => Ok(of),
+        }
+    }
+
+    fn path(&mut self, mut of: Node) -> Result<Node, SqlError> {
+        loop {
+            if self.accept_symbol(".") {
+                let name = self.identifier()?.to_string();
+                of = node(Expression::Property { of: Box::new(of.0), name, quoted: false }, of.1)?;
+            } else if self.accept_symbol("[") {
+                of = self.index(of)?;
+            } else {
+                return Ok(of);
+            }
+        }
+    }
+
+    fn index(&mut self, of: Node) -> Result<Node, SqlError> {
+        let (key, key_depth) = self.climb(CONDITIONAL)?;
+        self.expect_symbol("]")?;
+        let (of, depth) = (Box::new(of.0), of.1.max(key_depth));
+        match key {
+            Expression::Literal(Value::String(name)) => {
+                node(Expression::Property { of, name, quoted: true }, depth)
+            }
+            key => node(Expression::Index { of, key: Box::new(key) }, depth),
+        }
+    }
+
+    fn primary(&mut self) -> Result<Node, SqlError> {
+        let token = self.advance();
+        match token.kind {
+            Kind::Word => self.word(token),
+            Kind::Symbol("(") => self.parenthesised(),
+            Kind::Symbol("[") => self.array(),
+            Kind::Symbol("{") => self.object(),
+            _ => self.literal(token),
+        }
+    }
+
+    fn parenthesised(&mut self) -> Result<Node, SqlError> {
+        if self.peek_is_word("SELECT") {
+            return self.subquery(SubqueryKind::Scalar);
+        }
+        if self.peek_is_let() {
+            return self.let_in();
+        }
+        let inner = self.climb(CONDITIONAL)?;
+        self.expect_symbol(")")?;
+        Ok(inner)
+    }
+
+    fn array(&mut self) -> Result<Node, SqlError> {
+        let (elements, depth) = self.list("]", true)?;
+        node(Expression::Array(elements), depth)
+    }
+
+    fn literal(&mut self, token: Token) -> Result<Node, SqlError> {
+        let text = self.lexer.text_of(token);
+        match token.kind {
+            Kind::Number => self.number(token, false),
+            Kind::Parameter => node(Expression::Parameter(text.to_string()), 0),
+            Kind::String => match unquote(text) {
+                Some(text) => node(Expression::Literal(Value::String(text)), 0),
+                None => Err(self.lexer.syntax_error(token)),
+            },
+            _ => Err(self.lexer.syntax_error(token)),
+        }
+    }
+
+    pub fn number_value(&self, token: Token, negative: bool) -> Result<Value, SqlError> {
+        let sign = if negative { "-" } else { "" };
+        let text = format!("{sign}{}", self.lexer.text_of(token));
+        let value = match (text.parse::<i64>(), text.parse::<f64>()) {
+            (Ok(0), _) if negative => Value::Double(-0.0),
+            (Ok(integer), _) => Value::Int(integer),
+            (_, Ok(double)) if double.is_finite() => Value::Double(double),
+            _ => return Err(self.lexer.syntax_error(token)),
+        };
+        Ok(value)
+    }
+
+    fn number(&mut self, token: Token, negative: bool) -> Result<Node, SqlError> {
+        let value = self.number_value(token, negative)?;
+        node(Expression::Literal(value), 0)
+    }
+
+    /// A literal word, a function call or an identifier.
+    fn word(&mut self, token: Token) -> Result<Node, SqlError> {
+        let text = self.lexer.text_of(token);
+        let is_function =
+            !is_reserved(text) || text.eq_ignore_ascii_case("LEFT") || text.eq_ignore_ascii_case("RIGHT");
+        if is_function && self.peek().kind == Kind::Symbol("(") { self.call(token) } else { self.name(token) }
+    }
+
+    fn name(&mut self, token: Token) -> Result<Node, SqlError> {
+        let text = self.lexer.text_of(token);
+        let is = |keyword: &str| text.eq_ignore_ascii_case(keyword);
+        let next = self.peek().kind;
+        if next == Kind::Symbol("(") && (is("EXISTS") || is("ARRAY")) {
+            self.advance();
+            return self.subquery(if is("ARRAY") { SubqueryKind::Array } else { SubqueryKind::Exists });
+        }
+        if is("UDF") && next == Kind::Symbol(".") {
+            return self.user_defined(token);
+        }
+        let expression = match () {
+            () if is("true") => Expression::Literal(Value::Bool(true)),
+            () if is("false") => Expression::Literal(Value::Bool(false)),
+            () if is("null") => Expression::Literal(Value::Null),
+            () if is("undefined") => Expression::Literal(Value::Undefined),
+            () if is_reserved(text) => return Err(self.lexer.syntax_error(token)),
+            () => Expression::Identifier(Identifier { name: text.to_string(), span: span(token) }),
+        };
+        node(expression, 0)
+    }
+
+    /// Behind the name; its opening parenthesis is next.
+    fn call(&mut self, token: Token) -> Result<Node, SqlError> {
+        let name = self.lexer.text_of(token).to_string();
+        self.advance();
+        if self.peek_is_word("SELECT") {
+            for (word, kind) in
+                [("ALL", SubqueryKind::All), ("FIRST", SubqueryKind::First), ("LAST", SubqueryKind::Last)]
+            {
+                if name.eq_ignore_ascii_case(word) {
+                    return self.subquery(kind);
+                }
+            }
+        }
+        let (arguments, depth) = self.list(")", true)?;
+        node(Expression::Call { name, arguments, span: self.span_from(token) }, depth)
+    }
+
+    fn user_defined(&mut self, token: Token) -> Result<Node, SqlError> {
+        self.advance();
+        let name = self.identifier()?.to_string();
+        self.expect_symbol("(")?;
+        let (arguments, depth) = self.list(")", true)?;
+        node(Expression::UserDefined { name, arguments, span: self.span_from(token) }, depth)
+    }
+
+    /// From `SELECT` to past the closing parenthesis. A subquery counts as several levels: more happens in each.
+    fn subquery(&mut self, kind: SubqueryKind) -> Result<Node, SqlError> {
+        const LEVELS: usize = 8;
+        self.nesting += LEVELS;
+        if self.nesting > NESTING_MAX {
+            return Err(SqlError::TooDeep { nesting_max: NESTING_MAX });
+        }
+        let query = super::clauses::query(self)?;
+        self.expect_symbol(")")?;
+        self.nesting -= LEVELS;
+        node(Expression::Subquery { kind, query: Box::new(query) }, LEVELS)
+    }
+
+    /// `(SELECT …)` in `FROM`.
+    pub fn from_subquery(&mut self) -> Result<super::ast::Query, SqlError> {
+        self.expect_symbol("(")?;
+        match self.subquery(SubqueryKind::Scalar)? {
+            (Expression::Subquery { query, .. }, _) => Ok(*query),
+            _ => Err(self.syntax_error_here()),
+        }
+    }
+
+    /// `RANK` and a call: without the call it is a name like others.
+    pub fn peek_is_rank(&self) -> bool {
+        let mut lexer = self.lexer;
+        let first = lexer.next();
+        self.lexer.text_of(first).eq_ignore_ascii_case("RANK") && lexer.next().kind == Kind::Word
+    }
+
+    fn peek_is_let(&self) -> bool {
+        let mut lexer = self.lexer;
+        let (first, second, third) = (lexer.next(), lexer.next(), lexer.next());
+        self.lexer.text_of(first).eq_ignore_ascii_case("LET")
+            && second.kind == Kind::Word
+            && third.kind == Kind::Symbol("=")
+    }
+
+    /// `LET name = value IN body)`
+    fn let_in(&mut self) -> Result<Node, SqlError> {
+        self.advance();
+        let name = self.identifier_token()?;
+        self.expect_symbol("=")?;
+        let value = self.climb(COMPARISON)?;
+        self.expect_word("IN")?;
+        let body = self.climb(COMPARISON)?;
+        self.expect_symbol(")")?;
+        let depth = value.1.max(body.1);
+        node(Expression::Let { name, value: Box::new(value.0), body: Box::new(body.0) }, depth)
+    }
+
+    /// `expr, expr …` up to and past the closing symbol.
+    fn list(
+        &mut self,
+        close: &'static str,
+        may_be_empty: bool,
+    ) -> Result<(Vec<Expression>, usize), SqlError> {
+        let (mut parts, mut depth) = (Vec::new(), 0);
+        if may_be_empty && self.accept_symbol(close) {
+            return Ok((parts, depth));
+        }
+        loop {
+            let part = self.climb(CONDITIONAL)?;
+            parts.push(part.0);
+            depth = depth.max(part.1);
+            if !self.accept_symbol(",") {
+                self.expect_symbol(close)?;
+                return Ok((parts, depth));
+            }
+        }
+    }
+
+    fn object(&mut self) -> Result<Node, SqlError> {
+        let (mut members, mut depth): (Vec<(String, Expression)>, usize) = (Vec::new(), 0);
+        if self.accept_symbol("}") {
+            return node(Expression::Object(members), depth);
+        }
+        loop {
+            let token = self.advance();
+            let text = self.lexer.text_of(token);
+            let name = match token.kind {
+                Kind::String => unquote(text),
+                Kind::Word if !is_reserved(text) => Some(text.to_string()),
+                _ => None,
+            };
+            let Some(name) = name else { return Err(self.lexer.syntax_error(token)) };
+            self.expect_symbol(":")?;
+            let value = self.climb(CONDITIONAL)?;
+            depth = depth.max(value.1);
+            members.push((name, value.0));
+            if !self.accept_symbol(",") {
+                self.expect_symbol("}")?;
+                return node(Expression::Object(members), depth);
+            }
+        }
+    }
+
+    pub fn identifier(&mut self) -> Result<&'t str, SqlError> {
+        let token = self.advance();
+        let text = self.lexer.text_of(token);
+        if token.kind == Kind::Word && !is_reserved(text) {
+            Ok(text)
+        } else {
+            Err(self.lexer.syntax_error(token))
+        }
+    }
+
+    pub fn identifier_token(&mut self) -> Result<Identifier, SqlError> {
+        let token = self.peek();
+        let name = self.identifier()?.to_string();
+        Ok(Identifier { name, span: span(token) })
+    }
+
+    /// The characters of a string token, which is next.
+    pub fn string(&mut self) -> Result<String, SqlError> {
+        let token = self.advance();
+        let text = if token.kind == Kind::String { unquote(self.lexer.text_of(token)) } else { None };
+        text.ok_or_else(|| self.lexer.syntax_error(token))
+    }
+
+    pub fn text_of(&self, token: Token) -> &'t str {
+        self.lexer.text_of(token)
+    }
+
+    pub fn syntax_error(&self, token: Token) -> SqlError {
+        self.lexer.syntax_error(token)
+    }
+
+    /// From a token to the end of the last one read.
+    pub fn span_from(&self, first: Token) -> Span {
+        Span { start: first.start, end: self.last_end.max(first.start) }
+    }
+
+    pub fn peek(&self) -> Token {
+        self.lexer.peek()
+    }
+
+    pub fn advance(&mut self) -> Token {
+        let token = self.lexer.next();
+        self.last_end = token.end;
+        token
+    }
+
+    pub fn peek_is_word(&self, keyword: &str) -> bool {
+        let token = self.peek();
+        token.kind == Kind::Word && self.lexer.text_of(token).eq_ignore_ascii_case(keyword)
+    }
+
+    pub fn accept_word(&mut self, keyword: &str) -> bool {
+        let is_next = self.peek_is_word(keyword);
+        if is_next {
+            self.advance();
+        }
+        is_next
+    }
+
+    pub fn expect_word(&mut self, keyword: &str) -> Result<(), SqlError> {
+        if self.accept_word(keyword) { Ok(()) } else { Err(self.syntax_error_here()) }
+    }
+
+    pub fn accept_symbol(&mut self, symbol: &'static str) -> bool {
+        let is_next = self.peek().kind == Kind::Symbol(symbol);
+        if is_next {
+            self.advance();
+        }
+        is_next
+    }
+
+    pub fn expect_symbol(&mut self, symbol: &'static str) -> Result<(), SqlError> {
+        if self.accept_symbol(symbol) { Ok(()) } else { Err(self.syntax_error_here()) }
+    }
+
+    pub fn syntax_error_here(&self) -> SqlError {
+        self.lexer.syntax_error(self.peek())
+    }
+
+    /// Past an operator word, and past the `NOT` before it.
+    fn advance_words(&mut self, negated: bool) {
+        self.advance();
+        if negated {
+            self.advance();
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Operator {
+    Binary(BinaryOperator),
+    And,
+    Or,
+    Concatenate,
+    Coalesce,
+    Conditional,
+    In { negated: bool },
+    Like { negated: bool },
+    Between { negated: bool },
+    IsNull,
+}
+
+/// A tree whose deepest part has the given depth.
+fn node(expression: Expression, depth_of_parts: usize) -> Result<Node, SqlError> {
+    if depth_of_parts >= DEPTH_MAX {
+        return Err(SqlError::TooDeep { nesting_max: DEPTH_MAX });
+    }
+    Ok((expression, depth_of_parts + 1))
+}
+
+fn span(token: Token) -> Span {
+    Span { start: token.start, end: token.end }
+}
