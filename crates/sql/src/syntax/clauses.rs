@@ -91,7 +91,7 @@ fn collection(parser: &mut Parser<'_>) -> Result<Collection, SqlError> {
 
 fn source(parser: &mut Parser<'_>) -> Result<Source, SqlError> {
     if parser.peek().kind == Kind::Symbol("(") {
-        return parser.from_subquery().map(|query| Source::Subquery(Box::new(query)));
+        return parser.subquery_source().map(|query| Source::Subquery(Box::new(query)));
     }
     let name = parser.identifier_token()?;
     path(parser, name)

@@ -419,7 +419,7 @@ impl<'t> Parser<'t> {
     }
 
     /// `(SELECT …)` in `FROM`.
-    pub fn from_subquery(&mut self) -> Result<super::ast::Query, SqlError> {
+    pub fn subquery_source(&mut self) -> Result<super::ast::Query, SqlError> {
         self.expect_symbol("(")?;
         match self.subquery(SubqueryKind::Scalar)? {
             (Expression::Subquery { query, .. }, _) => Ok(*query),
