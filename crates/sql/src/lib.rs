@@ -29,9 +29,15 @@ mod lexer;
 mod like;
 mod operators;
 mod parser;
+mod plan;
 mod query;
 mod resolve;
 mod syntax;
 
+pub use bound::AggregateFunction;
 pub use error::{Location, SqlError};
+pub use plan::{
+    DistinctCount, DistinctKind, KeyFilter, QueryFeature, QueryInfo, QueryPlan, SortDirection,
+    SupportedFeatures,
+};
 pub use query::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};

@@ -1,0 +1,117 @@
+//! The features that a client's own merge supports, as it lists them, and the check that a plan needs no other.
+
+/// In the order in which missing features are reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueryFeature {
+    Aggregate,
+    CompositeAggregate,
+    Distinct,
+    GroupBy,
+    MultipleAggregates,
+    MultipleOrderBy,
+    OffsetAndLimit,
+    OrderBy,
+    Top,
+    NonValueAggregate,
+    DistinctCount,
+    NonStreamingOrderBy,
+    ListAndSetAggregate,
+    CountIf,
+    HybridSearch,
+    WeightedRankFusion,
+    HybridSearchSkipOrderByRewrite,
+}
+
+impl QueryFeature {
+    const ALL: [QueryFeature; 17] = [
+        QueryFeature::Aggregate,
+        QueryFeature::CompositeAggregate,
+        QueryFeature::Distinct,
+        QueryFeature::GroupBy,
+        QueryFeature::MultipleAggregates,
+        QueryFeature::MultipleOrderBy,
+        QueryFeature::OffsetAndLimit,
+        QueryFeature::OrderBy,
+        QueryFeature::Top,
+        QueryFeature::NonValueAggregate,
+        QueryFeature::DistinctCount,
+        QueryFeature::NonStreamingOrderBy,
+        QueryFeature::ListAndSetAggregate,
+        QueryFeature::CountIf,
+        QueryFeature::HybridSearch,
+        QueryFeature::WeightedRankFusion,
+        QueryFeature::HybridSearchSkipOrderByRewrite,
+    ];
+
+    /// As clients spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            QueryFeature::Aggregate => "Aggregate",
+            QueryFeature::CompositeAggregate => "CompositeAggregate",
+            QueryFeature::Distinct => "Distinct",
+            QueryFeature::GroupBy => "GroupBy",
+            QueryFeature::MultipleAggregates => "MultipleAggregates",
+            QueryFeature::MultipleOrderBy => "MultipleOrderBy",
+            QueryFeature::OffsetAndLimit => "OffsetAndLimit",
+            QueryFeature::OrderBy => "OrderBy",
+            QueryFeature::Top => "Top",
+            QueryFeature::NonValueAggregate => "NonValueAggregate",
+            QueryFeature::DistinctCount => "DCount",
+            QueryFeature::NonStreamingOrderBy => "NonStreamingOrderBy",
+            QueryFeature::ListAndSetAggregate => "ListAndSetAggregate",
+            QueryFeature::CountIf => "CountIf",
+            QueryFeature::HybridSearch => "HybridSearch",
+            QueryFeature::WeightedRankFusion => "WeightedRankFusion",
+            QueryFeature::HybridSearchSkipOrderByRewrite => "HybridSearchSkipOrderByRewrite",
+        }
+    }
+}
+
+/// A set of features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SupportedFeatures(u32);
+
+impl SupportedFeatures {
+    /// For our own merge.
+    pub fn all() -> SupportedFeatures {
+        SupportedFeatures((1 << QueryFeature::ALL.len()) - 1)
+    }
+
+    /// From a client's list, separated by commas. Names that are not known here are features that no plan needs.
+    pub fn parse(list: &str) -> SupportedFeatures {
+        let named =
+            |name: &str| QueryFeature::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(name));
+        let mut features = SupportedFeatures::default();
+        list.split(',').filter_map(|name| named(name.trim())).for_each(|feature| features.insert(feature));
+        features
+    }
+
+    pub fn insert(&mut self, feature: QueryFeature) {
+        self.0 |= 1 << feature as u32;
+    }
+
+    pub fn contains(self, feature: QueryFeature) -> bool {
+        self.0 & (1 << feature as u32) != 0
+    }
+
+    /// What is in `self` and not in `other`, in the order of [`QueryFeature`].
+    pub fn without(self, other: SupportedFeatures) -> Vec<QueryFeature> {
+        let missing = SupportedFeatures(self.0 & !other.0);
+        QueryFeature::ALL.into_iter().filter(|&feature| missing.contains(feature)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_with_any_spacing_and_unknown_names() {
+        let features = SupportedFeatures::parse("Aggregate, Distinct ,dcount,,FutureFeature");
+        let all = SupportedFeatures::all();
+        assert!(features.contains(QueryFeature::Distinct) && features.contains(QueryFeature::DistinctCount));
+        assert!(!features.contains(QueryFeature::Top));
+        assert_eq!(all.without(features).len(), QueryFeature::ALL.len() - 3);
+        assert_eq!(features.without(all), []);
+    }
+}

@@ -1,0 +1,67 @@
+//! What a query plan says, in our own types; the gateway knows how it is spelled.
+
+use shardlake_model::PartitionKey;
+
+use crate::bound::AggregateFunction;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryPlan {
+    pub info: QueryInfo,
+    pub keys: KeyFilter,
+}
+
+/// The stages of the client's merge, and the text for the partitions below it. The default is a query without any stage.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueryInfo {
+    pub distinct: DistinctKind,
+    pub top: Option<u64>,
+    pub offset: Option<u64>,
+    pub limit: Option<u64>,
+    pub order_by: Vec<SortDirection>,
+    pub order_by_expressions: Vec<String>,
+    pub group_by_expressions: Vec<String>,
+    /// The members of the payload in the order of the query; empty for `SELECT VALUE` and for ungrouped projections.
+    pub group_by_aliases: Vec<String>,
+    /// Of `SELECT VALUE aggregate`; the aggregates of other projections are in [`Self::group_by_alias_to_aggregate`].
+    pub aggregates: Vec<AggregateFunction>,
+    /// `None` for members that are the same for all rows of a group.
+    pub group_by_alias_to_aggregate: Vec<(String, Option<AggregateFunction>)>,
+    /// `None` when partitions get the original text.
+    pub rewritten_query: Option<String>,
+    pub has_select_value: bool,
+    pub distinct_count: Option<DistinctCount>,
+    /// The partitions cannot promise the order of their rows; the client must buffer them all.
+    pub has_non_streaming_order_by: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DistinctKind {
+    #[default]
+    None,
+    /// Equal rows follow one another, because the rows are ordered by themselves.
+    Ordered,
+    Unordered,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SortDirection {
+    Ascending,
+    Descending,
+}
+
+/// The query counts the distinct rows of a subquery; the client counts what the rewritten query gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DistinctCount {
+    /// The member that the count comes out as; `None` for `SELECT VALUE`: the count itself.
+    pub alias: Option<String>,
+}
+
+/// The partition keys that items which match the query can have.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyFilter {
+    All,
+    /// No item can match, or the query reads no items at all.
+    Nothing,
+    /// In no particular order, each once. A key with fewer components than the definition stands for all keys it begins.
+    Keys(Vec<PartitionKey>),
+}
