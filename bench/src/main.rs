@@ -1,4 +1,5 @@
-//! `cargo xtask bench point`: point reads and durable creates against two yardsticks in the same run.
+//! `cargo xtask bench point`: point reads and durable creates against two yardsticks in the same run. `cargo xtask bench
+//! query`: queries in one partition against PostgreSQL, and the times of queries over everything.
 //!
 //! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
 //! of our replies: what HTTP costs when a database costs nothing. *PostgreSQL* runs the same reads and inserts on a JSONB
@@ -13,6 +14,8 @@ mod load;
 mod million;
 mod point;
 mod postgres;
+mod query;
+mod query_workload;
 mod report;
 mod workload;
 
@@ -34,6 +37,8 @@ struct Arguments {
 enum Benchmark {
     /// Point reads and durable creates, start-up time and memory
     Point(PointOptions),
+    /// Queries in one partition and over all of them
+    Query(QueryOptions),
     /// The ideal handler, as a server of its own (started by `point`)
     #[command(hide = true)]
     IdealHandler { reply: std::path::PathBuf },
@@ -60,8 +65,30 @@ pub struct PointOptions {
     pub publish: Option<std::path::PathBuf>,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct QueryOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    #[arg(long, default_value_t = 3)]
+    pub rounds: usize,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 3)]
+    pub seconds: u64,
+    /// Items loaded before the queries
+    #[arg(long, default_value_t = 100_000)]
+    pub items: u64,
+    /// Also measure queries over a million items
+    #[arg(long)]
+    pub million: bool,
+    /// Write the table to this file
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
 fn main() -> Outcome {
     match Arguments::parse().benchmark {
+        Benchmark::Query(options) => query::run(&options),
         Benchmark::Point(options) => point::run(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }

@@ -13,7 +13,7 @@ use shardlake_testkit::{EMULATOR_KEY, Request, ServerOptions, ServerProcess};
 use crate::load::{self, Measured, Requests};
 use crate::postgres::Postgres;
 use crate::report::{self, Line};
-use crate::workload::{CONTAINER, Creates, DATABASE, Load, Reads, Signer, key_of};
+use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Signer, key_of};
 use crate::{Outcome, PointOptions, million};
 
 const READ_CONNECTIONS: [usize; 2] = [16, 64];
@@ -44,7 +44,7 @@ pub fn run(options: &PointOptions) -> Outcome {
     }
     println!("{text}");
     if let Some(file) = &options.publish {
-        publish(file, &text)?;
+        publish_table(file, "point --million", &text)?;
     }
     Ok(())
 }
@@ -61,30 +61,38 @@ pub fn load(server: &ServerProcess, items: u64) -> Outcome {
     let _ = client.create_database(DATABASE).expect_status(201);
     let _ = client.create_container(DATABASE, CONTAINER, "/pk").expect_status(201);
     let signer = Signer::new(EMULATOR_KEY);
-    let plan = Load { creates: Creates::new(&signer, "load"), connections: LOAD_CONNECTIONS as u64 };
-    let address = server.address();
+    let plan = Creates::new(&signer, "load");
+    load_requests(server.address(), items, &|number, out| {
+        plan.request(&format!("item-{number}"), &key_of(number), out);
+    })
+}
+
+/// Sends the requests numbered 0 to `count` - 1, each once, over many connections; every one must create something.
+pub fn load_requests(
+    address: SocketAddr,
+    count: u64,
+    request: &(dyn Fn(u64, &mut Vec<u8>) + Sync),
+) -> Outcome {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..LOAD_CONNECTIONS)
-            .map(|connection| {
-                let plan = &plan;
-                scope.spawn(move || load_part(address, plan, connection, items))
-            })
+            .map(|connection| scope.spawn(move || load_part(address, connection, count, request)))
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("no loader panics"))
     })?;
     Ok(())
 }
 
-fn load_part(address: SocketAddr, plan: &Load, connection: usize, items: u64) -> Result<(), String> {
+fn load_part(
+    address: SocketAddr,
+    connection: usize,
+    count: u64,
+    make: &(dyn Fn(u64, &mut Vec<u8>) + Sync),
+) -> Result<(), String> {
     let mut stream = shardlake_testkit::RawConnection::open(address).map_err(|error| error.to_string())?;
     let mut request = Vec::with_capacity(2048);
-    for n in 0.. {
-        let number = plan.number(connection, n);
-        if number >= items {
-            break;
-        }
+    for number in (connection as u64..count).step_by(LOAD_CONNECTIONS) {
         request.clear();
-        plan.creates.request(&format!("item-{number}"), &key_of(number), &mut request);
+        make(number, &mut request);
         stream.send(&request).map_err(|error| error.to_string())?;
         let reply = stream.read_response("POST").map_err(|error| error.to_string())?;
         if reply.status != 201 {
@@ -176,7 +184,7 @@ fn measure(
     Ok(lines)
 }
 
-fn add(lines: &mut Vec<Line>, place: (&'static str, usize, &'static str), measured: Measured) {
+pub fn add(lines: &mut Vec<Line>, place: (&'static str, usize, &'static str), measured: Measured) {
     let (operation, connections, contestant) = place;
     let is_same = |line: &&mut Line| (line.operation, line.connections, line.contestant) == place;
     match lines.iter_mut().find(is_same) {
@@ -185,11 +193,22 @@ fn add(lines: &mut Vec<Line>, place: (&'static str, usize, &'static str), measur
     }
 }
 
-fn publish(file: &Path, table: &str) -> Outcome {
-    let mut text = String::from(
-        "# Benchmarks\n\nMeasured by `cargo xtask bench point --million --publish docs/benchmarks.md`. The items are 1 KB of JSON, requests carry real\nsignatures, writes are on disk before the reply. The *ideal handler* is a bare hyper server that checks the signature and returns\nthe bytes and headers of one of our replies. PostgreSQL holds the same documents as JSONB under a (pk, id) key, with fsync on, driven by\n`pgbench -M prepared -j 1` over loopback TCP. The load generator runs on the same cores as whoever it measures. Read ratios, not rates.\n\n",
-    );
-    write!(text, "{table}")?;
+/// Where one table ends and the next begins in the published page.
+const SECTION: &str = "\n## Measured by ";
+
+/// Replaces the table of one benchmark in the published page, and leaves the others.
+pub fn publish_table(file: &Path, benchmark: &str, table: &str) -> Outcome {
+    let page = std::fs::read_to_string(file)?;
+    let name = benchmark.split(' ').next().unwrap_or(benchmark);
+    let mut sections = page.split(SECTION);
+    let mut text = sections.next().unwrap_or_default().to_owned();
+    let mut kept: Vec<String> = sections.map(str::to_owned).collect();
+    kept.retain(|section| !section.starts_with(&format!("`cargo xtask bench {name}")));
+    kept.push(format!("`cargo xtask bench {benchmark}`\n\n{}\n", table.trim_end()));
+    kept.sort();
+    for section in kept {
+        write!(text, "{SECTION}{section}")?;
+    }
     std::fs::write(file, text)?;
     Ok(())
 }

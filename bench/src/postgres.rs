@@ -88,13 +88,29 @@ impl Postgres {
         Err("PostgreSQL did not become ready in 10 s".into())
     }
 
+    /// Fills the empty table with documents of a template, whose `ID`, `PK` and `SLOT` are replaced.
+    pub fn fill(&self, template: &str, items: u64) -> Outcome {
+        let template = template.replace('\'', "''");
+        self.psql(&format!(
+            "insert into items select 'key-' || n / 100, 'item-' || n, replace(replace(replace('{template}', 'ID', 'item-' || n), 'PK', 'key-' || n / 100), 'SLOT', (n % 100)::text)::jsonb from generate_series(0, {}) n",
+            items - 1
+        ))?;
+        self.psql("vacuum analyze items")?;
+        self.psql("checkpoint")
+    }
+
     fn load(&self, items: u64) -> Outcome {
         self.psql("create table items (pk text, id text, doc jsonb not null, primary key (pk, id))")?;
+        if items == 0 {
+            return Ok(());
+        }
         let document = document("ID", "PK").replace('\'', "''");
         self.psql(&format!(
             "insert into items select 'key-' || n / 100, 'item-' || n, replace(replace('{document}', 'ID', 'item-' || n), 'PK', 'key-' || n / 100)::jsonb from generate_series(0, {}) n",
             items - 1
         ))?;
+        // What our default index is to an item: every path of every document can be searched.
+        self.psql("create index on items using gin (doc)")?;
         self.psql("vacuum analyze items")?;
         self.psql("checkpoint")
     }
@@ -116,7 +132,7 @@ impl Postgres {
         self.pgbench(&script, connections, seconds)
     }
 
-    fn pgbench(&self, script: &str, connections: usize, seconds: u64) -> Outcome<Measured> {
+    pub fn pgbench(&self, script: &str, connections: usize, seconds: u64) -> Outcome<Measured> {
         let file = self.scratch.path().join("script.sql");
         fs::write(&file, script)?;
         let log = tempfile::TempDir::new()?;

@@ -123,16 +123,3 @@ impl Requests for Creates {
         201
     }
 }
-
-/// The initial load: `item-0` to `item-(n-1)`, each once, split between the connections.
-pub struct Load {
-    pub creates: Creates,
-    pub connections: u64,
-}
-
-impl Load {
-    /// The number of the `n`th item of a connection.
-    pub fn number(&self, connection: usize, n: u64) -> u64 {
-        n * self.connections + connection as u64
-    }
-}
