@@ -1,4 +1,8 @@
 //! What can be wrong with a query, with the reference's codes, texts and places.
+//!
+//! [`SqlError::to_json`] prints the body that the reference answers with, which clients and SDK tests take apart.
+
+use std::fmt::Write as _;
 
 /// A place in the query text, in UTF-16 code units as the reference counts; the end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,12 +24,29 @@ impl Location {
 pub enum SqlError {
     #[error("Syntax error, incorrect syntax near '{near}'.")]
     Syntax { near: String, location: Location },
+    #[error("Syntax error, unexpected end-of-file.")]
+    UnexpectedEnd { location: Location },
+    /// A character that starts no token.
+    #[error("Syntax error, invalid token '{token}'.")]
+    InvalidToken { token: String, location: Location },
+    #[error("Syntax error, invalid string literal token '{token}'.")]
+    InvalidString { token: String, location: Location },
     #[error("Identifier '{name}' could not be resolved.")]
     UnresolvedIdentifier { name: String, location: Location },
     #[error("'{name}' is not a recognized built-in function name.")]
     UnknownFunction { name: String, location: Location },
+    /// `expected` is `2`, `2 to 3` or `at least 2`; the place is the whole call.
     #[error("The {name} function requires {expected} argument(s).")]
     ArgumentCount { name: String, expected: String, location: Location },
+    /// A rule beyond the grammar; see [`Rule`].
+    #[error("{rule}")]
+    Rule { rule: Rule, location: Option<Location> },
+    /// Has a body of its own shape: a list of texts without codes and places.
+    #[error("Compositions of aggregates and other expressions are not allowed.")]
+    AggregateComposition,
+    /// More than one, as the reference lists them. Never empty, and never nested.
+    #[error("{}", .0.first().map(ToString::to_string).unwrap_or_default())]
+    Several(Vec<SqlError>),
     #[error("the query parameter '{name}' has no value")]
     MissingParameter { name: String },
     #[error("the query text has {size_bytes} bytes, more than the limit of {size_bytes_max}")]
@@ -39,15 +60,111 @@ pub enum SqlError {
     Unsupported { feature: String },
 }
 
+/// Rules that only the query as a whole can break. Where nothing else is said, the place is the clause or call named.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rule {
+    /// The place is the `*`.
+    #[error("'SELECT *' is not allowed with GROUP BY.")]
+    StarWithGroupBy,
+    /// 2^32 or more; the place is the number.
+    #[error("The TOP count value exceeds the maximum allowed value.")]
+    TopTooLarge,
+    #[error("The TOP count value must be an integer.")]
+    TopNotInteger,
+    #[error("The LIMIT count value exceeds the maximum allowed value.")]
+    LimitTooLarge,
+    #[error("The OFFSET count value exceeds the maximum allowed value.")]
+    OffsetTooLarge,
+    #[error("Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")]
+    NestedAggregate,
+    #[error(
+        "Property reference '{reference}' is invalid in the select list because it is not contained in either an \
+         aggregate function or the GROUP BY clause."
+    )]
+    NotGrouped { reference: String },
+    #[error("'ORDER BY' is not supported in subqueries.")]
+    OrderByInSubquery,
+    /// The place is `TOP n`.
+    #[error("'TOP' is not supported in subqueries.")]
+    TopInSubquery,
+    #[error("'OFFSET LIMIT' clause is not supported in subqueries.")]
+    OffsetLimitInSubquery,
+    /// Has no place.
+    #[error("Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")]
+    OrderByNotAPath,
+    /// The place is the options object.
+    #[error(
+        "The 'searchListSizeMultiplier' value {value} specified in the VectorDistance function is outside the supported \
+         range. The value must be between 1 and 100."
+    )]
+    SearchListSizeMultiplier { value: String },
+    #[error(
+        "The ORDER BY RANK clause must be followed by a VectorDistance and/or a FullTextScore function call."
+    )]
+    RankFunction,
+    #[error("The IN keyword is not supported with the ORDER BY RANK clause.")]
+    InWithRank,
+    #[error("The JOIN keyword is not supported with the ORDER BY RANK clause.")]
+    JoinWithRank,
+    #[error("Subqueries in the FROM clause are not supported with the ORDER BY RANK clause.")]
+    SubqueryWithRank,
+    #[error("The ORDER BY RANK clause is not supported in subqueries.")]
+    RankInSubquery,
+    #[error(
+        "The last parameter of the RRF function is an optional array of weights. When present, it must be a literal array \
+         of numbers, one for each of the component scores used for the RRF function. The length of this array must be the \
+         same as the number of the component scores."
+    )]
+    RankWeights,
+    /// The place is the call.
+    #[error("The FullTextScore function is only allowed in the ORDER BY RANK clause.")]
+    ScoreOutsideRank,
+    /// For `member indexer` the place is the whole expression with its brackets.
+    #[error("The specified query includes '{feature}' which is currently not supported.")]
+    UnsupportedFeature { feature: String },
+}
+
+impl Rule {
+    pub fn code(&self) -> &'static str {
+        match self {
+            Rule::StarWithGroupBy => "SC2041",
+            Rule::TopTooLarge | Rule::TopNotInteger => "SC2060",
+            Rule::LimitTooLarge => "SC2061",
+            Rule::OffsetTooLarge => "SC2062",
+            Rule::NestedAggregate => "SC2101",
+            Rule::NotGrouped { .. } => "SC2102",
+            Rule::OrderByInSubquery => "SC2202",
+            Rule::TopInSubquery => "SC2203",
+            Rule::OffsetLimitInSubquery => "SC2204",
+            Rule::OrderByNotAPath => "2206",
+            Rule::SearchListSizeMultiplier { .. } => "SC2213",
+            Rule::RankFunction => "SC2221",
+            Rule::InWithRank => "SC2223",
+            Rule::JoinWithRank => "SC2224",
+            Rule::SubqueryWithRank => "SC2225",
+            Rule::RankInSubquery => "SC2228",
+            Rule::RankWeights => "SC2229",
+            Rule::ScoreOutsideRank => "SC2240",
+            Rule::UnsupportedFeature { .. } => "SC2990",
+        }
+    }
+}
+
 impl SqlError {
-    /// The reference's code, where it has one.
+    /// The reference's code, where it has one; of several errors, the first's.
     pub fn code(&self) -> Option<&'static str> {
         match self {
             SqlError::Syntax { .. } => Some("SC1001"),
+            SqlError::UnexpectedEnd { .. } => Some("SC1002"),
+            SqlError::InvalidToken { .. } => Some("SC1010"),
+            SqlError::InvalidString { .. } => Some("SC1012"),
             SqlError::UnresolvedIdentifier { .. } => Some("SC2001"),
             SqlError::UnknownFunction { .. } => Some("SC2005"),
             SqlError::ArgumentCount { .. } => Some("SC2050"),
-            SqlError::MissingParameter { .. }
+            SqlError::Rule { rule, .. } => Some(rule.code()),
+            SqlError::Several(errors) => errors.first().and_then(SqlError::code),
+            SqlError::AggregateComposition
+            | SqlError::MissingParameter { .. }
             | SqlError::TooLong { .. }
             | SqlError::TooDeep { .. }
             | SqlError::TooManyJoins { .. }
@@ -58,10 +175,16 @@ impl SqlError {
     pub fn location(&self) -> Option<Location> {
         match self {
             SqlError::Syntax { location, .. }
+            | SqlError::UnexpectedEnd { location }
+            | SqlError::InvalidToken { location, .. }
+            | SqlError::InvalidString { location, .. }
             | SqlError::UnresolvedIdentifier { location, .. }
             | SqlError::UnknownFunction { location, .. }
             | SqlError::ArgumentCount { location, .. } => Some(*location),
-            SqlError::MissingParameter { .. }
+            SqlError::Rule { location, .. } => *location,
+            SqlError::Several(errors) => errors.first().and_then(SqlError::location),
+            SqlError::AggregateComposition
+            | SqlError::MissingParameter { .. }
             | SqlError::TooLong { .. }
             | SqlError::TooDeep { .. }
             | SqlError::TooManyJoins { .. }
@@ -69,9 +192,51 @@ impl SqlError {
         }
     }
 
+    /// The reference's error body. Errors that only we have come without a code.
+    pub fn to_json(&self) -> String {
+        match self {
+            SqlError::AggregateComposition => format!("{{\"Errors\":[{}]}}", quoted(&self.to_string())),
+            SqlError::Several(errors) => format!("{{\"errors\":[{}]}}", entries(errors)),
+            error => format!("{{\"errors\":[{}]}}", entries(std::slice::from_ref(error))),
+        }
+    }
+
+    pub(crate) fn rule(rule: Rule, location: Location) -> SqlError {
+        SqlError::Rule { rule, location: Some(location) }
+    }
+
     pub(crate) fn unsupported(feature: impl Into<String>) -> SqlError {
         SqlError::Unsupported { feature: feature.into() }
     }
+}
+
+fn entries(errors: &[SqlError]) -> String {
+    let entries: Vec<String> = errors.iter().map(entry).collect();
+    entries.join(",")
+}
+
+fn entry(error: &SqlError) -> String {
+    let mut out = String::from("{\"severity\":\"Error\"");
+    if let Some(Location { start, end }) = error.location() {
+        write!(out, ",\"location\":{{\"start\":{start},\"end\":{end}}}").expect("a string takes all text");
+    }
+    match error.code() {
+        // Codes without letters are JSON numbers in the reference.
+        Some(code) if code.bytes().all(|byte| byte.is_ascii_digit()) => {
+            out.push_str(&format!(",\"code\":{code}"))
+        }
+        Some(code) => out.push_str(&format!(",\"code\":\"{code}\"")),
+        None => {}
+    }
+    out.push_str(",\"message\":");
+    out.push_str(&quoted(&error.to_string()));
+    out.push('}');
+    out
+}
+
+/// A JSON string.
+pub(crate) fn quoted(text: &str) -> String {
+    shardlake_document::Value::String(text.to_string()).to_json().expect("a string always has JSON text")
 }
 
 impl From<SqlError> for shardlake_model::Error {
@@ -80,5 +245,36 @@ impl From<SqlError> for shardlake_model::Error {
             SqlError::Unsupported { .. } => shardlake_model::Error::unsupported(error.to_string()),
             _ => shardlake_model::Error::bad_request(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_the_references() {
+        let location = Location { start: 7, end: 14 };
+        let unknown = SqlError::UnknownFunction { name: "BADFUNC".into(), location };
+        assert_eq!(
+            unknown.to_json(),
+            r#"{"errors":[{"severity":"Error","location":{"start":7,"end":14},"code":"SC2005","message":"'BADFUNC' is not a recognized built-in function name."}]}"#
+        );
+        assert_eq!(
+            SqlError::Rule { rule: Rule::OrderByNotAPath, location: None }.to_json(),
+            r#"{"errors":[{"severity":"Error","code":2206,"message":"Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path."}]}"#
+        );
+        assert_eq!(
+            SqlError::AggregateComposition.to_json(),
+            r#"{"Errors":["Compositions of aggregates and other expressions are not allowed."]}"#
+        );
+        let several = SqlError::Several(vec![
+            SqlError::rule(Rule::OrderByInSubquery, location),
+            SqlError::InvalidString { token: "\"".into(), location },
+        ]);
+        assert_eq!(
+            several.to_json(),
+            r#"{"errors":[{"severity":"Error","location":{"start":7,"end":14},"code":"SC2202","message":"'ORDER BY' is not supported in subqueries."},{"severity":"Error","location":{"start":7,"end":14},"code":"SC1012","message":"Syntax error, invalid string literal token '\"'."}]}"#
+        );
     }
 }

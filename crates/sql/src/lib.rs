@@ -35,7 +35,7 @@ mod resolve;
 mod syntax;
 
 pub use bound::AggregateFunction;
-pub use error::{Location, SqlError};
+pub use error::{Location, Rule, SqlError};
 pub use plan::{
     DistinctCount, DistinctKind, KeyFilter, QueryFeature, QueryInfo, QueryPlan, SortDirection,
     SupportedFeatures,

@@ -31,6 +31,8 @@ pub(crate) struct Select {
     pub distinct: bool,
     pub top: Option<Count>,
     pub selection: Selection,
+    /// `TOP n` as a whole; the number alone is the count's.
+    pub top_span: Span,
     /// From `SELECT` to the last character of the selection.
     pub span: Span,
 }
@@ -108,11 +110,16 @@ pub(crate) struct Identifier {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum OrderBy {
-    Keys(Vec<OrderKey>),
+    Keys {
+        keys: Vec<OrderKey>,
+        /// The clause, from `ORDER` on.
+        span: Span,
+    },
     /// `ORDER BY RANK call`; the expression is a [`Expression::Call`].
     Rank {
         call: Expression,
         direction: Option<Direction>,
+        /// The clause, from `ORDER` on.
         span: Span,
     },
 }
@@ -148,6 +155,7 @@ pub(crate) enum Expression {
     Index {
         of: Box<Expression>,
         key: Box<Expression>,
+        span: Span,
     },
     Unary {
         operator: UnaryOperator,
@@ -201,7 +209,10 @@ pub(crate) enum Expression {
         span: Span,
     },
     Array(Vec<Expression>),
-    Object(Vec<(String, Expression)>),
+    Object {
+        members: Vec<(String, Expression)>,
+        span: Span,
+    },
     Subquery {
         kind: SubqueryKind,
         query: Box<Query>,

@@ -26,9 +26,11 @@ fn select(parser: &mut Parser<'_>) -> Result<Select, SqlError> {
     let first = parser.peek();
     parser.expect_word("SELECT")?;
     let distinct = parser.accept_word("DISTINCT");
+    let top_token = parser.peek();
     let top = if parser.accept_word("TOP") { Some(count(parser)?) } else { None };
+    let top_span = top.as_ref().map(|_| parser.span_from(top_token)).unwrap_or_default();
     let selection = selection(parser)?;
-    Ok(Select { distinct, top, selection, span: parser.span_from(first) })
+    Ok(Select { distinct, top, selection, top_span, span: parser.span_from(first) })
 }
 
 fn selection(parser: &mut Parser<'_>) -> Result<Selection, SqlError> {
@@ -167,7 +169,7 @@ fn order_by(parser: &mut Parser<'_>) -> Result<Option<OrderBy>, SqlError> {
         let span = parser.span_from(token);
         keys.push(OrderKey { expression, direction: direction(parser), span });
         if !parser.accept_symbol(",") {
-            return Ok(Some(OrderBy::Keys(keys)));
+            return Ok(Some(OrderBy::Keys { keys, span: parser.span_from(first) }));
         }
     }
 }

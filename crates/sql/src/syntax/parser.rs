@@ -47,15 +47,19 @@ pub(crate) struct Parser<'t> {
     nesting: usize,
     /// End of the last token read, in bytes.
     last_end: usize,
+    /// The deepest expression of the query that is being read.
+    query_depth: usize,
 }
 
 impl<'t> Parser<'t> {
     pub fn new(text: &'t str) -> Self {
-        Parser { lexer: Lexer::new(text), nesting: 0, last_end: 0 }
+        Parser { lexer: Lexer::new(text), nesting: 0, last_end: 0, query_depth: 0 }
     }
 
     pub fn expression(&mut self) -> Result<Expression, SqlError> {
-        self.climb(CONDITIONAL).map(|(expression, _)| expression)
+        let (expression, depth) = self.climb(CONDITIONAL)?;
+        self.query_depth = self.query_depth.max(depth);
+        Ok(expression)
     }
 
     /// Reads operators of at least this level.
@@ -260,27 +264,28 @@ impl<'t> Parser<'t> {
     }
 
     fn postfix(&mut self) -> Result<Node, SqlError> {
+        let first = self.peek();
         let of = self.primary()?;
         match self.peek().kind {
-            Kind::Symbol("." | "[") => self.path(of),
+            Kind::Symbol("." | "[") => self.path(first, of),
             _ => Ok(of),
         }
     }
 
-    fn path(&mut self, mut of: Node) -> Result<Node, SqlError> {
+    fn path(&mut self, first: Token, mut of: Node) -> Result<Node, SqlError> {
         loop {
             if self.accept_symbol(".") {
                 let name = self.identifier()?.to_string();
                 of = node(Expression::Property { of: Box::new(of.0), name, quoted: false }, of.1)?;
             } else if self.accept_symbol("[") {
-                of = self.index(of)?;
+                of = self.index(first, of)?;
             } else {
                 return Ok(of);
             }
         }
     }
 
-    fn index(&mut self, of: Node) -> Result<Node, SqlError> {
+    fn index(&mut self, first: Token, of: Node) -> Result<Node, SqlError> {
         let (key, key_depth) = self.climb(CONDITIONAL)?;
         self.expect_symbol("]")?;
         let (of, depth) = (Box::new(of.0), of.1.max(key_depth));
@@ -288,7 +293,7 @@ impl<'t> Parser<'t> {
             Expression::Literal(Value::String(name)) => {
                 node(Expression::Property { of, name, quoted: true }, depth)
             }
-            key => node(Expression::Index { of, key: Box::new(key) }, depth),
+            key => node(Expression::Index { of, key: Box::new(key), span: self.span_from(first) }, depth),
         }
     }
 
@@ -298,7 +303,7 @@ impl<'t> Parser<'t> {
             Kind::Word => self.word(token),
             Kind::Symbol("(") => self.parenthesised(),
             Kind::Symbol("[") => self.array(),
-            Kind::Symbol("{") => self.object(),
+            Kind::Symbol("{") => self.object(token),
             _ => self.literal(token),
         }
     }
@@ -412,17 +417,22 @@ impl<'t> Parser<'t> {
         if self.nesting > NESTING_MAX {
             return Err(SqlError::TooDeep { nesting_max: NESTING_MAX });
         }
+        let depth_around = std::mem::take(&mut self.query_depth);
         let query = super::clauses::query(self)?;
         self.expect_symbol(")")?;
+        let depth = std::mem::replace(&mut self.query_depth, depth_around) + LEVELS;
         self.nesting -= LEVELS;
-        node(Expression::Subquery { kind, query: Box::new(query) }, LEVELS)
+        node(Expression::Subquery { kind, query: Box::new(query) }, depth)
     }
 
     /// `(SELECT …)` in `FROM`.
     pub fn subquery_source(&mut self) -> Result<super::ast::Query, SqlError> {
         self.expect_symbol("(")?;
         match self.subquery(SubqueryKind::Scalar)? {
-            (Expression::Subquery { query, .. }, _) => Ok(*query),
+            (Expression::Subquery { query, .. }, depth) => {
+                self.query_depth = self.query_depth.max(depth);
+                Ok(*query)
+            }
             _ => Err(self.syntax_error_here()),
         }
     }
@@ -476,10 +486,10 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn object(&mut self) -> Result<Node, SqlError> {
+    fn object(&mut self, open: Token) -> Result<Node, SqlError> {
         let (mut members, mut depth): (Vec<(String, Expression)>, usize) = (Vec::new(), 0);
         if self.accept_symbol("}") {
-            return node(Expression::Object(members), depth);
+            return self.object_node(open, members, depth);
         }
         loop {
             let token = self.advance();
@@ -496,9 +506,18 @@ impl<'t> Parser<'t> {
             members.push((name, value.0));
             if !self.accept_symbol(",") {
                 self.expect_symbol("}")?;
-                return node(Expression::Object(members), depth);
+                return self.object_node(open, members, depth);
             }
         }
+    }
+
+    fn object_node(
+        &self,
+        open: Token,
+        members: Vec<(String, Expression)>,
+        depth: usize,
+    ) -> Result<Node, SqlError> {
+        node(Expression::Object { members, span: self.span_from(open) }, depth)
     }
 
     pub fn identifier(&mut self) -> Result<&'t str, SqlError> {
