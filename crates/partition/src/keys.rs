@@ -5,6 +5,8 @@
 //!   I  items       epk | partition key | id            → record
 //!   L  change log  lsn u64                             → log entry
 //!   O  ordinals    ordinal u64                         → item key without its header
+//!   X  postings    index id u16 | path hash u64 | index value | ordinal u64 → nothing (index/keys.rs)
+//!   C  counters    index id u16 | path hash u64       → items u64 (index/keys.rs)
 //!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder
 //! ```
 //! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and
@@ -28,7 +30,7 @@ pub(crate) const ORDINALS: u8 = b'O';
 /// Bytes before the part of a key that does not name the partition.
 pub(crate) const HEADER: usize = 5;
 
-fn header(uid: PartitionUid, space: u8, capacity: usize) -> Vec<u8> {
+pub(crate) fn header(uid: PartitionUid, space: u8, capacity: usize) -> Vec<u8> {
     let mut key = Vec::with_capacity(HEADER + capacity);
     key.extend_from_slice(&uid.0.to_be_bytes());
     key.push(space);
@@ -66,6 +68,13 @@ pub(crate) fn after_item(uid: PartitionUid, item: &[u8]) -> Vec<u8> {
     let mut key = header(uid, ITEMS, item.len() + 1);
     key.extend_from_slice(item);
     key.push(0);
+    key
+}
+
+/// A key of a space from the part behind its header.
+pub(crate) fn with_header(uid: PartitionUid, space: u8, rest: &[u8]) -> Vec<u8> {
+    let mut key = header(uid, space, rest.len());
+    key.extend_from_slice(rest);
     key
 }
 

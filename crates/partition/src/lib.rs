@@ -9,6 +9,7 @@
 //! | `feed.rs` | pages of items in key order |
 //! | `keys.rs` | the layout of keys in the shard |
 //! | `change_log.rs` | the log entry written with every commit |
+//! | `index/` | the inverted index: keys, layouts, terms |
 //! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
 //! | `verify.rs` | walks everything stored and compares it with itself |
 //!
@@ -16,6 +17,7 @@
 
 mod change_log;
 mod feed;
+pub mod index;
 mod item;
 mod keys;
 mod operation;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use shardlake_charge::ChargeTable;
 use shardlake_model::{Container, Error, KeyPath, Limits, PartitionKeyDefinition, PathMatcher, Result};
 
+use crate::index::IndexLayout;
+
 #[derive(Debug)]
 pub struct ContainerShape {
     /// `dbs/{rid}/colls/{rid}/docs/`, the start of every item's `_self`.
@@ -14,6 +16,10 @@ pub struct ContainerShape {
     pub key_paths: Vec<KeyPath>,
     pub unique_keys: Vec<Vec<KeyPath>>,
     pub indexed_paths: PathMatcher,
+    /// The generation of the index that queries read.
+    pub serving: Option<Arc<IndexLayout>>,
+    /// The generation being filled, which writes keep up to date too.
+    pub building: Option<Arc<IndexLayout>>,
     /// `None`: time to live is off, whatever an item says.
     pub default_ttl: Option<i64>,
     pub limits: Arc<Limits>,
@@ -37,6 +43,8 @@ impl ContainerShape {
                 .map(|key| key.paths.iter().map(parse).collect::<Result<_>>())
                 .collect::<Result<_>>()?,
             indexed_paths: definition.indexing_policy.matcher(),
+            serving: None,
+            building: None,
             default_ttl: definition.default_ttl,
             limits,
             charges,

@@ -1,0 +1,86 @@
+//! The layout of postings and counters.
+//!
+//! ```text
+//! partition u32 | X | index id u16 | path hash u64 | index value | item ordinal u64 → nothing
+//! partition u32 | C | index id u16 | path hash u64                                  → items u64
+//! ```
+//! Numbers are big-endian. The index id numbers a generation of a container's whole index. A path is known by its hash alone,
+//! so that documents with endless different property names cost no memory: two paths of one container collide with a
+//! probability of about (number of paths)² / 2^65.
+
+use shardlake_model::{IndexPathSegment, Result};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::keys::{PartitionUid, header};
+
+pub(crate) const POSTINGS: u8 = b'X';
+pub(crate) const COUNTERS: u8 = b'C';
+
+/// Hash of the path that leads to the root.
+pub(crate) const ROOT_HASH: u64 = 0x5348_4152_444c_414b;
+const ELEMENT: u64 = 0x5b5d;
+const COMPOSITE: u64 = 0x636f_6d70;
+
+/// Hash of the path one property further.
+pub(crate) fn hash_of_member(parent: u64, name: &str) -> u64 {
+    xxh3_64_with_seed(name.as_bytes(), parent)
+}
+
+/// Hash of the path of an array's elements, whatever their position.
+pub(crate) fn hash_of_elements(parent: u64) -> u64 {
+    xxh3_64_with_seed(&ELEMENT.to_be_bytes(), parent.rotate_left(17))
+}
+
+pub fn path_hash(path: &[IndexPathSegment]) -> u64 {
+    path.iter().fold(ROOT_HASH, |parent, segment| match segment {
+        IndexPathSegment::Name(name) => hash_of_member(parent, name),
+        IndexPathSegment::AnyElement | IndexPathSegment::Element(_) => hash_of_elements(parent),
+    })
+}
+
+/// Hash that stands for a composite index: of its members and their order.
+pub(crate) fn composite_hash(members: &[(Vec<IndexPathSegment>, bool)]) -> u64 {
+    let mut bytes = COMPOSITE.to_be_bytes().to_vec();
+    for (path, inverted) in members {
+        bytes.extend_from_slice(&path_hash(path).to_be_bytes());
+        bytes.push(u8::from(*inverted));
+    }
+    xxh3_64(&bytes)
+}
+
+/// What all postings of a path start with.
+pub fn index_prefix(uid: PartitionUid, index_id: u16, path_hash: u64) -> Vec<u8> {
+    let mut key = header(uid, POSTINGS, 32);
+    key.extend_from_slice(&index_id.to_be_bytes());
+    key.extend_from_slice(&path_hash.to_be_bytes());
+    key
+}
+
+/// First and last-exclusive key of all postings of a generation.
+pub(crate) fn generation_range(uid: PartitionUid, index_id: u16) -> (Vec<u8>, Vec<u8>) {
+    let mut start = header(uid, POSTINGS, 2);
+    start.extend_from_slice(&index_id.to_be_bytes());
+    let end = crate::keys::after_prefix(&start);
+    (start, end)
+}
+
+/// `term` is path hash and index value.
+pub(crate) fn posting_key(uid: PartitionUid, index_id: u16, term: &[u8], ordinal: u64) -> Vec<u8> {
+    let mut key = header(uid, POSTINGS, term.len() + 10);
+    key.extend_from_slice(&index_id.to_be_bytes());
+    key.extend_from_slice(term);
+    key.extend_from_slice(&ordinal.to_be_bytes());
+    key
+}
+
+/// Where a partition keeps how many of its items have a value under a path.
+pub fn counter_key(uid: PartitionUid, index_id: u16, path_hash: u64) -> Vec<u8> {
+    let mut key = header(uid, COUNTERS, 10);
+    key.extend_from_slice(&index_id.to_be_bytes());
+    key.extend_from_slice(&path_hash.to_be_bytes());
+    key
+}
+
+pub fn decode_counter(bytes: &[u8]) -> Result<u64> {
+    bytes.try_into().map(u64::from_be_bytes).map_err(|_| crate::malformed_key())
+}
