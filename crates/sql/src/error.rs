@@ -55,6 +55,13 @@ pub enum SqlError {
     TooManyJoins { joins_max: usize },
     #[error("the query is nested deeper than {nesting_max} levels")]
     TooDeep { nesting_max: usize },
+    /// The time budget is used up.
+    #[error("the query took too long")]
+    Interrupted,
+    #[error("the query makes a value of more than {size_bytes_max} bytes")]
+    ResultTooLarge { size_bytes_max: usize },
+    #[error("A scalar subquery returned more than one row.")]
+    SubqueryRows,
     /// A part of the language that this server does not have yet.
     #[error("{feature} is not supported")]
     Unsupported { feature: String },
@@ -168,6 +175,9 @@ impl SqlError {
             | SqlError::TooLong { .. }
             | SqlError::TooDeep { .. }
             | SqlError::TooManyJoins { .. }
+            | SqlError::Interrupted
+            | SqlError::ResultTooLarge { .. }
+            | SqlError::SubqueryRows
             | SqlError::Unsupported { .. } => None,
         }
     }
@@ -188,6 +198,9 @@ impl SqlError {
             | SqlError::TooLong { .. }
             | SqlError::TooDeep { .. }
             | SqlError::TooManyJoins { .. }
+            | SqlError::Interrupted
+            | SqlError::ResultTooLarge { .. }
+            | SqlError::SubqueryRows
             | SqlError::Unsupported { .. } => None,
         }
     }

@@ -18,8 +18,6 @@ pub(crate) enum Expression {
         name: String,
         start: usize,
     },
-    /// The row, which a resolved identifier stands for.
-    Row,
     Property {
         of: Box<Expression>,
         name: String,
@@ -128,8 +126,7 @@ impl Expression {
             | Expression::Variable(_)
             | Expression::GroupKey(_)
             | Expression::Aggregate(_)
-            | Expression::Subquery { .. }
-            | Expression::Row => Ok(()),
+            | Expression::Subquery { .. } => Ok(()),
             Expression::Let { value, body, .. } => visit(value).and_then(|()| visit(body)),
             Expression::Property { of, .. } => visit(of),
             Expression::Unary { operand, .. } => visit(operand),

@@ -5,12 +5,34 @@
 //! `true` or `false`. Functions of the language that are not here yet are refused by name.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use shardlake_document::{Number, RawValue, Value};
+use shardlake_stdx::Timestamp;
 
-use crate::datum::{Datum, DatumType};
 use crate::error::{Location, SqlError};
-use crate::operators::number_datum;
+use crate::evaluate::datum::{Datum, DatumType};
+use crate::evaluate::operators::number_datum;
+
+/// What functions may depend on beside their arguments.
+#[derive(Debug, Default)]
+pub(crate) struct FunctionContext {
+    /// When the query began.
+    pub now: Timestamp,
+    pub geometry: GeometryKind,
+    /// The state of `RAND`.
+    pub random: Cell<u64>,
+}
+
+/// How the coordinates of spatial values are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GeometryKind {
+    /// Longitude and latitude on the WGS-84 ellipsoid.
+    #[default]
+    Geography,
+    /// The plane.
+    Geometry,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
@@ -102,9 +124,13 @@ pub(crate) fn find(
 
 impl Function {
     /// `arguments` has a length that [`find`] accepted.
-    pub fn apply<'a>(self, arguments: Vec<Datum<'a>>) -> Datum<'a> {
+    pub fn apply<'a>(
+        self,
+        arguments: &[Datum<'a>],
+        _context: &FunctionContext,
+    ) -> Result<Datum<'a>, SqlError> {
         let first = &arguments[0];
-        match self {
+        Ok(match self {
             Function::IsArray => Datum::Bool(first.datum_type() == DatumType::Array),
             Function::IsBool => Datum::Bool(first.datum_type() == DatumType::Bool),
             Function::IsDateTime => Datum::Bool(matches!(first, Datum::String(text) if is_date_time(text))),
@@ -121,16 +147,16 @@ impl Function {
                 Datum::Bool(matches!(first.datum_type(), Null | Bool | Number | String))
             }
             Function::IsString => Datum::Bool(first.datum_type() == DatumType::String),
-            Function::Contains => search(&arguments, |text, part| text.contains(part)),
-            Function::StartsWith => search(&arguments, |text, part| text.starts_with(part)),
-            Function::EndsWith => search(&arguments, |text, part| text.ends_with(part)),
+            Function::Contains => search(arguments, |text, part| text.contains(part)),
+            Function::StartsWith => search(arguments, |text, part| text.starts_with(part)),
+            Function::EndsWith => search(arguments, |text, part| text.ends_with(part)),
             Function::Length => match first {
                 Datum::String(text) => count_datum(text.chars().map(char::len_utf16).sum()),
                 _ => Datum::Undefined,
             },
             Function::Lower => map_characters(first, |character| single(character.to_lowercase())),
             Function::Upper => map_characters(first, |character| single(character.to_uppercase())),
-            Function::ArrayContains => array_contains(&arguments),
+            Function::ArrayContains => array_contains(arguments),
             Function::ArrayLength => match first {
                 Datum::RawArray(array) => count_datum(array.len()),
                 Datum::Array(elements) => count_datum(elements.len()),
@@ -144,7 +170,7 @@ impl Function {
                 Datum::Number(Number::Double(value)) => Datum::Number(Number::Double(value.abs())),
                 _ => Datum::Undefined,
             },
-        }
+        })
     }
 }
 
@@ -214,7 +240,7 @@ fn array_contains<'a>(arguments: &[Datum<'a>]) -> Datum<'a> {
 }
 
 fn has_members(element: &Datum<'_>, wanted: &Datum<'_>) -> bool {
-    let has = |name: &str, value: Datum<'_>| element.clone().property(name).equals(&value) == Some(true);
+    let has = |name: &str, value: Datum<'_>| element.view().property(name).equals(&value) == Some(true);
     match wanted {
         _ if element.datum_type() != DatumType::Object => element.equals(wanted) == Some(true),
         Datum::RawObject(wanted) => {

@@ -10,8 +10,8 @@
 //! | `expression.rs` | the syntax tree |
 //! | `parser.rs`, `clauses.rs` | expressions by precedence; the clauses around them |
 //! | `resolve.rs` | names → the row, parameters → values |
-//! | `datum.rs` | a value during evaluation: borrowed from the document where possible |
-//! | `evaluate.rs`, `operators.rs`, `functions.rs`, `like.rs` | evaluation |
+//! | `bound.rs` | a query whose names, functions and parameters have their meaning |
+//! | `evaluate/`, `functions.rs` | evaluation over the variables of a scope |
 //! | `query.rs` | what callers use |
 //!
 //! Nothing here reads storage. Text length and nesting are bounded, so that no text overflows the stack.
@@ -20,14 +20,11 @@
 
 mod bound;
 mod clauses;
-mod datum;
 mod error;
 mod evaluate;
 mod expression;
 mod functions;
 mod lexer;
-mod like;
-mod operators;
 mod parser;
 mod plan;
 mod query;
@@ -36,6 +33,7 @@ mod syntax;
 
 pub use bound::AggregateFunction;
 pub use error::{Location, Rule, SqlError};
+pub use functions::GeometryKind;
 pub use plan::{
     DistinctCount, DistinctKind, KeyFilter, QueryFeature, QueryInfo, QueryPlan, SortDirection,
     SupportedFeatures,

@@ -3,10 +3,11 @@
 use shardlake_document::{RawDocument, RawValue, Value};
 
 use crate::clauses::{self, Source};
-use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::evaluate::{Scope, evaluate};
+use crate::evaluate::datum::Datum;
+use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::expression::Expression;
+use crate::functions::FunctionContext;
 use crate::parser::Parser;
 use crate::resolve::{bind_parameters, resolve_identifiers};
 
@@ -50,7 +51,11 @@ impl FilterQuery {
         row: impl Into<Row<'a>>,
         parameters: &[(String, Value)],
     ) -> Result<bool, SqlError> {
-        holds(self.filter.as_ref(), row.into(), parameters)
+        let mut filter = self.filter.clone();
+        if let Some(filter) = &mut filter {
+            bind_parameters(filter, parameters)?;
+        }
+        holds(filter.as_ref(), row.into())
     }
 }
 
@@ -70,8 +75,7 @@ impl Filter {
     }
 
     pub fn matches<'a>(&self, row: impl Into<Row<'a>>) -> bool {
-        holds(self.filter.as_ref(), row.into(), &[])
-            .expect("only parameters can fail, and there are none left")
+        holds(self.filter.as_ref(), row.into()).expect("only parameters can fail, and there are none left")
     }
 }
 
@@ -95,7 +99,7 @@ pub fn parse_condition(text: &str) -> Result<Condition, SqlError> {
 impl Condition {
     /// True when the condition is exactly `true` for the document.
     pub fn matches<'a>(&self, row: impl Into<Row<'a>>) -> Result<bool, SqlError> {
-        holds(Some(&self.filter), row.into(), &[])
+        holds(Some(&self.filter), row.into())
     }
 }
 
@@ -113,16 +117,13 @@ fn parse(
     Ok(source.filter)
 }
 
-fn holds(
-    filter: Option<&Expression>,
-    row: Row<'_>,
-    parameters: &[(String, Value)],
-) -> Result<bool, SqlError> {
+fn holds(filter: Option<&Expression>, row: Row<'_>) -> Result<bool, SqlError> {
     let Some(filter) = filter else { return Ok(true) };
     let row = match row {
         Row::Raw(document) => Datum::from_raw(RawValue::Object(document)),
         Row::Tree(value) => Datum::from_tree(value),
     };
-    let result = evaluate(filter, &Scope { row: &row, parameters })?;
-    Ok(matches!(result, Datum::Bool(true)))
+    let functions = FunctionContext::default();
+    let context = EvaluationContext::new(&functions, &|| false);
+    crate::evaluate::holds(filter, &Scope::new(&context).with(0, row))
 }

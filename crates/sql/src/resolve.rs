@@ -15,7 +15,7 @@ pub(crate) fn resolve_identifiers(
 ) -> Result<(), SqlError> {
     if let Expression::Identifier { name, start } = expression {
         *expression = match name.as_str() {
-            name if name == alias => Expression::Row,
+            name if name == alias => Expression::Variable(0),
             "NaN" => Expression::Literal(Value::Double(f64::NAN)),
             "Infinity" => Expression::Literal(Value::Double(f64::INFINITY)),
             _ => {

@@ -9,7 +9,7 @@ fn show(expression: &Expression) -> String {
         Expression::Literal(Value::Undefined) => "undefined".into(),
         Expression::Literal(value) => value.to_json().unwrap(),
         Expression::Parameter(name) | Expression::Identifier { name, .. } => name.clone(),
-        Expression::Row => "ROW".into(),
+        Expression::Variable(_) => "ROW".into(),
         Expression::Property { of, name } => format!("{}.{name}", show(of)),
         Expression::Index { of, key } => format!("{}[{}]", show(of), show(key)),
         Expression::Unary { operator, operand } => format!("({operator:?} {})", show(operand)),

@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use shardlake_document::{Number, RawArray, RawDocument, RawValue, Value, compare, compare_strings};
+use shardlake_document::{
+    ItemProperty, ItemView, Number, RawArray, RawDocument, RawValue, Value, compare, compare_strings,
+};
 
 #[derive(Debug, Clone)]
 pub(crate) enum Datum<'a> {
@@ -15,10 +17,19 @@ pub(crate) enum Datum<'a> {
     String(Cow<'a, str>),
     RawArray(RawArray<'a>),
     RawObject(RawDocument<'a>),
+    /// A whole item, with the properties that the server owns.
+    Item(&'a ItemView<'a>),
     /// An array that is not in a document.
     Array(Cow<'a, [Value]>),
     /// An object that is not in a document.
     Object(Cow<'a, [(String, Value)]>),
+}
+
+/// What a value takes beside the bytes of its text.
+const SCALAR_SIZE_BYTES: usize = 8;
+
+pub(crate) fn value_size(value: &Value) -> usize {
+    Datum::from_tree(value).size()
 }
 
 /// The types that comparisons tell apart.
@@ -68,8 +79,25 @@ impl<'a> Datum<'a> {
             Datum::String(text) => Value::String(text.to_string()),
             Datum::RawArray(array) => Value::from_raw(RawValue::Array(*array)),
             Datum::RawObject(document) => Value::from_document(*document),
+            Datum::Item(item) => item.to_value(),
             Datum::Array(elements) => Value::Array(elements.to_vec()),
             Datum::Object(members) => Value::Object(members.to_vec()),
+        }
+    }
+
+    /// Roughly the bytes that a copy takes.
+    pub fn size(&self) -> usize {
+        match self {
+            Datum::Undefined | Datum::Null | Datum::Bool(_) | Datum::Number(_) => SCALAR_SIZE_BYTES,
+            Datum::String(text) => SCALAR_SIZE_BYTES + text.len(),
+            Datum::RawArray(array) => array.iter().map(|value| Datum::from_raw(value).size()).sum(),
+            Datum::RawObject(document) => document.as_bytes().len(),
+            Datum::Item(item) => item.body.as_bytes().len(),
+            Datum::Array(elements) => SCALAR_SIZE_BYTES + elements.iter().map(value_size).sum::<usize>(),
+            Datum::Object(members) => {
+                SCALAR_SIZE_BYTES
+                    + members.iter().map(|(name, value)| name.len() + value_size(value)).sum::<usize>()
+            }
         }
     }
 
@@ -81,7 +109,7 @@ impl<'a> Datum<'a> {
             Datum::Number(_) => DatumType::Number,
             Datum::String(_) => DatumType::String,
             Datum::RawArray(_) | Datum::Array(_) => DatumType::Array,
-            Datum::RawObject(_) | Datum::Object(_) => DatumType::Object,
+            Datum::RawObject(_) | Datum::Item(_) | Datum::Object(_) => DatumType::Object,
         }
     }
 
@@ -89,9 +117,49 @@ impl<'a> Datum<'a> {
         matches!(self, Datum::Undefined)
     }
 
+    /// The same value without a copy: what this one owns is borrowed from it.
+    pub fn view(&self) -> Datum<'_> {
+        match self {
+            Datum::Undefined => Datum::Undefined,
+            Datum::Null => Datum::Null,
+            Datum::Bool(value) => Datum::Bool(*value),
+            Datum::Number(number) => Datum::Number(*number),
+            Datum::String(text) => Datum::String(Cow::Borrowed(text)),
+            Datum::RawArray(array) => Datum::RawArray(*array),
+            Datum::RawObject(document) => Datum::RawObject(*document),
+            Datum::Item(item) => Datum::Item(item),
+            Datum::Array(elements) => Datum::Array(Cow::Borrowed(elements)),
+            Datum::Object(members) => Datum::Object(Cow::Borrowed(members)),
+        }
+    }
+
+    /// The same value without borrowing anything.
+    pub fn detach<'b>(self) -> Datum<'b> {
+        match self {
+            Datum::String(text) => Datum::String(Cow::Owned(text.into_owned())),
+            Datum::Array(elements) => Datum::Array(Cow::Owned(elements.into_owned())),
+            Datum::Object(members) => Datum::Object(Cow::Owned(members.into_owned())),
+            other => Datum::from(other.to_value()),
+        }
+    }
+
+    pub fn into_value(self) -> Value {
+        match self {
+            Datum::String(text) => Value::String(text.into_owned()),
+            Datum::Array(elements) => Value::Array(elements.into_owned()),
+            Datum::Object(members) => Value::Object(members.into_owned()),
+            other => other.to_value(),
+        }
+    }
+
     /// A member, or undefined.
     pub fn property(self, name: &str) -> Datum<'a> {
         match self {
+            Datum::Item(item) => match item.get(name) {
+                Some(ItemProperty::Stored(raw)) => Datum::from_raw(raw),
+                Some(ItemProperty::System(value)) => Datum::from(value),
+                None => Datum::Undefined,
+            },
             Datum::RawObject(document) => document.get(name).map_or(Datum::Undefined, Datum::from_raw),
             Datum::Object(Cow::Borrowed(members)) => {
                 let found = members.iter().find(|(candidate, _)| candidate == name);

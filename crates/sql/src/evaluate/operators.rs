@@ -3,9 +3,9 @@
 //! Arithmetic is that of doubles; a whole result within ±2^53 is an integer again. Bit operators are JavaScript's: operands
 //! are truncated to integers and reduced to 32 bits; results are signed, except that of `>>>`.
 
-use shardlake_document::Number;
+use shardlake_document::{Number, Value};
 
-use crate::datum::Datum;
+use crate::evaluate::datum::Datum;
 use crate::expression::{BinaryOperator, UnaryOperator};
 
 pub(crate) fn unary<'a>(operator: UnaryOperator, operand: &Datum<'_>) -> Datum<'a> {
@@ -70,13 +70,19 @@ fn arithmetic<'a>(operator: BinaryOperator, left: Number, right: Number) -> Datu
 }
 
 pub(crate) fn number_datum<'a>(value: f64) -> Datum<'a> {
+    Datum::Number(number(value))
+}
+
+pub(crate) fn number_value(value: f64) -> Value {
+    number(value).into()
+}
+
+/// A whole number as far as doubles hold them exactly, else the double.
+fn number(value: f64) -> Number {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let is_whole = value.trunc() == value && value.abs() <= EXACT_MAX;
     let is_negative_zero = value == 0.0 && value.is_sign_negative();
-    if is_whole && !is_negative_zero {
-        return int_datum(value as i64);
-    }
-    Datum::Number(Number::Double(value))
+    if is_whole && !is_negative_zero { Number::Int(value as i64) } else { Number::Double(value) }
 }
 
 fn int_datum<'a>(value: i64) -> Datum<'a> {

@@ -1,0 +1,170 @@
+//! What an aggregate keeps while values stream by, and what it answers at the end (engine.md §1.10).
+//!
+//! Undefined values are skipped by all of them. SUM and AVG have no result once a defined value is no number, MIN and MAX
+//! once one is an array or an object. Sums are doubles.
+
+use std::collections::HashSet;
+
+use shardlake_document::{TypeTag, Value, compare, encode_ordered};
+
+use crate::bound::AggregateFunction;
+use crate::error::SqlError;
+use crate::evaluate::datum::{Datum, DatumType, value_size};
+use crate::evaluate::grow;
+use crate::evaluate::operators::number_value;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Accumulator {
+    Count {
+        counts_true_only: bool,
+        count: u64,
+    },
+    /// `sum` is none once a value was no number.
+    Sum {
+        averages: bool,
+        sum: Option<f64>,
+        count: u64,
+    },
+    /// `poisoned` once a value was an array or an object.
+    Extreme {
+        largest: bool,
+        value: Option<Value>,
+        poisoned: bool,
+    },
+    /// `seen` holds the encoding of each element of a set.
+    List {
+        elements: Vec<Value>,
+        size_bytes: usize,
+        seen: Option<HashSet<Vec<u8>>>,
+    },
+}
+
+impl Accumulator {
+    pub fn new(function: AggregateFunction) -> Self {
+        match function {
+            AggregateFunction::Count => Accumulator::Count { counts_true_only: false, count: 0 },
+            AggregateFunction::CountIf => Accumulator::Count { counts_true_only: true, count: 0 },
+            AggregateFunction::Sum => Accumulator::Sum { averages: false, sum: Some(0.0), count: 0 },
+            AggregateFunction::Average => Accumulator::Sum { averages: true, sum: Some(0.0), count: 0 },
+            AggregateFunction::Min => Accumulator::Extreme { largest: false, value: None, poisoned: false },
+            AggregateFunction::Max => Accumulator::Extreme { largest: true, value: None, poisoned: false },
+            AggregateFunction::MakeList => {
+                Accumulator::List { elements: Vec::new(), size_bytes: 0, seen: None }
+            }
+            AggregateFunction::MakeSet => {
+                Accumulator::List { elements: Vec::new(), size_bytes: 0, seen: Some(HashSet::new()) }
+            }
+        }
+    }
+
+    pub fn add(&mut self, value: &Datum<'_>) -> Result<(), SqlError> {
+        if value.is_undefined() {
+            return Ok(());
+        }
+        match self {
+            Accumulator::Count { counts_true_only, count } => {
+                *count += u64::from(!*counts_true_only || matches!(value, Datum::Bool(true)));
+            }
+            Accumulator::Sum { sum, count, .. } => {
+                *count += 1;
+                *sum = match (*sum, value) {
+                    (Some(sum), Datum::Number(number)) => Some(sum + number.as_f64()),
+                    _ => None,
+                };
+            }
+            Accumulator::Extreme { largest, value: extreme, poisoned } => {
+                *poisoned |= matches!(value.datum_type(), DatumType::Array | DatumType::Object);
+                if !*poisoned {
+                    keep_extreme(extreme, value, *largest);
+                }
+            }
+            Accumulator::List { elements, size_bytes, seen } => {
+                let value = value.to_value();
+                if seen.as_mut().is_none_or(|seen| seen.insert(identity(&value))) {
+                    grow(size_bytes, value_size(&value))?;
+                    elements.push(value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// COUNT of so many rows whose argument is known to be defined.
+    pub fn add_count(&mut self, rows: u64) {
+        if let Accumulator::Count { count, .. } = self {
+            *count += rows;
+        }
+    }
+
+    /// Roughly the bytes that it holds beyond itself.
+    pub fn size(&self) -> usize {
+        match self {
+            Accumulator::Count { .. } | Accumulator::Sum { .. } => 0,
+            Accumulator::Extreme { value, .. } => value.as_ref().map_or(0, value_size),
+            Accumulator::List { size_bytes, .. } => *size_bytes,
+        }
+    }
+
+    /// `Undefined` when there is no result.
+    pub fn finish(self) -> Value {
+        match self {
+            Accumulator::Count { count, .. } => Value::Int(count as i64),
+            Accumulator::Sum { averages: false, sum, .. } => sum.map_or(Value::Undefined, number_value),
+            Accumulator::Sum { averages: true, count: 0, .. } => Value::Undefined,
+            Accumulator::Sum { averages: true, sum, count } => {
+                sum.map_or(Value::Undefined, |sum| number_value(sum / count as f64))
+            }
+            Accumulator::Extreme { poisoned: true, .. } => Value::Undefined,
+            Accumulator::Extreme { value, .. } => value.unwrap_or(Value::Undefined),
+            Accumulator::List { elements, .. } => Value::Array(elements),
+        }
+    }
+}
+
+fn keep_extreme(extreme: &mut Option<Value>, value: &Datum<'_>, largest: bool) {
+    let is_better = match extreme {
+        None => true,
+        Some(extreme) => {
+            let order = match Datum::from_tree(extreme).order(value) {
+                Some(order) => order,
+                None => compare(extreme, &value.to_value()),
+            };
+            if largest { order.is_lt() } else { order.is_gt() }
+        }
+    };
+    if is_better {
+        *extreme = Some(value.to_value());
+    }
+}
+
+/// The same bytes for values that are equal for queries, and different ones for others. Undefined has no bytes.
+pub(crate) fn identity(value: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if !value.is_undefined() {
+        write_identity(value, &mut bytes);
+    }
+    bytes
+}
+
+fn write_identity(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Array(elements) => {
+            out.push(TypeTag::Array as u8);
+            out.extend_from_slice(&elements.len().to_le_bytes());
+            elements.iter().for_each(|element| write_identity(element, out));
+        }
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().filter(|(_, value)| !value.is_undefined()).collect();
+            members.sort_by(|(left, _), (right, _)| left.cmp(right));
+            out.push(TypeTag::Object as u8);
+            out.extend_from_slice(&members.len().to_le_bytes());
+            for (name, value) in members {
+                out.extend_from_slice(&name.len().to_le_bytes());
+                out.extend_from_slice(name.as_bytes());
+                write_identity(value, out);
+            }
+        }
+        Value::Double(zero) if *zero == 0.0 => write_identity(&Value::Int(0), out),
+        scalar => encode_ordered(scalar, out).expect("scalars have an ordered encoding"),
+    }
+}

@@ -1,0 +1,250 @@
+//! Evaluates expressions and queries over the variables of a scope.
+//!
+//! What is missing or has the wrong type is `undefined`, not an error. Logic has three values: an operand that is not a
+//! boolean counts as undefined. Parts that do not matter are not evaluated. Errors are only the ones that no value can
+//! express: the time is used up, a value grows too large, a scalar subquery has several rows.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `datum.rs` | a value, borrowed from the document or the query where possible |
+//! | `scope.rs` | the variables |
+//! | `operators.rs`, `like.rs` | what operators make of values |
+//! | `rows.rs` | the nested loops of a query's sources; the results of a subquery |
+//! | `aggregate.rs` | what aggregates keep and answer |
+
+pub(crate) mod aggregate;
+pub(crate) mod datum;
+pub(crate) mod like;
+pub(crate) mod operators;
+pub(crate) mod rows;
+pub(crate) mod scope;
+
+use std::borrow::Cow;
+
+use shardlake_document::{Number, Value};
+
+use crate::error::SqlError;
+use crate::expression::{BinaryOperator, Expression, UnaryOperator};
+use crate::functions::Function;
+
+pub(crate) use datum::Datum;
+pub(crate) use scope::Scope;
+
+/// Bytes of one string, array or object that an evaluation makes.
+pub(crate) const VALUE_SIZE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+pub(crate) type Evaluated<'s> = Result<Datum<'s>, SqlError>;
+
+/// Only dispatches: every level of an expression takes one frame of this function, so what needs room on the stack lies in
+/// the functions it calls.
+pub(crate) fn evaluate<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    match expression {
+        Expression::Literal(literal) => Ok(Datum::from_tree(literal)),
+        Expression::Variable(slot) => Ok(scope.variable(*slot)),
+        Expression::Property { of, name } => property(of, name, scope),
+        Expression::Index { of, key } => Ok(index(evaluate(of, scope)?, &evaluate(key, scope)?)),
+        Expression::Unary { operator, operand } => unary(*operator, operand, scope),
+        Expression::Binary { operator, left, right } => binary(*operator, left, right, scope),
+        Expression::And(parts) => logical(parts, scope, false),
+        Expression::Or(parts) => logical(parts, scope, true),
+        Expression::Coalesce(parts) => coalesce(parts, scope),
+        Expression::Concatenate(parts) => concatenate(parts, scope),
+        Expression::Conditional { condition, then, otherwise } => {
+            let holds = matches!(evaluate(condition, scope)?, Datum::Bool(true));
+            evaluate(if holds { then } else { otherwise }, scope)
+        }
+        Expression::In { value, list } => contained(value, list, scope),
+        Expression::Between { value, low, high } => between([value, low, high], scope),
+        Expression::Like { value, pattern, escape } => like(value, pattern, *escape, scope),
+        Expression::Call { function, arguments } => call(*function, arguments, scope),
+        Expression::Array(elements) => array(elements, scope),
+        Expression::Object(members) => object(members, scope),
+        Expression::GroupKey(place) => Ok(group_value(scope, *place, |group| group.keys)),
+        Expression::Aggregate(place) => Ok(group_value(scope, *place, |group| group.aggregates)),
+        Expression::Subquery { kind, query } => rows::subquery(*kind, query, scope),
+        Expression::Let { slot, value, body } => bound(*slot, value, body, scope),
+        Expression::Identifier { .. } | Expression::Parameter(_) => {
+            unreachable!("binding replaces names and parameters")
+        }
+    }
+}
+
+/// What `WHERE` asks: is it exactly `true`?
+pub(crate) fn holds(condition: &Expression, scope: &Scope<'_>) -> Result<bool, SqlError> {
+    Ok(matches!(evaluate(condition, scope)?, Datum::Bool(true)))
+}
+
+fn property<'s>(of: &'s Expression, name: &str, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    Ok(evaluate(of, scope)?.property(name))
+}
+
+fn group_value<'s>(
+    scope: &'s Scope<'s>,
+    place: usize,
+    list: fn(scope::GroupValues<'s>) -> &'s [Value],
+) -> Datum<'s> {
+    let value = scope.group().and_then(|group| list(group).get(place));
+    value.map_or(Datum::Undefined, Datum::from_tree)
+}
+
+fn bound<'s>(
+    slot: usize,
+    value: &'s Expression,
+    body: &'s Expression,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    let inner = scope.with(slot, evaluate(value, scope)?);
+    Ok(evaluate(body, &inner)?.detach())
+}
+
+fn unary<'s>(operator: UnaryOperator, operand: &'s Expression, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let operand = evaluate(operand, scope)?;
+    Ok(operators::unary(operator, &operand))
+}
+
+fn binary<'s>(
+    operator: BinaryOperator,
+    left: &'s Expression,
+    right: &'s Expression,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    let left = evaluate(left, scope)?;
+    let right = evaluate(right, scope)?;
+    Ok(operators::binary(operator, &left, &right))
+}
+
+/// The first part that is defined.
+fn coalesce<'s>(parts: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
+    for part in parts {
+        let value = evaluate(part, scope)?;
+        if !value.is_undefined() {
+            return Ok(value);
+        }
+    }
+    Ok(Datum::Undefined)
+}
+
+fn between<'s>([value, low, high]: [&'s Expression; 3], scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let value = evaluate(value, scope)?;
+    let above = operators::binary(BinaryOperator::GreaterOrEqual, &value, &evaluate(low, scope)?);
+    let below = operators::binary(BinaryOperator::LessOrEqual, &value, &evaluate(high, scope)?);
+    Ok(operators::both(&above, &below))
+}
+
+fn like<'s>(
+    value: &'s Expression,
+    pattern: &'s Expression,
+    escape: Option<char>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
+    match (evaluate(value, scope)?, evaluate(pattern, scope)?) {
+        (Datum::String(text), Datum::String(pattern)) => {
+            Ok(Datum::Bool(like::matches(&text, &pattern, escape)))
+        }
+        _ => Ok(Datum::Undefined),
+    }
+}
+
+/// Few arguments, which is the rule, are kept on the stack.
+fn call<'s>(function: Function, arguments: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let context = scope.functions();
+    match arguments {
+        [] => function.apply(&[], context),
+        [only] => function.apply(&[evaluate(only, scope)?], context),
+        [first, second] => function.apply(&[evaluate(first, scope)?, evaluate(second, scope)?], context),
+        _ => {
+            let mut values = Vec::with_capacity(arguments.len());
+            for argument in arguments {
+                values.push(evaluate(argument, scope)?);
+            }
+            function.apply(&values, context)
+        }
+    }
+}
+
+/// Undefined elements are left out and the others close up.
+fn array<'s>(elements: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let mut out = Vec::with_capacity(elements.len());
+    let mut size = 0;
+    for element in elements {
+        let element = evaluate(element, scope)?;
+        if !element.is_undefined() {
+            grow(&mut size, element.size())?;
+            out.push(element.into_value());
+        }
+    }
+    Ok(Datum::Array(Cow::Owned(out)))
+}
+
+fn object<'s>(members: &'s [(String, Expression)], scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let mut out = Vec::with_capacity(members.len());
+    let mut size = 0;
+    for (name, member) in members {
+        let member = evaluate(member, scope)?;
+        if !member.is_undefined() {
+            grow(&mut size, name.len() + member.size())?;
+            out.push((name.clone(), member.into_value()));
+        }
+    }
+    Ok(Datum::Object(Cow::Owned(out)))
+}
+
+/// Adds to the size of a value that is being made.
+pub(crate) fn grow(size: &mut usize, by: usize) -> Result<(), SqlError> {
+    *size += by;
+    if *size > VALUE_SIZE_BYTES_MAX {
+        return Err(SqlError::ResultTooLarge { size_bytes_max: VALUE_SIZE_BYTES_MAX });
+    }
+    Ok(())
+}
+
+/// AND with `dominant` false, OR with true: the dominant value decides, else anything not boolean makes it undefined.
+fn logical<'s>(parts: &'s [Expression], scope: &'s Scope<'s>, dominant: bool) -> Evaluated<'s> {
+    let mut result = Datum::Bool(!dominant);
+    for part in parts {
+        match evaluate(part, scope)? {
+            Datum::Bool(value) if value == dominant => return Ok(Datum::Bool(dominant)),
+            Datum::Bool(_) => {}
+            _ => result = Datum::Undefined,
+        }
+    }
+    Ok(result)
+}
+
+fn concatenate<'s>(parts: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let mut out = String::new();
+    let mut size = 0;
+    for part in parts {
+        let Datum::String(text) = evaluate(part, scope)? else { return Ok(Datum::Undefined) };
+        grow(&mut size, text.len())?;
+        out.push_str(&text);
+    }
+    Ok(Datum::String(Cow::Owned(out)))
+}
+
+fn contained<'s>(value: &'s Expression, list: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let value = evaluate(value, scope)?;
+    if value.is_undefined() {
+        return Ok(Datum::Undefined);
+    }
+    for element in list {
+        if value.equals(&evaluate(element, scope)?) == Some(true) {
+            return Ok(Datum::Bool(true));
+        }
+    }
+    Ok(Datum::Bool(false))
+}
+
+/// `of["name"]` or `of[3]`; any other key gives undefined.
+fn index<'s>(of: Datum<'s>, key: &Datum<'_>) -> Datum<'s> {
+    match key {
+        Datum::String(name) => of.property(name),
+        Datum::Number(Number::Int(index)) => {
+            usize::try_from(*index).map_or(Datum::Undefined, |index| of.element(index))
+        }
+        Datum::Number(Number::Double(index)) if index.trunc() == *index && (0.0..1e15).contains(index) => {
+            of.element(*index as usize)
+        }
+        _ => Datum::Undefined,
+    }
+}

@@ -1,0 +1,110 @@
+//! What names stand for while an expression is evaluated: a chain of frames on the stack, one for each variable that has a
+//! value, innermost first. Nothing is copied or allocated to enter a scope, and leaving one is returning from a function.
+
+use std::cell::Cell;
+
+use shardlake_document::{ItemView, Value};
+
+use crate::bound::Slot;
+use crate::error::SqlError;
+use crate::evaluate::datum::Datum;
+use crate::functions::FunctionContext;
+
+/// The rows, elements and groups between two looks at the clock.
+const STEPS_BETWEEN_INTERRUPT_TESTS: u32 = 128;
+
+/// What stays the same for a whole execution.
+pub(crate) struct EvaluationContext<'s> {
+    pub functions: &'s FunctionContext,
+    /// True when the time budget is used up.
+    interrupt: &'s dyn Fn() -> bool,
+    steps: Cell<u32>,
+}
+
+impl<'s> EvaluationContext<'s> {
+    pub fn new(functions: &'s FunctionContext, interrupt: &'s dyn Fn() -> bool) -> Self {
+        EvaluationContext { functions, interrupt, steps: Cell::new(0) }
+    }
+}
+
+/// The values of one group of a grouped query, by their places in [`crate::bound::Grouping`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupValues<'s> {
+    pub keys: &'s [Value],
+    pub aggregates: &'s [Value],
+}
+
+pub(crate) struct Scope<'s> {
+    context: &'s EvaluationContext<'s>,
+    outer: Option<&'s Scope<'s>>,
+    frame: Frame<'s>,
+}
+
+enum Frame<'s> {
+    Empty,
+    Variable(Slot, Datum<'s>),
+    Group(GroupValues<'s>),
+}
+
+impl<'s> Scope<'s> {
+    /// No variable has a value.
+    pub fn new(context: &'s EvaluationContext<'s>) -> Self {
+        Scope { context, outer: None, frame: Frame::Empty }
+    }
+
+    /// Slot 0 is the item.
+    pub fn of_item(context: &'s EvaluationContext<'s>, item: &'s ItemView<'s>) -> Self {
+        Scope { context, outer: None, frame: Frame::Variable(0, Datum::Item(item)) }
+    }
+
+    pub fn with(&'s self, slot: Slot, value: Datum<'s>) -> Scope<'s> {
+        Scope { context: self.context, outer: Some(self), frame: Frame::Variable(slot, value) }
+    }
+
+    /// The scope in which a grouped query's projection is evaluated, once for each group.
+    pub fn with_group(&'s self, group: GroupValues<'s>) -> Scope<'s> {
+        Scope { context: self.context, outer: Some(self), frame: Frame::Group(group) }
+    }
+
+    pub fn functions(&self) -> &'s FunctionContext {
+        self.context.functions
+    }
+
+    /// The value of a variable where it lies; undefined while it has none, as in a group without rows.
+    pub fn variable(&'s self, slot: Slot) -> Datum<'s> {
+        let mut scope = self;
+        loop {
+            if let Frame::Variable(found, value) = &scope.frame
+                && *found == slot
+            {
+                return value.view();
+            }
+            match scope.outer {
+                Some(outer) => scope = outer,
+                None => return Datum::Undefined,
+            }
+        }
+    }
+
+    /// The innermost group's values.
+    pub fn group(&'s self) -> Option<GroupValues<'s>> {
+        let mut scope = self;
+        loop {
+            if let Frame::Group(values) = &scope.frame {
+                return Some(*values);
+            }
+            scope = scope.outer?;
+        }
+    }
+
+    /// Called for every row, element and group, so that no loop outlives the query's time.
+    pub fn check(&self) -> Result<(), SqlError> {
+        let steps = self.context.steps.get() + 1;
+        if steps < STEPS_BETWEEN_INTERRUPT_TESTS {
+            self.context.steps.set(steps);
+            return Ok(());
+        }
+        self.context.steps.set(0);
+        if (self.context.interrupt)() { Err(SqlError::Interrupted) } else { Ok(()) }
+    }
+}
