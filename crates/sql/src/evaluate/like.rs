@@ -41,6 +41,19 @@ pub(crate) fn matches(text: &str, pattern: &str, escape: Option<char>) -> bool {
     }
 }
 
+/// The only text that the pattern matches, if there is only one.
+pub(crate) fn without_wildcards(pattern: &str, escape: Option<char>) -> Option<String> {
+    let only_character = |part| match part {
+        Part::Character(character) => Some(character),
+        Part::Set { negated: false, ranges } => match ranges[..] {
+            [(low, high)] if low == high => Some(low),
+            _ => None,
+        },
+        Part::Run | Part::One | Part::Set { .. } => None,
+    };
+    compile(pattern, escape).into_iter().map(only_character).collect()
+}
+
 impl Part {
     fn accepts(&self, character: char) -> bool {
         match self {

@@ -7,10 +7,13 @@
 //! | file | what it does |
 //! |---|---|
 //! | `info.rs` | what a plan says |
+//! | `keys.rs`, `key_set.rs` | the partition keys that a condition leaves |
 //! | `features.rs` | what the asking client can merge, and what a plan needs |
 
 mod features;
 mod info;
+mod key_set;
+mod keys;
 
 pub use features::{QueryFeature, SupportedFeatures};
 pub use info::{DistinctCount, DistinctKind, KeyFilter, QueryInfo, QueryPlan, SortDirection};
