@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 
 use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry};
 use crate::container_handle::ContainerEntry;
+use crate::index_build::IndexRecord;
 
 /// Hundredths of a request unit for reading a database, container or offer; the reference charges these to a separate
 /// budget and reports 1 or 2 RU.
@@ -73,18 +74,26 @@ impl Account {
             let entry = DatabaseEntry { database: Arc::new(database), containers: Default::default() };
             catalog.databases.insert(entry.database.id.clone(), entry);
         }
-        for record in stored.containers {
+        for mut record in stored.containers {
+            // From before there was an index: everything is to be built.
+            if record.index == IndexRecord::default() {
+                record.index = record.index.moved_to(&record.container)?;
+            }
             let owner = record.container.rid.database;
             let entry = catalog.databases.values_mut().find(|entry| entry.database.rid == owner);
             let entry = entry.ok_or_else(|| {
                 Error::new(ErrorKind::Corrupt, format!("container {} has no database", record.container.rid))
             })?;
-            let container = account.open_container(entry.database.clone(), record).await?;
-            entry.containers.insert(container.container.definition.id.clone(), Arc::new(container));
+            let container = Arc::new(account.open_container(entry.database.clone(), record).await?);
+            entry.containers.insert(container.container.definition.id.clone(), container);
         }
         catalog.offers = stored.offers.into_iter().map(|offer| (offer.rid, Arc::new(offer))).collect();
         account.0.catalog.store(Arc::new(catalog));
         account.drop_partitions_in_background(stored.dropped);
+        let catalog = account.0.catalog.load();
+        for container in catalog.databases.values().flat_map(|owner| owner.containers.values()) {
+            account.tend_index_in_background(container.clone());
+        }
         Ok(account)
     }
 
@@ -94,17 +103,31 @@ impl Account {
         record: ContainerRecord,
     ) -> Result<ContainerEntry> {
         let state = &self.0;
-        let shape = ContainerShape::new(&record.container, state.limits.clone(), state.charges.clone())?;
+        let layouts = record.index.layouts()?;
+        let shape =
+            ContainerShape::new(&record.container, layouts, state.limits.clone(), state.charges.clone())?;
         let mut partitions = Vec::with_capacity(record.ranges.len());
         for range in &record.ranges {
             let identity = range.identity(record.session_version)?;
             let epk_range = identity.epk_range.clone();
-            partitions.push((epk_range, Arc::new(Partition::open(state.shard.clone(), identity).await?)));
+            partitions.push((
+                epk_range,
+                Arc::new(Partition::open(state.shard.clone(), identity, shape.maintained()).await?),
+            ));
         }
         let map = PartitionMap::new(record.generation, partitions).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("stored ranges do not fit together: {error}"))
         })?;
         Ok(ContainerEntry::new(database, record, shape, map))
+    }
+
+    /// A container's entry under a new record; its partitions and their sequencers live on.
+    pub(crate) fn entry_of(&self, old: &ContainerEntry, record: ContainerRecord) -> Result<ContainerEntry> {
+        let state = &self.0;
+        let layouts = record.index.layouts()?;
+        let shape =
+            ContainerShape::new(&record.container, layouts, state.limits.clone(), state.charges.clone())?;
+        Ok(ContainerEntry::new(old.database.clone(), record, shape, old.map.clone()))
     }
 
     /// Deletes the data of dropped partitions, then their marks. The marks survive a crash; the work is repeatable.

@@ -26,6 +26,7 @@ use shardlake_routing::EpkRange;
 use shardlake_storage::{Batch, ScanOptions, Shard};
 
 use crate::container_handle::ContainerEntry;
+use crate::index_build::IndexRecord;
 
 const DATABASE: u8 = b'D';
 const CONTAINER: u8 = b'C';
@@ -43,6 +44,9 @@ pub(crate) struct ContainerRecord {
     /// Milliseconds since the Unix epoch at creation: session tokens carry it, so that a token of an earlier container
     /// of the same name is recognised and ignored.
     pub session_version: i64,
+    /// Empty in records from before there was an index.
+    #[serde(default)]
+    pub index: IndexRecord,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

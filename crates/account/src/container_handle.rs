@@ -8,6 +8,7 @@ use shardlake_partition::{ContainerShape, Partition};
 use shardlake_routing::PartitionMap;
 
 use crate::catalog::{ContainerRecord, RangeRecord};
+use crate::index_build::{BuildProgress, IndexRecord};
 
 pub(crate) struct ContainerEntry {
     pub database: Arc<Database>,
@@ -17,6 +18,8 @@ pub(crate) struct ContainerEntry {
     pub ranges: Vec<RangeRecord>,
     pub generation: u64,
     pub session_version: i64,
+    pub index: IndexRecord,
+    pub progress: BuildProgress,
     rid_text: String,
     self_link: String,
     alt_link: String,
@@ -41,6 +44,8 @@ impl ContainerEntry {
             ranges: record.ranges,
             generation: record.generation,
             session_version: record.session_version,
+            index: record.index,
+            progress: BuildProgress::default(),
         }
     }
 
@@ -50,6 +55,7 @@ impl ContainerEntry {
             ranges: self.ranges.clone(),
             generation: self.generation,
             session_version: self.session_version,
+            index: self.index.clone(),
         }
     }
 }
@@ -103,6 +109,11 @@ impl ContainerHandle {
     /// `dbs/{name}/colls/{name}`.
     pub fn alt_link(&self) -> &str {
         &self.entry.alt_link
+    }
+
+    /// How much of the indexing policy the index follows, in percent: below 100 while a changed policy is being applied.
+    pub fn index_progress(&self) -> u64 {
+        self.entry.index_progress()
     }
 
     pub fn routing_generation(&self) -> u64 {

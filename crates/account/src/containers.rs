@@ -6,12 +6,13 @@ use shardlake_model::{
     Container, ContainerDefinition, ContainerRid, DatabaseRid, Error, Preconditions, RequestContext, Result,
     Throughput,
 };
-use shardlake_partition::{ContainerShape, PartitionUid};
+use shardlake_partition::PartitionUid;
 use shardlake_routing::initial_ranges;
 
 use crate::catalog::{Catalog, CatalogBatch, ContainerRecord, RangeRecord};
 use crate::container_handle::ContainerEntry;
 use crate::databases::{check_preconditions, conflict, not_found, owner_not_found};
+use crate::index_build::IndexRecord;
 use crate::{Account, ContainerHandle};
 
 impl Account {
@@ -73,7 +74,8 @@ impl Account {
             RangeRecord { uid, range_id: index as u32, min, max, rid_prefix: index as u32, parents: vec![] }
         });
         let session_version = ctx.now.milliseconds() as i64;
-        ContainerRecord { ranges: ranges.collect(), container, generation: 1, session_version }
+        let index = IndexRecord::of_new(&container);
+        ContainerRecord { ranges: ranges.collect(), container, generation: 1, session_version, index }
     }
 
     /// Random for the same reason as a database's.
@@ -131,14 +133,20 @@ impl Account {
             timestamp: ctx.now.seconds(),
             definition,
         };
-        let shape = ContainerShape::new(&new, self.0.limits.clone(), self.0.charges.clone())?;
-        let record = old.record(new);
+        let index = old.index.moved_to(&new)?;
+        let reindexes = index != old.index;
+        let record = ContainerRecord { index, ..old.record(new) };
         let mut batch = CatalogBatch::new();
         batch.put_container(&record);
-        // The partitions and their sequencers live on under the new policies.
-        let entry = Arc::new(ContainerEntry::new(old.database.clone(), record, shape, old.map.clone()));
+        let entry = Arc::new(self.entry_of(&old, record)?);
         insert(&mut catalog, entry.clone());
         self.publish(catalog, batch).await?;
+        if reindexes {
+            for partition in entry.map.iter() {
+                partition.maintain_indexes(entry.shape.maintained()).await;
+            }
+            self.tend_index_in_background(entry.clone());
+        }
         Ok(ContainerHandle { entry, by_rid: false })
     }
 
@@ -171,7 +179,7 @@ impl Account {
     }
 }
 
-fn insert(catalog: &mut Catalog, entry: Arc<ContainerEntry>) {
+pub(crate) fn insert(catalog: &mut Catalog, entry: Arc<ContainerEntry>) {
     let owner =
         catalog.databases.get_mut(&entry.database.id).expect("the container's database is in the catalog");
     owner.containers.insert(entry.container.definition.id.clone(), entry);

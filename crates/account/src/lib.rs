@@ -6,6 +6,7 @@
 //! | `catalog.rs` | databases, containers, offers and ranges: in memory, and as records in the shard |
 //! | `databases.rs`, `containers.rs`, `offers.rs` | operations on those resources |
 //! | `container_handle.rs` | a container as an operation holds it |
+//! | `index_build.rs` | generations of a container's index and the work between them |
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `verify.rs` | checks everything stored against itself |
@@ -20,6 +21,7 @@ mod container_handle;
 mod containers;
 mod databases;
 mod feed;
+mod index_build;
 mod items;
 mod keys;
 mod offers;

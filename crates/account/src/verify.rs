@@ -53,7 +53,9 @@ pub async fn verify(shard: &Shard) -> Result<VerifyReport> {
             report.problems.push(format!("container {rid} belongs to no database"));
             continue;
         };
-        let shape = Arc::new(ContainerShape::new(&record.container, limits.clone(), ChargeTable::default())?);
+        let layouts = record.index.layouts()?;
+        let shape = ContainerShape::new(&record.container, layouts, limits.clone(), ChargeTable::default())?;
+        let shape = Arc::new(shape);
         for range in &record.ranges {
             let name = format!("{}/{}/{}", database.id, record.container.definition.id, range.range_id);
             if !known.insert(range.uid) {

@@ -17,7 +17,7 @@
 
 mod change_log;
 mod feed;
-pub mod index;
+mod index;
 mod item;
 mod keys;
 mod operation;
@@ -32,6 +32,7 @@ mod verify;
 
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position};
+pub use index::{BuildEnd, IndexLayout};
 pub use item::StoredItem;
 pub use keys::{PartitionUid, partition_range};
 pub use operation::{

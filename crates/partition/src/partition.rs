@@ -10,7 +10,7 @@
 //! Lock order: the sequencer is the only lock. LSNs go up by exactly one per commit, whatever the number of operations.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use shardlake_model::{Error, ErrorKind, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
@@ -18,6 +18,7 @@ use shardlake_storage::{Durability, PendingCommit, ScanOptions, Seq, Shard};
 use tokio::sync::Mutex;
 
 use crate::change_log::{ChangeKind, Counters, LogEntry};
+use crate::index::{IndexLayout, Maintained};
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
 use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome};
@@ -36,19 +37,29 @@ pub struct Partition {
     pub rid_prefix: u32,
     pub session_version: i64,
     shard: Shard,
-    sequencer: Mutex<Sequencer>,
+    pub(crate) sequencer: Mutex<Sequencer>,
     /// Highest LSN known to be durable; what replies and session tokens carry.
     durable_lsn: AtomicU64,
     items: AtomicU64,
     size_bytes: AtomicU64,
+    /// Generations of the index below this are being dropped: what is left of them must not be read.
+    oldest_index: AtomicU32,
 }
 
 #[derive(Debug)]
-struct Sequencer {
+pub(crate) struct Sequencer {
     lsn: u64,
     counters: Counters,
-    pending: Pending,
+    pub pending: Pending,
+    /// What writes keep in step with the items: decided here and not by a request's shape, which may be outdated.
+    pub maintained: Maintained,
     closed: bool,
+}
+
+impl Sequencer {
+    fn view(&self) -> (&Pending, &Maintained) {
+        (&self.pending, &self.maintained)
+    }
 }
 
 /// What distinguishes a partition from its siblings.
@@ -64,7 +75,11 @@ pub struct PartitionIdentity {
 
 impl Partition {
     /// Opens a partition at the position that its last log entry tells.
-    pub async fn open(shard: Shard, identity: PartitionIdentity) -> Result<Partition> {
+    pub async fn open(
+        shard: Shard,
+        identity: PartitionIdentity,
+        layouts: Vec<Arc<IndexLayout>>,
+    ) -> Result<Partition> {
         let (start, end) = keys::space_range(identity.uid, keys::CHANGE_LOG);
         let mut scan = shard.snapshot().scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
         let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
@@ -72,6 +87,7 @@ impl Partition {
             Some((key, value)) => (keys::log_lsn(&key)?, LogEntry::decode(&value)?.counters),
             None => (0, Counters::default()),
         };
+        let counted = crate::index::load_counted(&shard, identity.uid).await?;
         let PartitionIdentity { uid, range_id, epk_range, rid_prefix, session_version } = identity;
         Ok(Partition {
             uid,
@@ -80,7 +96,14 @@ impl Partition {
             rid_prefix,
             session_version,
             shard,
-            sequencer: Mutex::new(Sequencer { lsn, counters, pending: Pending::default(), closed: false }),
+            sequencer: Mutex::new(Sequencer {
+                lsn,
+                counters,
+                pending: Pending::default(),
+                maintained: Maintained { layouts, counted },
+                closed: false,
+            }),
+            oldest_index: AtomicU32::new(0),
             durable_lsn: AtomicU64::new(lsn),
             items: AtomicU64::new(counters.items),
             size_bytes: AtomicU64::new(counters.size_bytes),
@@ -101,6 +124,16 @@ impl Partition {
 
     pub(crate) fn shard(&self) -> &Shard {
         &self.shard
+    }
+
+    /// Whether a generation of the index is whole; asked after a snapshot was taken, it holds for that snapshot.
+    pub(crate) fn has_index(&self, id: u16) -> bool {
+        u32::from(id) >= self.oldest_index.load(Ordering::Acquire)
+    }
+
+    /// From now on no query begins to read a generation below this one.
+    pub fn retire_indexes_below(&self, id: u16) {
+        self.oldest_index.fetch_max(u32::from(id), Ordering::AcqRel);
     }
 
     /// Refuses every later write; called before the partition's data is dropped.
@@ -188,7 +221,7 @@ impl Partition {
         self.wait_for(self.shard.applied()).await
     }
 
-    async fn wait_for(&self, seq: Seq) -> Result<()> {
+    pub(crate) async fn wait_for(&self, seq: Seq) -> Result<()> {
         // With asynchronous durability an applied commit is as good as acknowledged.
         if self.shard.durability() != Durability::Sync && seq <= self.shard.applied() {
             return Ok(());
@@ -224,7 +257,7 @@ impl Partition {
         sequencer.pending.forget_applied(self.shard.applied());
         let position = (sequencer.lsn, sequencer.counters);
         let mut transaction =
-            Transaction::new(self.uid, shape, &self.shard, &sequencer.pending, position, command.now);
+            Transaction::new(self.uid, shape, &self.shard, sequencer.view(), position, command.now);
         let mut replies = Vec::with_capacity(operations.len());
         let mut charge_centi = 0;
         for (index, operation) in operations.into_iter().enumerate() {
@@ -270,6 +303,10 @@ impl Partition {
         sequencer.lsn = lsn;
         sequencer.counters = planned.counters;
         sequencer.pending.add(commit.seq(), planned.writes.into_iter());
+        for (place, by) in planned.pending_counts {
+            let pending = &mut sequencer.maintained.counted[place].pending;
+            *pending = pending.map(|before| before + by);
+        }
         self.items.store(planned.counters.items, Ordering::Relaxed);
         self.size_bytes.store(planned.counters.size_bytes, Ordering::Relaxed);
         Ok(commit)
@@ -471,7 +508,7 @@ impl Partition {
             let mut scan = self.shard.snapshot().scan(prefix..end, options);
             let position = (sequencer.lsn, sequencer.counters);
             let mut transaction =
-                Transaction::new(self.uid, shape, &self.shard, &sequencer.pending, position, command.now);
+                Transaction::new(self.uid, shape, &self.shard, sequencer.view(), position, command.now);
             while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
                 for (key, value) in chunk {
                     let item = StoredItem::decode(value, shape)?;

@@ -28,7 +28,12 @@ pub struct ContainerShape {
 
 impl ContainerShape {
     /// `container` must have been normalised.
-    pub fn new(container: &Container, limits: Arc<Limits>, charges: ChargeTable) -> Result<ContainerShape> {
+    pub fn new(
+        container: &Container,
+        (serving, building): (Option<Arc<IndexLayout>>, Option<Arc<IndexLayout>>),
+        limits: Arc<Limits>,
+        charges: ChargeTable,
+    ) -> Result<ContainerShape> {
         let definition = &container.definition;
         let parse =
             |path: &String| KeyPath::parse(path).map_err(|error| Error::bad_request(error.to_string()));
@@ -43,12 +48,17 @@ impl ContainerShape {
                 .map(|key| key.paths.iter().map(parse).collect::<Result<_>>())
                 .collect::<Result<_>>()?,
             indexed_paths: definition.indexing_policy.matcher(),
-            serving: None,
-            building: None,
+            serving,
+            building,
             default_ttl: definition.default_ttl,
             limits,
             charges,
         })
+    }
+
+    /// The generations that writes keep up to date.
+    pub fn maintained(&self) -> Vec<Arc<IndexLayout>> {
+        self.serving.iter().chain(&self.building).cloned().collect()
     }
 
     /// Whether an item written at `timestamp_seconds` with its own `ttl` has run out by `now_seconds`.

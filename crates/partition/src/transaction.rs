@@ -8,11 +8,12 @@ use rustc_hash::FxHashMap;
 use shardlake_document::RawValue;
 use shardlake_model::{Error, ErrorKind, KeyPath, Result};
 use shardlake_stdx::Timestamp;
-use shardlake_storage::{Batch, Seq, Shard};
+use shardlake_storage::{Batch, Op, Seq, Shard};
 use std::sync::Arc;
 
 use crate::LogicalKey;
 use crate::change_log::{ChangeKind, Counters, LogEntry, LogOperation};
+use crate::index::{self, Maintained};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
 use crate::pending::Pending;
@@ -23,6 +24,11 @@ pub(crate) struct Transaction<'a> {
     pub shape: &'a Arc<ContainerShape>,
     shard: &'a Shard,
     pending: &'a Pending,
+    maintained: &'a Maintained,
+    /// Changes of the index, in the order of the writes.
+    index_ops: Vec<Op>,
+    /// Changes of counts that are not stored yet, by place in [`Maintained::counted`].
+    pending_counts: Vec<(usize, i64)>,
     writes: FxHashMap<Vec<u8>, Option<Bytes>>,
     operations: Vec<LogOperation>,
     counters: Counters,
@@ -35,7 +41,7 @@ impl<'a> Transaction<'a> {
         uid: PartitionUid,
         shape: &'a Arc<ContainerShape>,
         shard: &'a Shard,
-        pending: &'a Pending,
+        (pending, maintained): (&'a Pending, &'a Maintained),
         position: (u64, Counters),
         now: Timestamp,
     ) -> Self {
@@ -45,6 +51,9 @@ impl<'a> Transaction<'a> {
             shape,
             shard,
             pending,
+            maintained,
+            index_ops: Vec::new(),
+            pending_counts: Vec::new(),
             writes: FxHashMap::default(),
             operations: Vec::new(),
             counters,
@@ -106,7 +115,7 @@ impl<'a> Transaction<'a> {
             self.writes.insert(keys::ordinal_key(self.uid, ordinal), Some(value));
         }
         self.writes.insert(key, Some(item.record_bytes()));
-        Ok(())
+        self.index(old, Some(item)).await
     }
 
     pub async fn delete(
@@ -123,6 +132,23 @@ impl<'a> Transaction<'a> {
         self.log(kind, old.envelope().ordinal, Some(old), &key);
         self.writes.insert(keys::ordinal_key(self.uid, old.envelope().ordinal), None);
         self.writes.insert(key, None);
+        self.index(Some(old), None).await
+    }
+
+    async fn index(&mut self, old: Option<&StoredItem>, new: Option<&StoredItem>) -> Result<()> {
+        let change = self.maintained.change(self.uid, old, new);
+        self.index_ops.extend(change.ops);
+        for (place, by) in change.counts {
+            let counted = self.maintained.counted[place];
+            if counted.pending.is_some() {
+                self.pending_counts.push((place, by));
+                continue;
+            }
+            let key = index::counter_key(self.uid, counted.index_id, counted.path_hash);
+            let stored = self.get(&key).await?;
+            let count = stored.as_deref().map_or(Ok(0), index::decode_counter)?.saturating_add_signed(by);
+            self.writes.insert(key, Some(Bytes::copy_from_slice(&count.to_be_bytes())));
+        }
         Ok(())
     }
 
@@ -205,7 +231,13 @@ impl<'a> Transaction<'a> {
             writes.push((key, value));
         }
         batch.put(keys::log_key(self.uid, self.lsn), entry.encode());
-        PlannedCommit { batch, counters: self.counters, writes }
+        for op in self.index_ops {
+            match op {
+                Op::Put { key, value } => batch.put(key, value),
+                Op::Delete { key } => batch.delete(key),
+            }
+        }
+        PlannedCommit { batch, counters: self.counters, writes, pending_counts: self.pending_counts }
     }
 }
 
@@ -216,4 +248,6 @@ pub(crate) struct PlannedCommit {
     pub counters: Counters,
     /// The same writes, for the overlay.
     pub writes: Vec<(Vec<u8>, Option<Bytes>)>,
+    /// Changes of counts that are not stored yet, by place in [`Maintained::counted`].
+    pub pending_counts: Vec<(usize, i64)>,
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! partition u32 | X | index id u16 | path hash u64 | index value | item ordinal u64 → nothing
 //! partition u32 | C | index id u16 | path hash u64                                  → items u64
+//! partition u32 | M | index id u16                                                  → last item key that a build dealt with
 //! ```
 //! Numbers are big-endian. The index id numbers a generation of a container's whole index. A path is known by its hash alone,
 //! so that documents with endless different property names cost no memory: two paths of one container collide with a
@@ -15,6 +16,7 @@ use crate::keys::{PartitionUid, header};
 
 pub(crate) const POSTINGS: u8 = b'X';
 pub(crate) const COUNTERS: u8 = b'C';
+pub(crate) const MARKERS: u8 = b'M';
 
 /// Hash of the path that leads to the root.
 pub(crate) const ROOT_HASH: u64 = 0x5348_4152_444c_414b;
@@ -83,4 +85,17 @@ pub fn counter_key(uid: PartitionUid, index_id: u16, path_hash: u64) -> Vec<u8> 
 
 pub fn decode_counter(bytes: &[u8]) -> Result<u64> {
     bytes.try_into().map(u64::from_be_bytes).map_err(|_| crate::malformed_key())
+}
+
+/// How far the build of a generation has come.
+pub(crate) fn marker_key(uid: PartitionUid, index_id: u16) -> Vec<u8> {
+    let mut key = header(uid, MARKERS, 2);
+    key.extend_from_slice(&index_id.to_be_bytes());
+    key
+}
+
+/// First and last-exclusive key of the generations from one id to before another, in any space that leads with the id.
+pub(crate) fn range_of_ids(uid: PartitionUid, space: u8, first: u16, end: u16) -> (Vec<u8>, Vec<u8>) {
+    let key = |id: u16| [&header(uid, space, 2)[..], &id.to_be_bytes()].concat();
+    (key(first), key(end))
 }

@@ -4,15 +4,20 @@
 //! |---|---|
 //! | `keys.rs` | the layout of postings and counters in the shard |
 //! | `layout.rs` | an indexing policy compiled for one generation of the index |
-//! | `terms.rs` | the postings of one item |
+//! | `terms.rs` | the terms of one item |
+//! | `build.rs` | filling a new generation beside the running writes |
+//! | `counters.rs` | how many items have a value under a path |
+//! | `maintain.rs` | what a commit changes in it |
 
-#![allow(dead_code)] // Transactions take it up next.
-
+mod build;
+mod counters;
 mod keys;
 mod layout;
+mod maintain;
 mod terms;
 
+pub use build::BuildEnd;
+pub(crate) use counters::load_counted;
 pub use keys::{counter_key, decode_counter, index_prefix, path_hash};
 pub use layout::{CompositeLayout, IndexLayout};
-#[allow(unused_imports)]
-pub(crate) use terms::ItemTerms;
+pub(crate) use maintain::Maintained;

@@ -1,6 +1,6 @@
 //! The postings of one item: a walk over its body.
 
-use shardlake_document::{ItemView, RawDocument, RawValue, encode_index_value_raw};
+use shardlake_document::{ItemView, RawDocument, RawValue, TypeTag, encode_index_value_raw};
 use shardlake_model::IndexPathSegment;
 
 use super::keys::{ROOT_HASH, hash_of_elements, hash_of_member};
@@ -41,6 +41,34 @@ impl ItemTerms {
 
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.spans.iter().map(|(start, end)| &self.bytes[*start as usize..*end as usize])
+    }
+
+    /// Calls `visit` with (true, term) for every term that `new` lacks and (false, term) for every one that it adds.
+    pub fn difference(&self, new: &ItemTerms, visit: &mut dyn FnMut(bool, &[u8])) {
+        let (mut old, mut new) = (self.iter().peekable(), new.iter().peekable());
+        loop {
+            match (old.peek(), new.peek()) {
+                (Some(left), Some(right)) if left == right => {
+                    old.next();
+                    new.next();
+                }
+                (Some(left), right) if right.is_none_or(|right| left < right) => {
+                    visit(true, left);
+                    old.next();
+                }
+                (_, Some(right)) => {
+                    visit(false, right);
+                    new.next();
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Whether the item has anything but undefined under a path.
+    pub fn has_value_under(&self, path_hash: u64) -> bool {
+        let prefix = path_hash.to_be_bytes();
+        self.iter().any(|term| term.starts_with(&prefix) && term[8] != TypeTag::Undefined as u8)
     }
 
     fn push(&mut self, path_hash: u64, value: RawValue<'_>) {
