@@ -39,3 +39,4 @@ pub use plan::{
     SupportedFeatures,
 };
 pub use query::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};
+pub use syntax::{ParsedQuery as Query, parse_query};

@@ -1,7 +1,7 @@
 //! Splits query text into tokens, one at a time; the lexer is a cursor that can be copied to look ahead.
 //!
 //! Words are identifiers and keywords alike: which is which depends on the place. Whitespace and comments (`--` to the end of
-//! the line, `/* */`) separate tokens. Text that forms no token becomes one `Bad` token, which no grammar rule accepts.
+//! the line, `/* */`) separate tokens. Text that forms no token becomes a bad one, which no rule of the grammar accepts.
 
 use crate::error::{Location, SqlError};
 
@@ -12,6 +12,11 @@ pub(crate) enum Kind {
     String,
     Parameter,
     Symbol(&'static str),
+    /// Quoted text without its end, or with a character or escape that no string may have.
+    BadString,
+    /// A character that starts no token.
+    BadCharacter,
+    /// Anything else that the grammar has no place for: a comment without end, `12a`, `@`.
     Bad,
     End,
 }
@@ -43,9 +48,10 @@ impl<'t> Lexer<'t> {
 
     pub fn next(&mut self) -> Token {
         let Some(start) = self.skip_space() else {
+            // A comment without end; what comes behind its opening does not matter any more.
             let start = self.at;
             self.at = self.text.len();
-            return Token { kind: Kind::Bad, start, end: self.at };
+            return Token { kind: Kind::Bad, start, end: start + "/*".len() };
         };
         let bytes = self.text.as_bytes();
         let Some(&first) = bytes.get(start) else { return Token { kind: Kind::End, start, end: start } };
@@ -82,11 +88,14 @@ impl<'t> Lexer<'t> {
 
     pub fn syntax_error(&self, token: Token) -> SqlError {
         const SHOWN_MAX: usize = 100;
-        let near = match token.kind {
-            Kind::End => "end of query".to_string(),
-            _ => self.text_of(token).chars().take(SHOWN_MAX).collect(),
-        };
-        SqlError::Syntax { near, location: self.location(token) }
+        let location = self.location(token);
+        let shown: String = self.text_of(token).chars().take(SHOWN_MAX).collect();
+        match token.kind {
+            Kind::End => SqlError::UnexpectedEnd { location },
+            Kind::BadString => SqlError::InvalidString { token: shown, location },
+            Kind::BadCharacter => SqlError::InvalidToken { token: shown, location },
+            _ => SqlError::Syntax { near: shown, location },
+        }
     }
 
     /// Where the next token starts; `None` for a comment without end.
@@ -154,7 +163,7 @@ impl<'t> Lexer<'t> {
             }
         }
         self.at = self.text.len();
-        Kind::Bad
+        Kind::BadString
     }
 
     fn symbol(&mut self) -> Kind {
@@ -166,7 +175,7 @@ impl<'t> Lexer<'t> {
             }
             None => {
                 self.at += rest.chars().next().map_or(0, char::len_utf8);
-                Kind::Bad
+                Kind::BadCharacter
             }
         }
     }
@@ -209,6 +218,12 @@ fn unicode_escape(characters: &mut std::str::Chars<'_>) -> Option<char> {
     }
     let low = unit(characters)?.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
     char::from_u32(0x10000 + ((high - 0xD800) << 10) + low)
+}
+
+pub(crate) fn is_identifier(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Words that are no identifiers; `LET`, `RANK`, `ALL`, `FIRST` and `LAST` are, except where their rule applies.

@@ -29,6 +29,9 @@ const NESTING_MAX: usize = 200;
 /// Depth of the tree, which left-grouping chains (`1+1+1`, `a.b.c`) reach without nesting.
 const DEPTH_MAX: usize = 400;
 
+/// Below 2^53, a double without fraction is one integer and no other.
+const INTEGRAL_MAX: f64 = 9_007_199_254_740_992.0;
+
 const CONDITIONAL: u8 = 1;
 const COALESCE: u8 = 2;
 const OR: u8 = 3;
@@ -68,7 +71,14 @@ impl<'t> Parser<'t> {
         if self.nesting > NESTING_MAX {
             return Err(SqlError::TooDeep { nesting_max: NESTING_MAX });
         }
-        let mut node = self.unary()?;
+        let first = self.unary()?;
+        let node = self.operators(first, level_min)?;
+        self.nesting -= 1;
+        Ok(node)
+    }
+
+    /// Operators of at least this level, behind their first operand.
+    fn operators(&mut self, mut node: Node, level_min: u8) -> Result<Node, SqlError> {
         // A level 5 operator takes no other as its left operand; everything looser may follow.
         let mut level_max = MULTIPLICATIVE;
         while let Some((level, operator)) = self.peek_operator() {
@@ -80,7 +90,6 @@ impl<'t> Parser<'t> {
                 level_max = AND;
             }
         }
-        self.nesting -= 1;
         Ok(node)
     }
 
@@ -203,8 +212,8 @@ impl<'t> Parser<'t> {
         let mut escape = None;
         if self.accept_word("ESCAPE") {
             let token = self.advance();
-            let text = if token.kind == Kind::String { unquote(self.lexer.text_of(token)) } else { None };
-            let mut characters = text.as_deref().unwrap_or_default().chars();
+            let text = self.unquoted(token)?;
+            let mut characters = text.chars();
             escape = characters.next();
             if escape.is_none() || characters.next().is_some() {
                 return Err(self.lexer.syntax_error(token));
@@ -223,12 +232,25 @@ impl<'t> Parser<'t> {
         part_level: u8,
         build: fn(Vec<Expression>) -> Expression,
     ) -> Result<Node, SqlError> {
-        let (mut parts, mut depth) = (vec![first.0], first.1);
+        // `(a AND b) AND c` is `a AND b AND c`: chains that a printer has nested are one list again.
+        let (mut parts, mut depth) = match (first.0, operator) {
+            (Expression::And(parts), "AND")
+            | (Expression::Or(parts), "OR")
+            | (Expression::Concatenate(parts), "||") => (parts, first.1 - 1),
+            (expression, _) => (vec![expression], first.1),
+        };
         while self.lexer.text_of(self.peek()).eq_ignore_ascii_case(operator) {
             self.advance();
             let part = self.climb(part_level)?;
             parts.push(part.0);
             depth = depth.max(part.1);
+        }
+        // `??` nests to the right.
+        if operator == "??"
+            && let Some(Expression::Coalesce(tail)) =
+                parts.pop_if(|last| matches!(last, Expression::Coalesce(_)))
+        {
+            parts.extend(tail);
         }
         node(build(parts), depth)
     }
@@ -249,7 +271,10 @@ impl<'t> Parser<'t> {
 
     fn prefix(&mut self, operator: UnaryOperator) -> Result<Node, SqlError> {
         self.advance();
-        if operator == UnaryOperator::Minus && self.peek().kind == Kind::Number {
+        let mut ahead = self.lexer;
+        let next = ahead.next();
+        let is_number = next.kind == Kind::Number && !matches!(ahead.next().kind, Kind::Symbol("." | "["));
+        if operator == UnaryOperator::Minus && is_number {
             // Read together, so that -2^63 stays an integer.
             let token = self.advance();
             return self.number(token, true);
@@ -301,14 +326,37 @@ impl<'t> Parser<'t> {
         let token = self.advance();
         match token.kind {
             Kind::Word => self.word(token),
-            Kind::Symbol("(") => self.parenthesised(),
+            Kind::Symbol("(") => self.parenthesised(token),
             Kind::Symbol("[") => self.array(),
             Kind::Symbol("{") => self.object(token),
             _ => self.literal(token),
         }
     }
 
-    fn parenthesised(&mut self) -> Result<Node, SqlError> {
+    /// Behind an opening parenthesis. Those that stand together are counted, not recursed into: machines write long chains
+    /// as `((((a OR b) OR c) …`.
+    fn parenthesised(&mut self, open: Token) -> Result<Node, SqlError> {
+        let mut opened = vec![open];
+        while let Some(inner) = self.next_parenthesis() {
+            opened.push(inner);
+        }
+        let mut node = self.innermost()?;
+        let mut inside = opened.pop();
+        while let (Some(open), Some(outer)) = (inside, opened.pop()) {
+            node = self.path(open, node)?;
+            node = self.operators(node, CONDITIONAL)?;
+            self.expect_symbol(")")?;
+            inside = Some(outer);
+        }
+        Ok(node)
+    }
+
+    fn next_parenthesis(&mut self) -> Option<Token> {
+        let token = self.peek();
+        (token.kind == Kind::Symbol("(")).then(|| self.advance())
+    }
+
+    fn innermost(&mut self) -> Result<Node, SqlError> {
         if self.peek_is_word("SELECT") {
             return self.subquery(SubqueryKind::Scalar);
         }
@@ -330,20 +378,21 @@ impl<'t> Parser<'t> {
         match token.kind {
             Kind::Number => self.number(token, false),
             Kind::Parameter => node(Expression::Parameter(text.to_string()), 0),
-            Kind::String => match unquote(text) {
-                Some(text) => node(Expression::Literal(Value::String(text)), 0),
-                None => Err(self.lexer.syntax_error(token)),
-            },
+            Kind::String => node(Expression::Literal(Value::String(self.unquoted(token)?)), 0),
             _ => Err(self.lexer.syntax_error(token)),
         }
     }
 
+    /// `1e2` is the integer 100: to the language, numbers differ by their values alone.
     pub fn number_value(&self, token: Token, negative: bool) -> Result<Value, SqlError> {
         let sign = if negative { "-" } else { "" };
         let text = format!("{sign}{}", self.lexer.text_of(token));
         let value = match (text.parse::<i64>(), text.parse::<f64>()) {
-            (Ok(0), _) if negative => Value::Double(-0.0),
+            (_, Ok(zero)) if negative && zero == 0.0 => Value::Double(-0.0),
             (Ok(integer), _) => Value::Int(integer),
+            (_, Ok(double)) if double.fract() == 0.0 && double.abs() < INTEGRAL_MAX => {
+                Value::Int(double as i64)
+            }
             (_, Ok(double)) if double.is_finite() => Value::Double(double),
             _ => return Err(self.lexer.syntax_error(token)),
         };
@@ -495,11 +544,9 @@ impl<'t> Parser<'t> {
             let token = self.advance();
             let text = self.lexer.text_of(token);
             let name = match token.kind {
-                Kind::String => unquote(text),
-                Kind::Word if !is_reserved(text) => Some(text.to_string()),
-                _ => None,
+                Kind::Word if !is_reserved(text) => text.to_string(),
+                _ => self.unquoted(token)?,
             };
-            let Some(name) = name else { return Err(self.lexer.syntax_error(token)) };
             self.expect_symbol(":")?;
             let value = self.climb(CONDITIONAL)?;
             depth = depth.max(value.1);
@@ -539,8 +586,15 @@ impl<'t> Parser<'t> {
     /// The characters of a string token, which is next.
     pub fn string(&mut self) -> Result<String, SqlError> {
         let token = self.advance();
-        let text = if token.kind == Kind::String { unquote(self.lexer.text_of(token)) } else { None };
-        text.ok_or_else(|| self.lexer.syntax_error(token))
+        self.unquoted(token)
+    }
+
+    fn unquoted(&self, token: Token) -> Result<String, SqlError> {
+        match token.kind {
+            Kind::String => unquote(self.lexer.text_of(token))
+                .ok_or_else(|| self.lexer.syntax_error(Token { kind: Kind::BadString, ..token })),
+            _ => Err(self.lexer.syntax_error(token)),
+        }
     }
 
     pub fn text_of(&self, token: Token) -> &'t str {
