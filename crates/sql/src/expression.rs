@@ -1,12 +1,15 @@
-//! The syntax tree of an expression.
+//! A bound expression: names are slots, functions are known, parameters are values.
 //!
 //! Operators that chain and are associative hold lists, so that long conditions stay shallow; the parser bounds the depth
 //! of everything else, and code over trees may recurse.
 
+use std::sync::Arc;
+
 use shardlake_document::Value;
 
 use crate::bound::{BoundQuery, Slot};
-use crate::functions::Function;
+use crate::evaluate::like::Pattern;
+use crate::functions::{Function, PreparedCall};
 use crate::syntax::ast::SubqueryKind;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -58,11 +61,21 @@ pub(crate) enum Expression {
         value: Box<Expression>,
         pattern: Box<Expression>,
         escape: Option<char>,
+        /// Of a constant pattern.
+        prepared: Prepared<Pattern>,
     },
     Call {
         function: Function,
         arguments: Vec<Expression>,
+        prepared: Prepared<PreparedCall>,
     },
+    /// `CHOOSE`: the choice with this number, counted from 1; only that one is evaluated.
+    Choose {
+        number: Box<Expression>,
+        choices: Vec<Expression>,
+    },
+    /// `DOCUMENTID`: the number of an item within its partition.
+    DocumentId(Box<Expression>),
     Array(Vec<Expression>),
     Object(Vec<(String, Expression)>),
     /// The current value of a variable of the query.
@@ -82,6 +95,26 @@ pub(crate) enum Expression {
         value: Box<Expression>,
         body: Box<Expression>,
     },
+}
+
+/// Work that binding has done once for all rows. It follows from the tree beside it, so it takes no part in equality.
+#[derive(Debug)]
+pub(crate) struct Prepared<T>(pub Option<Arc<T>>);
+
+impl<T> Prepared<T> {
+    pub const NONE: Self = Prepared(None);
+}
+
+impl<T> Clone for Prepared<T> {
+    fn clone(&self) -> Self {
+        Prepared(self.0.clone())
+    }
+}
+
+impl<T> PartialEq for Prepared<T> {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +162,10 @@ impl Expression {
             | Expression::Subquery { .. } => Ok(()),
             Expression::Let { value, body, .. } => visit(value).and_then(|()| visit(body)),
             Expression::Property { of, .. } => visit(of),
-            Expression::Unary { operand, .. } => visit(operand),
+            Expression::Unary { operand, .. } | Expression::DocumentId(operand) => visit(operand),
+            Expression::Choose { number, choices } => {
+                visit(number).and_then(|()| choices.iter_mut().try_for_each(visit))
+            }
             Expression::Index { of, key } => visit(of).and_then(|()| visit(key)),
             Expression::Binary { left, right, .. } => visit(left).and_then(|()| visit(right)),
             Expression::Like { value, pattern, .. } => visit(value).and_then(|()| visit(pattern)),

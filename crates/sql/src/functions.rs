@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::sync::Arc;
 
 use shardlake_document::{Number, RawValue, Value};
 use shardlake_stdx::Timestamp;
@@ -122,7 +123,31 @@ pub(crate) fn find(
     Err(SqlError::ArgumentCount { name: name.to_ascii_uppercase(), expected, location: locate() })
 }
 
+/// What a function makes once of its constant arguments, such as a compiled regular expression.
+#[derive(Debug)]
+pub(crate) enum PreparedCall {}
+
+/// `constants` holds each argument that is constant.
+pub(crate) fn prepare(_function: Function, _constants: &[Option<&Value>]) -> Option<Arc<PreparedCall>> {
+    None
+}
+
 impl Function {
+    /// The same arguments always give the same result within one query, so that constant calls can be folded.
+    pub fn is_pure(self) -> bool {
+        true
+    }
+
+    /// [`Function::apply`] with what [`prepare`] has made of the constant arguments.
+    pub fn apply_prepared<'a>(
+        self,
+        prepared: &PreparedCall,
+        _arguments: &[Datum<'a>],
+        _context: &FunctionContext,
+    ) -> Result<Datum<'a>, SqlError> {
+        match *prepared {}
+    }
+
     /// `arguments` has a length that [`find`] accepted.
     pub fn apply<'a>(
         self,

@@ -20,7 +20,7 @@
 use shardlake_document::Value;
 
 use crate::error::SqlError;
-use crate::expression::{BinaryOperator, Expression, UnaryOperator};
+use crate::expression::{BinaryOperator, Expression, Prepared, UnaryOperator};
 use crate::functions::{self, Function};
 use crate::lexer::{Kind, Lexer, Token, is_reserved, unquote};
 
@@ -188,7 +188,11 @@ impl<'t> Parser<'t> {
         self.advance();
         let negated = self.accept_word("NOT");
         self.expect_word("NULL")?;
-        let call = Expression::Call { function: Function::IsNull, arguments: vec![left.0] };
+        let call = Expression::Call {
+            function: Function::IsNull,
+            arguments: vec![left.0],
+            prepared: Prepared::NONE,
+        };
         negate(negated, node(call, left.1)?)
     }
 
@@ -207,7 +211,7 @@ impl<'t> Parser<'t> {
         }
         let depth = left.1.max(pattern.1);
         let (value, pattern) = (Box::new(left.0), Box::new(pattern.0));
-        negate(negated, node(Expression::Like { value, pattern, escape }, depth)?)
+        negate(negated, node(Expression::Like { value, pattern, escape, prepared: Prepared::NONE }, depth)?)
     }
 
     /// `first op part op part …` as one list.
@@ -372,7 +376,7 @@ impl<'t> Parser<'t> {
         self.refuse_subquery()?;
         let (arguments, depth) = self.list(")", true)?;
         let function = functions::find(name, arguments.len(), || self.lexer.location(token))?;
-        node(Expression::Call { function, arguments }, depth)
+        node(Expression::Call { function, arguments, prepared: Prepared::NONE }, depth)
     }
 
     /// `expr, expr …` up to and past the closing symbol.

@@ -3,6 +3,23 @@
 //!
 //! Matching backtracks to the last `%` only, so it takes at most text × pattern steps.
 
+/// A pattern that is ready to match.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    parts: Vec<Part>,
+}
+
+impl Pattern {
+    pub fn new(pattern: &str, escape: Option<char>) -> Self {
+        Pattern { parts: compile(pattern, escape) }
+    }
+
+    pub fn matches(&self, text: &str) -> bool {
+        matches(text, &self.parts)
+    }
+}
+
+#[derive(Debug)]
 enum Part {
     Run,
     One,
@@ -10,34 +27,31 @@ enum Part {
     Set { negated: bool, ranges: Vec<(char, char)> },
 }
 
-pub(crate) fn matches(text: &str, pattern: &str, escape: Option<char>) -> bool {
-    let parts = compile(pattern, escape);
-    let text: Vec<char> = text.chars().collect();
+/// `at` counts bytes of the text.
+fn matches(text: &str, parts: &[Part]) -> bool {
     let (mut at, mut part) = (0, 0);
     // Where to resume when a part fails: the part behind the last run, and how much text the run takes by then.
     let mut resume: Option<(usize, usize)> = None;
     loop {
-        match (parts.get(part), text.get(at)) {
+        let next = text[at..].chars().next();
+        match (parts.get(part), next) {
             (Some(Part::Run), _) => {
                 part += 1;
                 resume = Some((part, at));
                 continue;
             }
             (None, None) => return true,
-            (Some(expected), Some(character)) if expected.accepts(*character) => {
+            (Some(expected), Some(character)) if expected.accepts(character) => {
                 part += 1;
-                at += 1;
+                at += character.len_utf8();
                 continue;
             }
             _ => {}
         }
-        match &mut resume {
-            Some((resume_part, resume_at)) if *resume_at < text.len() => {
-                *resume_at += 1;
-                (part, at) = (*resume_part, *resume_at);
-            }
-            _ => return false,
-        }
+        let Some((resume_part, resume_at)) = &mut resume else { return false };
+        let Some(skipped) = text[*resume_at..].chars().next() else { return false };
+        *resume_at += skipped.len_utf8();
+        (part, at) = (*resume_part, *resume_at);
     }
 }
 
@@ -123,7 +137,11 @@ fn set(characters: &[char]) -> Option<(Part, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::Pattern;
+
+    fn matches(text: &str, pattern: &str, escape: Option<char>) -> bool {
+        Pattern::new(pattern, escape).matches(text)
+    }
 
     #[test]
     fn patterns_match_as_documented() {

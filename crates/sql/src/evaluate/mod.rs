@@ -24,8 +24,9 @@ use std::borrow::Cow;
 use shardlake_document::{Number, Value};
 
 use crate::error::SqlError;
-use crate::expression::{BinaryOperator, Expression, UnaryOperator};
-use crate::functions::Function;
+use crate::evaluate::like::Pattern;
+use crate::expression::{BinaryOperator, Expression, Prepared, UnaryOperator};
+use crate::functions::{Function, PreparedCall};
 
 pub(crate) use datum::Datum;
 pub(crate) use scope::Scope;
@@ -55,8 +56,13 @@ pub(crate) fn evaluate<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> 
         }
         Expression::In { value, list } => contained(value, list, scope),
         Expression::Between { value, low, high } => between([value, low, high], scope),
-        Expression::Like { value, pattern, escape } => like(value, pattern, *escape, scope),
-        Expression::Call { function, arguments } => call(*function, arguments, scope),
+        Expression::Like { value, prepared: Prepared(Some(pattern)), .. } => {
+            like_prepared(value, pattern, scope)
+        }
+        Expression::Like { value, pattern, escape, .. } => like(value, pattern, *escape, scope),
+        Expression::Call { function, arguments, prepared } => call(*function, arguments, prepared, scope),
+        Expression::Choose { number, choices } => choose(number, choices, scope),
+        Expression::DocumentId(of) => document_id(of, scope),
         Expression::Array(elements) => array(elements, scope),
         Expression::Object(members) => object(members, scope),
         Expression::GroupKey(place) => Ok(group_value(scope, *place, |group| group.keys)),
@@ -139,15 +145,46 @@ fn like<'s>(
 ) -> Evaluated<'s> {
     match (evaluate(value, scope)?, evaluate(pattern, scope)?) {
         (Datum::String(text), Datum::String(pattern)) => {
-            Ok(Datum::Bool(like::matches(&text, &pattern, escape)))
+            Ok(Datum::Bool(Pattern::new(&pattern, escape).matches(&text)))
         }
         _ => Ok(Datum::Undefined),
     }
 }
 
+fn like_prepared<'s>(value: &'s Expression, pattern: &Pattern, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    match evaluate(value, scope)? {
+        Datum::String(text) => Ok(Datum::Bool(pattern.matches(&text))),
+        _ => Ok(Datum::Undefined),
+    }
+}
+
+fn choose<'s>(number: &'s Expression, choices: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let place = position(&evaluate(number, scope)?).and_then(|number| number.checked_sub(1));
+    match place.and_then(|place| choices.get(place)) {
+        Some(choice) => evaluate(choice, scope),
+        None => Ok(Datum::Undefined),
+    }
+}
+
+fn document_id<'s>(of: &'s Expression, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    match evaluate(of, scope)? {
+        Datum::Item(item) => Ok(Datum::Number(Number::Int(item.envelope.ordinal as i64))),
+        _ => Ok(Datum::Undefined),
+    }
+}
+
 /// Few arguments, which is the rule, are kept on the stack.
-fn call<'s>(function: Function, arguments: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
+fn call<'s>(
+    function: Function,
+    arguments: &'s [Expression],
+    Prepared(prepared): &'s Prepared<PreparedCall>,
+    scope: &'s Scope<'s>,
+) -> Evaluated<'s> {
     let context = scope.functions();
+    if let Some(prepared) = prepared {
+        let values = arguments.iter().map(|argument| evaluate(argument, scope));
+        return function.apply_prepared(prepared, &values.collect::<Result<Vec<_>, _>>()?, context);
+    }
     match arguments {
         [] => function.apply(&[], context),
         [only] => function.apply(&[evaluate(only, scope)?], context),
@@ -239,12 +276,19 @@ fn contained<'s>(value: &'s Expression, list: &'s [Expression], scope: &'s Scope
 fn index<'s>(of: Datum<'s>, key: &Datum<'_>) -> Datum<'s> {
     match key {
         Datum::String(name) => of.property(name),
-        Datum::Number(Number::Int(index)) => {
-            usize::try_from(*index).map_or(Datum::Undefined, |index| of.element(index))
+        _ => position(key).map_or(Datum::Undefined, |place| of.element(place)),
+    }
+}
+
+/// A whole number that can number an element.
+fn position(datum: &Datum<'_>) -> Option<usize> {
+    match datum {
+        Datum::Number(Number::Int(number)) => usize::try_from(*number).ok(),
+        Datum::Number(Number::Double(number))
+            if number.trunc() == *number && (0.0..1e15).contains(number) =>
+        {
+            Some(*number as usize)
         }
-        Datum::Number(Number::Double(index)) if index.trunc() == *index && (0.0..1e15).contains(index) => {
-            of.element(*index as usize)
-        }
-        _ => Datum::Undefined,
+        _ => None,
     }
 }

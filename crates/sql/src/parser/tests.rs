@@ -27,11 +27,11 @@ fn show(expression: &Expression) -> String {
         Expression::Between { value, low, high } => {
             format!("({} BETWEEN {} AND {})", show(value), show(low), show(high))
         }
-        Expression::Like { value, pattern, escape } => {
+        Expression::Like { value, pattern, escape, .. } => {
             let escape = escape.map_or(String::new(), |escape| format!(" ESCAPE {escape}"));
             format!("({} LIKE {}{escape})", show(value), show(pattern))
         }
-        Expression::Call { function, arguments } => format!("{function:?}({})", all(arguments, ", ")),
+        Expression::Call { function, arguments, .. } => format!("{function:?}({})", all(arguments, ", ")),
         Expression::Array(elements) => format!("[{}]", all(elements, ", ")),
         Expression::Object(members) => {
             let members: Vec<_> =

@@ -123,8 +123,10 @@ impl Analysis<'_> {
                 self.keys_of_equality(left, right)
             }
             Expression::In { value, list } if wanted => self.keys_in(value, list),
-            Expression::Like { value, pattern, escape } if wanted => self.keys_like(value, pattern, *escape),
-            Expression::Call { function, arguments } => self.keys_of_call(*function, arguments, wanted),
+            Expression::Like { value, pattern, escape, .. } if wanted => {
+                self.keys_like(value, pattern, *escape)
+            }
+            Expression::Call { function, arguments, .. } => self.keys_of_call(*function, arguments, wanted),
             _ => self.all(),
         }
     }
@@ -191,7 +193,7 @@ impl Analysis<'_> {
             return KeySet::of(self.paths.len(), at, values.iter().filter_map(component));
         }
         match (expression, values) {
-            (Expression::Call { function: Function::Abs, arguments }, values) if arguments.len() == 1 => {
+            (Expression::Call { function: Function::Abs, arguments, .. }, values) if arguments.len() == 1 => {
                 let inverse: Vec<Value> = values.iter().flat_map(inverse_of_absolute).collect();
                 self.keys_equal(&arguments[0], &inverse)
             }
