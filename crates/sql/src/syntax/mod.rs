@@ -5,11 +5,13 @@
 //! | `lexer.rs` | tokens with their places |
 //! | `ast.rs` | the syntax tree |
 //! | `parser.rs`, `clauses.rs` | expressions by precedence; the clauses around them |
+//! | `cursor.rs` | stepping over tokens, for both |
 //! | `parsed.rs` | what callers hold: the text and its tree |
 //! | `printer.rs` | trees as text: the service's spelling and the SDK's |
 
 pub(crate) mod ast;
 mod clauses;
+mod cursor;
 pub(crate) mod lexer;
 mod parsed;
 pub(crate) mod parser;
@@ -100,6 +102,32 @@ mod tests {
             let refused =
                 matches!(parse(text), Err(SqlError::Syntax { .. } | SqlError::UnexpectedEnd { .. }));
             assert!(refused, "{text}: {:?}", parse(text));
+        }
+    }
+
+    #[test]
+    fn mistakes_have_the_references_codes_texts_and_places() {
+        for (text, code, message, start, end) in [
+            ("selectttt", "SC1001", "Syntax error, incorrect syntax near 'selectttt'.", 0, 9),
+            (
+                "SELECT c.name FROM c OFFSET 10 LIMIT -1",
+                "SC1001",
+                "Syntax error, incorrect syntax near '-'.",
+                37,
+                38,
+            ),
+            ("SELECT 'é😀', FROM c", "SC1001", "Syntax error, incorrect syntax near 'FROM'.", 14, 18),
+            ("SELECT * FROM @modules", "SC1001", "Syntax error, incorrect syntax near '@modules'.", 14, 22),
+            ("SELECT * FROM c WHERE /* never", "SC1001", "Syntax error, incorrect syntax near '/*'.", 22, 24),
+            ("SELECT * FROM c WHERE ", "SC1002", "Syntax error, unexpected end-of-file.", 22, 22),
+            ("SELECT 1;", "SC1010", "Syntax error, invalid token ';'.", 8, 9),
+            ("SELECT 'a", "SC1012", "Syntax error, invalid string literal token ''a'.", 7, 9),
+            ("SELECT \"\\\"", "SC1012", "Syntax error, invalid string literal token '\"\\\"'.", 7, 10),
+            ("SELECT '\\x'", "SC1012", "Syntax error, invalid string literal token ''\\x''.", 7, 11),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert_eq!((error.code(), error.to_string().as_str()), (Some(code), message), "{text}");
+            assert_eq!(error.location(), Some(crate::Location { start, end }), "{text}");
         }
     }
 

@@ -19,8 +19,9 @@
 
 use shardlake_document::Value;
 
-use super::ast::{Expression, Identifier, Span, SubqueryKind};
-use super::lexer::{Kind, Lexer, Token, is_reserved, unquote};
+use super::ast::{Expression, Identifier, SubqueryKind};
+use super::cursor::span;
+use super::lexer::{Kind, Lexer, Token, is_reserved};
 use crate::error::SqlError;
 use crate::expression::{BinaryOperator, UnaryOperator};
 
@@ -46,10 +47,10 @@ const MULTIPLICATIVE: u8 = 9;
 type Node = (Expression, usize);
 
 pub(crate) struct Parser<'t> {
-    lexer: Lexer<'t>,
+    pub(super) lexer: Lexer<'t>,
     nesting: usize,
     /// End of the last token read, in bytes.
-    last_end: usize,
+    pub(super) last_end: usize,
     /// The deepest expression of the query that is being read.
     query_depth: usize,
 }
@@ -406,10 +407,11 @@ impl<'t> Parser<'t> {
 
     /// A literal word, a function call or an identifier.
     fn word(&mut self, token: Token) -> Result<Node, SqlError> {
-        let text = self.lexer.text_of(token);
-        let is_function =
-            !is_reserved(text) || text.eq_ignore_ascii_case("LEFT") || text.eq_ignore_ascii_case("RIGHT");
-        if is_function && self.peek().kind == Kind::Symbol("(") { self.call(token) } else { self.name(token) }
+        if self.is_function(token) && self.peek().kind == Kind::Symbol("(") {
+            self.call(token)
+        } else {
+            self.name(token)
+        }
     }
 
     fn name(&mut self, token: Token) -> Result<Node, SqlError> {
@@ -489,8 +491,17 @@ impl<'t> Parser<'t> {
     /// `RANK` and a call: without the call it is a name like others.
     pub fn peek_is_rank(&self) -> bool {
         let mut lexer = self.lexer;
-        let first = lexer.next();
-        self.lexer.text_of(first).eq_ignore_ascii_case("RANK") && lexer.next().kind == Kind::Word
+        let (first, second, third) = (lexer.next(), lexer.next(), lexer.next());
+        self.lexer.text_of(first).eq_ignore_ascii_case("RANK")
+            && self.is_function(second)
+            && third.kind == Kind::Symbol("(")
+    }
+
+    fn is_function(&self, token: Token) -> bool {
+        let text = self.lexer.text_of(token);
+        let is_name =
+            !is_reserved(text) || text.eq_ignore_ascii_case("LEFT") || text.eq_ignore_ascii_case("RIGHT");
+        token.kind == Kind::Word && is_name
     }
 
     fn peek_is_let(&self) -> bool {
@@ -566,100 +577,6 @@ impl<'t> Parser<'t> {
     ) -> Result<Node, SqlError> {
         node(Expression::Object { members, span: self.span_from(open) }, depth)
     }
-
-    pub fn identifier(&mut self) -> Result<&'t str, SqlError> {
-        let token = self.advance();
-        let text = self.lexer.text_of(token);
-        if token.kind == Kind::Word && !is_reserved(text) {
-            Ok(text)
-        } else {
-            Err(self.lexer.syntax_error(token))
-        }
-    }
-
-    pub fn identifier_token(&mut self) -> Result<Identifier, SqlError> {
-        let token = self.peek();
-        let name = self.identifier()?.to_string();
-        Ok(Identifier { name, span: span(token) })
-    }
-
-    /// The characters of a string token, which is next.
-    pub fn string(&mut self) -> Result<String, SqlError> {
-        let token = self.advance();
-        self.unquoted(token)
-    }
-
-    fn unquoted(&self, token: Token) -> Result<String, SqlError> {
-        match token.kind {
-            Kind::String => unquote(self.lexer.text_of(token))
-                .ok_or_else(|| self.lexer.syntax_error(Token { kind: Kind::BadString, ..token })),
-            _ => Err(self.lexer.syntax_error(token)),
-        }
-    }
-
-    pub fn text_of(&self, token: Token) -> &'t str {
-        self.lexer.text_of(token)
-    }
-
-    pub fn syntax_error(&self, token: Token) -> SqlError {
-        self.lexer.syntax_error(token)
-    }
-
-    /// From a token to the end of the last one read.
-    pub fn span_from(&self, first: Token) -> Span {
-        Span { start: first.start, end: self.last_end.max(first.start) }
-    }
-
-    pub fn peek(&self) -> Token {
-        self.lexer.peek()
-    }
-
-    pub fn advance(&mut self) -> Token {
-        let token = self.lexer.next();
-        self.last_end = token.end;
-        token
-    }
-
-    pub fn peek_is_word(&self, keyword: &str) -> bool {
-        let token = self.peek();
-        token.kind == Kind::Word && self.lexer.text_of(token).eq_ignore_ascii_case(keyword)
-    }
-
-    pub fn accept_word(&mut self, keyword: &str) -> bool {
-        let is_next = self.peek_is_word(keyword);
-        if is_next {
-            self.advance();
-        }
-        is_next
-    }
-
-    pub fn expect_word(&mut self, keyword: &str) -> Result<(), SqlError> {
-        if self.accept_word(keyword) { Ok(()) } else { Err(self.syntax_error_here()) }
-    }
-
-    pub fn accept_symbol(&mut self, symbol: &'static str) -> bool {
-        let is_next = self.peek().kind == Kind::Symbol(symbol);
-        if is_next {
-            self.advance();
-        }
-        is_next
-    }
-
-    pub fn expect_symbol(&mut self, symbol: &'static str) -> Result<(), SqlError> {
-        if self.accept_symbol(symbol) { Ok(()) } else { Err(self.syntax_error_here()) }
-    }
-
-    pub fn syntax_error_here(&self) -> SqlError {
-        self.lexer.syntax_error(self.peek())
-    }
-
-    /// Past an operator word, and past the `NOT` before it.
-    fn advance_words(&mut self, negated: bool) {
-        self.advance();
-        if negated {
-            self.advance();
-        }
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -682,8 +599,4 @@ fn node(expression: Expression, depth_of_parts: usize) -> Result<Node, SqlError>
         return Err(SqlError::TooDeep { nesting_max: DEPTH_MAX });
     }
     Ok((expression, depth_of_parts + 1))
-}
-
-fn span(token: Token) -> Span {
-    Span { start: token.start, end: token.end }
 }

@@ -437,3 +437,6 @@ fn binary_word(operator: BinaryOperator) -> &'static str {
         BinaryOperator::ShiftRightZeroFill => ">>>",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! The parser's view of the tokens: what comes next, and how to get past it.
+
+use super::ast::{Identifier, Span};
+use super::lexer::{Kind, Token, is_reserved, unquote};
+use super::parser::Parser;
+use crate::error::SqlError;
+
+impl<'t> Parser<'t> {
+    pub fn identifier(&mut self) -> Result<&'t str, SqlError> {
+        let token = self.advance();
+        let text = self.lexer.text_of(token);
+        if token.kind == Kind::Word && !is_reserved(text) {
+            Ok(text)
+        } else {
+            Err(self.lexer.syntax_error(token))
+        }
+    }
+
+    pub fn identifier_token(&mut self) -> Result<Identifier, SqlError> {
+        let token = self.peek();
+        let name = self.identifier()?.to_string();
+        Ok(Identifier { name, span: span(token) })
+    }
+
+    /// The characters of a string token, which is next.
+    pub fn string(&mut self) -> Result<String, SqlError> {
+        let token = self.advance();
+        self.unquoted(token)
+    }
+
+    pub fn unquoted(&self, token: Token) -> Result<String, SqlError> {
+        match token.kind {
+            Kind::String => unquote(self.lexer.text_of(token))
+                .ok_or_else(|| self.lexer.syntax_error(Token { kind: Kind::BadString, ..token })),
+            _ => Err(self.lexer.syntax_error(token)),
+        }
+    }
+
+    pub fn text_of(&self, token: Token) -> &'t str {
+        self.lexer.text_of(token)
+    }
+
+    pub fn syntax_error(&self, token: Token) -> SqlError {
+        self.lexer.syntax_error(token)
+    }
+
+    /// From a token to the end of the last one read.
+    pub fn span_from(&self, first: Token) -> Span {
+        Span { start: first.start, end: self.last_end.max(first.start) }
+    }
+
+    pub fn peek(&self) -> Token {
+        self.lexer.peek()
+    }
+
+    pub fn advance(&mut self) -> Token {
+        let token = self.lexer.next();
+        self.last_end = token.end;
+        token
+    }
+
+    pub fn peek_is_word(&self, keyword: &str) -> bool {
+        let token = self.peek();
+        token.kind == Kind::Word && self.lexer.text_of(token).eq_ignore_ascii_case(keyword)
+    }
+
+    pub fn accept_word(&mut self, keyword: &str) -> bool {
+        let is_next = self.peek_is_word(keyword);
+        if is_next {
+            self.advance();
+        }
+        is_next
+    }
+
+    pub fn expect_word(&mut self, keyword: &str) -> Result<(), SqlError> {
+        if self.accept_word(keyword) { Ok(()) } else { Err(self.syntax_error_here()) }
+    }
+
+    pub fn accept_symbol(&mut self, symbol: &'static str) -> bool {
+        let is_next = self.peek().kind == Kind::Symbol(symbol);
+        if is_next {
+            self.advance();
+        }
+        is_next
+    }
+
+    pub fn expect_symbol(&mut self, symbol: &'static str) -> Result<(), SqlError> {
+        if self.accept_symbol(symbol) { Ok(()) } else { Err(self.syntax_error_here()) }
+    }
+
+    pub fn syntax_error_here(&self) -> SqlError {
+        self.lexer.syntax_error(self.peek())
+    }
+
+    /// Past an operator word, and past the `NOT` before it.
+    pub fn advance_words(&mut self, negated: bool) {
+        self.advance();
+        if negated {
+            self.advance();
+        }
+    }
+}
+
+pub(super) fn span(token: Token) -> Span {
+    Span { start: token.start, end: token.end }
+}
