@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use crate::plan::QueryFeature;
+
 /// A place in the query text, in UTF-16 code units as the reference counts; the end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Location {
@@ -62,6 +64,13 @@ pub enum SqlError {
     ResultTooLarge { size_bytes_max: usize },
     #[error("A scalar subquery returned more than one row.")]
     SubqueryRows,
+    /// The client asked for a plan and cannot merge what it would say. Never empty. The reference answers with the bare text.
+    #[error(
+        "Query contains 1 or more unsupported features. Upgrade your SDK to a version that does support the requested \
+         features:{}",
+        missing_features(features)
+    )]
+    MissingClientFeatures { features: Vec<QueryFeature> },
     /// A part of the language that this server does not have yet.
     #[error("{feature} is not supported")]
     Unsupported { feature: String },
@@ -178,6 +187,7 @@ impl SqlError {
             | SqlError::Interrupted
             | SqlError::ResultTooLarge { .. }
             | SqlError::SubqueryRows
+            | SqlError::MissingClientFeatures { .. }
             | SqlError::Unsupported { .. } => None,
         }
     }
@@ -201,6 +211,7 @@ impl SqlError {
             | SqlError::Interrupted
             | SqlError::ResultTooLarge { .. }
             | SqlError::SubqueryRows
+            | SqlError::MissingClientFeatures { .. }
             | SqlError::Unsupported { .. } => None,
         }
     }
@@ -221,6 +232,13 @@ impl SqlError {
     pub(crate) fn unsupported(feature: impl Into<String>) -> SqlError {
         SqlError::Unsupported { feature: feature.into() }
     }
+}
+
+fn missing_features(features: &[QueryFeature]) -> String {
+    let line = |feature: &QueryFeature| {
+        format!("\nQuery contained {}, which the calling client does not support.", feature.name())
+    };
+    features.iter().map(line).collect()
 }
 
 fn entries(errors: &[SqlError]) -> String {

@@ -1,5 +1,8 @@
 //! The features that a client's own merge supports, as it lists them, and the check that a plan needs no other.
 
+use super::info::{DistinctKind, QueryInfo};
+use crate::bound::AggregateFunction;
+
 /// In the order in which missing features are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueryFeature {
@@ -92,6 +95,33 @@ impl SupportedFeatures {
 
     pub fn contains(self, feature: QueryFeature) -> bool {
         self.0 & (1 << feature as u32) != 0
+    }
+
+    /// What a client must be able to do with the plan.
+    pub fn needed_by(info: &QueryInfo) -> SupportedFeatures {
+        let members = info.group_by_alias_to_aggregate.iter().filter_map(|(_, aggregate)| *aggregate);
+        let aggregates: Vec<AggregateFunction> =
+            info.aggregates.iter().copied().chain(members.clone()).collect();
+        let uses = |functions: &[AggregateFunction]| aggregates.iter().any(|it| functions.contains(it));
+        let lists = uses(&[AggregateFunction::MakeList, AggregateFunction::MakeSet]);
+        let needed = [
+            (QueryFeature::Aggregate, !aggregates.is_empty()),
+            (QueryFeature::Distinct, info.distinct != DistinctKind::None),
+            (QueryFeature::GroupBy, !info.group_by_expressions.is_empty()),
+            (QueryFeature::MultipleAggregates, aggregates.len() > 1),
+            (QueryFeature::MultipleOrderBy, info.order_by.len() > 1),
+            (QueryFeature::OffsetAndLimit, info.offset.is_some() || info.limit.is_some()),
+            (QueryFeature::OrderBy, !info.order_by.is_empty()),
+            (QueryFeature::Top, info.top.is_some()),
+            (QueryFeature::NonValueAggregate, members.count() > 0),
+            (QueryFeature::DistinctCount, info.distinct_count.is_some()),
+            (QueryFeature::NonStreamingOrderBy, info.has_non_streaming_order_by),
+            (QueryFeature::ListAndSetAggregate, lists),
+            (QueryFeature::CountIf, uses(&[AggregateFunction::CountIf])),
+        ];
+        let mut features = SupportedFeatures::default();
+        needed.iter().filter(|(_, needed)| *needed).for_each(|(feature, _)| features.insert(*feature));
+        features
     }
 
     /// What is in `self` and not in `other`, in the order of [`QueryFeature`].

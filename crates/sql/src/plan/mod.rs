@@ -8,12 +8,15 @@
 //! |---|---|
 //! | `info.rs` | what a plan says |
 //! | `keys.rs`, `key_set.rs` | the partition keys that a condition leaves |
+//! | `rewrite.rs`, `tree.rs` | what the client merges, and the text for partitions |
 //! | `features.rs` | what the asking client can merge, and what a plan needs |
 
 mod features;
 mod info;
 mod key_set;
 mod keys;
+mod rewrite;
+mod tree;
 
 pub use features::{QueryFeature, SupportedFeatures};
 pub use info::{DistinctCount, DistinctKind, KeyFilter, QueryInfo, QueryPlan, SortDirection};

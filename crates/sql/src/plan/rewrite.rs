@@ -1,0 +1,360 @@
+//! What a client has to merge, and the text that partitions get so that it can (wire.md §10.1).
+//!
+//! | query | partitions answer |
+//! |---|---|
+//! | count of a distinct subquery | the rows of the subquery |
+//! | `SELECT VALUE aggregate` | `[partial]` |
+//! | other aggregates | `{"payload": {name: partial or value, …}}` |
+//! | `GROUP BY` | `groupByItems` with the keys, and a payload of partials and values |
+//! | `ORDER BY` | `_rid`, `orderByItems` with the keys, and the projection as payload |
+//! | `DISTINCT`, `TOP`, `OFFSET … LIMIT` alone | the rows, enough of them |
+//!
+//! The first line that fits counts. `TOP` and `OFFSET … LIMIT` leave the text where a row of the answer is not a row of the
+//! result. A query that one logical partition answers alone keeps its `OFFSET … LIMIT`.
+
+use shardlake_document::Value;
+
+use super::info::{DistinctCount, DistinctKind, QueryInfo, SortDirection};
+use super::tree::{
+    aggregate_of, call, count, first_name, items_of, member_names, name, object_of, partial_aggregate,
+    select_item,
+};
+use crate::bound::AggregateFunction;
+use crate::syntax::ast::{
+    Collection, Direction, Expression, OffsetLimit, OrderBy, OrderKey, Query, Select, SelectItem, Selection,
+    Source, Span,
+};
+use crate::syntax::printer::{print_expression, print_query};
+
+/// Clients put `true`, or what comes behind the last row they have, in its place.
+const RESUME_FILTER: &str = "({documentdb-formattableorderbyquery-filter})";
+
+/// `TOP`, `OFFSET` and `LIMIT` as numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub top: Option<u64>,
+    pub offset: Option<u64>,
+    pub limit: Option<u64>,
+}
+
+/// How many places the query has to be sent to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Targets {
+    /// It reads no items: any place gives the whole result.
+    Anywhere,
+    OneKey,
+    Many,
+}
+
+pub(super) fn describe(query: &Query, counts: Counts, targets: Targets) -> QueryInfo {
+    let mut info = QueryInfo {
+        has_select_value: matches!(query.select.selection, Selection::Value(_)),
+        ..QueryInfo::default()
+    };
+    let merges = merges_rows(query);
+    if targets == Targets::Anywhere && !merges {
+        return info;
+    }
+    info.top = counts.top;
+    info.offset = counts.offset;
+    info.limit = counts.limit;
+    if query.select.distinct {
+        info.distinct = DistinctKind::Unordered;
+    }
+    if let Some((inner, alias)) = distinct_count(query) {
+        info.distinct = DistinctKind::Unordered;
+        info.distinct_count = Some(DistinctCount { alias });
+        info.rewritten_query = Some(print_query(inner));
+    } else if merges {
+        info.rewritten_query = Some(print_query(&rewrite_aggregates(query, &mut info)));
+    } else if let Some(OrderBy::Keys { keys, .. }) = &query.order_by {
+        info.rewritten_query = Some(print_query(&rewrite_order(query, keys, &mut info)));
+    } else if query.select.distinct {
+        let cuts = query.select.top.is_some() || query.offset_limit.is_some();
+        info.rewritten_query = cuts.then(|| print_query(&without_cuts(query)));
+    } else if query.offset_limit.is_some() && targets == Targets::OneKey {
+        (info.offset, info.limit) = (None, None);
+    } else if query.offset_limit.is_some() {
+        info.rewritten_query = Some(print_query(&with_first_rows(query, &info)));
+    }
+    info
+}
+
+/// Whether rows of the result come from many rows: groups, or one for all.
+fn merges_rows(query: &Query) -> bool {
+    !query.group_by.is_empty()
+        || match &query.select.selection {
+            Selection::All => false,
+            Selection::Value(expression) => aggregate_of(expression).is_some(),
+            Selection::Items(items) => items.iter().any(|item| aggregate_of(&item.expression).is_some()),
+        }
+}
+
+fn rewrite_aggregates(query: &Query, info: &mut QueryInfo) -> Query {
+    let grouped = !query.group_by.is_empty();
+    let payload = match &query.select.selection {
+        Selection::Value(expression) => value_payload(expression, info),
+        Selection::Items(items) => members_payload(items, info),
+        // Refused with `GROUP BY`, and no aggregate.
+        Selection::All => object_of(Vec::new()),
+    };
+    let selection = if grouped {
+        info.group_by_expressions = query.group_by.iter().map(print_expression).collect();
+        let keys = items_of(query.group_by.iter());
+        Selection::Items(vec![select_item(keys, Some("groupByItems")), select_item(payload, Some("payload"))])
+    } else if info.has_select_value {
+        Selection::Value(payload)
+    } else {
+        Selection::Items(vec![select_item(payload, Some("payload"))])
+    };
+    with_selection(without_cuts(query), selection)
+}
+
+/// An aggregate's partial stands in an array, so that it can be told from a value.
+fn value_payload(expression: &Expression, info: &mut QueryInfo) -> Expression {
+    match aggregate_of(expression) {
+        Some((function, argument)) => {
+            info.aggregates = vec![function];
+            Expression::Array(vec![partial_aggregate(function, argument)])
+        }
+        None => expression.clone(),
+    }
+}
+
+fn members_payload(items: &[SelectItem], info: &mut QueryInfo) -> Expression {
+    info.group_by_aliases = member_names(items);
+    let mut members = Vec::with_capacity(items.len());
+    for (alias, item) in info.group_by_aliases.iter().zip(items) {
+        let aggregate = aggregate_of(&item.expression);
+        let value = match aggregate {
+            Some((function, argument)) => partial_aggregate(function, argument),
+            None => item.expression.clone(),
+        };
+        let function = aggregate.map(|(function, _)| function);
+        info.group_by_alias_to_aggregate.push((alias.clone(), function));
+        members.push((alias.clone(), value));
+    }
+    object_of(members)
+}
+
+fn rewrite_order(query: &Query, keys: &[OrderKey], info: &mut QueryInfo) -> Query {
+    info.order_by = keys.iter().map(|key| direction(key.direction)).collect();
+    info.order_by_expressions = keys.iter().map(|key| print_expression(&key.expression)).collect();
+    let row = query.from.as_ref().and_then(first_name);
+    let row = row.map_or(Expression::Literal(Value::Undefined), Expression::Identifier);
+    let mut conditions: Vec<Expression> = query.filter.iter().cloned().collect();
+    conditions.push(Expression::Identifier(name(RESUME_FILTER)));
+    let payload = match &query.select.selection {
+        Selection::All => row.clone(),
+        // What has no value is no row of the result.
+        Selection::Value(value) => {
+            conditions.push(call("IS_DEFINED", value.clone()));
+            value.clone()
+        }
+        Selection::Items(items) => {
+            let values = items.iter().map(|item| item.expression.clone());
+            object_of(member_names(items).into_iter().zip(values).collect())
+        }
+    };
+    let resource_id = Expression::Property { of: Box::new(row), name: "_rid".into(), quoted: false };
+    let selection = Selection::Items(vec![
+        select_item(resource_id, None),
+        select_item(items_of(keys.iter().map(|key| &key.expression)), Some("orderByItems")),
+        select_item(payload, Some("payload")),
+    ]);
+    let mut rewritten = if query.select.distinct {
+        info.distinct = distinct_with_order(&query.select, keys);
+        without_cuts(query)
+    } else {
+        with_first_rows(query, info)
+    };
+    rewritten.filter = match conditions.len() {
+        1 => conditions.pop(),
+        _ => Some(Expression::And(conditions)),
+    };
+    with_selection(rewritten, selection)
+}
+
+/// Rows that are themselves the first sort key come equal ones together.
+fn distinct_with_order(select: &Select, keys: &[OrderKey]) -> DistinctKind {
+    match (&select.selection, keys.first()) {
+        (Selection::Value(value), Some(key))
+            if print_expression(value) == print_expression(&key.expression) =>
+        {
+            DistinctKind::Ordered
+        }
+        _ => DistinctKind::Unordered,
+    }
+}
+
+/// `SELECT [VALUE] COUNT(1) FROM (SELECT DISTINCT …)`: the subquery, and the name of the count. Its rows are the container's
+/// distinct ones, while any other subquery in `FROM` has rows of its own for each item.
+fn distinct_count(query: &Query) -> Option<(&Query, Option<String>)> {
+    let Some(Collection::Aliased { source: Source::Subquery(inner), alias }) = &query.from else {
+        return None;
+    };
+    let (counted, member) = match &query.select.selection {
+        Selection::Value(expression) => (expression, None),
+        Selection::Items(items) if items.len() == 1 => (&items[0].expression, member_names(items).pop()),
+        Selection::Items(_) | Selection::All => return None,
+    };
+    let (AggregateFunction::Count, argument) = aggregate_of(counted)? else { return None };
+    let counts_rows = match argument {
+        Expression::Literal(value) => *value != Value::Undefined,
+        Expression::Identifier(row) => alias.as_ref().is_some_and(|alias| alias.name == row.name),
+        _ => false,
+    };
+    let whole = query.filter.is_none()
+        && query.group_by.is_empty()
+        && query.order_by.is_none()
+        && !query.select.distinct
+        && inner.select.distinct
+        && inner.from.is_some()
+        && !merges_rows(inner);
+    (counts_rows && whole).then_some((inner, member))
+}
+
+/// Without `TOP` and `OFFSET … LIMIT`, which do not mean the rows that partitions answer.
+fn without_cuts(query: &Query) -> Query {
+    Query { select: Select { top: None, ..query.select.clone() }, offset_limit: None, ..query.clone() }
+}
+
+/// With the rows of a partition among which are all that it can have in the result.
+fn with_first_rows(query: &Query, info: &QueryInfo) -> Query {
+    let (Some(offset), Some(limit)) = (info.offset, info.limit) else { return query.clone() };
+    let limit = count(offset.saturating_add(limit));
+    let offset_limit = Some(OffsetLimit { offset: count(0), limit, span: Span::default() });
+    Query { offset_limit, ..without_cuts(query) }
+}
+
+fn with_selection(query: Query, selection: Selection) -> Query {
+    Query { select: Select { distinct: false, selection, ..query.select.clone() }, ..query }
+}
+
+fn direction(written: Option<Direction>) -> SortDirection {
+    match written {
+        None | Some(Direction::Ascending) => SortDirection::Ascending,
+        Some(Direction::Descending) => SortDirection::Descending,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{QueryFeature, SupportedFeatures};
+    use crate::syntax::parse;
+
+    const MANY: Targets = Targets::Many;
+
+    fn described(text: &str, targets: Targets) -> QueryInfo {
+        let query = parse(text).expect("valid");
+        let number = |count: &crate::syntax::ast::Count| match &count.value {
+            crate::syntax::ast::CountValue::Number(Value::Int(number)) => *number as u64,
+            other => panic!("{other:?}"),
+        };
+        let offset_limit = query.offset_limit.as_ref();
+        let counts = Counts {
+            top: query.select.top.as_ref().map(number),
+            offset: offset_limit.map(|clause| number(&clause.offset)),
+            limit: offset_limit.map(|clause| number(&clause.limit)),
+        };
+        describe(&query, counts, targets)
+    }
+
+    fn rewritten(text: &str) -> Option<String> {
+        described(text, MANY).rewritten_query
+    }
+
+    #[test]
+    fn rows_that_are_cut_are_cut_once_more_by_the_client() {
+        let limited = described("SELECT TOP 3 c.a FROM c OFFSET 1 LIMIT 2", MANY);
+        assert_eq!(limited.rewritten_query.as_deref(), Some("SELECT c.a\nFROM c\nOFFSET 0 LIMIT 3"));
+        assert_eq!((limited.top, limited.offset, limited.limit), (Some(3), Some(1), Some(2)));
+        let largest = rewritten("SELECT c.a FROM c OFFSET 4294967295 LIMIT 4294967295");
+        assert_eq!(largest.as_deref(), Some("SELECT c.a\nFROM c\nOFFSET 0 LIMIT 4294967295"));
+        assert_eq!(rewritten("SELECT TOP 3 c.a FROM c"), None);
+        let distinct = rewritten("SELECT DISTINCT c.a FROM c OFFSET 1 LIMIT 2");
+        assert_eq!(distinct.as_deref(), Some("SELECT DISTINCT c.a\nFROM c"));
+    }
+
+    #[test]
+    fn one_key_keeps_its_offset_and_limit_unless_something_is_merged() {
+        let one = described("SELECT * FROM c WHERE c.k = 1 OFFSET 1 LIMIT 2", Targets::OneKey);
+        assert_eq!(one, QueryInfo::default());
+        let ordered =
+            described("SELECT * FROM c WHERE c.k = 1 ORDER BY c.a OFFSET 1 LIMIT 2", Targets::OneKey);
+        assert_eq!((ordered.offset, ordered.limit), (Some(1), Some(2)));
+        assert!(ordered.rewritten_query.expect("rewritten").ends_with("\nORDER BY c.a\nOFFSET 0 LIMIT 3"));
+        let counted =
+            described("SELECT VALUE COUNT(1) FROM c WHERE c.k = 1 OFFSET 1 LIMIT 2", Targets::OneKey);
+        assert_eq!((counted.offset, counted.limit), (Some(1), Some(2)));
+        assert_eq!(
+            counted.rewritten_query.as_deref(),
+            Some("SELECT VALUE [{\"item\": COUNT(1)}]\nFROM c\nWHERE (c.k = 1)")
+        );
+    }
+
+    #[test]
+    fn queries_without_items_have_nothing_to_merge() {
+        let info = described("SELECT DISTINCT TOP 2 VALUE 5", Targets::Anywhere);
+        assert_eq!(info, QueryInfo { has_select_value: true, ..QueryInfo::default() });
+    }
+
+    #[test]
+    fn distinct_with_order_is_left_to_the_client() {
+        let values =
+            described("SELECT DISTINCT TOP 3 VALUE c.a FROM c WHERE c.b > 1 AND c.d ORDER BY c.a DESC", MANY);
+        assert_eq!(values.distinct, DistinctKind::Ordered);
+        assert_eq!(
+            values.rewritten_query.as_deref(),
+            Some(
+                "SELECT c._rid, [{\"item\": c.a}] AS orderByItems, c.a AS payload\nFROM c\nWHERE ((((c.b > 1) AND c.d) \
+                 AND ({documentdb-formattableorderbyquery-filter})) AND IS_DEFINED(c.a))\nORDER BY c.a DESC"
+            )
+        );
+        let objects = described("SELECT DISTINCT c.a FROM c ORDER BY c.a", MANY);
+        assert_eq!(objects.distinct, DistinctKind::Unordered);
+        assert!(!objects.rewritten_query.expect("rewritten").contains("DISTINCT"));
+    }
+
+    #[test]
+    fn counts_of_distinct_rows_count_the_rows_of_the_subquery() {
+        let info = described(
+            "SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.a FROM c WHERE c.b = 1) AS d",
+            MANY,
+        );
+        assert_eq!(info.distinct_count, Some(DistinctCount { alias: None }));
+        assert_eq!(
+            info.rewritten_query.as_deref(),
+            Some("SELECT DISTINCT VALUE c.a\nFROM c\nWHERE (c.b = 1)")
+        );
+        let named = described("SELECT COUNT(d) FROM (SELECT DISTINCT c.a FROM c) AS d", MANY);
+        assert_eq!(named.distinct_count, Some(DistinctCount { alias: Some("$1".into()) }));
+        for other in [
+            "SELECT VALUE SUM(1) FROM (SELECT DISTINCT VALUE c.a FROM c) AS d",
+            "SELECT VALUE COUNT(d.x) FROM (SELECT DISTINCT VALUE c.a FROM c) AS d",
+            "SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.a FROM c) AS d WHERE d > 1",
+            "SELECT VALUE COUNT(1) FROM (SELECT VALUE c.a FROM c) AS d",
+        ] {
+            assert_eq!(described(other, MANY).distinct_count, None, "{other}");
+        }
+    }
+
+    #[test]
+    fn features_follow_from_the_plan() {
+        let python = "Aggregate,CompositeAggregate,Distinct,MultipleOrderBy,OffsetAndLimit,OrderBy,Top";
+        let missing = |text| {
+            let needed = SupportedFeatures::needed_by(&described(text, MANY));
+            needed.without(SupportedFeatures::parse(python))
+        };
+        assert_eq!(missing("SELECT VALUE AVG(c.a) FROM c"), []);
+        assert_eq!(missing("SELECT TOP 1 * FROM c ORDER BY c.a, c.b"), []);
+        assert_eq!(missing("SELECT SUM(c.a) FROM c"), [QueryFeature::NonValueAggregate]);
+        assert_eq!(
+            missing("SELECT c.a, SUM(c.b), MAX(c.b) FROM c GROUP BY c.a"),
+            [QueryFeature::GroupBy, QueryFeature::MultipleAggregates, QueryFeature::NonValueAggregate]
+        );
+        assert_eq!(missing("SELECT VALUE MAKESET(c.a) FROM c"), [QueryFeature::ListAndSetAggregate]);
+        assert_eq!(missing("SELECT VALUE COUNTIF(c.a) FROM c"), [QueryFeature::CountIf]);
+    }
+}
