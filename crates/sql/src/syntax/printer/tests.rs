@@ -340,3 +340,30 @@ fn texts_print_as_the_service_prints_them() {
         assert_eq!(printed.as_deref(), Ok(expected), "{text}");
     }
 }
+
+/// Code over trees recurses, so the deepest that the parser lets through must fit the stack of an unoptimised test.
+#[test]
+fn the_deepest_accepted_texts_print() {
+    for (open, close) in [
+        ("NOT ", ""),
+        ("[", "]"),
+        ("{a:", "}"),
+        ("f(", ")"),
+        ("1+(", "+1)"),
+        ("c[", "]"),
+        ("1 ? 1 : ", ""),
+        ("1 IN (", ")"),
+        ("(SELECT VALUE ", " FROM (SELECT * FROM c WHERE 1+1+1+1+1+1+1+1+1+1))"),
+        ("(LET a = ", " IN a)"),
+        ("a AND (b OR ", ")"),
+        ("", "+1"),
+        ("", ".a"),
+    ] {
+        let text = |count: usize| format!("SELECT VALUE {}c{}", open.repeat(count), close.repeat(count));
+        let deepest = (1..1_000).take_while(|count| parse(&text(*count)).is_ok()).last().expect("one nests");
+        assert!((15..500).contains(&deepest), "{open} {close} {deepest}");
+        let query = parse(&text(deepest)).expect("it was accepted");
+        assert!(!print_query(&query).is_empty() && !print_compact(&query).is_empty());
+        assert_eq!(query, query.clone());
+    }
+}
