@@ -7,8 +7,7 @@
 use std::fmt;
 
 use shardlake_model::{KeyComponent, KeyKind, PartitionKey, PartitionKeyDefinition};
-
-use crate::murmur::{murmur3_32, murmur3_128};
+use shardlake_stdx::{murmur3_32, murmur3_128};
 
 /// Characters (UTF-16 units) of a string that version 1 hashes.
 const V1_STRING_UNITS: usize = 100;

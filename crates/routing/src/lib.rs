@@ -2,7 +2,6 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `murmur.rs` | the two MurmurHash3 variants that the effective partition key is made of |
 //! | `epk.rs` | effective partition keys, versions 1, 2 and hierarchical |
 //! | `range.rs` | spans of the hash space, prefixes, and the even cut of a new container |
 //! | `map.rs` | a gap-free cover of the hash space by partitions |
@@ -11,7 +10,6 @@
 mod epk;
 mod header;
 mod map;
-mod murmur;
 mod range;
 
 pub use epk::{Epk, effective_partition_key};

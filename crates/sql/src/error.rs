@@ -71,6 +71,15 @@ pub enum SqlError {
         missing_features(features)
     )]
     MissingClientFeatures { features: Vec<QueryFeature> },
+    /// A page's state that no page of this server has given out.
+    #[error("Invalid Continuation Token")]
+    InvalidState,
+    #[error(
+        "DISTINCT, GROUP BY or ORDER BY would have to keep too many rows at once: narrow the query with a filter"
+    )]
+    TooManyGroups,
+    #[error("the result holds a number that JSON cannot write: NaN or an infinity")]
+    NotFinite,
     /// A part of the language that this server does not have yet.
     #[error("{feature} is not supported")]
     Unsupported { feature: String },
@@ -187,6 +196,9 @@ impl SqlError {
             | SqlError::Interrupted
             | SqlError::ResultTooLarge { .. }
             | SqlError::SubqueryRows
+            | SqlError::InvalidState
+            | SqlError::TooManyGroups
+            | SqlError::NotFinite
             | SqlError::MissingClientFeatures { .. }
             | SqlError::Unsupported { .. } => None,
         }
@@ -211,6 +223,9 @@ impl SqlError {
             | SqlError::Interrupted
             | SqlError::ResultTooLarge { .. }
             | SqlError::SubqueryRows
+            | SqlError::InvalidState
+            | SqlError::TooManyGroups
+            | SqlError::NotFinite
             | SqlError::MissingClientFeatures { .. }
             | SqlError::Unsupported { .. } => None,
         }

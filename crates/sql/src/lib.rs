@@ -22,6 +22,7 @@ mod bound;
 mod clauses;
 mod error;
 mod evaluate;
+mod execute;
 mod expression;
 mod functions;
 mod lexer;
@@ -33,6 +34,7 @@ mod syntax;
 
 pub use bound::AggregateFunction;
 pub use error::{Location, Rule, SqlError};
+pub use execute::{DistinctHash, Execution, Flow, Interrupt, PageLimits, PageOutput, Rows, distinct_hash};
 pub use functions::GeometryKind;
 pub use plan::{
     DistinctCount, DistinctKind, KeyFilter, QueryFeature, QueryInfo, QueryPlan, SortDirection,

@@ -1,7 +1,7 @@
-//! MurmurHash3, the x86 32-bit and the x64 128-bit variants, seed 0 (Austin Appleby's public-domain algorithm).
+//! MurmurHash3, the x86 32-bit variant with seed 0 and the x64 128-bit variant (Austin Appleby's public-domain algorithm).
 
 /// The x86 32-bit variant.
-pub(crate) fn murmur3_32(data: &[u8]) -> u32 {
+pub fn murmur3_32(data: &[u8]) -> u32 {
     const C1: u32 = 0xcc9e_2d51;
     const C2: u32 = 0x1b87_3593;
     let scramble = |k: u32| k.wrapping_mul(C1).rotate_left(15).wrapping_mul(C2);
@@ -24,8 +24,13 @@ pub(crate) fn murmur3_32(data: &[u8]) -> u32 {
     hash ^ (hash >> 16)
 }
 
-/// The x64 128-bit variant: its two halves.
-pub(crate) fn murmur3_128(data: &[u8]) -> (u64, u64) {
+/// The x64 128-bit variant with seed 0: its two halves.
+pub fn murmur3_128(data: &[u8]) -> (u64, u64) {
+    murmur3_128_seeded(data, (0, 0))
+}
+
+/// The x64 128-bit variant from any two halves of a state.
+pub fn murmur3_128_seeded(data: &[u8], seed: (u64, u64)) -> (u64, u64) {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
     const C2: u64 = 0x4cf5_ad43_2745_937f;
     let scramble1 = |k: u64| k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
@@ -35,7 +40,7 @@ pub(crate) fn murmur3_128(data: &[u8]) -> (u64, u64) {
         (half(0), half(8))
     };
     let (blocks, tail) = data.as_chunks::<16>();
-    let (mut h1, mut h2) = (0u64, 0u64);
+    let (mut h1, mut h2) = seed;
     for block in blocks {
         let (k1, k2) = halves(block);
         h1 = (h1 ^ scramble1(k1)).rotate_left(27).wrapping_add(h2).wrapping_mul(5).wrapping_add(0x52dc_e729);

@@ -1,0 +1,418 @@
+//! Rows that must be seen whole before the first goes out: sorted, distinct, grouped.
+//!
+//! Entries lie in the order in which they will go out, and only as many are kept as can be on this page, or be passed over
+//! for `OFFSET` before it. Sorted rows are ordered by their keys, then by ordinal and row within the item. Distinct rows and
+//! groups are ordered by hash; if all of them fit the first page they go out in the order in which they appeared instead.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
+
+use shardlake_document::Value;
+
+use super::distinct_hash::{DistinctHash, distinct_hash};
+use super::rows::{Rows, write_row};
+use super::state::{Resume, ResumeKey, State, compare_keys};
+use super::{PageLimits, PageOutput};
+use crate::bound::{BoundQuery, Grouping};
+use crate::error::SqlError;
+use crate::evaluate::aggregate::Accumulator;
+use crate::evaluate::evaluate;
+use crate::evaluate::scope::{EvaluationContext, GroupValues, Scope};
+use crate::functions::FunctionContext;
+
+/// Rows kept at a time to pass over for `OFFSET`, beyond the page.
+const SKIPPED_AT_ONCE: u64 = 50_000;
+/// Bytes that entries may hold beyond those of a page.
+const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+pub(super) struct Collector<'q> {
+    query: &'q BoundQuery,
+    limits: PageLimits,
+    /// Entries worth keeping.
+    entries_max: usize,
+    resume: Resume,
+    /// Rows like the cut keys of the page before which are still to be passed over.
+    already_out: u32,
+    kind: Kind,
+    /// Entries fell out at the end: there is more than this page.
+    overflowed: bool,
+    size_bytes: usize,
+    appeared: u64,
+}
+
+enum Kind {
+    Rows { entries: BTreeMap<EntryKey, Entry>, by_hash: Option<HashMap<DistinctHash, Option<EntryKey>>> },
+    Groups { groups: BTreeMap<DistinctHash, Group>, smallest_lost: Option<DistinctHash> },
+}
+
+/// A row to go out.
+struct Entry {
+    text: Vec<u8>,
+    appeared: u64,
+}
+
+struct Group {
+    keys: Vec<Value>,
+    accumulators: Vec<Accumulator>,
+    appeared: u64,
+}
+
+/// The place of an entry in the order of going out.
+#[derive(Debug, Clone)]
+struct EntryKey {
+    /// With true where descending.
+    keys: Vec<(Value, bool)>,
+    /// Ordinal and row within the item, or the row's hash.
+    tie: u128,
+}
+
+impl Ord for EntryKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        for ((left, descending), (right, _)) in self.keys.iter().zip(&other.keys) {
+            let order = compare_keys(left, right);
+            if order.is_ne() {
+                return if *descending { order.reverse() } else { order };
+            }
+        }
+        self.tie.cmp(&other.tie)
+    }
+}
+
+impl PartialOrd for EntryKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for EntryKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for EntryKey {}
+
+impl<'q> Collector<'q> {
+    pub fn new(query: &'q BoundQuery, limits: PageLimits, state: &State) -> Self {
+        let wanted = state.skip.min(SKIPPED_AT_ONCE).saturating_add(limits.rows as u64);
+        let wanted = wanted.min(state.skip.saturating_add(state.left.unwrap_or(u64::MAX)));
+        let already_out = match &state.resume {
+            Resume::Sorted { done, keys, .. } if keys.iter().any(ResumeKey::is_cut) => *done,
+            _ => 0,
+        };
+        let kind = match &query.grouping {
+            Some(_) => Kind::Groups { groups: BTreeMap::new(), smallest_lost: None },
+            None => Kind::Rows { entries: BTreeMap::new(), by_hash: query.distinct.then(HashMap::new) },
+        };
+        Collector {
+            query,
+            limits,
+            entries_max: usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(already_out as usize),
+            resume: state.resume.clone(),
+            already_out,
+            kind,
+            overflowed: false,
+            size_bytes: 0,
+            appeared: 0,
+        }
+    }
+
+    /// Takes a row of an item into account.
+    pub fn add(&mut self, row: &Scope<'_>, ordinal: u64, row_in_item: u64) -> Result<(), SqlError> {
+        match &self.query.grouping {
+            Some(grouping) => self.add_to_group(grouping, row),
+            None => self.add_row(row, u128::from(ordinal) << 64 | u128::from(row_in_item)),
+        }
+    }
+
+    /// Rows of which nothing is wanted but their number.
+    pub fn add_count(&mut self, rows: u64) {
+        let Some(grouping) = &self.query.grouping else { return };
+        let Kind::Groups { groups, .. } = &mut self.kind else { return };
+        let group = groups.entry(0).or_insert_with(|| Group::new(vec![], grouping, 0));
+        group.accumulators.iter_mut().for_each(|accumulator| accumulator.add_count(rows));
+    }
+
+    fn add_row(&mut self, row: &Scope<'_>, place: u128) -> Result<(), SqlError> {
+        let query = self.query;
+        let mut keys = Vec::with_capacity(query.order_by.len());
+        for key in &query.order_by {
+            keys.push((evaluate(&key.expression, row)?.to_value(), key.descending));
+        }
+        // As a walk backwards over an index would meet them.
+        let tie = if query.order_by.first().is_some_and(|key| key.descending) { !place } else { place };
+        let mut key = EntryKey { keys, tie };
+        if !query.distinct && (self.is_out(&key) || self.is_beyond(&key)) {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        if !write_row(&query.projection, row, &mut text)? {
+            return Ok(());
+        }
+        if query.distinct {
+            let value = crate::evaluate::rows::project(&query.projection, row)?.to_value();
+            let hash = distinct_hash(&value);
+            key.tie = hash;
+            let is_out = self.is_out(&key);
+            if !self.is_new(hash, &key, is_out) || is_out || self.is_beyond(&key) {
+                return Ok(());
+            }
+        }
+        self.keep(key, text)
+    }
+
+    /// Whether no row like this one is kept or out before it; notes it, and forgets a later one like it.
+    fn is_new(&mut self, hash: DistinctHash, key: &EntryKey, is_out: bool) -> bool {
+        let Kind::Rows { entries, by_hash: Some(by_hash) } = &mut self.kind else { return true };
+        match by_hash.get(&hash) {
+            Some(None) => return false,
+            Some(Some(kept)) if kept <= key => return false,
+            Some(Some(kept)) => {
+                if let Some(entry) = entries.remove(kept) {
+                    self.size_bytes -= entry.text.len();
+                }
+            }
+            None => {}
+        }
+        // Without sort keys, a row that is out is known by its hash alone.
+        if !(is_out && key.keys.is_empty()) {
+            by_hash.insert(hash, (!is_out).then(|| key.clone()));
+        }
+        true
+    }
+
+    /// Whether the row went out on an earlier page.
+    fn is_out(&self, key: &EntryKey) -> bool {
+        match &self.resume {
+            Resume::Start => false,
+            Resume::Hash(hash) => key.tie <= *hash,
+            Resume::Sorted { keys, tie, .. } => {
+                let mut cut = false;
+                for ((value, descending), resume) in key.keys.iter().zip(keys) {
+                    let order = resume.compare(value);
+                    let order = if *descending { order.reverse() } else { order };
+                    if order.is_ne() {
+                        return order.is_lt();
+                    }
+                    cut |= resume.is_cut();
+                }
+                // Behind a cut key, how many are out is counted when they go out.
+                !cut && key.tie <= *tie
+            }
+        }
+    }
+
+    /// Whether so many rows before this one are kept that it cannot go out on this page.
+    fn is_beyond(&mut self, key: &EntryKey) -> bool {
+        let Kind::Rows { entries, .. } = &self.kind else { return false };
+        let is_beyond =
+            entries.len() >= self.entries_max && entries.last_key_value().is_none_or(|(last, _)| key > last);
+        self.overflowed |= is_beyond;
+        is_beyond
+    }
+
+    fn keep(&mut self, key: EntryKey, text: Vec<u8>) -> Result<(), SqlError> {
+        let Kind::Rows { entries, by_hash } = &mut self.kind else { return Ok(()) };
+        self.size_bytes += text.len();
+        self.appeared += 1;
+        entries.insert(key, Entry { text, appeared: self.appeared });
+        let room =
+            self.limits.size_bytes + if self.entries_max > self.limits.rows { MEMORY_BYTES_MAX } else { 0 };
+        while entries.len() > self.entries_max || (self.size_bytes > room && entries.len() > 1) {
+            let Some((key, entry)) = entries.pop_last() else { break };
+            self.size_bytes -= entry.text.len();
+            // What falls out is seen again on a later page.
+            if let Some(by_hash) = by_hash {
+                by_hash.remove(&key.tie);
+            }
+            self.entries_max = self.entries_max.min(entries.len().max(1));
+            self.overflowed = true;
+        }
+        if by_hash.as_ref().is_some_and(|by_hash| by_hash.len() > MEMORY_BYTES_MAX / 64) {
+            return Err(SqlError::TooManyGroups);
+        }
+        Ok(())
+    }
+
+    fn add_to_group(&mut self, grouping: &Grouping, row: &Scope<'_>) -> Result<(), SqlError> {
+        let mut keys = Vec::with_capacity(grouping.keys.len());
+        for key in &grouping.keys {
+            keys.push(evaluate(key, row)?.to_value());
+        }
+        let hash = if keys.is_empty() { 0 } else { group_hash(&keys) };
+        if matches!(self.resume, Resume::Hash(out) if hash <= out) && !self.query.distinct {
+            return Ok(());
+        }
+        let Kind::Groups { groups, smallest_lost } = &mut self.kind else { return Ok(()) };
+        if smallest_lost.is_some_and(|lost| hash >= lost) {
+            return Ok(());
+        }
+        self.appeared += 1;
+        let (is_new, appeared) = (!groups.contains_key(&hash), self.appeared);
+        let group = groups.entry(hash).or_insert_with(|| Group::new(keys, grouping, appeared));
+        let before: usize = group.accumulators.iter().map(Accumulator::size).sum();
+        for (aggregate, accumulator) in grouping.aggregates.iter().zip(&mut group.accumulators) {
+            accumulator.add(&evaluate(&aggregate.argument, row)?)?;
+        }
+        let after: usize = group.accumulators.iter().map(Accumulator::size).sum();
+        self.size_bytes += after - before.min(after);
+        if is_new {
+            self.size_bytes += group.size();
+        }
+        // Whether equal results of different groups are one row is only known with all of them.
+        let entries_max = if self.query.distinct { usize::MAX } else { self.entries_max };
+        while groups.len() > entries_max || (self.size_bytes > MEMORY_BYTES_MAX && groups.len() > 1) {
+            if self.query.distinct {
+                return Err(SqlError::TooManyGroups);
+            }
+            let Some((lost, group)) = groups.pop_last() else { break };
+            let held: usize = group.accumulators.iter().map(Accumulator::size).sum();
+            self.size_bytes -= (group.size() + held).min(self.size_bytes);
+            *smallest_lost = Some(lost);
+            self.overflowed = true;
+        }
+        Ok(())
+    }
+
+    /// The page, and what the next one needs.
+    pub fn finish(
+        mut self,
+        mut state: State,
+        functions: &FunctionContext,
+        interrupt: &dyn Fn() -> bool,
+    ) -> Result<PageOutput, SqlError> {
+        let mut entries = match std::mem::replace(
+            &mut self.kind,
+            Kind::Groups { groups: BTreeMap::new(), smallest_lost: None },
+        ) {
+            Kind::Rows { entries, .. } => entries.into_iter().collect(),
+            Kind::Groups { groups, .. } => self.rows_of_groups(groups, functions, interrupt)?,
+        };
+        let fits = !self.overflowed
+            && self.resume == Resume::Start
+            && entries.len() as u64 <= state.skip + self.limits.rows as u64
+            && entries.iter().map(|(_, entry)| entry.text.len()).sum::<usize>() <= self.limits.size_bytes;
+        if fits && self.query.order_by.is_empty() {
+            entries.sort_by_key(|(_, entry)| entry.appeared);
+        }
+        let mut rows = Rows::default();
+        let mut last: Option<EntryKey> = None;
+        let mut done_alike = self.already_out;
+        let mut passed = 0;
+        for (key, entry) in entries {
+            if passed < self.already_out as usize && self.is_like_resume(&key) {
+                passed += 1;
+                last.get_or_insert(key);
+                continue;
+            }
+            if state.left == Some(0) {
+                break;
+            }
+            if state.skip > 0 {
+                state.skip -= 1;
+            } else if rows.len() >= self.limits.rows
+                || (rows.size_bytes() + entry.text.len() > self.limits.size_bytes && !rows.is_empty())
+            {
+                self.overflowed = true;
+                break;
+            } else {
+                rows.push_text(&entry.text);
+                state.left = state.left.map(|left| left - 1);
+            }
+            done_alike = match &last {
+                Some(last) if alike(last, &key) => done_alike + 1,
+                _ if last.is_none() && self.is_like_resume(&key) => done_alike + 1,
+                _ => 1,
+            };
+            last = Some(key);
+        }
+        let is_over = !self.overflowed || state.left == Some(0);
+        if is_over {
+            return Ok(PageOutput { rows, state: None, rescan: false });
+        }
+        if let Some(last) = last {
+            state.resume = resume_after(&last, done_alike);
+        }
+        Ok(PageOutput { rows, state: Some(state.encode()), rescan: true })
+    }
+
+    /// Whether a row cannot be told from the last one of the page before.
+    fn is_like_resume(&self, key: &EntryKey) -> bool {
+        let Resume::Sorted { keys, .. } = &self.resume else { return false };
+        keys.iter().any(ResumeKey::is_cut)
+            && key.keys.iter().zip(keys).all(|((value, _), resume)| resume.compare(value).is_eq())
+    }
+
+    fn rows_of_groups(
+        &mut self,
+        groups: BTreeMap<DistinctHash, Group>,
+        functions: &FunctionContext,
+        interrupt: &dyn Fn() -> bool,
+    ) -> Result<Vec<(EntryKey, Entry)>, SqlError> {
+        let Some(grouping) = &self.query.grouping else { return Ok(vec![]) };
+        let mut groups = groups;
+        if grouping.keys.is_empty() && groups.is_empty() {
+            groups.insert(0, Group::new(vec![], grouping, 0));
+        }
+        let context = EvaluationContext::new(functions, interrupt);
+        let scope = Scope::new(&context);
+        let mut rows = BTreeMap::new();
+        for (hash, group) in groups {
+            let aggregates: Vec<Value> = group.accumulators.into_iter().map(Accumulator::finish).collect();
+            let scope = scope.with_group(GroupValues { keys: &group.keys, aggregates: &aggregates });
+            let mut text = Vec::new();
+            if !write_row(&self.query.projection, &scope, &mut text)? {
+                continue;
+            }
+            let mut tie = hash;
+            if self.query.distinct {
+                tie = distinct_hash(
+                    &crate::evaluate::rows::project(&self.query.projection, &scope)?.to_value(),
+                );
+                if matches!(self.resume, Resume::Hash(out) if tie <= out) {
+                    continue;
+                }
+            }
+            let key = EntryKey { keys: vec![], tie };
+            rows.entry(key).or_insert(Entry { text, appeared: group.appeared });
+        }
+        Ok(rows.into_iter().collect())
+    }
+}
+
+impl Group {
+    fn new(keys: Vec<Value>, grouping: &Grouping, appeared: u64) -> Group {
+        let accumulators = grouping.aggregates.iter().map(|aggregate| Accumulator::new(aggregate.function));
+        Group { keys, accumulators: accumulators.collect(), appeared }
+    }
+
+    fn size(&self) -> usize {
+        64 + self.keys.iter().map(crate::evaluate::datum::value_size).sum::<usize>()
+            + self.accumulators.len() * size_of::<Accumulator>()
+    }
+}
+
+/// A group's hash is that of its keys as one array; undefined keys keep their position.
+fn group_hash(keys: &[Value]) -> DistinctHash {
+    distinct_hash(&Value::Array(keys.to_vec()))
+}
+
+/// Whether two rows have sort keys that a state would not tell apart.
+fn alike(left: &EntryKey, right: &EntryKey) -> bool {
+    let bytes_max = State::key_bytes_max(left.keys.len());
+    !left.keys.is_empty()
+        && left
+            .keys
+            .iter()
+            .zip(&right.keys)
+            .all(|((left, _), (right, _))| ResumeKey::of(left, bytes_max).compare(right).is_eq())
+}
+
+fn resume_after(last: &EntryKey, done: u32) -> Resume {
+    if last.keys.is_empty() {
+        return Resume::Hash(last.tie);
+    }
+    let bytes_max = State::key_bytes_max(last.keys.len());
+    let keys = last.keys.iter().map(|(value, _)| ResumeKey::of(value, bytes_max)).collect();
+    Resume::Sorted { keys, tie: last.tie, done }
+}

@@ -1,0 +1,178 @@
+//! Rows as JSON text, written straight from where the values lie.
+
+use shardlake_document::{Number, RawValue, Value, write_json_string, write_value};
+
+use super::PageLimits;
+use crate::bound::Projection;
+use crate::error::SqlError;
+use crate::evaluate::scope::Scope;
+use crate::evaluate::{Datum, evaluate};
+
+/// Rows one behind the other in one buffer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rows {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Rows {
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Of all rows, without what stands between them.
+    pub fn size_bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Each row's JSON text.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.text[start..*end])
+    }
+
+    pub fn push_text(&mut self, row: &[u8]) {
+        self.text.extend_from_slice(row);
+        self.ends.push(self.text.len());
+    }
+
+    /// All rows of another page behind these.
+    pub fn extend(&mut self, other: &Rows) {
+        other.iter().for_each(|row| self.push_text(row));
+    }
+
+    /// Writes the row that a projection makes; false when it has no room, and then nothing is written. A row without a value
+    /// is none. The first row of a page always has room.
+    pub(super) fn push(
+        &mut self,
+        projection: &Projection,
+        scope: &Scope<'_>,
+        limits: PageLimits,
+    ) -> Result<Pushed, SqlError> {
+        if self.len() >= limits.rows {
+            return Ok(Pushed::NoRoom);
+        }
+        let start = self.text.len();
+        if !write_row(projection, scope, &mut self.text)? {
+            self.text.truncate(start);
+            return Ok(Pushed::NoRow);
+        }
+        if self.text.len() > limits.size_bytes && !self.is_empty() {
+            self.text.truncate(start);
+            return Ok(Pushed::NoRoom);
+        }
+        self.ends.push(self.text.len());
+        Ok(Pushed::Row)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pushed {
+    Row,
+    /// The projection has no value here.
+    NoRow,
+    NoRoom,
+}
+
+/// Whether a projection makes a row here.
+pub(super) fn is_row(projection: &Projection, scope: &Scope<'_>) -> Result<bool, SqlError> {
+    match projection {
+        Projection::Value(value) => Ok(!evaluate(value, scope)?.is_undefined()),
+        Projection::All(_) | Projection::Object(_) => Ok(true),
+    }
+}
+
+/// Appends the row; false when there is none.
+pub(super) fn write_row(
+    projection: &Projection,
+    scope: &Scope<'_>,
+    out: &mut Vec<u8>,
+) -> Result<bool, SqlError> {
+    match projection {
+        Projection::All(slot) => write_datum(&scope.variable(*slot), out),
+        Projection::Value(value) => write_datum(&evaluate(value, scope)?, out),
+        Projection::Object(members) => {
+            out.push(b'{');
+            let first = out.len();
+            for (name, member) in members {
+                let start = out.len();
+                if start > first {
+                    out.push(b',');
+                }
+                write_json_string(name, out);
+                out.push(b':');
+                if !write_datum(&evaluate(member, scope)?, out)? {
+                    out.truncate(start);
+                }
+            }
+            out.push(b'}');
+            Ok(true)
+        }
+    }
+}
+
+/// Appends a value; false for undefined, which has no text.
+pub(super) fn write_datum(value: &Datum<'_>, out: &mut Vec<u8>) -> Result<bool, SqlError> {
+    match value {
+        Datum::Undefined => return Ok(false),
+        Datum::Null => out.extend_from_slice(b"null"),
+        Datum::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
+        Datum::Number(number) => write_number(*number, out)?,
+        Datum::String(text) => write_json_string(text, out),
+        Datum::RawArray(array) => write_value(RawValue::Array(*array), out),
+        Datum::RawObject(document) => write_value(RawValue::Object(*document), out),
+        Datum::Item(item) => item.write_json(out),
+        Datum::Array(elements) => write_elements(elements, out)?,
+        Datum::Object(members) => write_members(members, out)?,
+    }
+    Ok(true)
+}
+
+fn write_number(number: Number, out: &mut Vec<u8>) -> Result<(), SqlError> {
+    if !number.as_f64().is_finite() {
+        return Err(SqlError::NotFinite);
+    }
+    match number {
+        Number::Int(value) => write_value(RawValue::Int(value), out),
+        Number::Double(value) => write_value(RawValue::Double(value), out),
+    }
+    Ok(())
+}
+
+fn write_elements(elements: &[Value], out: &mut Vec<u8>) -> Result<(), SqlError> {
+    out.push(b'[');
+    let first = out.len();
+    for element in elements {
+        let start = out.len();
+        if start > first {
+            out.push(b',');
+        }
+        if !write_datum(&Datum::from_tree(element), out)? {
+            out.truncate(start);
+        }
+    }
+    out.push(b']');
+    Ok(())
+}
+
+fn write_members(members: &[(String, Value)], out: &mut Vec<u8>) -> Result<(), SqlError> {
+    out.push(b'{');
+    let first = out.len();
+    for (name, member) in members.iter() {
+        let start = out.len();
+        if start > first {
+            out.push(b',');
+        }
+        write_json_string(name, out);
+        out.push(b':');
+        if !write_datum(&Datum::from_tree(member), out)? {
+            out.truncate(start);
+        }
+    }
+    out.push(b'}');
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! What a page of an execution hands to the next one: bytes that go through the client, bounded and checked.
+//!
+//! ```text
+//! version u8 | rows still to skip u64 | rows left u64 (all ones: no limit) | rows of the next item already dealt with u64
+//! | 0                                                     nothing else
+//! | 1 | hash u128                                         rows up to this hash are out
+//! | 2 | tie u128 | done u32 | count u8 | keys…            sorted rows up to these keys are out
+//! key: its ordered encoding behind a u8 length; a long string is cut, marked with length 255 and followed by 2 + n bytes
+//! ```
+//! Where a key is cut, rows that begin like it cannot be told apart by it: `done` says how many of them are out.
+
+use std::cmp::Ordering;
+
+use shardlake_document::{Value, compare, decode_ordered, encode_ordered};
+
+use crate::bound::BoundQuery;
+use crate::error::SqlError;
+
+const VERSION: u8 = 1;
+/// Bytes of string that all keys of a state hold together.
+const KEY_BYTES_MAX: usize = 400;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct State {
+    /// Rows still to be passed over for `OFFSET`.
+    pub skip: u64,
+    /// Rows still to go out for `LIMIT` or `TOP`.
+    pub left: Option<u64>,
+    pub rows_of_item: u64,
+    pub resume: Resume,
+}
+
+/// Which rows of a query that collects are out already.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Resume {
+    Start,
+    Hash(u128),
+    Sorted { keys: Vec<ResumeKey>, tie: u128, done: u32 },
+}
+
+/// A sort key of the last row, or the start of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum ResumeKey {
+    Whole(Value),
+    StartOf(String),
+}
+
+impl ResumeKey {
+    /// Arrays and objects have no order among themselves: one stands for all.
+    pub fn of(value: &Value, bytes_max: usize) -> ResumeKey {
+        match value {
+            Value::Array(_) => ResumeKey::Whole(Value::Array(vec![])),
+            Value::Object(_) => ResumeKey::Whole(Value::Object(vec![])),
+            Value::String(text) if text.len() > bytes_max => {
+                let mut end = bytes_max;
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                ResumeKey::StartOf(text[..end].to_owned())
+            }
+            scalar => ResumeKey::Whole(scalar.clone()),
+        }
+    }
+
+    /// How a row's key compares with this one; equal as well when this one is cut and the row's begins with it.
+    pub fn compare(&self, value: &Value) -> Ordering {
+        match self {
+            ResumeKey::Whole(whole) => compare_keys(value, whole),
+            ResumeKey::StartOf(start) => match value {
+                Value::String(text) if text.starts_with(start.as_str()) => Ordering::Equal,
+                other => compare(other, &Value::String(start.clone())),
+            },
+        }
+    }
+
+    pub fn is_cut(&self) -> bool {
+        matches!(self, ResumeKey::StartOf(_))
+    }
+}
+
+/// The order of sort keys: that of values, with all arrays equal and all objects equal.
+pub(super) fn compare_keys(left: &Value, right: &Value) -> Ordering {
+    match (left, right) {
+        (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => Ordering::Equal,
+        _ => compare(left, right),
+    }
+}
+
+impl State {
+    pub fn first(query: &BoundQuery) -> State {
+        State { skip: query.offset, left: query.limit, rows_of_item: 0, resume: Resume::Start }
+    }
+
+    /// How long a string a key of so many may keep.
+    pub fn key_bytes_max(keys: usize) -> usize {
+        KEY_BYTES_MAX / keys.max(1)
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        for number in [self.skip, self.left.unwrap_or(u64::MAX), self.rows_of_item] {
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        match &self.resume {
+            Resume::Start => out.push(0),
+            Resume::Hash(hash) => {
+                out.push(1);
+                out.extend_from_slice(&hash.to_be_bytes());
+            }
+            Resume::Sorted { keys, tie, done } => {
+                out.push(2);
+                out.extend_from_slice(&tie.to_be_bytes());
+                out.extend_from_slice(&done.to_be_bytes());
+                out.push(keys.len() as u8);
+                keys.iter().for_each(|key| push_key(key, &mut out));
+            }
+        }
+        out
+    }
+
+    /// States come back from clients: anything may be in them.
+    pub fn decode(bytes: &[u8]) -> Result<State, SqlError> {
+        read(&mut Reader(bytes)).ok_or(SqlError::InvalidState)
+    }
+}
+
+fn push_key(key: &ResumeKey, out: &mut Vec<u8>) {
+    let (kind, bytes) = match key {
+        ResumeKey::StartOf(start) => (1, start.clone().into_bytes()),
+        ResumeKey::Whole(Value::Array(_)) => (2, vec![]),
+        ResumeKey::Whole(Value::Object(_)) => (3, vec![]),
+        ResumeKey::Whole(scalar) => {
+            let mut bytes = Vec::new();
+            encode_ordered(scalar, &mut bytes).expect("scalars have an ordered encoding");
+            (0, bytes)
+        }
+    };
+    out.push(kind);
+    out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+    out.extend_from_slice(&bytes);
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+}
+
+fn read(reader: &mut Reader<'_>) -> Option<State> {
+    if reader.array()? != [VERSION] {
+        return None;
+    }
+    let (skip, left, rows_of_item) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    let resume = match reader.array()? {
+        [0] => Resume::Start,
+        [1] => Resume::Hash(u128::from_be_bytes(reader.array()?)),
+        [2] => {
+            let (tie, done) = (u128::from_be_bytes(reader.array()?), u32::from_be_bytes(reader.array()?));
+            let [count] = reader.array()?;
+            let keys = (0..count).map(|_| read_key(reader)).collect::<Option<_>>()?;
+            Resume::Sorted { keys, tie, done }
+        }
+        _ => return None,
+    };
+    let left = (left != u64::MAX).then_some(left);
+    reader.0.is_empty().then_some(State { skip, left, rows_of_item, resume })
+}
+
+fn read_key(reader: &mut Reader<'_>) -> Option<ResumeKey> {
+    let [kind] = reader.array()?;
+    let length = usize::from(u16::from_be_bytes(reader.array()?));
+    let bytes = reader.take(length)?;
+    match kind {
+        0 => {
+            let (value, rest) = decode_ordered(bytes).ok()?;
+            rest.is_empty().then_some(ResumeKey::Whole(value))
+        }
+        1 => Some(ResumeKey::StartOf(std::str::from_utf8(bytes).ok()?.to_owned())),
+        2 => Some(ResumeKey::Whole(Value::Array(vec![]))),
+        3 => Some(ResumeKey::Whole(Value::Object(vec![]))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key() -> impl Strategy<Value = ResumeKey> {
+        let value = prop_oneof![
+            Just(Value::Undefined),
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::Int),
+            ".{0,200}".prop_map(Value::String),
+            Just(Value::Array(vec![Value::Null])),
+        ];
+        value.prop_map(|value| ResumeKey::of(&value, State::key_bytes_max(3)))
+    }
+
+    fn resume() -> impl Strategy<Value = Resume> {
+        prop_oneof![
+            Just(Resume::Start),
+            any::<u128>().prop_map(Resume::Hash),
+            (prop::collection::vec(key(), 0..4), any::<u128>(), any::<u32>())
+                .prop_map(|(keys, tie, done)| Resume::Sorted { keys, tie, done }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn states_survive_and_stay_short(skip in any::<u64>(), left in prop::option::of(0..u64::MAX), rows_of_item in any::<u64>(), resume in resume()) {
+            let state = State { skip, left, rows_of_item, resume };
+            let bytes = state.encode();
+            prop_assert!(bytes.len() < 520);
+            prop_assert_eq!(State::decode(&bytes).expect("its own encoding").encode(), bytes);
+        }
+
+        #[test]
+        fn foreign_bytes_are_refused_not_fatal(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = State::decode(&bytes);
+        }
+    }
+}
