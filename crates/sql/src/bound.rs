@@ -2,8 +2,8 @@
 //! be checked without data holds. This is what evaluation, execution and access planning read; see `expression.rs` for the
 //! expressions in it.
 //!
-//! Slots number the variables of the whole query, subqueries and `LET` included; an evaluation scope is an array with one
-//! place for each. A container's item is slot 0 wherever the query has a `FROM` that names it.
+//! Slots number the variables of the whole query, subqueries and `LET` included; no two have the same. A container's item is
+//! slot 0 wherever the query has a `FROM` that names it.
 
 use crate::expression::Expression;
 
@@ -67,6 +67,8 @@ pub enum AggregateFunction {
 pub(crate) struct SortKey {
     pub expression: Expression,
     pub descending: bool,
+    /// The computed property that is named, by its place in the container's list.
+    pub computed: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -77,4 +79,43 @@ pub(crate) enum Projection {
     Value(Expression),
     /// An object without its undefined members; a row even when it is empty.
     Object(Vec<(String, Expression)>),
+}
+
+impl BoundSource {
+    /// The variable that it gives a value.
+    pub fn slot(&self) -> Slot {
+        match self {
+            BoundSource::Item => 0,
+            BoundSource::Value { slot, .. }
+            | BoundSource::Elements { slot, .. }
+            | BoundSource::Subquery { slot, .. } => *slot,
+        }
+    }
+}
+
+impl BoundQuery {
+    /// Calls `visit` for each expression, those of the queries in `FROM` included.
+    pub fn for_each_expression<E>(
+        &mut self,
+        visit: &mut dyn FnMut(&mut Expression) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for source in &mut self.sources {
+            match source {
+                BoundSource::Item => {}
+                BoundSource::Value { of, .. } | BoundSource::Elements { of, .. } => visit(of)?,
+                BoundSource::Subquery { query, .. } => query.for_each_expression(visit)?,
+            }
+        }
+        self.filter.iter_mut().try_for_each(&mut *visit)?;
+        if let Some(grouping) = &mut self.grouping {
+            grouping.keys.iter_mut().try_for_each(&mut *visit)?;
+            grouping.aggregates.iter_mut().try_for_each(|aggregate| visit(&mut aggregate.argument))?;
+        }
+        self.order_by.iter_mut().try_for_each(|key| visit(&mut key.expression))?;
+        match &mut self.projection {
+            Projection::All(_) => Ok(()),
+            Projection::Value(value) => visit(value),
+            Projection::Object(members) => members.iter_mut().try_for_each(|(_, value)| visit(value)),
+        }
+    }
 }

@@ -46,6 +46,14 @@ pub enum SqlError {
     /// Has a body of its own shape: a list of texts without codes and places.
     #[error("Compositions of aggregates and other expressions are not allowed.")]
     AggregateComposition,
+    /// `ORDER BY` names a variable that has several values for an item. Its body is of the same shape.
+    #[error("Order-by over correlated collections is not supported.")]
+    CorrelatedOrderBy,
+    /// The place is the `*`.
+    #[error("'SELECT *' is not valid if FROM clause is omitted.")]
+    StarWithoutFrom { location: Location },
+    #[error("the computed property '{name}' is invalid: {reason}")]
+    ComputedProperty { name: String, reason: String },
     /// More than one, as the reference lists them. Never empty, and never nested.
     #[error("{}", .0.first().map(ToString::to_string).unwrap_or_default())]
     Several(Vec<SqlError>),
@@ -96,6 +104,15 @@ pub enum Rule {
     TopTooLarge,
     #[error("The TOP count value must be an integer.")]
     TopNotInteger,
+    /// Of a parameter; the place is its name.
+    #[error("The {clause} count value must be a non-negative integer.")]
+    CountNotInteger { clause: &'static str },
+    /// The place is the second use.
+    #[error("The input set name or alias '{name}' is specified more than once in the FROM clause.")]
+    DuplicateAlias { name: String },
+    /// The place is the `*`.
+    #[error("'SELECT *' is only valid with a single input set.")]
+    StarOverSeveral,
     #[error("The LIMIT count value exceeds the maximum allowed value.")]
     LimitTooLarge,
     #[error("The OFFSET count value exceeds the maximum allowed value.")]
@@ -154,6 +171,10 @@ impl Rule {
         match self {
             Rule::StarWithGroupBy => "SC2041",
             Rule::TopTooLarge | Rule::TopNotInteger => "SC2060",
+            Rule::CountNotInteger { clause: "LIMIT" } => "SC2061",
+            Rule::CountNotInteger { .. } => "SC2062",
+            Rule::DuplicateAlias { .. } => "SC2021",
+            Rule::StarOverSeveral => "SC2040",
             Rule::LimitTooLarge => "SC2061",
             Rule::OffsetTooLarge => "SC2062",
             Rule::NestedAggregate => "SC2101",
@@ -189,6 +210,9 @@ impl SqlError {
             SqlError::Rule { rule, .. } => Some(rule.code()),
             SqlError::Several(errors) => errors.first().and_then(SqlError::code),
             SqlError::AggregateComposition
+            | SqlError::CorrelatedOrderBy
+            | SqlError::ComputedProperty { .. }
+            | SqlError::StarWithoutFrom { .. }
             | SqlError::MissingParameter { .. }
             | SqlError::TooLong { .. }
             | SqlError::TooDeep { .. }
@@ -212,10 +236,13 @@ impl SqlError {
             | SqlError::InvalidString { location, .. }
             | SqlError::UnresolvedIdentifier { location, .. }
             | SqlError::UnknownFunction { location, .. }
+            | SqlError::StarWithoutFrom { location }
             | SqlError::ArgumentCount { location, .. } => Some(*location),
             SqlError::Rule { location, .. } => *location,
             SqlError::Several(errors) => errors.first().and_then(SqlError::location),
             SqlError::AggregateComposition
+            | SqlError::CorrelatedOrderBy
+            | SqlError::ComputedProperty { .. }
             | SqlError::MissingParameter { .. }
             | SqlError::TooLong { .. }
             | SqlError::TooDeep { .. }
@@ -234,7 +261,9 @@ impl SqlError {
     /// The reference's error body. Errors that only we have come without a code.
     pub fn to_json(&self) -> String {
         match self {
-            SqlError::AggregateComposition => format!("{{\"Errors\":[{}]}}", quoted(&self.to_string())),
+            SqlError::AggregateComposition | SqlError::CorrelatedOrderBy => {
+                format!("{{\"Errors\":[{}]}}", quoted(&self.to_string()))
+            }
             SqlError::Several(errors) => format!("{{\"errors\":[{}]}}", entries(errors)),
             error => format!("{{\"errors\":[{}]}}", entries(std::slice::from_ref(error))),
         }

@@ -15,12 +15,6 @@ use crate::syntax::ast::SubqueryKind;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expression {
     Literal(Value),
-    Parameter(String),
-    /// A name that is not resolved yet; it ends at `start` plus its length, in bytes of the query text.
-    Identifier {
-        name: String,
-        start: usize,
-    },
     Property {
         of: Box<Expression>,
         name: String,
@@ -147,6 +141,39 @@ pub(crate) enum BinaryOperator {
 }
 
 impl Expression {
+    /// The direct parts; subqueries are not taken apart.
+    pub fn children(&self) -> Vec<&Expression> {
+        match self {
+            Expression::Literal(_)
+            | Expression::Variable(_)
+            | Expression::GroupKey(_)
+            | Expression::Aggregate(_)
+            | Expression::Subquery { .. } => Vec::new(),
+            Expression::Let { value: a, body: b, .. }
+            | Expression::Index { of: a, key: b }
+            | Expression::Binary { left: a, right: b, .. }
+            | Expression::Like { value: a, pattern: b, .. } => vec![a, b],
+            Expression::Property { of: a, .. }
+            | Expression::Unary { operand: a, .. }
+            | Expression::DocumentId(a) => {
+                vec![a]
+            }
+            Expression::Conditional { condition: a, then: b, otherwise: c }
+            | Expression::Between { value: a, low: b, high: c } => vec![a, b, c],
+            Expression::In { value: first, list: rest }
+            | Expression::Choose { number: first, choices: rest } => {
+                std::iter::once(&**first).chain(rest).collect()
+            }
+            Expression::And(parts)
+            | Expression::Or(parts)
+            | Expression::Coalesce(parts)
+            | Expression::Concatenate(parts)
+            | Expression::Array(parts)
+            | Expression::Call { arguments: parts, .. } => parts.iter().collect(),
+            Expression::Object(members) => members.iter().map(|(_, value)| value).collect(),
+        }
+    }
+
     /// Calls `visit` for each direct part.
     pub fn for_each_child<E>(
         &mut self,
@@ -154,8 +181,6 @@ impl Expression {
     ) -> Result<(), E> {
         match self {
             Expression::Literal(_)
-            | Expression::Parameter(_)
-            | Expression::Identifier { .. }
             | Expression::Variable(_)
             | Expression::GroupKey(_)
             | Expression::Aggregate(_)

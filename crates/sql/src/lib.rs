@@ -1,44 +1,40 @@
-//! The query language: text → tokens → syntax tree → resolved tree → evaluation over one row.
+//! The query language: text → syntax tree → bound query → evaluation, execution, plans.
 //!
-//! Today it reads what patch conditions (`FROM c WHERE …`) and lookups over metadata feeds (`SELECT * FROM c WHERE …`)
-//! need: the whole expression grammar with its precedences, three-valued logic and the first functions. Every other clause
-//! and function of the language is recognised and answered with [`SqlError::Unsupported`], never approximated.
-//!
-//! | file | what it does |
+//! | module | what it does |
 //! |---|---|
-//! | `lexer.rs` | tokens with their places |
-//! | `expression.rs` | the syntax tree |
-//! | `parser.rs`, `clauses.rs` | expressions by precedence; the clauses around them |
-//! | `resolve.rs` | names → the row, parameters → values |
-//! | `bound.rs` | a query whose names, functions and parameters have their meaning |
-//! | `evaluate/`, `functions.rs` | evaluation over the variables of a scope |
-//! | `query.rs` | what callers use |
+//! | `syntax/` | text to a tree, and back |
+//! | `bind/` | a tree to a bound query: names, parameters, functions, constants, every rule that needs no data |
+//! | `bound.rs`, `expression.rs` | bound queries and their expressions |
+//! | `evaluate/`, `functions.rs` | values of expressions, rows of sources, aggregates |
+//! | `filter.rs` | conditions over one row: patches, lookups in metadata |
+//! | `prepared.rs` | a query that is ready to run for one request |
+//! | `plan/` | what clients need to know to merge a query over partitions |
 //!
 //! Nothing here reads storage. Text length and nesting are bounded, so that no text overflows the stack.
 
 #![allow(dead_code)] // The binder that makes the new kinds of expressions is being built.
 
+mod bind;
 mod bound;
-mod clauses;
 mod error;
 mod evaluate;
 mod execute;
 mod expression;
+mod filter;
 mod functions;
-mod lexer;
-mod parser;
 mod plan;
-mod query;
-mod resolve;
+mod prepared;
 mod syntax;
 
+pub use bind::ComputedProperties;
 pub use bound::AggregateFunction;
 pub use error::{Location, Rule, SqlError};
 pub use execute::{DistinctHash, Execution, Flow, Interrupt, PageLimits, PageOutput, Rows, distinct_hash};
+pub use filter::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};
 pub use functions::GeometryKind;
 pub use plan::{
     DistinctCount, DistinctKind, KeyFilter, QueryFeature, QueryInfo, QueryPlan, SortDirection,
     SupportedFeatures,
 };
-pub use query::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};
+pub use prepared::{PreparedQuery, QueryEnvironment};
 pub use syntax::{ParsedQuery as Query, parse_query};

@@ -226,8 +226,8 @@ fn lookups_select_rows_with_aliases_and_parameters() {
 fn mistakes_are_refused_with_code_place_and_text() {
     for (query, code, message, start, end) in [
         ("SELEC * FROM c", "SC1001", "Syntax error, incorrect syntax near 'SELEC'.", 0, 5),
-        ("SELECT", "SC1001", "Syntax error, incorrect syntax near 'end of query'.", 6, 6),
-        ("SELECT * FROM c WHERE", "SC1001", "Syntax error, incorrect syntax near 'end of query'.", 21, 21),
+        ("SELECT", "SC1002", "Syntax error, unexpected end-of-file.", 6, 6),
+        ("SELECT * FROM c WHERE", "SC1002", "Syntax error, unexpected end-of-file.", 21, 21),
         ("SELECT * FROM c WHERE true, true", "SC1001", "Syntax error, incorrect syntax near ','.", 26, 27),
         ("SELECT * FROM c d e", "SC1001", "Syntax error, incorrect syntax near 'e'.", 18, 19),
         ("SELECT * FROM c WHERE a.x = 1", "SC2001", "Identifier 'a' could not be resolved.", 22, 23),
@@ -244,16 +244,16 @@ fn mistakes_are_refused_with_code_place_and_text() {
             "SC2050",
             "The STARTSWITH function requires 2 to 3 argument(s).",
             22,
-            32,
+            37,
         ),
-        ("SELECT * FROM c WHERE abs()", "SC2050", "The ABS function requires 1 argument(s).", 22, 25),
+        ("SELECT * FROM c WHERE abs()", "SC2050", "The ABS function requires 1 argument(s).", 22, 27),
     ] {
         let error = parse_filter_query(query).unwrap_err();
         let location = error.location().unwrap();
         assert_eq!((error.code(), error.to_string().as_str()), (Some(code), message), "{query}");
         assert_eq!((location.start, location.end), (start, end), "{query}");
     }
-    assert!(matches!(parse_condition("from c"), Err(SqlError::Syntax { .. })));
+    assert!(matches!(parse_condition("from c"), Err(SqlError::UnexpectedEnd { .. })));
     assert!(matches!(parse_condition("c.x = 1"), Err(SqlError::Syntax { .. })));
     let long = format!("SELECT * FROM c WHERE c.x = '{}'", "x".repeat(512 * 1024));
     assert!(matches!(parse_filter_query(&long), Err(SqlError::TooLong { .. })));
@@ -274,21 +274,13 @@ fn the_rest_of_the_language_is_refused_by_name() {
         ("SELECT * FROM c ORDER BY c.x", "ORDER BY"),
         ("SELECT * FROM c WHERE true GROUP BY c.x", "GROUP BY"),
         ("SELECT * FROM c OFFSET 1 LIMIT 2", "OFFSET LIMIT"),
-        ("SELECT * FROM c WHERE EXISTS(SELECT * FROM d)", "EXISTS over a subquery"),
-        ("SELECT * FROM c WHERE ARRAY(SELECT * FROM d) = []", "ARRAY over a subquery"),
-        ("SELECT * FROM c WHERE (SELECT VALUE 1) = 1", "a subquery"),
-        ("SELECT * FROM c WHERE ALL(SELECT VALUE 1)", "a subquery"),
-        ("SELECT * FROM c WHERE (LET x = 1 IN x)", "LET"),
-        ("SELECT * FROM c WHERE udf.f(c)", "a user-defined function"),
+        ("SELECT * FROM c WHERE udf.f(c)", "the user-defined function 'f'"),
         ("SELECT * FROM c WHERE LEFT(c.s, 1) = 'a'", "the function LEFT"),
         ("SELECT * FROM c WHERE GetCurrentDateTime() > 'a'", "the function GETCURRENTDATETIME"),
         ("SELECT * FROM c WHERE ST_DISTANCE(c.a, c.b) < 1", "the function ST_DISTANCE"),
     ] {
-        assert_eq!(
-            parse_filter_query(query),
-            Err(SqlError::Unsupported { feature: feature.into() }),
-            "{query}"
-        );
+        let refused = SqlError::Unsupported { feature: feature.into() };
+        assert_eq!(parse_filter_query(query).unwrap_err(), refused, "{query}");
     }
 }
 

@@ -235,3 +235,33 @@ pub(crate) enum SubqueryKind {
     First,
     Last,
 }
+
+impl Expression {
+    /// The direct parts; subqueries are not taken apart.
+    pub fn children(&self) -> Vec<&Expression> {
+        match self {
+            Expression::Literal(_)
+            | Expression::Parameter(_)
+            | Expression::Identifier(_)
+            | Expression::Subquery { .. } => Vec::new(),
+            Expression::Property { of: a, .. }
+            | Expression::Unary { operand: a, .. }
+            | Expression::IsNull { value: a, .. } => vec![a],
+            Expression::Index { of: a, key: b, .. }
+            | Expression::Binary { left: a, right: b, .. }
+            | Expression::Like { value: a, pattern: b, .. }
+            | Expression::Let { value: a, body: b, .. } => vec![a, b],
+            Expression::Conditional { condition: a, then: b, otherwise: c }
+            | Expression::Between { value: a, low: b, high: c, .. } => vec![a, b, c],
+            Expression::In { value, list, .. } => std::iter::once(&**value).chain(list).collect(),
+            Expression::And(parts)
+            | Expression::Or(parts)
+            | Expression::Coalesce(parts)
+            | Expression::Concatenate(parts)
+            | Expression::Call { arguments: parts, .. }
+            | Expression::UserDefined { arguments: parts, .. }
+            | Expression::Array(parts) => parts.iter().collect(),
+            Expression::Object { members, .. } => members.iter().map(|(_, value)| value).collect(),
+        }
+    }
+}

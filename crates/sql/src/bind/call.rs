@@ -1,0 +1,175 @@
+//! Calls: aggregates, functions with an evaluation of their own, and the function table.
+
+use shardlake_document::Value;
+
+use super::{Aggregates, Binder};
+use crate::bound::{Aggregate, AggregateFunction};
+use crate::error::{Rule, SqlError};
+use crate::expression::{Expression, Prepared};
+use crate::functions;
+use crate::syntax::ast::{self, Collection, Source, Span};
+
+/// The ways to score items, which only `ORDER BY RANK` may call.
+const SCORE: &str = "FULLTEXTSCORE";
+const FUSION: &str = "RRF";
+const DISTANCE: &str = "VECTORDISTANCE";
+
+impl Binder<'_> {
+    pub(super) fn call(&mut self, name: &str, arguments: &[ast::Expression], span: Span) -> Expression {
+        if let Some(function) = aggregate(name) {
+            return self.aggregate(function, name, arguments, span);
+        }
+        let bound = match plain(name).as_str() {
+            "IIF" if arguments.len() == 3 => self.conditional([&arguments[0], &arguments[1], &arguments[2]]),
+            "IIF" => return self.argument_count(name, "3", span),
+            "CHOOSE" if arguments.len() >= 2 => {
+                let number = Box::new(self.expression(&arguments[0]));
+                Expression::Choose { number, choices: self.all(&arguments[1..]) }
+            }
+            "CHOOSE" => return self.argument_count(name, "at least 2", span),
+            "DOCUMENTID" if arguments.len() == 1 => {
+                return Expression::DocumentId(Box::new(self.expression(&arguments[0])));
+            }
+            "DOCUMENTID" => return self.argument_count(name, "1", span),
+            SCORE => {
+                self.all(arguments);
+                return self.fail_at(Rule::ScoreOutsideRank, span);
+            }
+            FUSION => {
+                self.all(arguments);
+                return self.unknown(name, span);
+            }
+            _ => return self.function(name, arguments, span),
+        };
+        self.fold(bound)
+    }
+
+    /// Arguments come first: so do the reference's errors about them.
+    fn function(&mut self, name: &str, arguments: &[ast::Expression], span: Span) -> Expression {
+        let arguments = self.all(arguments);
+        let location = self.location(span);
+        let function = match functions::find(name, arguments.len(), || location) {
+            Ok(function) => function,
+            Err(SqlError::UnknownFunction { .. }) => return self.unknown(name, span),
+            Err(error) => return self.fail(error),
+        };
+        let constants: Vec<Option<&Value>> = arguments.iter().map(constant).collect();
+        let prepared = functions::prepare(function, &constants);
+        self.fold(Expression::Call { function, arguments, prepared: Prepared(prepared) })
+    }
+
+    fn aggregate(
+        &mut self,
+        function: AggregateFunction,
+        name: &str,
+        arguments: &[ast::Expression],
+        span: Span,
+    ) -> Expression {
+        let [argument] = arguments else { return self.argument_count(name, "1", span) };
+        match std::mem::take(&mut self.aggregates) {
+            // Where no row's values may be gathered, an aggregate is part of another expression at best.
+            Aggregates::Forbidden => self.fail(SqlError::AggregateComposition),
+            Aggregates::Within(list) => {
+                self.aggregates = Aggregates::Within(list);
+                self.fail_at(Rule::NestedAggregate, span)
+            }
+            Aggregates::Collected(list) => {
+                self.aggregates = Aggregates::Within(list);
+                let argument = self.expression(argument);
+                let Aggregates::Within(mut list) = std::mem::take(&mut self.aggregates) else {
+                    unreachable!("subqueries restore what was around them")
+                };
+                let aggregate = Aggregate { function, argument };
+                let place = list.iter().position(|other| *other == aggregate).unwrap_or_else(|| {
+                    list.push(aggregate);
+                    list.len() - 1
+                });
+                self.aggregates = Aggregates::Collected(list);
+                Expression::Aggregate(place)
+            }
+        }
+    }
+
+    fn argument_count(&mut self, name: &str, expected: &str, span: Span) -> Expression {
+        let location = self.location(span);
+        let (name, expected) = (name.to_ascii_uppercase(), expected.to_string());
+        self.fail(SqlError::ArgumentCount { name, expected, location })
+    }
+
+    /// The place is the name alone.
+    fn unknown(&mut self, name: &str, span: Span) -> Expression {
+        let location = self.location(Span { start: span.start, end: span.start + name.len() });
+        self.fail(SqlError::UnknownFunction { name: name.to_string(), location })
+    }
+
+    /// `ORDER BY RANK`: its own rules come first, then the refusal.
+    pub(super) fn rank(&mut self, call: &ast::Expression, clause: Span, query: &ast::Query) {
+        let ast::Expression::Call { name, arguments, .. } = call else {
+            unreachable!("the grammar has a call here")
+        };
+        let scores = match plain(name).as_str() {
+            FUSION => &arguments[..],
+            _ => std::slice::from_ref(call),
+        };
+        let weights = scores.last().filter(|last| scores.len() > 1 && !is_score(last));
+        let scores = &scores[..scores.len() - usize::from(weights.is_some())];
+        let is_fusion = plain(name) == FUSION;
+        if scores.is_empty() || !scores.iter().all(is_score) || (is_fusion && scores.len() < 2) {
+            self.fail_at(Rule::RankFunction, clause);
+        } else if weights.is_some_and(|weights| !are_weights(weights, scores.len())) {
+            self.fail_at(Rule::RankWeights, clause);
+        }
+        if let Some((rule, span)) = query.from.as_ref().and_then(|from| source_with_rank(from, query.span)) {
+            self.fail_at(rule, span);
+        }
+        self.fail(SqlError::unsupported("ORDER BY RANK"));
+    }
+}
+
+/// As the function table compares names.
+fn plain(name: &str) -> String {
+    name.replace('_', "").to_ascii_uppercase()
+}
+
+fn aggregate(name: &str) -> Option<AggregateFunction> {
+    Some(match plain(name).as_str() {
+        "AVG" => AggregateFunction::Average,
+        "COUNT" => AggregateFunction::Count,
+        "COUNTIF" => AggregateFunction::CountIf,
+        "MAKELIST" => AggregateFunction::MakeList,
+        "MAKESET" => AggregateFunction::MakeSet,
+        "MAX" => AggregateFunction::Max,
+        "MIN" => AggregateFunction::Min,
+        "SUM" => AggregateFunction::Sum,
+        _ => return None,
+    })
+}
+
+pub(super) fn constant(expression: &Expression) -> Option<&Value> {
+    match expression {
+        Expression::Literal(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn is_score(expression: &ast::Expression) -> bool {
+    matches!(expression, ast::Expression::Call { name, .. } if [SCORE, DISTANCE].contains(&plain(name).as_str()))
+}
+
+fn are_weights(expression: &ast::Expression, count: usize) -> bool {
+    let is_number = |weight: &ast::Expression| match weight {
+        ast::Expression::Literal(value) => value.as_number().is_some(),
+        _ => false,
+    };
+    matches!(expression, ast::Expression::Array(weights) if weights.len() == count && weights.iter().all(is_number))
+}
+
+fn source_with_rank(from: &Collection, span: Span) -> Option<(Rule, Span)> {
+    let rule = match from {
+        Collection::Join { .. } => Rule::JoinWithRank,
+        Collection::Iterate { .. } => Rule::InWithRank,
+        Collection::Aliased { source: Source::Subquery(_), .. } => Rule::SubqueryWithRank,
+        Collection::Aliased { .. } => return None,
+    };
+    Some((rule, span))
+}

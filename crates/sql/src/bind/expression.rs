@@ -1,0 +1,151 @@
+//! Expressions: every kind of node, its names and parameters resolved.
+
+use std::sync::Arc;
+
+use shardlake_document::Value;
+
+use super::Binder;
+use super::select::unique;
+use crate::error::{Rule, SqlError};
+use crate::evaluate::like::Pattern;
+use crate::expression::{Expression, Prepared, UnaryOperator};
+use crate::functions::Function;
+use crate::syntax::ast::{self, Identifier, Span};
+
+impl Binder<'_> {
+    /// Only dispatches, because every level of the tree takes one frame of this function.
+    pub(super) fn expression(&mut self, expression: &ast::Expression) -> Expression {
+        use ast::Expression as Tree;
+        let bound = match expression {
+            Tree::Literal(value) => return Expression::Literal(value.clone()),
+            Tree::Parameter(name) => return self.parameter(name),
+            Tree::Identifier(identifier) => return self.identifier(identifier),
+            Tree::Subquery { kind, query } => return self.subquery(*kind, query),
+            Tree::Index { of, key, span } => return self.index(of, key, *span),
+            Tree::Call { name, arguments, span } => return self.call(name, arguments, *span),
+            Tree::Let { name, value, body } => return self.let_in(name, value, body),
+            Tree::UserDefined { name, .. } => {
+                return self.fail(SqlError::unsupported(format!("the user-defined function '{name}'")));
+            }
+            Tree::Like { value, pattern, escape, negated } => self.like(value, pattern, *escape, *negated),
+            Tree::Property { of, name, .. } => {
+                Expression::Property { of: self.boxed(of), name: name.clone() }
+            }
+            Tree::Unary { operator, operand } => {
+                Expression::Unary { operator: *operator, operand: self.boxed(operand) }
+            }
+            Tree::Binary { operator, left, right } => {
+                let (left, right) = (self.boxed(left), self.boxed(right));
+                Expression::Binary { operator: *operator, left, right }
+            }
+            Tree::And(parts) => Expression::And(self.all(parts)),
+            Tree::Or(parts) => Expression::Or(self.all(parts)),
+            Tree::Coalesce(parts) => Expression::Coalesce(self.all(parts)),
+            Tree::Concatenate(parts) => Expression::Concatenate(self.all(parts)),
+            Tree::Array(elements) => Expression::Array(self.all(elements)),
+            Tree::Object { members, .. } => self.object(members),
+            Tree::Conditional { condition, then, otherwise } => {
+                self.conditional([condition, then, otherwise])
+            }
+            Tree::In { value, list, negated } => self.membership(value, list, *negated),
+            Tree::Between { value, low, high, negated } => self.between([value, low, high], *negated),
+            Tree::IsNull { value, negated } => self.is_null(value, *negated),
+        };
+        self.fold(bound)
+    }
+
+    pub(super) fn all(&mut self, parts: &[ast::Expression]) -> Vec<Expression> {
+        parts.iter().map(|part| self.expression(part)).collect()
+    }
+
+    fn boxed(&mut self, expression: &ast::Expression) -> Box<Expression> {
+        Box::new(self.expression(expression))
+    }
+
+    pub(super) fn parameter(&mut self, name: &str) -> Expression {
+        match self.parameters.get(name) {
+            Some(value) => Expression::Literal((*value).clone()),
+            None if !self.knows_parameters => Expression::Literal(Value::Undefined),
+            None => self.fail(SqlError::MissingParameter { name: name.to_string() }),
+        }
+    }
+
+    fn identifier(&mut self, identifier: &Identifier) -> Expression {
+        match (self.variable(&identifier.name), identifier.name.as_str()) {
+            (Some(slot), _) => Expression::Variable(slot),
+            (None, "NaN") => Expression::Literal(Value::Double(f64::NAN)),
+            (None, "Infinity") => Expression::Literal(Value::Double(f64::INFINITY)),
+            (None, _) => self.unresolved(identifier),
+        }
+    }
+
+    /// Keys must be constant, as in the reference; a constant name is a property like any.
+    fn index(&mut self, of: &ast::Expression, key: &ast::Expression, span: Span) -> Expression {
+        let (of, key) = (self.boxed(of), self.expression(key));
+        let index = match key {
+            Expression::Literal(Value::String(name)) => Expression::Property { of, name },
+            Expression::Literal(_) => Expression::Index { of, key: Box::new(key) },
+            _ if !self.folds => Expression::Index { of, key: Box::new(key) },
+            _ => return self.fail_at(Rule::UnsupportedFeature { feature: "member indexer".into() }, span),
+        };
+        self.fold(index)
+    }
+
+    fn object(&mut self, members: &[(String, ast::Expression)]) -> Expression {
+        let members = members.iter().map(|(name, value)| (name.clone(), self.expression(value))).collect();
+        Expression::Object(unique(members))
+    }
+
+    pub(super) fn conditional(&mut self, parts: [&ast::Expression; 3]) -> Expression {
+        let [condition, then, otherwise] = parts.map(|part| self.boxed(part));
+        Expression::Conditional { condition, then, otherwise }
+    }
+
+    fn membership(&mut self, value: &ast::Expression, list: &[ast::Expression], negated: bool) -> Expression {
+        let membership = Expression::In { value: self.boxed(value), list: self.all(list) };
+        self.negated(membership, negated)
+    }
+
+    fn between(&mut self, parts: [&ast::Expression; 3], negated: bool) -> Expression {
+        let [value, low, high] = parts.map(|part| self.boxed(part));
+        self.negated(Expression::Between { value, low, high }, negated)
+    }
+
+    fn is_null(&mut self, value: &ast::Expression, negated: bool) -> Expression {
+        let arguments = vec![self.expression(value)];
+        let call = Expression::Call { function: Function::IsNull, arguments, prepared: Prepared::NONE };
+        self.negated(call, negated)
+    }
+
+    fn like(
+        &mut self,
+        value: &ast::Expression,
+        pattern: &ast::Expression,
+        escape: Option<char>,
+        negated: bool,
+    ) -> Expression {
+        let (value, pattern) = (self.boxed(value), self.boxed(pattern));
+        let prepared = match &*pattern {
+            Expression::Literal(Value::String(pattern)) => Some(Arc::new(Pattern::new(pattern, escape))),
+            _ => None,
+        };
+        self.negated(Expression::Like { value, pattern, escape, prepared: Prepared(prepared) }, negated)
+    }
+
+    fn negated(&mut self, condition: Expression, negated: bool) -> Expression {
+        if !negated {
+            return condition;
+        }
+        let operand = Box::new(self.fold(condition));
+        Expression::Unary { operator: UnaryOperator::Not, operand }
+    }
+
+    fn let_in(&mut self, name: &Identifier, value: &ast::Expression, body: &ast::Expression) -> Expression {
+        let value = self.boxed(value);
+        let slot = self.new_slot();
+        self.names.push((name.name.clone(), slot));
+        let body = self.boxed(body);
+        self.names.pop();
+        Expression::Let { slot, value, body }
+    }
+}

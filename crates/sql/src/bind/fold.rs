@@ -1,0 +1,68 @@
+//! Constants: an expression of nothing but constants becomes its value; of the others, the parts that constants decide.
+
+use shardlake_document::Value;
+
+use super::Binder;
+use crate::evaluate::evaluate;
+use crate::evaluate::scope::{EvaluationContext, Scope};
+use crate::expression::Expression;
+
+impl Binder<'_> {
+    /// One level; the parts are folded already.
+    pub(super) fn fold(&self, expression: Expression) -> Expression {
+        if !self.folds {
+            return expression;
+        }
+        if is_constant(&expression) {
+            let context = EvaluationContext::new(self.functions, &|| false);
+            // What fails here, because it grows too large, is left to fail when a row needs it.
+            let value = evaluate(&expression, &Scope::new(&context)).map(|datum| datum.into_value());
+            return value.map_or(expression, Expression::Literal);
+        }
+        match expression {
+            Expression::And(parts) => logical(parts, false),
+            Expression::Or(parts) => logical(parts, true),
+            Expression::Conditional { condition, then, otherwise } => match *condition {
+                Expression::Literal(Value::Bool(true)) => *then,
+                Expression::Literal(_) => *otherwise,
+                _ => Expression::Conditional { condition, then, otherwise },
+            },
+            Expression::Coalesce(parts) => coalesce(parts),
+            other => other,
+        }
+    }
+}
+
+/// True when it has parts, all of them are literals, and the same value comes out every time.
+fn is_constant(expression: &Expression) -> bool {
+    match expression {
+        Expression::Literal(_)
+        | Expression::Variable(_)
+        | Expression::GroupKey(_)
+        | Expression::Aggregate(_)
+        | Expression::Subquery { .. }
+        | Expression::Let { .. }
+        | Expression::DocumentId(_) => false,
+        Expression::Call { function, .. } if !function.is_pure() => false,
+        other => other.children().iter().all(|child| matches!(child, Expression::Literal(_))),
+    }
+}
+
+/// A dominant constant decides whatever the other parts are.
+fn logical(parts: Vec<Expression>, dominant: bool) -> Expression {
+    let decides =
+        |part: &Expression| matches!(part, Expression::Literal(Value::Bool(value)) if *value == dominant);
+    if parts.iter().any(decides) {
+        return Expression::Literal(Value::Bool(dominant));
+    }
+    if dominant { Expression::Or(parts) } else { Expression::And(parts) }
+}
+
+/// Nothing behind the first defined constant matters, nor do undefined constants.
+fn coalesce(mut parts: Vec<Expression>) -> Expression {
+    parts.retain(|part| !matches!(part, Expression::Literal(Value::Undefined)));
+    if let Some(place) = parts.iter().position(|part| matches!(part, Expression::Literal(_))) {
+        parts.truncate(place + 1);
+    }
+    if parts.len() == 1 { parts.remove(0) } else { Expression::Coalesce(parts) }
+}

@@ -1,0 +1,172 @@
+//! From the syntax tree to a bound query: names become slots, parameters values, calls functions, constants are folded, and
+//! every rule of the language that needs no data is checked (engine.md §1.4, 1.5, 1.9, 1.12).
+//!
+//! Binding goes on after a mistake, with `undefined` in its place, because the reference lists all mistakes of a query in the
+//! order in which it meets them: sources first, then the other clauses in the order of the text.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `query.rs` | the clauses of one query or subquery |
+//! | `from.rs` | sources and the names that they make |
+//! | `select.rs` | the projection and the names in it |
+//! | `grouping.rs` | what a grouped query may project |
+//! | `expression.rs`, `call.rs` | expressions |
+//! | `fold.rs` | constants |
+//! | `simplify.rs` | subqueries in `FROM` that are no more than another name for an item's parts; conditions |
+//! | `order.rs` | what `ORDER BY` may name |
+//! | `computed.rs` | computed properties |
+//!
+//! Nothing here chooses how a query is executed.
+
+mod call;
+mod computed;
+mod expression;
+mod fold;
+mod from;
+mod grouping;
+mod order;
+mod query;
+mod select;
+mod simplify;
+
+use std::collections::HashMap;
+
+use shardlake_document::Value;
+
+use crate::bound::{Aggregate, BoundQuery, Slot};
+use crate::error::{Location, Rule, SqlError};
+use crate::expression::Expression;
+use crate::functions::FunctionContext;
+use crate::syntax::ast;
+
+pub use computed::ComputedProperties;
+
+/// Mistakes that are listed; more help nobody.
+const ERRORS_MAX: usize = 20;
+
+/// What a query is bound with.
+pub(crate) struct Environment<'b> {
+    pub parameters: &'b [(String, Value)],
+    pub computed: &'b ComputedProperties,
+    pub functions: &'b FunctionContext,
+}
+
+pub(crate) fn bind(
+    text: &str,
+    query: &ast::Query,
+    environment: &Environment<'_>,
+) -> Result<BoundQuery, SqlError> {
+    let mut binder = Binder::new(text, environment);
+    let query = binder.query(query, query::Level::Outermost);
+    let query = binder.finish(query)?;
+    finish(query, environment.computed)
+}
+
+/// [`bind`] for its mistakes alone, before the parameters are known.
+pub(crate) fn check(text: &str, query: &ast::Query, environment: &Environment<'_>) -> Result<(), SqlError> {
+    let mut binder = Binder::new(text, environment);
+    binder.knows_parameters = false;
+    binder.query(query, query::Level::Outermost);
+    binder.finish(())
+}
+
+/// The condition of `FROM … WHERE condition`, over the item in slot 0.
+pub(crate) fn bind_condition(
+    text: &str,
+    from: &ast::Collection,
+    condition: &ast::Expression,
+    environment: &Environment<'_>,
+) -> Result<BoundQuery, SqlError> {
+    let mut binder = Binder::new(text, environment);
+    let query = binder.condition(from, condition);
+    let query = binder.finish(query)?;
+    finish(query, environment.computed)
+}
+
+fn finish(mut query: BoundQuery, computed: &ComputedProperties) -> Result<BoundQuery, SqlError> {
+    simplify::simplify(&mut query);
+    order::check(&mut query, computed)?;
+    computed.substitute(&mut query);
+    Ok(query)
+}
+
+struct Binder<'b> {
+    text: &'b str,
+    parameters: HashMap<&'b str, &'b Value>,
+    /// False when every parameter counts as undefined.
+    knows_parameters: bool,
+    functions: &'b FunctionContext,
+    /// Off only where a test compares.
+    folds: bool,
+    /// The variables in sight, innermost last.
+    names: Vec<(String, Slot)>,
+    slots: usize,
+    /// A source stands for the container's item already.
+    reads_items: bool,
+    aggregates: Aggregates,
+    errors: Vec<SqlError>,
+}
+
+/// Whether aggregates may stand where the binder is.
+#[derive(Default)]
+enum Aggregates {
+    #[default]
+    Forbidden,
+    /// In a select list; those met so far.
+    Collected(Vec<Aggregate>),
+    /// In the argument of one.
+    Within(Vec<Aggregate>),
+}
+
+impl<'b> Binder<'b> {
+    fn new(text: &'b str, environment: &Environment<'b>) -> Self {
+        let parameters = environment.parameters.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        Binder {
+            text,
+            parameters,
+            knows_parameters: true,
+            functions: environment.functions,
+            folds: true,
+            names: Vec::new(),
+            // Slot 0 is the item's.
+            slots: 1,
+            reads_items: false,
+            aggregates: Aggregates::Forbidden,
+            errors: Vec::new(),
+        }
+    }
+
+    fn finish<T>(&mut self, result: T) -> Result<T, SqlError> {
+        match self.errors.len() {
+            0 => Ok(result),
+            1 => Err(self.errors.remove(0)),
+            _ => Err(SqlError::Several(std::mem::take(&mut self.errors))),
+        }
+    }
+
+    fn new_slot(&mut self) -> Slot {
+        self.slots += 1;
+        self.slots - 1
+    }
+
+    fn variable(&self, name: &str) -> Option<Slot> {
+        self.names.iter().rev().find(|(candidate, _)| candidate == name).map(|(_, slot)| *slot)
+    }
+
+    /// Notes a mistake; the result stands where the mistake was.
+    fn fail(&mut self, error: SqlError) -> Expression {
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(error);
+        }
+        Expression::Literal(Value::Undefined)
+    }
+
+    fn fail_at(&mut self, rule: Rule, span: ast::Span) -> Expression {
+        let location = self.location(span);
+        self.fail(SqlError::rule(rule, location))
+    }
+
+    fn location(&self, span: ast::Span) -> Location {
+        Location::in_text(self.text, span.start, span.end)
+    }
+}

@@ -1,0 +1,53 @@
+//! What `ORDER BY` may name: a place in the container's items, or a computed property (engine.md §1.8).
+
+use super::ComputedProperties;
+use crate::bound::{BoundQuery, BoundSource, Slot};
+use crate::error::{Rule, SqlError};
+use crate::expression::Expression;
+
+/// Also notes which keys are computed properties. After simplification, before computed properties are substituted.
+pub(super) fn check(query: &mut BoundQuery, computed: &ComputedProperties) -> Result<(), SqlError> {
+    if query.grouping.is_some() {
+        // There is one row, or the order was refused.
+        query.order_by.clear();
+    }
+    for key in &mut query.order_by {
+        match root(&key.expression) {
+            Some((0, steps)) if steps > 0 => {}
+            Some((slot, _)) if slot != 0 && is_correlated(&query.sources, slot) => {
+                return Err(SqlError::CorrelatedOrderBy);
+            }
+            _ => return Err(SqlError::Rule { rule: Rule::OrderByNotAPath, location: None }),
+        }
+        if let Expression::Property { of, name } = &key.expression
+            && **of == Expression::Variable(0)
+        {
+            key.computed = computed.names().position(|computed| computed == name);
+        }
+    }
+    Ok(())
+}
+
+/// The variable that a path starts from, and the number of its steps.
+fn root(expression: &Expression) -> Option<(Slot, usize)> {
+    let (mut at, mut steps) = (expression, 0);
+    loop {
+        match at {
+            Expression::Variable(slot) => return Some((*slot, steps)),
+            Expression::Property { of, .. } | Expression::Index { of, .. } => at = of,
+            _ => return None,
+        }
+        steps += 1;
+    }
+}
+
+/// The variable takes several values for one item. One that only names an expression is no path, but not correlated.
+fn is_correlated(sources: &[BoundSource], slot: Slot) -> bool {
+    sources.iter().any(|source| match source {
+        BoundSource::Item | BoundSource::Value { .. } => false,
+        BoundSource::Elements { .. } => source.slot() == slot,
+        BoundSource::Subquery { query, iterates, .. } => {
+            source.slot() == slot && (*iterates || !query.sources.is_empty())
+        }
+    })
+}

@@ -1,0 +1,76 @@
+//! The projection, and the names of what it selects.
+
+use super::Binder;
+use crate::bound::{Projection, Slot};
+use crate::error::{Rule, SqlError};
+use crate::expression::Expression;
+use crate::syntax::ast::{self, SelectItem, Selection, Span};
+
+impl Binder<'_> {
+    pub(super) fn projection(&mut self, query: &ast::Query, slots: &[Slot]) -> Projection {
+        match &query.select.selection {
+            Selection::All => self.star(query, slots),
+            Selection::Value(value) => Projection::Value(self.expression(value)),
+            Selection::Items(items) => Projection::Object(self.items(items)),
+        }
+    }
+
+    /// The star is the last character of the selection.
+    fn star(&mut self, query: &ast::Query, slots: &[Slot]) -> Projection {
+        let end = query.select.span.end;
+        let place = Span { start: end - 1, end };
+        if !query.group_by.is_empty() {
+            self.fail_at(Rule::StarWithGroupBy, place);
+        }
+        match slots {
+            [0] => Projection::All(0),
+            [slot] => Projection::Value(Expression::Variable(*slot)),
+            [] => {
+                let location = self.location(place);
+                Projection::Value(self.fail(SqlError::StarWithoutFrom { location }))
+            }
+            _ => Projection::Value(self.fail_at(Rule::StarOverSeveral, place)),
+        }
+    }
+
+    fn items(&mut self, items: &[SelectItem]) -> Vec<(String, Expression)> {
+        let mut members = Vec::with_capacity(items.len());
+        let mut unnamed = 0;
+        for SelectItem { expression, alias } in items {
+            let name = alias.clone().or_else(|| own_name(expression)).unwrap_or_else(|| {
+                unnamed += 1;
+                format!("${unnamed}")
+            });
+            members.push((name, self.expression(expression)));
+        }
+        unique(members)
+    }
+}
+
+/// The last name of a path.
+fn own_name(expression: &ast::Expression) -> Option<String> {
+    match expression {
+        ast::Expression::Identifier(identifier) => Some(identifier.name.clone()),
+        ast::Expression::Property { name, .. } => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// Of members with one name the last counts, as readers of JSON do it.
+pub(super) fn unique(members: Vec<(String, Expression)>) -> Vec<(String, Expression)> {
+    let mut places = std::collections::HashMap::with_capacity(members.len());
+    let mut unique: Vec<(String, Expression)> = Vec::with_capacity(members.len());
+    for (name, value) in members {
+        match places.get(&name) {
+            Some(place) => {
+                let (_, earlier): &mut (String, Expression) = &mut unique[*place];
+                *earlier = value;
+            }
+            None => {
+                places.insert(name.clone(), unique.len());
+                unique.push((name, value));
+            }
+        }
+    }
+    unique
+}

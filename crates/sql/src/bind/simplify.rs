@@ -1,0 +1,176 @@
+//! Takes away what stands between a condition and the item's property that it is about.
+//!
+//! SDKs write subqueries in `FROM` for every step of a chain of calls: `FROM (SELECT VALUE root FROM root WHERE …) AS r0`. One
+//! that only filters the container's items and gives a part of them another name is spliced into the query around it, and
+//! variables that name a place in an item are replaced by the place, so that indexes can serve the condition.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use shardlake_document::Value;
+
+use crate::bound::{BoundQuery, BoundSource, Projection, Slot};
+use crate::expression::Expression;
+
+/// Steps of a path that a variable is replaced by; longer ones stay, to bound the depth of the tree.
+const STEPS_MAX: usize = 64;
+
+pub(super) fn simplify(query: &mut BoundQuery) {
+    splice(query);
+    Definitions::default().apply(query);
+}
+
+/// What variables stand for.
+#[derive(Default)]
+struct Definitions {
+    of: HashMap<Slot, Expression>,
+}
+
+/// Puts the sources and the filter of a subquery in the place of the source that it is, when it is the first, reads the
+/// container's items, and keeps no rows back for groups or to tell doubles.
+fn splice(query: &mut BoundQuery) {
+    let Some(BoundSource::Subquery { query: inner, .. }) = query.sources.first_mut() else { return };
+    splice(inner);
+    let reads_items = matches!(inner.sources.first(), Some(BoundSource::Item));
+    if !reads_items || inner.grouping.is_some() || inner.distinct {
+        return;
+    }
+    let BoundSource::Subquery { slot, query: inner, iterates } = query.sources.remove(0) else {
+        unreachable!("matched above")
+    };
+    let of = match inner.projection {
+        Projection::All(slot) => Expression::Variable(slot),
+        Projection::Value(value) => value,
+        Projection::Object(members) => Expression::Object(members),
+    };
+    let source = match iterates {
+        true => BoundSource::Elements { slot, of },
+        false => BoundSource::Value { slot, of },
+    };
+    query.sources.splice(0..0, inner.sources.into_iter().chain([source]));
+    query.filter = match (inner.filter, query.filter.take()) {
+        (Some(inner), Some(outer)) => Some(Expression::And(vec![inner, outer])),
+        (inner, outer) => inner.or(outer),
+    };
+}
+
+impl Definitions {
+    fn apply(&mut self, query: &mut BoundQuery) {
+        let mut sources = std::mem::take(&mut query.sources);
+        sources.retain_mut(|source| {
+            match source {
+                BoundSource::Item => {}
+                BoundSource::Elements { of, .. } => self.rewrite(of),
+                BoundSource::Subquery { query, .. } => self.apply(query),
+                BoundSource::Value { slot, of } => {
+                    self.rewrite(of);
+                    self.of.insert(*slot, of.clone());
+                    // Variables always have a value, so another name for one drops no row.
+                    return !matches!(of, Expression::Variable(_));
+                }
+            }
+            true
+        });
+        query.sources = sources;
+        if let Projection::All(slot) = query.projection
+            && self.of.contains_key(&slot)
+        {
+            query.projection = Projection::Value(Expression::Variable(slot));
+        }
+        let own_sources = std::mem::take(&mut query.sources);
+        let done: Result<(), Infallible> = query.for_each_expression(&mut |expression| {
+            self.rewrite(expression);
+            Ok(())
+        });
+        let Ok(()) = done;
+        query.sources = own_sources;
+        query.filter = query.filter.take().and_then(condition);
+        if let Projection::Value(Expression::Variable(0)) = query.projection {
+            query.projection = Projection::All(0);
+        }
+    }
+
+    fn rewrite(&mut self, expression: &mut Expression) {
+        match expression {
+            Expression::Variable(slot) => {
+                if let Some(place) = self.of.get(slot).filter(|of| steps_of_path(of).is_some()) {
+                    *expression = place.clone();
+                }
+            }
+            Expression::Property { of, name } => {
+                self.rewrite(of);
+                let members = match &mut **of {
+                    Expression::Object(members) => Some(std::mem::take(members)),
+                    Expression::Variable(slot) => match self.of.get(slot) {
+                        Some(Expression::Object(members)) => Some(members.clone()),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                if let Some(members) = members {
+                    *expression = member(members, name);
+                }
+            }
+            Expression::Subquery { query, .. } => self.apply(query),
+            other => {
+                let done: Result<(), Infallible> = other.for_each_child(|child| {
+                    self.rewrite(child);
+                    Ok(())
+                });
+                let Ok(()) = done;
+            }
+        }
+    }
+}
+
+fn member(members: Vec<(String, Expression)>, name: &str) -> Expression {
+    let found = members.into_iter().find(|(candidate, _)| candidate == name);
+    found.map_or(Expression::Literal(Value::Undefined), |(_, value)| value)
+}
+
+/// The number of steps, when it is a path from a variable that is not too long.
+fn steps_of_path(expression: &Expression) -> Option<usize> {
+    let mut at = expression;
+    for steps in 0..STEPS_MAX {
+        match at {
+            Expression::Variable(_) => return Some(steps),
+            Expression::Property { of, .. } | Expression::Index { of, .. } => at = of,
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// A condition only has to be `true` when it was: parts that always are go, and one that never can be decides. None when
+/// nothing is left to test.
+fn condition(filter: Expression) -> Option<Expression> {
+    match filter {
+        Expression::Literal(Value::Bool(true)) => None,
+        Expression::Literal(_) => Some(Expression::Literal(Value::Bool(false))),
+        Expression::And(parts) => {
+            let mut kept = Vec::with_capacity(parts.len());
+            for part in parts {
+                match condition(part) {
+                    None => {}
+                    Some(never @ Expression::Literal(_)) => return Some(never),
+                    Some(Expression::And(inner)) => kept.extend(inner),
+                    Some(other) => kept.push(other),
+                }
+            }
+            if kept.len() > 1 { Some(Expression::And(kept)) } else { kept.pop() }
+        }
+        Expression::Or(parts) => {
+            let mut kept = Vec::with_capacity(parts.len());
+            for part in parts {
+                match condition(part)? {
+                    Expression::Literal(_) => {}
+                    Expression::Or(inner) => kept.extend(inner),
+                    other => kept.push(other),
+                }
+            }
+            let never = Expression::Literal(Value::Bool(false));
+            if kept.len() > 1 { Some(Expression::Or(kept)) } else { Some(kept.pop().unwrap_or(never)) }
+        }
+        other => Some(other),
+    }
+}

@@ -1,0 +1,54 @@
+//! A query that is ready to run for one request.
+
+use std::cell::Cell;
+
+use shardlake_document::Value;
+use shardlake_stdx::Timestamp;
+
+use crate::bind::{self, ComputedProperties, Environment};
+use crate::bound::BoundQuery;
+use crate::error::SqlError;
+use crate::functions::{FunctionContext, GeometryKind};
+use crate::syntax::ParsedQuery;
+
+/// What a query depends on beside its text and parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct QueryEnvironment<'a> {
+    pub computed: &'a ComputedProperties,
+    pub geometry: GeometryKind,
+    pub now: Timestamp,
+    pub random_seed: u64,
+}
+
+/// A parsed query with its parameters, bound to one container.
+#[derive(Debug, Clone)]
+pub struct PreparedQuery {
+    query: BoundQuery,
+    geometry: GeometryKind,
+    now: Timestamp,
+    random_seed: u64,
+}
+
+impl PreparedQuery {
+    /// Parameters are name (with `@`) and value; of two for one name the last counts.
+    pub fn prepare(
+        query: &ParsedQuery,
+        parameters: &[(String, Value)],
+        environment: &QueryEnvironment<'_>,
+    ) -> Result<PreparedQuery, SqlError> {
+        let &QueryEnvironment { computed, geometry, now, random_seed } = environment;
+        let functions = FunctionContext { now, geometry, random: Cell::new(random_seed) };
+        let environment = Environment { parameters, computed, functions: &functions };
+        let query = bind::bind(query.text(), query.tree(), &environment)?;
+        Ok(PreparedQuery { query, geometry, now, random_seed })
+    }
+
+    pub(crate) fn bound(&self) -> &BoundQuery {
+        &self.query
+    }
+
+    /// For one execution, which draws its random numbers from it.
+    pub(crate) fn function_context(&self) -> FunctionContext {
+        FunctionContext { now: self.now, geometry: self.geometry, random: Cell::new(self.random_seed) }
+    }
+}
