@@ -79,6 +79,10 @@ pub enum SqlError {
         missing_features(features)
     )]
     MissingClientFeatures { features: Vec<QueryFeature> },
+    #[error("The index path corresponding to the specified order-by item is excluded.")]
+    OrderByExcluded,
+    #[error("The order by query does not have a corresponding composite index that it can be served from.")]
+    OrderByWithoutComposite,
     /// A page's state that no page of this server has given out.
     #[error("Invalid Continuation Token")]
     InvalidState,
@@ -221,6 +225,8 @@ impl SqlError {
             | SqlError::ResultTooLarge { .. }
             | SqlError::SubqueryRows
             | SqlError::InvalidState
+            | SqlError::OrderByExcluded
+            | SqlError::OrderByWithoutComposite
             | SqlError::TooManyGroups
             | SqlError::NotFinite
             | SqlError::MissingClientFeatures { .. }
@@ -251,6 +257,8 @@ impl SqlError {
             | SqlError::ResultTooLarge { .. }
             | SqlError::SubqueryRows
             | SqlError::InvalidState
+            | SqlError::OrderByExcluded
+            | SqlError::OrderByWithoutComposite
             | SqlError::TooManyGroups
             | SqlError::NotFinite
             | SqlError::MissingClientFeatures { .. }

@@ -7,6 +7,8 @@
 //! | `bound.rs`, `expression.rs` | bound queries and their expressions |
 //! | `evaluate/`, `functions.rs` | values of expressions, rows of sources, aggregates |
 //! | `filter.rs` | conditions over one row: patches, lookups in metadata |
+//! | `access/` | which entries of the index cover the condition and give the order |
+//! | `execute/` | rows, pages and the state between them |
 //! | `prepared.rs` | a query that is ready to run for one request |
 //! | `plan/` | what clients need to know to merge a query over partitions |
 //!
@@ -14,6 +16,7 @@
 
 #![allow(dead_code)] // The binder that makes the new kinds of expressions is being built.
 
+mod access;
 mod bind;
 mod bound;
 mod error;
@@ -26,6 +29,10 @@ mod plan;
 mod prepared;
 mod syntax;
 
+pub use access::{
+    AccessPlan, CompositeSchema, IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, OrderAccess,
+    ValueRange, ValueTest, plan_access,
+};
 pub use bind::ComputedProperties;
 pub use bound::AggregateFunction;
 pub use error::{Location, Rule, SqlError};

@@ -6,8 +6,9 @@ use shardlake_document::Value;
 use shardlake_stdx::Timestamp;
 
 use crate::bind::{self, ComputedProperties, Environment};
-use crate::bound::BoundQuery;
+use crate::bound::{Aggregate, AggregateFunction, BoundQuery, BoundSource};
 use crate::error::SqlError;
+use crate::expression::Expression;
 use crate::functions::{FunctionContext, GeometryKind};
 use crate::syntax::ParsedQuery;
 
@@ -50,5 +51,35 @@ impl PreparedQuery {
     /// For one execution, which draws its random numbers from it.
     pub(crate) fn function_context(&self) -> FunctionContext {
         FunctionContext { now: self.now, geometry: self.geometry, random: Cell::new(self.random_seed) }
+    }
+
+    /// Whether the result depends on nothing but how many items match.
+    pub fn counts_items(&self) -> bool {
+        let query = &self.query;
+        let counts = |aggregate: &Aggregate| {
+            aggregate.function == AggregateFunction::Count
+                && matches!(&aggregate.argument, Expression::Literal(value) if !value.is_undefined())
+        };
+        query.sources == [BoundSource::Item]
+            && query.grouping.as_ref().is_some_and(|grouping| {
+                grouping.keys.is_empty()
+                    && !grouping.aggregates.is_empty()
+                    && grouping.aggregates.iter().all(counts)
+            })
+    }
+
+    /// Whether there is an `ORDER BY`.
+    pub fn is_ordered(&self) -> bool {
+        !self.query.order_by.is_empty()
+    }
+
+    /// Whether the result depends on items at all.
+    pub fn reads_items(&self) -> bool {
+        self.query.sources.first() == Some(&BoundSource::Item)
+    }
+
+    /// Whether one item can make many rows, or cost more than looking at it once.
+    pub fn is_heavy(&self) -> bool {
+        self.query.sources.len() > 1
     }
 }

@@ -28,6 +28,7 @@ use crate::error::SqlError;
 use crate::evaluate::rows::{Step, for_each_row, for_each_unfiltered_row};
 use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::functions::FunctionContext;
+use crate::prepared::PreparedQuery;
 use collect::Collector;
 pub use distinct_hash::{DistinctHash, distinct_hash};
 pub use rows::Rows;
@@ -65,7 +66,7 @@ pub type Interrupt<'q> = &'q (dyn Fn() -> bool + Send + Sync);
 /// A query at work on one page.
 pub struct Execution<'q> {
     query: &'q BoundQuery,
-    functions: &'q FunctionContext,
+    functions: FunctionContext,
     interrupt: Interrupt<'q>,
     limits: PageLimits,
     rows: Rows,
@@ -75,14 +76,15 @@ pub struct Execution<'q> {
 
 impl<'q> Execution<'q> {
     /// `ordered`: items arrive in the order of `ORDER BY`. `state` is [`PageOutput::state`] of the page before.
-    pub(crate) fn of(
-        query: &'q BoundQuery,
-        functions: &'q FunctionContext,
+    pub fn start(
+        query: &'q PreparedQuery,
         limits: PageLimits,
         ordered: bool,
         state: Option<&[u8]>,
         interrupt: Interrupt<'q>,
     ) -> Result<Self, SqlError> {
+        let functions = query.function_context();
+        let query = query.bound();
         let state = match state {
             Some(bytes) => State::decode(bytes)?,
             None => State::first(query),
@@ -103,10 +105,10 @@ impl<'q> Execution<'q> {
         if self.state.left == Some(0) {
             return Ok(Flow::Complete);
         }
-        let context = EvaluationContext::new(self.functions, self.interrupt);
+        let context = EvaluationContext::new(&self.functions, self.interrupt);
         let scope = Scope::of_item(&context, item);
         let Some(collector) = &mut self.collector else {
-            return self.stream(&scope, filtered);
+            return stream(self.query, self.limits, (&mut self.rows, &mut self.state), &scope, filtered);
         };
         let mut row_in_item = 0;
         for_each(self.query, &scope, filtered, &mut |row| {
@@ -115,42 +117,6 @@ impl<'q> Execution<'q> {
             Ok(Continue(()))
         })?;
         Ok(Flow::More)
-    }
-
-    /// The rows of one item go out one by one.
-    fn stream(&mut self, scope: &Scope<'_>, filtered: bool) -> Result<Flow, SqlError> {
-        let (query, limits) = (self.query, self.limits);
-        let (rows, state) = (&mut self.rows, &mut self.state);
-        // What an earlier page has dealt with.
-        let done = std::mem::take(&mut state.rows_of_item);
-        let mut seen = 0;
-        let mut flow = Flow::More;
-        for_each(query, scope, filtered, &mut |row| {
-            seen += 1;
-            if seen <= done {
-                return Ok(Continue(()));
-            }
-            if state.skip > 0 {
-                state.skip -= u64::from(is_row(&query.projection, row)?);
-                return Ok(Continue(()));
-            }
-            match rows.push(&query.projection, row, limits)? {
-                Pushed::NoRow => return Ok(Continue(())),
-                Pushed::Row => state.left = state.left.map(|left| left - 1),
-                Pushed::NoRoom => {
-                    seen -= 1;
-                    flow = Flow::PageFull;
-                }
-            }
-            if state.left == Some(0) {
-                flow = Flow::Complete;
-            }
-            Ok(if flow == Flow::More { Continue(()) } else { Break(()) })
-        })?;
-        if flow == Flow::PageFull {
-            state.rows_of_item = seen;
-        }
-        Ok(flow)
     }
 
     /// Counts items that are known to match; only for a query whose result depends on nothing else.
@@ -169,7 +135,7 @@ impl<'q> Execution<'q> {
             return Ok(PageOutput { rows: self.rows, state, rescan: false });
         };
         assert!(exhausted || self.state.left == Some(0), "what is collected is only whole at the end");
-        collector.finish(self.state, self.functions, self.interrupt)
+        collector.finish(self.state, &self.functions, self.interrupt)
     }
 }
 
@@ -184,4 +150,44 @@ fn for_each(
         false => for_each_row(query, scope, visit)?,
     };
     Ok(())
+}
+
+/// The rows of one item go out one by one.
+fn stream(
+    query: &BoundQuery,
+    limits: PageLimits,
+    (rows, state): (&mut Rows, &mut State),
+    scope: &Scope<'_>,
+    filtered: bool,
+) -> Result<Flow, SqlError> {
+    // What an earlier page has dealt with.
+    let done = std::mem::take(&mut state.rows_of_item);
+    let mut seen = 0;
+    let mut flow = Flow::More;
+    for_each(query, scope, filtered, &mut |row| {
+        seen += 1;
+        if seen <= done {
+            return Ok(Continue(()));
+        }
+        if state.skip > 0 {
+            state.skip -= u64::from(is_row(&query.projection, row)?);
+            return Ok(Continue(()));
+        }
+        match rows.push(&query.projection, row, limits)? {
+            Pushed::NoRow => return Ok(Continue(())),
+            Pushed::Row => state.left = state.left.map(|left| left - 1),
+            Pushed::NoRoom => {
+                seen -= 1;
+                flow = Flow::PageFull;
+            }
+        }
+        if state.left == Some(0) {
+            flow = Flow::Complete;
+        }
+        Ok(if flow == Flow::More { Continue(()) } else { Break(()) })
+    })?;
+    if flow == Flow::PageFull {
+        state.rows_of_item = seen;
+    }
+    Ok(flow)
 }

@@ -1,0 +1,98 @@
+//! Composite indexes for conditions on several paths: equalities first, then at most one range (engine.md §5).
+//!
+//! An entry is the members' index values one behind the other, inverted byte by byte where a member's order differs from the
+//! first one's.
+
+use shardlake_model::IndexPathSegment;
+
+use super::order::leaves;
+use super::ranges::successor;
+use super::{CompositeSchema, IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, ValueRange};
+
+/// Adds to an AND what a composite index says about several of its parts at once.
+pub(super) fn with_composites(filter: IndexFilter, schema: &IndexSchema<'_>) -> IndexFilter {
+    let IndexFilter::And(mut parts) = filter else { return filter };
+    let whole = IndexFilter::And(parts.clone());
+    let found: Vec<Leaf> = {
+        let leaves = leaves(&whole);
+        schema
+            .composites
+            .iter()
+            .enumerate()
+            .filter_map(|(number, one)| leaf_of(number, one, &leaves))
+            .collect()
+    };
+    parts.extend(found.into_iter().map(IndexFilter::Leaf));
+    IndexFilter::And(parts)
+}
+
+fn leaf_of(number: usize, candidate: &CompositeSchema, leaves: &[&Leaf]) -> Option<Leaf> {
+    let fixed = fixed_members(candidate, leaves);
+    let prefix = fixed.concat();
+    let next = candidate.members.get(fixed.len());
+    let range = next.and_then(|(names, descending)| {
+        let leaf = on_path(leaves, names).find(|leaf| leaf.ranges.len() == 1)?;
+        Some(placed(&prefix, &leaf.ranges[0], *descending != candidate.members[0].1))
+    });
+    if fixed.len() + usize::from(range.is_some()) < 2 {
+        return None;
+    }
+    let class = if range.is_some() { LookupClass::PreciseScan } else { LookupClass::Seek };
+    let range = range.unwrap_or_else(|| ValueRange { end: successor(&prefix), start: prefix });
+    Some(Leaf { index: IndexRef::Composite(number), ranges: vec![range], test: None, precise: false, class })
+}
+
+/// The first members that the leaves fix to one value each, as they stand in an entry.
+pub(super) fn fixed_members(candidate: &CompositeSchema, leaves: &[&Leaf]) -> Vec<Vec<u8>> {
+    let mut fixed = Vec::new();
+    for (names, descending) in &candidate.members {
+        let equality = on_path(leaves, names).find(|leaf| is_equality(leaf));
+        let Some(leaf) = equality else { break };
+        let mut bytes = leaf.ranges[0].start.clone();
+        if *descending != candidate.members[0].1 {
+            bytes.iter_mut().for_each(|byte| *byte = !*byte);
+        }
+        fixed.push(bytes);
+    }
+    fixed
+}
+
+/// Entries that begin with the fixed members; `None` when there is none.
+pub(super) fn range_of(fixed: &[Vec<u8>]) -> Option<ValueRange> {
+    let start = fixed.concat();
+    (!start.is_empty()).then(|| ValueRange { end: successor(&start), start })
+}
+
+fn on_path<'l>(leaves: &'l [&'l Leaf], names: &'l [String]) -> impl Iterator<Item = &'l Leaf> {
+    leaves.iter().copied().filter(move |leaf| match &leaf.index {
+        IndexRef::Path(path) => {
+            path.len() == names.len()
+                && path
+                    .iter()
+                    .zip(names)
+                    .all(|(segment, name)| *segment == IndexPathSegment::Name(name.clone()))
+        }
+        IndexRef::Composite(_) => false,
+    })
+}
+
+/// Whether a leaf names the entries of one whole value, so that its start is that value's encoding.
+fn is_equality(leaf: &Leaf) -> bool {
+    leaf.precise
+        && leaf.test.is_none()
+        && leaf.class == LookupClass::Seek
+        && leaf.ranges.len() == 1
+        && leaf.ranges[0].end == successor(&leaf.ranges[0].start)
+        && shardlake_document::index_value_length(&leaf.ranges[0].start) == Some(leaf.ranges[0].start.len())
+}
+
+/// A member's range behind a prefix.
+fn placed(prefix: &[u8], range: &ValueRange, inverted: bool) -> ValueRange {
+    let invert = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<u8>>();
+    let (start, end) = match inverted {
+        false => (range.start.clone(), range.end.clone()),
+        // Everything below the old end lies behind all that begins like its inversion; the old start comes last.
+        true => (successor(&invert(&range.end)), successor(&invert(&range.start))),
+    };
+    ValueRange { start: [prefix, &start].concat(), end: [prefix, &end].concat() }
+}

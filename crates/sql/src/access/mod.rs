@@ -1,0 +1,167 @@
+//! From a query to what the index can say about it: which entries cover its condition, and which give its order.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | what a plan says; planning as a whole |
+//! | `path.rs` | expressions that name a path of the item |
+//! | `ranges.rs` | sets of values as ranges of index values |
+//! | `filter.rs` | `WHERE` as a tree of leaves |
+//! | `order.rs` | `ORDER BY` from an index, and the rules that it must keep |
+//! | `composite.rs` | composite indexes for conditions on several paths |
+//! | `explain.rs` | a plan in words |
+//!
+//! Planning is pure: it sees the query and the indexing policy, no data. A plan may name too many items, never too few: what it
+//! does not prove is checked on the item. A leaf says for which *stored* values its condition is exactly `true`, so three-valued
+//! logic is settled here: an item without the path has no entry, and hardly any condition is true of it.
+
+mod composite;
+mod explain;
+mod filter;
+mod order;
+mod path;
+mod ranges;
+
+use shardlake_document::Value;
+use shardlake_model::{IndexPathSegment, PathMatcher};
+
+use crate::bound::Slot;
+use crate::error::SqlError;
+use crate::evaluate::scope::{EvaluationContext, Scope};
+use crate::evaluate::{Datum, holds};
+use crate::expression::Expression;
+use crate::functions::FunctionContext;
+use crate::prepared::PreparedQuery;
+
+/// What there is to use, and what the policy allows.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexSchema<'a> {
+    /// Paths that the serving index holds; `None` without an index.
+    pub paths: Option<&'a PathMatcher>,
+    /// Composite indexes that the serving index holds.
+    pub composites: &'a [CompositeSchema],
+    /// Paths that the serving index holds an entry for even where an item lacks them.
+    pub explicit: &'a [Vec<String>],
+    /// Computed properties that the serving index holds.
+    pub computed: &'a [String],
+    /// Paths that the container's policy indexes, whether or not they are there yet: `ORDER BY` is allowed on them.
+    pub policy_paths: &'a PathMatcher,
+    pub policy_composites: &'a [CompositeSchema],
+}
+
+/// A composite index: its paths in order, with true where descending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompositeSchema {
+    pub members: Vec<(Vec<String>, bool)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccessPlan {
+    pub filter: IndexFilter,
+    /// `filter` says exactly what `WHERE` says.
+    pub precise: bool,
+    /// Where the order of `ORDER BY` can come from.
+    pub order: Option<OrderAccess>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum IndexFilter {
+    /// The index says nothing.
+    Everything,
+    Nothing,
+    Leaf(Leaf),
+    And(Vec<IndexFilter>),
+    Or(Vec<IndexFilter>),
+}
+
+/// Entries of one path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leaf {
+    pub index: IndexRef,
+    /// Disjoint and ascending.
+    pub ranges: Vec<ValueRange>,
+    /// What a value in the ranges must meet besides.
+    pub test: Option<ValueTest>,
+    /// Ranges and test say exactly for which values the condition is true, where the index holds the whole value.
+    pub precise: bool,
+    pub class: LookupClass,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IndexRef {
+    Path(Vec<IndexPathSegment>),
+    /// By its place in [`IndexSchema::composites`].
+    Composite(usize),
+}
+
+/// Index values from `start` to before `end`, as bytes. Neither bound need be the encoding of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueRange {
+    pub start: Vec<u8>,
+    pub end: Vec<u8>,
+}
+
+/// How dear a lookup is, cheapest first (engine.md §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LookupClass {
+    /// Single values.
+    Seek,
+    /// Ranges of values.
+    PreciseScan,
+    /// Ranges of values with a test that most of them fail.
+    ExpandedScan,
+    /// All values of a path.
+    IndexScan,
+}
+
+/// A condition on one value, which is variable 0 of the expression.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValueTest {
+    expression: Expression,
+}
+
+impl ValueTest {
+    pub fn matches(&self, value: &Value) -> bool {
+        let (functions, never) = (FunctionContext::default(), || false);
+        let context = EvaluationContext::new(&functions, &never);
+        let scope = Scope::new(&context);
+        let scope = scope.with(VALUE, Datum::from_tree(value));
+        // What cannot be evaluated here is left to the check of the item.
+        holds(&self.expression, &scope).unwrap_or(true)
+    }
+}
+
+/// The slot of the tested value.
+const VALUE: Slot = 0;
+
+/// `ORDER BY` as a walk over an index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OrderAccess {
+    pub index: IndexRef,
+    /// From the greatest entry to the least.
+    pub reverse: bool,
+    /// The part of the index that the condition leaves.
+    pub range: Option<ValueRange>,
+    /// Items without the path belong to the result, and have no entry.
+    pub includes_undefined: bool,
+    /// The range is the whole condition.
+    pub exact: bool,
+}
+
+/// Plans a query. Errors are broken rules of `ORDER BY`.
+pub fn plan_access(query: &PreparedQuery, schema: &IndexSchema<'_>) -> Result<AccessPlan, SqlError> {
+    let query = query.bound();
+    order::check(query, schema)?;
+    if schema.paths.is_none() {
+        let precise = query.filter.is_none();
+        return Ok(AccessPlan { filter: IndexFilter::Everything, precise, order: None });
+    }
+    let planner = filter::Planner::new(query, schema);
+    let (filter, precise) = match &query.filter {
+        Some(filter) => planner.plan(filter, true),
+        None => (IndexFilter::Everything, true),
+    };
+    let order = order::access(query, schema, &filter);
+    let filter = composite::with_composites(filter, schema);
+    // A row may still be missing where a source has no value: joins and paths in FROM drop it, which is no condition.
+    Ok(AccessPlan { filter, precise, order })
+}

@@ -1,0 +1,140 @@
+//! `ORDER BY` from an index, and the rules that it must keep (engine.md §1.8, §5).
+
+use shardlake_model::IndexPathSegment;
+
+use super::path::{Paths, names};
+use super::{IndexFilter, IndexRef, IndexSchema, Leaf, OrderAccess, composite};
+use crate::bound::BoundQuery;
+use crate::error::SqlError;
+
+/// Refuses what the policy has no index for.
+pub(super) fn check(query: &BoundQuery, schema: &IndexSchema<'_>) -> Result<(), SqlError> {
+    let Some(keys) = sort_paths(query) else { return Ok(()) };
+    match &keys[..] {
+        [] => Ok(()),
+        [(key, _)] => {
+            if is_allowed(schema, key)
+                || schema
+                    .policy_composites
+                    .iter()
+                    .any(|one| one.members.iter().any(|(names, _)| names == key))
+            {
+                Ok(())
+            } else {
+                Err(SqlError::OrderByExcluded)
+            }
+        }
+        keys => {
+            let is_served = schema
+                .policy_composites
+                .iter()
+                .any(|candidate| direction(&candidate.members, keys).is_some());
+            if is_served { Ok(()) } else { Err(SqlError::OrderByWithoutComposite) }
+        }
+    }
+}
+
+fn is_allowed(schema: &IndexSchema<'_>, key: &[String]) -> bool {
+    match key {
+        [name] if name == "id" || name == "_ts" => schema.policy_paths.indexes_anything(),
+        // Kept by the server itself, for every item.
+        [name] if ["_rid", "_self", "_etag", "_attachments"].contains(&name.as_str()) => true,
+        [name] if schema.computed.contains(name) => true,
+        key => {
+            let path: Vec<_> = key.iter().map(|name| IndexPathSegment::Name(name.clone())).collect();
+            schema.policy_paths.is_indexed(&path)
+        }
+    }
+}
+
+/// The sort keys as paths with true where descending; `None` when one is no path, which the binder has let through.
+pub(super) fn sort_paths(query: &BoundQuery) -> Option<Vec<(Vec<String>, bool)>> {
+    let paths = Paths::of(query, &Paths::default());
+    let key = |key: &crate::bound::SortKey| Some((names(&paths.path(&key.expression)?)?, key.descending));
+    query.order_by.iter().map(key).collect()
+}
+
+/// Whether an index with these members gives this order: as declared (false) or the opposite of it (true).
+fn direction(members: &[(Vec<String>, bool)], keys: &[(Vec<String>, bool)]) -> Option<bool> {
+    let same_paths =
+        members.len() == keys.len() && members.iter().zip(keys).all(|(member, key)| member.0 == key.0);
+    if !same_paths {
+        return None;
+    }
+    let reversed = members.first()?.1 != keys.first()?.1;
+    let fits = members.iter().zip(keys).all(|(member, key)| (member.1 != key.1) == reversed);
+    fits.then_some(reversed)
+}
+
+pub(super) fn access(
+    query: &BoundQuery,
+    schema: &IndexSchema<'_>,
+    filter: &IndexFilter,
+) -> Option<OrderAccess> {
+    let keys = sort_paths(query)?;
+    if keys.is_empty() {
+        return None;
+    }
+    if let Some(by_composite) = composite_access(schema, &keys, filter) {
+        return Some(by_composite);
+    }
+    let [(key, descending)] = &keys[..] else { return None };
+    let path: Vec<_> = key.iter().map(|name| IndexPathSegment::Name(name.clone())).collect();
+    if !super::filter::is_indexed(schema, &path) {
+        return None;
+    }
+    let index = IndexRef::Path(path);
+    let same = leaves(filter)
+        .into_iter()
+        .find(|leaf| leaf.index == index && leaf.ranges.len() == 1 && leaf.test.is_none());
+    Some(OrderAccess {
+        range: same.map(|leaf| leaf.ranges[0].clone()),
+        includes_undefined: same.is_none(),
+        exact: matches!(filter, IndexFilter::Everything)
+            || matches!(filter, IndexFilter::Leaf(leaf) if Some(leaf) == same),
+        index,
+        reverse: *descending,
+    })
+}
+
+/// The whole order from a composite index, or its end behind members that the filter fixes.
+fn composite_access(
+    schema: &IndexSchema<'_>,
+    keys: &[(Vec<String>, bool)],
+    filter: &IndexFilter,
+) -> Option<OrderAccess> {
+    let leaves = leaves(filter);
+    for (number, candidate) in schema.composites.iter().enumerate() {
+        let fixed = composite::fixed_members(candidate, &leaves);
+        for skipped in (0..=fixed.len()).rev() {
+            let Some(opposite) = direction(&candidate.members[skipped..], keys) else { continue };
+            if keys.len() == 1 && skipped == 0 {
+                continue;
+            }
+            return Some(OrderAccess {
+                index: IndexRef::Composite(number),
+                // A walk forwards gives the declared order where the first member ascends, else its opposite.
+                reverse: candidate.members[0].1 != opposite,
+                exact: matches!(filter, IndexFilter::Everything),
+                range: composite::range_of(&fixed),
+                includes_undefined: false,
+            });
+        }
+    }
+    None
+}
+
+/// The leaves that all must hold.
+pub(super) fn leaves(filter: &IndexFilter) -> Vec<&Leaf> {
+    match filter {
+        IndexFilter::Leaf(leaf) => vec![leaf],
+        IndexFilter::And(parts) => parts
+            .iter()
+            .filter_map(|part| match part {
+                IndexFilter::Leaf(leaf) => Some(leaf),
+                _ => None,
+            })
+            .collect(),
+        _ => vec![],
+    }
+}

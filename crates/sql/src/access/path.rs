@@ -1,0 +1,93 @@
+//! Expressions that name a path of the item.
+
+use std::collections::HashMap;
+
+use shardlake_document::Value;
+use shardlake_model::IndexPathSegment;
+
+use crate::bound::{BoundQuery, BoundSource, Slot};
+use crate::expression::Expression;
+
+/// Where the variables of a query lie in the item.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Paths(HashMap<Slot, Vec<IndexPathSegment>>);
+
+impl Paths {
+    /// Those of a query's sources, within what is known outside.
+    pub fn of(query: &BoundQuery, outer: &Paths) -> Paths {
+        let mut paths = outer.clone();
+        for source in &query.sources {
+            match source {
+                BoundSource::Item => {
+                    paths.0.insert(0, vec![]);
+                }
+                BoundSource::Value { slot, of } => {
+                    if let Some(path) = paths.path(of) {
+                        paths.0.insert(*slot, path);
+                    }
+                }
+                BoundSource::Elements { slot, of } => {
+                    if let Some(mut path) = paths.path(of) {
+                        path.push(IndexPathSegment::AnyElement);
+                        paths.0.insert(*slot, path);
+                    }
+                }
+                BoundSource::Subquery { .. } => {}
+            }
+        }
+        paths
+    }
+
+    /// The path that an expression names, if it is nothing but a path.
+    pub fn path(&self, expression: &Expression) -> Option<Vec<IndexPathSegment>> {
+        match expression {
+            Expression::Variable(slot) => self.0.get(slot).cloned(),
+            Expression::Property { of, name } => {
+                let mut path = self.path(of)?;
+                path.push(IndexPathSegment::Name(name.clone()));
+                Some(path)
+            }
+            Expression::Index { of, key } => {
+                let mut path = self.path(of)?;
+                path.push(match &**key {
+                    Expression::Literal(Value::String(name)) => IndexPathSegment::Name(name.clone()),
+                    Expression::Literal(Value::Int(_)) => IndexPathSegment::AnyElement,
+                    _ => return None,
+                });
+                Some(path)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether an item has at most one value under the path.
+pub(super) fn is_single(path: &[IndexPathSegment]) -> bool {
+    path.iter().all(|segment| matches!(segment, IndexPathSegment::Name(_)))
+}
+
+/// The names of a path without array elements.
+pub(super) fn names(path: &[IndexPathSegment]) -> Option<Vec<String>> {
+    let name = |segment: &IndexPathSegment| match segment {
+        IndexPathSegment::Name(name) => Some(name.clone()),
+        _ => None,
+    };
+    path.iter().map(name).collect()
+}
+
+/// The expression with its every mention of a path replaced by the tested value; `None` when it mentions anything else.
+pub(super) fn as_test(expression: &Expression, of: &Expression) -> Option<Expression> {
+    if expression == of {
+        return Some(Expression::Variable(super::VALUE));
+    }
+    let mut copy = expression.clone();
+    let mut is_test = !matches!(expression, Expression::Variable(_) | Expression::Subquery { .. });
+    let _ = copy.for_each_child(|child| {
+        match as_test(child, of) {
+            Some(replaced) => *child = replaced,
+            None => is_test = false,
+        }
+        Ok::<(), ()>(())
+    });
+    is_test.then_some(copy)
+}

@@ -1,0 +1,179 @@
+//! Sets of values as ranges of index values: what is compared with a constant, and where types begin and end.
+
+use std::cmp::Ordering;
+
+use shardlake_document::{TypeTag, Value, encode_index_value};
+
+use super::ValueRange;
+
+/// A set of defined values and whether the ranges are exactly it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ValueSet {
+    pub ranges: Vec<ValueRange>,
+    pub precise: bool,
+}
+
+impl ValueSet {
+    pub fn nothing() -> ValueSet {
+        ValueSet { ranges: vec![], precise: true }
+    }
+
+    /// Every value that is not undefined.
+    pub fn defined() -> ValueSet {
+        ValueSet { ranges: vec![between(TypeTag::Null, TypeTag::Object)], precise: true }
+    }
+
+    pub fn types(first: TypeTag, last: TypeTag) -> ValueSet {
+        ValueSet { ranges: vec![between(first, last)], precise: true }
+    }
+
+    /// Values equal to a constant.
+    pub fn equal(constant: &Value) -> ValueSet {
+        match constant {
+            Value::Undefined => ValueSet::nothing(),
+            Value::Double(number) if number.is_nan() => ValueSet::nothing(),
+            constant => {
+                let (start, precise) = encoded(constant);
+                ValueSet { ranges: vec![single(start)], precise }
+            }
+        }
+    }
+
+    /// Values that stand in an order to a constant of their own type: only those have one.
+    pub fn ordered(constant: &Value, accepts: fn(Ordering) -> bool) -> ValueSet {
+        let tags = match TypeTag::of(constant) {
+            TypeTag::Null => (TypeTag::Null, TypeTag::Null),
+            TypeTag::False | TypeTag::True => (TypeTag::False, TypeTag::True),
+            TypeTag::Number => (TypeTag::Number, TypeTag::Number),
+            TypeTag::String => (TypeTag::String, TypeTag::String),
+            TypeTag::Undefined | TypeTag::Array | TypeTag::Object => return ValueSet::nothing(),
+        };
+        if matches!(constant, Value::Double(number) if number.is_nan()) {
+            return ValueSet::nothing();
+        }
+        let whole = between(tags.0, tags.1);
+        let (start, precise) = encoded(constant);
+        let end = successor(&start);
+        let mut ranges = Vec::new();
+        if accepts(Ordering::Less) || (!precise && accepts(Ordering::Equal)) {
+            ranges.push(ValueRange { start: whole.start, end: start.clone() });
+        }
+        // Entries of a cut constant tell no more than that the beginnings are equal.
+        if accepts(Ordering::Equal) || !precise {
+            ranges.push(ValueRange { start, end: end.clone() });
+        }
+        if accepts(Ordering::Greater) {
+            ranges.push(ValueRange { start: end, end: whole.end });
+        }
+        ValueSet { ranges: merged(ranges), precise }
+    }
+
+    pub fn strings_starting_with(start: &str) -> ValueSet {
+        let (mut bytes, precise) = encoded(&Value::String(start.to_owned()));
+        if precise {
+            // Without the end mark.
+            bytes.pop();
+        }
+        let end = successor(&bytes);
+        ValueSet { ranges: vec![ValueRange { start: bytes, end }], precise }
+    }
+
+    pub fn union(sets: impl IntoIterator<Item = ValueSet>) -> ValueSet {
+        let mut union = ValueSet::nothing();
+        for set in sets {
+            union.ranges.extend(set.ranges);
+            union.precise &= set.precise;
+        }
+        union.ranges = merged(union.ranges);
+        union
+    }
+
+    /// The defined values outside. When the set is larger than what it stands for, nothing is known to be outside.
+    pub fn complement(&self) -> ValueSet {
+        if !self.precise {
+            return ValueSet { precise: false, ..ValueSet::defined() };
+        }
+        let whole = between(TypeTag::Null, TypeTag::Object);
+        let mut ranges = Vec::new();
+        let mut start = whole.start;
+        for range in &self.ranges {
+            if start < range.start {
+                ranges.push(ValueRange { start, end: range.start.clone() });
+            }
+            start = range.end.clone();
+        }
+        if start < whole.end {
+            ranges.push(ValueRange { start, end: whole.end });
+        }
+        ValueSet { ranges, precise: true }
+    }
+
+    pub fn intersect(&self, other: &ValueSet) -> ValueSet {
+        let mut ranges = Vec::new();
+        for left in &self.ranges {
+            for right in &other.ranges {
+                let start = left.start.clone().max(right.start.clone());
+                let end = left.end.clone().min(right.end.clone());
+                if start < end {
+                    ranges.push(ValueRange { start, end });
+                }
+            }
+        }
+        ValueSet { ranges, precise: self.precise && other.precise }
+    }
+
+    pub fn is_single_value(&self) -> bool {
+        !self.ranges.is_empty()
+            && self.ranges.iter().all(|range| range.end == successor(&range.start) && range.start.len() > 1)
+    }
+}
+
+/// Everything from the first value of one type to the last of another.
+pub(super) fn between(first: TypeTag, last: TypeTag) -> ValueRange {
+    ValueRange { start: vec![first as u8], end: vec![last as u8 + 1] }
+}
+
+fn encoded(value: &Value) -> (Vec<u8>, bool) {
+    let mut bytes = Vec::new();
+    let precise = encode_index_value(value, &mut bytes);
+    (bytes, precise)
+}
+
+fn single(start: Vec<u8>) -> ValueRange {
+    ValueRange { end: successor(&start), start }
+}
+
+/// The least bytes greater than all that start with these.
+pub(super) fn successor(bytes: &[u8]) -> Vec<u8> {
+    let mut end = bytes.to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xFF {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    vec![0xFF; 2]
+}
+
+/// Ascending, without overlaps, neighbours joined.
+fn merged(mut ranges: Vec<ValueRange>) -> Vec<ValueRange> {
+    ranges.retain(|range| range.start < range.end);
+    ranges.sort_by(|left, right| left.start.cmp(&right.start));
+    let mut merged: Vec<ValueRange> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last)
+                if range.start < last.end
+                    || (range.start == last.end && !is_point(last) && !is_point(&range)) =>
+            {
+                last.end = last.end.clone().max(range.end);
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+fn is_point(range: &ValueRange) -> bool {
+    range.end == successor(&range.start)
+}
