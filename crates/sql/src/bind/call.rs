@@ -35,6 +35,9 @@ impl Binder<'_> {
                 self.all(arguments);
                 return self.fail_at(Rule::ScoreOutsideRank, span);
             }
+            DISTANCE if self.search_list_is_out_of_range(arguments) => {
+                return Expression::Literal(Value::Undefined);
+            }
             FUSION => {
                 self.all(arguments);
                 return self.unknown(name, span);
@@ -58,6 +61,20 @@ impl Binder<'_> {
         self.fold(Expression::Call { function, arguments, prepared: Prepared(prepared) })
     }
 
+    /// Notes the mistake.
+    fn search_list_is_out_of_range(&mut self, arguments: &[ast::Expression]) -> bool {
+        let Some(ast::Expression::Object { members, span }) = arguments.get(3) else { return false };
+        let multiplier = members.iter().find(|(name, _)| name == "searchListSizeMultiplier");
+        let Some((_, ast::Expression::Literal(value))) = multiplier else { return false };
+        let is_out_of_range =
+            value.as_number().is_some_and(|number| !(1.0..=100.0).contains(&number.as_f64()));
+        if is_out_of_range {
+            let value = value.to_json().unwrap_or_default();
+            self.fail_at(Rule::SearchListSizeMultiplier { value }, *span);
+        }
+        is_out_of_range
+    }
+
     fn aggregate(
         &mut self,
         function: AggregateFunction,
@@ -68,7 +85,10 @@ impl Binder<'_> {
         let [argument] = arguments else { return self.argument_count(name, "1", span) };
         match std::mem::take(&mut self.aggregates) {
             // Where no row's values may be gathered, an aggregate is part of another expression at best.
-            Aggregates::Forbidden => self.fail(SqlError::AggregateComposition),
+            Aggregates::Forbidden => {
+                self.composes_aggregates = true;
+                Expression::Literal(Value::Undefined)
+            }
             Aggregates::Within(list) => {
                 self.aggregates = Aggregates::Within(list);
                 self.fail_at(Rule::NestedAggregate, span)

@@ -2,7 +2,7 @@
 
 use super::Binder;
 use crate::bound::{Aggregate, BoundQuery, BoundSource, Grouping, Projection, Slot};
-use crate::error::{Rule, SqlError};
+use crate::error::Rule;
 use crate::expression::Expression;
 use crate::syntax::ast::{self, Selection, Span};
 use crate::syntax::lexer::{Kind, Lexer};
@@ -50,9 +50,7 @@ impl Binder<'_> {
             Projection::Value(value) => composes(value),
             Projection::Object(members) => members.iter().any(|(_, value)| composes(value)),
         };
-        if is_composed {
-            self.fail(SqlError::AggregateComposition);
-        }
+        self.composes_aggregates |= is_composed;
     }
 
     fn not_grouped(&mut self, path: &Expression, query: &ast::Query) {

@@ -28,6 +28,8 @@ mod order;
 mod query;
 mod select;
 mod simplify;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 
@@ -105,6 +107,8 @@ struct Binder<'b> {
     reads_items: bool,
     aggregates: Aggregates,
     errors: Vec<SqlError>,
+    /// An aggregate is part of another expression, which counts only where no other mistake is found.
+    composes_aggregates: bool,
 }
 
 /// Whether aggregates may stand where the binder is.
@@ -133,14 +137,28 @@ impl<'b> Binder<'b> {
             reads_items: false,
             aggregates: Aggregates::Forbidden,
             errors: Vec::new(),
+            composes_aggregates: false,
         }
     }
 
+    /// What we do not have yet counts only where the reference would find no mistake.
     fn finish<T>(&mut self, result: T) -> Result<T, SqlError> {
-        match self.errors.len() {
+        let mut errors = std::mem::take(&mut self.errors);
+        if self.composes_aggregates
+            && errors.iter().all(|error| matches!(error, SqlError::Unsupported { .. }))
+        {
+            errors.insert(0, SqlError::AggregateComposition);
+        }
+        let is_mistake = |error: &SqlError| !matches!(error, SqlError::Unsupported { .. });
+        if errors.iter().any(is_mistake) {
+            errors.retain(is_mistake);
+        } else {
+            errors.truncate(1);
+        }
+        match errors.len() {
             0 => Ok(result),
-            1 => Err(self.errors.remove(0)),
-            _ => Err(SqlError::Several(std::mem::take(&mut self.errors))),
+            1 => Err(errors.remove(0)),
+            _ => Err(SqlError::Several(errors)),
         }
     }
 

@@ -11,14 +11,18 @@ pub(super) fn check(query: &mut BoundQuery, computed: &ComputedProperties) -> Re
         // There is one row, or the order was refused.
         query.order_by.clear();
     }
-    for key in &mut query.order_by {
+    let mut is_any_correlated = false;
+    for key in &query.order_by {
         match root(&key.expression) {
             Some((0, steps)) if steps > 0 => {}
-            Some((slot, _)) if slot != 0 && is_correlated(&query.sources, slot) => {
-                return Err(SqlError::CorrelatedOrderBy);
-            }
+            Some((slot, _)) if slot != 0 && is_correlated(&query.sources, slot) => is_any_correlated = true,
             _ => return Err(SqlError::Rule { rule: Rule::OrderByNotAPath, location: None }),
         }
+    }
+    if is_any_correlated {
+        return Err(SqlError::CorrelatedOrderBy);
+    }
+    for key in &mut query.order_by {
         if let Expression::Property { of, name } = &key.expression
             && **of == Expression::Variable(0)
         {
@@ -47,7 +51,9 @@ fn is_correlated(sources: &[BoundSource], slot: Slot) -> bool {
         BoundSource::Item | BoundSource::Value { .. } => false,
         BoundSource::Elements { .. } => source.slot() == slot,
         BoundSource::Subquery { query, iterates, .. } => {
-            source.slot() == slot && (*iterates || !query.sources.is_empty())
+            let has_one_row = query.sources.is_empty()
+                || query.grouping.as_ref().is_some_and(|grouping| grouping.keys.is_empty());
+            source.slot() == slot && (*iterates || !has_one_row)
         }
     })
 }
