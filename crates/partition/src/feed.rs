@@ -97,7 +97,7 @@ pub fn epk_of_position(position: &[u8]) -> Result<Epk> {
     Ok(logical.epk)
 }
 
-fn matches_filter(filter: &FeedFilter, key: &[u8]) -> Result<bool> {
+pub(crate) fn matches_filter(filter: &FeedFilter, key: &[u8]) -> Result<bool> {
     let FeedFilter::Prefix(_, components) = filter else { return Ok(true) };
     let (logical, _) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
     Ok(components.iter().zip(&logical.partition_key.0).all(|(wanted, actual)| wanted.same(actual)))

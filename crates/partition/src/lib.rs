@@ -7,6 +7,7 @@
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `pending.rs` | queued commits that the engine does not show yet |
 //! | `feed.rs` | pages of items in key order |
+//! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
 //! | `change_log.rs` | the log entry written with every commit |
 //! | `index/` | the inverted index: keys, layouts, terms |
@@ -25,6 +26,7 @@ mod partition;
 mod pending;
 mod plan;
 mod prepare;
+mod query;
 mod shape;
 mod terms;
 mod transaction;
@@ -40,6 +42,7 @@ pub use operation::{
 };
 pub use partition::{Partition, PartitionIdentity};
 pub use prepare::{extract_partition_key, prepare_body, validate_item_id};
+pub use query::{QueryPage, QueryPageRequest, QueryStatistics, TimeTest};
 pub use shape::ContainerShape;
 pub use terms::TermSet;
 pub use verify::{PartitionReport, verify_partition};
@@ -66,11 +69,4 @@ pub(crate) fn corrupt(error: impl std::error::Error + Send + Sync + 'static) -> 
 
 pub(crate) fn malformed_key() -> Error {
     Error::new(ErrorKind::Corrupt, "a stored key is malformed")
-}
-
-pub(crate) fn sql_error(error: shardlake_sql::SqlError) -> Error {
-    match &error {
-        shardlake_sql::SqlError::Unsupported { .. } => Error::unsupported(error.to_string()),
-        _ => Error::bad_request(error.to_string()),
-    }
 }

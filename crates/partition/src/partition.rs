@@ -386,7 +386,7 @@ impl Partition {
                 let existing = existing.ok_or_else(plan::not_found)?;
                 check(&existing, &preconditions)?;
                 if let Some(condition) = &condition {
-                    let holds = condition.matches(existing.body()).map_err(crate::sql_error)?;
+                    let holds = condition.matches(existing.body())?;
                     if !holds {
                         return Err(with_item_lsn(
                             Error::new(ErrorKind::PreconditionFailed, plan::PRECONDITION),

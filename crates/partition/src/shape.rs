@@ -5,6 +5,8 @@ use std::sync::Arc;
 use shardlake_charge::ChargeTable;
 use shardlake_model::{Container, Error, KeyPath, Limits, PartitionKeyDefinition, PathMatcher, Result};
 
+use shardlake_sql::{CompositeSchema, IndexSchema};
+
 use crate::index::IndexLayout;
 
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub struct ContainerShape {
     pub indexed_paths: PathMatcher,
     /// The generation of the index that queries read.
     pub serving: Option<Arc<IndexLayout>>,
+    /// What planning needs to know of `serving` and of the policy.
+    schema: Schema,
     /// The generation being filled, which writes keep up to date too.
     pub building: Option<Arc<IndexLayout>>,
     /// `None`: time to live is off, whatever an item says.
@@ -48,12 +52,25 @@ impl ContainerShape {
                 .map(|key| key.paths.iter().map(parse).collect::<Result<_>>())
                 .collect::<Result<_>>()?,
             indexed_paths: definition.indexing_policy.matcher(),
+            schema: Schema::new(serving.as_deref(), building.as_deref()),
             serving,
             building,
             default_ttl: definition.default_ttl,
             limits,
             charges,
         })
+    }
+
+    /// What queries are planned with.
+    pub fn index_schema(&self) -> IndexSchema<'_> {
+        IndexSchema {
+            paths: self.serving.as_ref().map(|layout| &layout.paths),
+            composites: &self.schema.composites,
+            explicit: &[],
+            computed: &self.schema.computed,
+            policy_paths: &self.indexed_paths,
+            policy_composites: &self.schema.policy_composites,
+        }
     }
 
     /// The generations that writes keep up to date.
@@ -67,6 +84,25 @@ impl ContainerShape {
         match ttl.map_or(default_ttl, i64::from) {
             -1 => false,
             seconds => timestamp_seconds.saturating_add(seconds.max(0) as u64) <= now_seconds,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Schema {
+    composites: Vec<CompositeSchema>,
+    policy_composites: Vec<CompositeSchema>,
+    computed: Vec<String>,
+}
+
+impl Schema {
+    fn new(serving: Option<&IndexLayout>, building: Option<&IndexLayout>) -> Schema {
+        let composites =
+            |layout: Option<&IndexLayout>| layout.map(IndexLayout::composite_schemas).unwrap_or_default();
+        Schema {
+            composites: composites(serving),
+            policy_composites: composites(building.or(serving)),
+            computed: serving.map(IndexLayout::computed_names).unwrap_or_default(),
         }
     }
 }

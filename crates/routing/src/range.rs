@@ -56,6 +56,11 @@ impl EpkRange {
         self.min <= *epk && !self.is_below(epk)
     }
 
+    pub fn contains_range(&self, other: &EpkRange) -> bool {
+        self.min <= other.min
+            && (self.is_unbounded_above() || (!other.is_unbounded_above() && other.max <= self.max))
+    }
+
     /// Whether the whole span lies below a hash.
     pub fn is_below(&self, epk: &Epk) -> bool {
         !self.is_unbounded_above() && self.max <= *epk

@@ -326,6 +326,12 @@ impl From<SqlError> for shardlake_model::Error {
     fn from(error: SqlError) -> Self {
         match error {
             SqlError::Unsupported { .. } => shardlake_model::Error::unsupported(error.to_string()),
+            SqlError::Interrupted => shardlake_model::Error::new(
+                shardlake_model::ErrorKind::Timeout,
+                "the query did not finish in the time of its request: narrow its filter or read it in pages",
+            ),
+            error if error.code().is_some() => shardlake_model::Error::bad_request(error.to_json()),
+            SqlError::AggregateComposition => shardlake_model::Error::bad_request(error.to_json()),
             _ => shardlake_model::Error::bad_request(error.to_string()),
         }
     }

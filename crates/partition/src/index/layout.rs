@@ -6,6 +6,7 @@ use shardlake_model::{
 };
 
 use super::keys;
+use shardlake_sql::CompositeSchema;
 
 /// What one generation of a container's index holds.
 #[derive(Debug)]
@@ -58,6 +59,18 @@ impl IndexLayout {
         Ok(Some(IndexLayout { id, paths, explicit, composites }))
     }
 
+    /// What queries may make of it.
+    pub fn composite_schemas(&self) -> Vec<CompositeSchema> {
+        let schema = |composite: &CompositeLayout| CompositeSchema {
+            members: composite
+                .members
+                .iter()
+                .map(|member| (member.names.clone(), member.descending))
+                .collect(),
+        };
+        self.composites.iter().map(schema).collect()
+    }
+
     /// Whether items without the path have an undefined term under it.
     pub fn writes_undefined(&self, path: &[IndexPathSegment]) -> bool {
         let hash = keys::path_hash(path);
@@ -66,6 +79,11 @@ impl IndexLayout {
 
     pub fn composite_hash(&self, number: usize) -> u64 {
         self.composites[number].hash
+    }
+
+    /// Computed properties that this index holds.
+    pub fn computed_names(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// The value of a computed property that this index holds.

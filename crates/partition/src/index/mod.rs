@@ -19,5 +19,5 @@ mod terms;
 pub use build::BuildEnd;
 pub(crate) use counters::load_counted;
 pub use keys::{counter_key, decode_counter, index_prefix, path_hash};
-pub use layout::{CompositeLayout, IndexLayout};
+pub use layout::IndexLayout;
 pub(crate) use maintain::Maintained;

@@ -1,0 +1,362 @@
+//! Which access to take.
+//!
+//! A filter offers *options*: lists of leaves that together cover it. An AND has the options of all its parts, an OR one
+//! made of the best of each part. Bounded probes of the index find the option with the fewest postings; an index that names
+//! a large part of the items loses to a scan. One logical partition is scanned when it fits one chunk, whatever the index has
+//! to offer. A later page takes the access of the first one, which its position names.
+
+use std::hash::Hasher;
+
+use rustc_hash::{FxHashSet, FxHasher};
+use shardlake_model::{Error, IndexPathSegment, Result};
+use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass, OrderAccess};
+use shardlake_storage::{Row, Scan, ScanOptions};
+
+use super::Reader;
+use super::lookup::passes_test;
+use super::ordered::Ordered;
+use super::position::{AccessPosition, KeyPosition, OrderedPosition};
+use super::scan::ItemScan;
+use super::spans::{Posting, Spans};
+use crate::feed::FeedFilter;
+
+/// Options looked at; a filter with more has as many good ones among the first.
+const OPTIONS_MAX: usize = 8;
+/// Postings that each option is probed for, round by round, until one is exhausted.
+const PROBES: [usize; 3] = [32, 256, 2048];
+/// With at most this many postings a filter beats an ordered access: what it names is sorted.
+const SORTED_MAX: usize = 512;
+/// Items of one logical partition that are sorted rather than picked out of an ordered access.
+const LOGICAL_SORTED_MAX: usize = 20_000;
+/// Ordinals of a second condition kept in memory.
+const OTHERS_MAX: usize = 65_536;
+
+pub(super) enum Access<'p> {
+    Nothing,
+    Scan(ItemScan),
+    Spans(Spans<'p>),
+    Ordered(Ordered<'p>),
+}
+
+impl Access<'_> {
+    pub fn words(&self) -> String {
+        match self {
+            Access::Nothing => "nothing: the filter is never true".into(),
+            Access::Scan(_) => "scan of the items".into(),
+            Access::Spans(spans) => {
+                let ranges: usize = spans.branches.iter().map(|leaf| leaf.ranges.len()).sum();
+                let others = if spans.others.is_some() { ", intersected" } else { "" };
+                format!("index: {} leaves, {ranges} ranges{others}", spans.branches.len())
+            }
+            Access::Ordered(_) => "index in the order of ORDER BY".into(),
+        }
+    }
+}
+
+pub(super) struct Chosen<'p> {
+    pub access: Access<'p>,
+    /// The option taken, for the position.
+    pub choice: Option<u8>,
+    pub wants_counter: Option<(u16, u64)>,
+}
+
+impl<'p> From<Access<'p>> for Chosen<'p> {
+    fn from(access: Access<'p>) -> Self {
+        Chosen { access, choice: None, wants_counter: None }
+    }
+}
+
+/// Leaves that together cover the filter.
+struct Choice<'p> {
+    leaves: Vec<&'p Leaf>,
+    /// They say exactly what the filter says.
+    exact: bool,
+}
+
+/// Changes with everything that gives places in the index their meaning.
+pub(super) fn fingerprint(reader: &Reader<'_>) -> u32 {
+    let mut hasher = FxHasher::default();
+    if let Some(layout) = &reader.layout {
+        hasher.write_u16(layout.id);
+    }
+    hasher.write(format!("{:?} {:?}", reader.request.access.filter, reader.request.access.order).as_bytes());
+    (hasher.finish() >> 32) as u32
+}
+
+pub(super) async fn choose<'p>(reader: &mut Reader<'p>, resume: &AccessPosition) -> Result<Chosen<'p>> {
+    let access = reader.request.access;
+    let choices = if reader.layout.is_some() { choices(&access.filter, reader) } else { Some(vec![]) };
+    let Some(choices) = choices else { return Ok(Access::Nothing.into()) };
+    let order = access.order.as_ref().filter(|_| reader.layout.is_some());
+    match resume {
+        AccessPosition::Start => first(reader, choices, order).await,
+        AccessPosition::Scan(after) => Ok(scan(Some(after.clone()))),
+        AccessPosition::Spans { plan, choices: taken, place } => {
+            check_plan(reader, *plan)?;
+            let taken = taken.first().copied().unwrap_or_default();
+            let choice = choices.into_iter().nth(usize::from(taken)).ok_or_else(changed)?;
+            let spans = Spans { after: Some(place.clone()), ..spans_of(reader, choice) };
+            Ok(Chosen { access: Access::Spans(spans), choice: Some(taken), wants_counter: None })
+        }
+        AccessPosition::Ordered { plan, at } => {
+            check_plan(reader, *plan)?;
+            ordered(reader, order.ok_or_else(changed)?, Some(at.clone())).await
+        }
+    }
+}
+
+fn check_plan(reader: &Reader<'_>, plan: u32) -> Result<()> {
+    if plan == fingerprint(reader) { Ok(()) } else { Err(changed()) }
+}
+
+fn changed() -> Error {
+    Error::bad_request(
+        "Invalid Continuation Token: the container's index has changed since the token was made; start the query again",
+    )
+}
+
+fn scan<'p>(after: Option<KeyPosition>) -> Chosen<'p> {
+    Access::Scan(ItemScan { after, begun: None }).into()
+}
+
+async fn first<'p>(
+    reader: &mut Reader<'p>,
+    choices: Vec<Choice<'p>>,
+    order: Option<&'p OrderAccess>,
+) -> Result<Chosen<'p>> {
+    if choices.is_empty() && order.is_none() {
+        return Ok(scan(None));
+    }
+    let is_logical = matches!(reader.request.filter, FeedFilter::Logical(_));
+    if is_logical && let Some(begun) = small_scope(reader).await? {
+        return Ok(Access::Scan(ItemScan { after: None, begun: Some(begun) }).into());
+    }
+    let best = smallest(reader, &choices).await?;
+    if let Some(order) = order {
+        return match best {
+            Some((index, count)) if count.is_some_and(|count| count <= SORTED_MAX) => {
+                Ok(take(reader, choices, index))
+            }
+            _ if is_logical && logical_items(reader, LOGICAL_SORTED_MAX).await?.is_some() => Ok(scan(None)),
+            _ => ordered(reader, order, None).await,
+        };
+    }
+    let Some((index, count)) = best else { return Ok(scan(None)) };
+    let items = reader.partition.items();
+    let names_many = match count {
+        Some(count) => count as u64 > items / 3,
+        None if is_logical => true,
+        None => items <= 4 * PROBES[PROBES.len() - 1] as u64 || is_dense(reader, &choices[index]).await?,
+    };
+    if names_many && !is_tiny(count) {
+        return Ok(scan(None));
+    }
+    let others = match count {
+        Some(count) if count <= PROBES[0] => None,
+        _ => others(reader, index).await?,
+    };
+    let mut chosen = take(reader, choices, index);
+    if let Access::Spans(spans) = &mut chosen.access {
+        spans.others = others;
+    }
+    Ok(chosen)
+}
+
+fn is_tiny(count: Option<usize>) -> bool {
+    count.is_some_and(|count| count <= PROBES[0])
+}
+
+fn take<'p>(reader: &Reader<'p>, choices: Vec<Choice<'p>>, index: usize) -> Chosen<'p> {
+    let choice = choices.into_iter().nth(index).expect("the index is one of the choices");
+    Chosen { access: Access::Spans(spans_of(reader, choice)), choice: Some(index as u8), wants_counter: None }
+}
+
+fn spans_of<'p>(reader: &Reader<'p>, choice: Choice<'p>) -> Spans<'p> {
+    let exact = choice.exact && reader.request.access.precise;
+    Spans { branches: choice.leaves, after: None, exact, others: None }
+}
+
+async fn ordered<'p>(
+    reader: &mut Reader<'p>,
+    order: &'p OrderAccess,
+    at: Option<OrderedPosition>,
+) -> Result<Chosen<'p>> {
+    let (ordered, wants_counter) = Ordered::open(reader, order, at).await?;
+    Ok(Chosen { access: Access::Ordered(ordered), choice: None, wants_counter })
+}
+
+/// The options of a filter; `None` when it is never true, none when it needs a scan.
+fn choices<'p>(filter: &'p IndexFilter, reader: &Reader<'_>) -> Option<Vec<Choice<'p>>> {
+    match filter {
+        IndexFilter::Nothing => None,
+        IndexFilter::Everything => Some(vec![]),
+        IndexFilter::Leaf(leaf) if leaf.ranges.is_empty() => None,
+        IndexFilter::Leaf(leaf) if names_the_scope(leaf, reader) => Some(vec![]),
+        IndexFilter::Leaf(leaf) => Some(vec![Choice { leaves: vec![leaf], exact: leaf.precise }]),
+        IndexFilter::And(parts) => {
+            let mut all = Vec::new();
+            for part in parts {
+                let exact_alone = parts.len() == 1;
+                all.extend(
+                    choices(part, reader)?
+                        .into_iter()
+                        .map(|choice| Choice { exact: choice.exact && exact_alone, ..choice }),
+                );
+            }
+            all.sort_by_key(rank);
+            all.truncate(OPTIONS_MAX);
+            Some(all)
+        }
+        IndexFilter::Or(parts) => {
+            let mut whole = Choice { leaves: vec![], exact: true };
+            let mut any = false;
+            for part in parts {
+                let Some(options) = choices(part, reader) else { continue };
+                any = true;
+                let Some(best) = options.into_iter().min_by_key(rank) else { return Some(vec![]) };
+                whole.exact &= best.exact;
+                whole.leaves.extend(best.leaves);
+            }
+            any.then(|| vec![whole])
+        }
+    }
+}
+
+/// Within one logical partition, a condition on the partition key alone says nothing more.
+fn names_the_scope(leaf: &Leaf, reader: &Reader<'_>) -> bool {
+    let IndexRef::Path(path) = &leaf.index else { return false };
+    let is = |key: &shardlake_model::KeyPath| {
+        key.0.len() == path.len()
+            && key.0.iter().zip(path).all(|(name, segment)| *segment == IndexPathSegment::Name(name.clone()))
+    };
+    matches!(reader.request.filter, FeedFilter::Logical(_)) && reader.shape.key_paths.iter().any(is)
+}
+
+/// Fewer and cheaper lookups first.
+fn rank(choice: &Choice<'_>) -> (LookupClass, usize) {
+    let worst = choice.leaves.iter().map(|leaf| leaf.class).max();
+    (worst.unwrap_or(LookupClass::Seek), choice.leaves.len())
+}
+
+/// The option with the fewest postings and how many it has, as far as probes tell: `None` beyond the last probe.
+async fn smallest(reader: &mut Reader<'_>, choices: &[Choice<'_>]) -> Result<Option<(usize, Option<usize>)>> {
+    for limit in PROBES {
+        let mut least: Option<(usize, usize)> = None;
+        for (index, choice) in choices.iter().enumerate() {
+            let count = count_postings(reader, choice, limit).await?;
+            if count < limit && least.is_none_or(|(_, smallest)| count < smallest) {
+                least = Some((index, count));
+            }
+        }
+        if let Some((index, count)) = least {
+            return Ok(Some((index, Some(count))));
+        }
+    }
+    // Sorted by rank already, except a single OR.
+    Ok((!choices.is_empty()).then_some((0, None)))
+}
+
+async fn count_postings(reader: &mut Reader<'_>, choice: &Choice<'_>, limit: usize) -> Result<usize> {
+    let mut count = 0;
+    for leaf in &choice.leaves {
+        let prefix = reader.prefix_of(&leaf.index)?;
+        for range in &leaf.ranges {
+            let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
+            let options = ScanOptions { limit: Some(limit - count), reverse: false };
+            let mut scan = reader.snapshot.scan(start..end, options);
+            while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+                count += rows.len();
+            }
+            if count >= limit {
+                return Ok(count);
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Whether the first postings of one equality lie so close that it names a third of the items or more.
+async fn is_dense(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<bool> {
+    let [leaf] = choice.leaves[..] else { return Ok(false) };
+    let [range] = &leaf.ranges[..] else { return Ok(false) };
+    if leaf.class != LookupClass::Seek {
+        return Ok(false);
+    }
+    let prefix = reader.prefix_of(&leaf.index)?;
+    let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
+    let options = ScanOptions { limit: Some(PROBES[1]), reverse: false };
+    let mut scan = reader.snapshot.scan(start..end, options);
+    let (mut first, mut last, mut count) = (None, 0, 0);
+    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        for (key, _) in rows {
+            last = Posting::parse(&key, prefix.len())?.ordinal;
+            first.get_or_insert(last);
+            count += 1;
+        }
+    }
+    Ok(first.is_some_and(|first| last - first < 3 * count))
+}
+
+/// The ordinals of the part of an AND with the fewest postings besides the one taken, when they are few enough to keep.
+async fn others(reader: &mut Reader<'_>, taken: usize) -> Result<Option<FxHashSet<u64>>> {
+    let IndexFilter::And(parts) = &reader.request.access.filter else { return Ok(None) };
+    let mut all = Vec::new();
+    for part in parts {
+        all.extend(choices(part, reader).unwrap_or_default());
+    }
+    all.sort_by_key(rank);
+    for (index, choice) in all.iter().enumerate() {
+        if index == taken || choice.leaves.iter().any(|leaf| leaf.class > LookupClass::PreciseScan) {
+            continue;
+        }
+        if let Some(ordinals) = ordinals(reader, choice).await? {
+            return Ok(Some(ordinals));
+        }
+    }
+    Ok(None)
+}
+
+async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option<FxHashSet<u64>>> {
+    let mut found = FxHashSet::default();
+    for leaf in &choice.leaves {
+        let prefix = reader.prefix_of(&leaf.index)?;
+        for range in &leaf.ranges {
+            let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
+            let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+            while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+                reader.statistics.postings_read += rows.len() as u64;
+                for (key, _) in rows {
+                    let posting = Posting::parse(&key, prefix.len())?;
+                    if passes_test(leaf, posting.value()) {
+                        found.insert(posting.ordinal);
+                    }
+                }
+                if found.len() > OTHERS_MAX {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+    Ok(Some(found))
+}
+
+/// The rows of the scope, if one chunk holds them all, and the scan that is at its end.
+async fn small_scope(reader: &mut Reader<'_>) -> Result<Option<(Vec<Row>, Scan)>> {
+    let (start, end) = reader.scope_range();
+    let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+    let rows = scan.next_chunk().await.map_err(crate::storage_error)?.unwrap_or_default();
+    let more = scan.next_chunk().await.map_err(crate::storage_error)?;
+    Ok(more.is_none().then_some((rows, scan)))
+}
+
+/// How many items the scope has, if not more than `limit`.
+async fn logical_items(reader: &mut Reader<'_>, limit: usize) -> Result<Option<usize>> {
+    let (start, end) = reader.scope_range();
+    let options = ScanOptions { limit: Some(limit + 1), reverse: false };
+    let mut scan = reader.snapshot.scan(start..end, options);
+    let mut count = 0;
+    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        count += rows.len();
+    }
+    Ok((count <= limit).then_some(count))
+}

@@ -1,0 +1,90 @@
+//! `COUNT` from the index alone, or from the partition's own total.
+//!
+//! Only when nothing has to be looked at in the items: the condition is exactly one leaf's, each item has one value under its
+//! path, the whole partition is in scope, and nothing can have outlived its time.
+
+use shardlake_model::Result;
+use shardlake_sql::{Execution, IndexFilter, IndexRef, Leaf};
+use shardlake_storage::ScanOptions;
+
+use super::lookup::is_many_valued;
+use super::position::AccessPosition;
+use super::spans::Posting;
+use super::{QueryPage, Reader};
+use crate::change_log::LogEntry;
+use crate::keys;
+
+pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> Result<Option<QueryPage>> {
+    let request = reader.request;
+    let may_count = *resume == AccessPosition::Start
+        && request.query.counts_items()
+        && request.access.precise
+        && reader.shape.default_ttl.is_none()
+        && reader.covers_partition();
+    if !may_count {
+        return Ok(None);
+    }
+    let (items, access) = match &request.access.filter {
+        IndexFilter::Everything => (reader.items_total().await?, "the partition's own total"),
+        IndexFilter::Leaf(leaf) if leaf.precise && !is_many_valued(leaf) && reader.layout.is_some() => {
+            let Some(items) = count_postings(reader, leaf).await? else { return Ok(None) };
+            (items, "count of index entries")
+        }
+        _ => return Ok(None),
+    };
+    let mut execution = Execution::start(request.query, request.limits, false, None, request.is_interrupted)?;
+    execution.push_count(items);
+    let output = execution.finish(true)?;
+    reader.statistics.rows = output.rows.len() as u64;
+    reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
+    Ok(Some(QueryPage {
+        rows: output.rows,
+        next: None,
+        statistics: reader.statistics,
+        access: access.into(),
+        wants_counter: None,
+    }))
+}
+
+/// `None` when an entry does not tell enough.
+async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u64>> {
+    if !matches!(leaf.index, IndexRef::Path(_)) {
+        return Ok(None);
+    }
+    let prefix = reader.prefix_of(&leaf.index)?;
+    let mut items = 0;
+    for range in &leaf.ranges {
+        let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
+        let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            reader.statistics.postings_read += rows.len() as u64;
+            let Some(test) = &leaf.test else {
+                items += rows.len() as u64;
+                continue;
+            };
+            for (key, _) in rows {
+                let posting = Posting::parse(&key, prefix.len())?;
+                let Some(value) = shardlake_document::decode_index_value(posting.value()) else {
+                    return Ok(None);
+                };
+                items += u64::from(test.matches(&value));
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(Some(items))
+}
+
+impl Reader<'_> {
+    /// How many items the partition holds in this snapshot.
+    pub async fn items_total(&self) -> Result<u64> {
+        let (start, end) = keys::space_range(self.partition.uid, keys::CHANGE_LOG);
+        let options = ScanOptions { reverse: true, limit: Some(1) };
+        let mut scan = self.snapshot.scan(start..end, options);
+        let rows = scan.next_chunk().await.map_err(crate::storage_error)?.unwrap_or_default();
+        match rows.first() {
+            Some((_, entry)) => Ok(LogEntry::decode(entry)?.counters.items),
+            None => Ok(0),
+        }
+    }
+}

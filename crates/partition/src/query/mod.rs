@@ -1,0 +1,264 @@
+//! Queries over one physical partition: chooses how to reach the items, feeds them to the executor, says where to go on.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | a page of a query from end to end |
+//! | `choose.rs` | which access to take: scan, index spans, or index order |
+//! | `scan.rs` | items in key order |
+//! | `spans.rs` | items named by ranges of the index |
+//! | `ordered.rs` | items in the order of an index, those without the property included |
+//! | `count.rs` | answers that the index gives without any item |
+//! | `lookup.rs` | from an ordinal to its item; what an item's own values say about a condition |
+//! | `position.rs` | the bytes that a page hands to the next one |
+//!
+//! Every page reads one snapshot, taken when everything in it is durable. Nothing is materialised but what the executor keeps
+//! for one page, one bounded set of ordinals to intersect with, and groups of strings too long for the index. A page ends
+//! when it is full, when its time is spent, or when the partition is exhausted.
+
+mod choose;
+mod count;
+mod lookup;
+mod ordered;
+mod position;
+mod scan;
+mod spans;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_sql::{AccessPlan, Execution, Flow, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows};
+use shardlake_storage::Snapshot;
+
+use crate::feed::FeedFilter;
+use crate::index::IndexLayout;
+use crate::item::StoredItem;
+use crate::operation::CommandContext;
+use crate::partition::Partition;
+use crate::shape::ContainerShape;
+use choose::Access;
+use position::{AccessPosition, KeyPosition, OrderedPosition, Place, Position};
+
+/// A test of time that a query may ask from any thread.
+pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);
+
+#[derive(Clone, Copy)]
+pub struct QueryPageRequest<'a> {
+    pub query: &'a PreparedQuery,
+    pub access: &'a AccessPlan,
+    pub filter: &'a FeedFilter,
+    /// [`QueryPage::next`] of the page before.
+    pub resume: Option<&'a [u8]>,
+    pub limits: RowLimits,
+    /// True once the page has used its time: it is cut where it is, if the query can go on from there.
+    pub is_page_time_spent: TimeTest<'a>,
+    /// True once the request has run out of time.
+    pub is_interrupted: TimeTest<'a>,
+}
+
+#[derive(Debug)]
+pub struct QueryPage {
+    pub rows: Rows,
+    /// `None` when the partition has no more rows.
+    pub next: Option<Vec<u8>>,
+    pub statistics: QueryStatistics,
+    /// The access taken, in words.
+    pub access: String,
+    /// A path whose items should be counted from now on: index and path hash.
+    pub wants_counter: Option<(u16, u64)>,
+}
+
+/// What a page did; charges and metrics come from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueryStatistics {
+    pub postings_read: u64,
+    /// Items loaded because the index named them.
+    pub items_loaded: u64,
+    pub items_loaded_bytes: u64,
+    /// Items read in key order.
+    pub items_scanned: u64,
+    pub items_scanned_bytes: u64,
+    pub rows: u64,
+    pub rows_bytes: u64,
+    /// Rows that were sorted rather than read in order.
+    pub rows_sorted: u64,
+}
+
+/// How feeding ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Exhausted,
+    /// The page is full, or its time is spent.
+    Cut,
+    /// Nothing can change the result any more.
+    Complete,
+}
+
+impl Partition {
+    /// One page of a query's rows. The caller plans `request.access` for the index that `shape` serves.
+    pub async fn query_page(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        request: QueryPageRequest<'_>,
+    ) -> Result<QueryPage> {
+        let position = request.resume.map(Position::decode).transpose()?;
+        let snapshot = self.shard().snapshot();
+        self.wait_for_applied().await?;
+        // A generation that is being dropped is not whole in this snapshot.
+        let layout = shape.serving.clone().filter(|layout| self.has_index(layout.id));
+        let reader = Reader {
+            partition: self,
+            shape,
+            layout,
+            snapshot,
+            now_seconds: command.now.seconds(),
+            request,
+            statistics: QueryStatistics::default(),
+        };
+        run(reader, position).await
+    }
+}
+
+async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<QueryPage> {
+    let request = reader.request;
+    let (resume, state) = match position {
+        Some(Position { access, state }) => (access, state),
+        None => (AccessPosition::Start, None),
+    };
+    if state.is_none()
+        && let Some(page) = count::answer(&mut reader, &resume).await?
+    {
+        return Ok(page);
+    }
+    let chosen = choose::choose(&mut reader, &resume).await?;
+    let ordered = matches!(chosen.access, Access::Ordered(_));
+    let execution =
+        Execution::start(request.query, request.limits, ordered, state.as_deref(), request.is_interrupted)?;
+    let mut feed = Feed { execution, last: None };
+    let words = chosen.access.words();
+    let plan = choose::fingerprint(&reader);
+    let ended = match chosen.access {
+        Access::Nothing => Ended::Exhausted,
+        Access::Scan(scan) => scan::run(&mut reader, &mut feed, scan).await?,
+        Access::Spans(spans) => spans::run(&mut reader, &mut feed, spans).await?,
+        Access::Ordered(ordered) => ordered::run(&mut reader, &mut feed, ordered).await?,
+    };
+    let sorts = !feed.execution.streams() && request.query.is_ordered();
+    let output = feed.execution.finish(ended == Ended::Exhausted)?;
+    let next = next_position(ended, &output, feed.last, resume, plan, chosen.choice);
+    reader.statistics.rows = output.rows.len() as u64;
+    reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
+    reader.statistics.rows_sorted = if sorts { reader.statistics.rows } else { 0 };
+    Ok(QueryPage {
+        rows: output.rows,
+        next: next.map(|position| position.encode()),
+        statistics: reader.statistics,
+        access: words,
+        wants_counter: chosen.wants_counter,
+    })
+}
+
+fn next_position(
+    ended: Ended,
+    output: &PageOutput,
+    last: Option<Last>,
+    resume: AccessPosition,
+    plan: u32,
+    choice: Option<u8>,
+) -> Option<Position> {
+    let state = output.state.clone();
+    if output.rescan {
+        return Some(Position { access: AccessPosition::Start, state });
+    }
+    match ended {
+        Ended::Exhausted | Ended::Complete => None,
+        Ended::Cut => {
+            let access = last.map_or(resume, |last| last.position(plan, choice));
+            Some(Position { access, state })
+        }
+    }
+}
+
+/// What reading needs, and what it has done so far.
+struct Reader<'a> {
+    partition: &'a Partition,
+    shape: &'a Arc<ContainerShape>,
+    layout: Option<Arc<IndexLayout>>,
+    snapshot: Snapshot,
+    now_seconds: u64,
+    request: QueryPageRequest<'a>,
+    statistics: QueryStatistics,
+}
+
+/// The executor and the last key that it is done with.
+struct Feed<'q> {
+    execution: Execution<'q>,
+    last: Option<Last>,
+}
+
+/// The last key dealt with.
+enum Last {
+    /// An item key without its header.
+    Item(Bytes),
+    /// The part of a posting's key behind its path.
+    Posting {
+        branch: usize,
+        range: usize,
+        key: Bytes,
+        skip: u32,
+        ordered: bool,
+    },
+    OrderedItem(Bytes),
+}
+
+impl Last {
+    fn position(self, plan: u32, choice: Option<u8>) -> AccessPosition {
+        match self {
+            Last::Item(key) => AccessPosition::Scan(KeyPosition::of(&key)),
+            Last::OrderedItem(key) => {
+                AccessPosition::Ordered { plan, at: OrderedPosition::Undefined(KeyPosition::of(&key)) }
+            }
+            Last::Posting { branch, range, key, skip, ordered } => {
+                let after = KeyPosition::of(&key);
+                let place = Place { branch: branch as u16, range: range as u16, after, skip };
+                if ordered {
+                    return AccessPosition::Ordered { plan, at: OrderedPosition::Postings(place) };
+                }
+                AccessPosition::Spans { plan, choices: choice.into_iter().collect(), place }
+            }
+        }
+    }
+}
+
+impl Feed<'_> {
+    /// Offers an item; `last` is where the query goes on once the item is dealt with. `Some` ends the feeding.
+    fn offer(
+        &mut self,
+        item: &StoredItem,
+        filtered: bool,
+        last: impl FnOnce() -> Last,
+    ) -> Result<Option<Ended>> {
+        match self.execution.push(&item.view(), filtered)? {
+            Flow::More => {
+                self.last = Some(last());
+                Ok(None)
+            }
+            Flow::PageFull => Ok(Some(Ended::Cut)),
+            Flow::Complete => Ok(Some(Ended::Complete)),
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// Whether the page must end here although it is not full.
+    fn must_stop(&self, feed: &Feed<'_>) -> Result<bool> {
+        if (self.request.is_interrupted)() {
+            return Err(Error::new(
+                ErrorKind::Timeout,
+                "the query did not finish in the time of its request: narrow its filter or read it in pages",
+            ));
+        }
+        Ok(feed.execution.streams() && (self.request.is_page_time_spent)())
+    }
+}

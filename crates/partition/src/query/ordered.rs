@@ -1,0 +1,308 @@
+//! Items in the order of an index: the entries of a path or of a composite index, forwards or backwards, and before them (or,
+//! descending, behind them) the items that lack the property, which have no entry unless the path is included explicitly.
+//!
+//! Items that lack it are found by a scan, which a counter of the path's items often shows to be needless: a partition counts
+//! a path from the first time that somebody orders by it. Strings too long for the index have equal entries; such a group is
+//! loaded and sorted by the strings themselves.
+
+use shardlake_document::{TypeTag, Value, compare, decode_index_value, index_value_length};
+use shardlake_model::{Error, IndexPathSegment, Result};
+use shardlake_sql::{IndexRef, OrderAccess};
+use shardlake_storage::ScanOptions;
+
+use super::position::{KeyPosition, OrderedPosition, Place};
+use super::scan::Resumed;
+use super::spans::Posting;
+use super::{Ended, Feed, Last, Reader};
+use crate::feed::matches_filter;
+use crate::index;
+use crate::item::StoredItem;
+use crate::keys::{self, HEADER};
+
+/// Items with the same long start of a string that are sorted in memory.
+const GROUP_MAX: usize = 10_000;
+
+pub(super) struct Ordered<'p> {
+    order: &'p OrderAccess,
+    /// Items without the property come into question.
+    undefined: bool,
+    at: Option<OrderedPosition>,
+}
+
+impl<'p> Ordered<'p> {
+    /// Also says whether the path's items should be counted from now on.
+    pub async fn open(
+        reader: &mut Reader<'p>,
+        order: &'p OrderAccess,
+        at: Option<OrderedPosition>,
+    ) -> Result<(Ordered<'p>, Option<(u16, u64)>)> {
+        let (mut undefined, mut wants_counter) = (false, None);
+        let layout =
+            reader.layout.clone().ok_or_else(|| Error::internal("an ordered access without an index"))?;
+        if let IndexRef::Path(path) = &order.index
+            && order.includes_undefined
+            && !layout.writes_undefined(path)
+        {
+            let path_hash = index::path_hash(path);
+            let key = index::counter_key(reader.partition.uid, layout.id, path_hash);
+            match reader.snapshot.get(&key).await.map_err(crate::storage_error)? {
+                Some(count) => undefined = index::decode_counter(&count)? < reader.items_total().await?,
+                None => (undefined, wants_counter) = (true, Some((layout.id, path_hash))),
+            }
+        }
+        Ok((Ordered { order, undefined, at }, wants_counter))
+    }
+}
+
+pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: Ordered<'_>) -> Result<Ended> {
+    let Ordered { order, undefined, at } = ordered;
+    let (in_undefined, in_postings) = match at {
+        None => (None, None),
+        Some(OrderedPosition::Undefined(key)) => (Some(key), None),
+        Some(OrderedPosition::Postings(place)) => (None, Some(place)),
+    };
+    let starts_with_postings = in_postings.is_some() || (order.reverse && in_undefined.is_none());
+    let undefined = undefined || in_undefined.is_some();
+    if order.reverse {
+        if starts_with_postings && let Some(ended) = run_postings(reader, feed, order, in_postings).await? {
+            return Ok(ended);
+        }
+        if undefined {
+            return run_undefined(reader, feed, order, in_undefined).await;
+        }
+        return Ok(Ended::Exhausted);
+    }
+    if undefined && !starts_with_postings {
+        match run_undefined(reader, feed, order, in_undefined).await? {
+            Ended::Exhausted => {}
+            ended => return Ok(ended),
+        }
+    }
+    Ok(run_postings(reader, feed, order, in_postings).await?.unwrap_or(Ended::Exhausted))
+}
+
+/// The items without the property, in key order.
+async fn run_undefined(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    order: &OrderAccess,
+    after: Option<KeyPosition>,
+) -> Result<Ended> {
+    let IndexRef::Path(path) = &order.index else { return Ok(Ended::Exhausted) };
+    let (start, end) = reader.scope_range();
+    let mut resumed = match &after {
+        Some(position) => Resumed::after(&start[..HEADER], position),
+        None => Resumed::from(start.clone()),
+    };
+    resumed.start = resumed.start.max(start);
+    let mut scan = reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default());
+    while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        let examined = chunk.last().map(|(key, _)| key.slice(HEADER..));
+        for (key, value) in chunk {
+            if resumed.skips(&key, HEADER)? || !matches_filter(reader.request.filter, &key)? {
+                continue;
+            }
+            let item = StoredItem::decode(value, reader.shape)?;
+            reader.statistics.items_scanned += 1;
+            reader.statistics.items_scanned_bytes += item.json_size_bytes() as u64;
+            if item.is_expired(reader.now_seconds) || property(reader, &item, path).is_some() {
+                continue;
+            }
+            if let Some(ended) = feed.offer(&item, false, || Last::OrderedItem(key.slice(HEADER..)))? {
+                return Ok(ended);
+            }
+        }
+        if reader.must_stop(feed)? {
+            feed.last = examined.map(Last::OrderedItem);
+            return Ok(Ended::Cut);
+        }
+        tokio::task::yield_now().await;
+    }
+    resumed.check_found()?;
+    Ok(Ended::Exhausted)
+}
+
+/// The value that an item is ordered by; `None` when it has none.
+fn property(reader: &Reader<'_>, item: &StoredItem, path: &[IndexPathSegment]) -> Option<Value> {
+    if let [IndexPathSegment::Name(name)] = path
+        && let Some(layout) = &reader.layout
+        && let Some(value) = layout.computed_value(name, &item.view())
+    {
+        return (!value.is_undefined()).then_some(value);
+    }
+    let mut names = Vec::with_capacity(path.len());
+    for segment in path {
+        let IndexPathSegment::Name(name) = segment else { return None };
+        names.push(name.as_str());
+    }
+    if names == ["_ts"] {
+        return Some(Value::Int(item.envelope().timestamp_seconds as i64));
+    }
+    item.body().get_path(&names).map(Value::from_raw)
+}
+
+/// The range of postings to walk, as keys.
+fn bounds(prefix: &[u8], order: &OrderAccess) -> (Vec<u8>, Vec<u8>) {
+    match &order.range {
+        Some(range) => ([prefix, &range.start].concat(), [prefix, &range.end].concat()),
+        None => (prefix.to_vec(), keys::after_prefix(prefix)),
+    }
+}
+
+async fn run_postings(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    order: &OrderAccess,
+    after: Option<Place>,
+) -> Result<Option<Ended>> {
+    let prefix = reader.prefix_of(&order.index)?;
+    let (start, end) = bounds(&prefix, order);
+    let mut walk = Walk::new(&prefix, (start, end), order.reverse, after);
+    if walk.range.0 >= walk.range.1 {
+        return Ok(None);
+    }
+    let options = ScanOptions { reverse: order.reverse, limit: None };
+    let mut scan = reader.snapshot.scan(walk.range.0.clone()..walk.range.1.clone(), options);
+    while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        for (key, _) in chunk {
+            if walk.skips(&key)? {
+                continue;
+            }
+            reader.statistics.postings_read += 1;
+            let posting = Posting::parse(&key, prefix.len())?;
+            if let Some(ended) = walk.take(reader, feed, order, posting).await? {
+                return Ok(Some(ended));
+            }
+        }
+        if walk.group.is_empty() && reader.must_stop(feed)? {
+            return Ok(Some(Ended::Cut));
+        }
+        tokio::task::yield_now().await;
+    }
+    walk.check_found()?;
+    walk.emit_group(reader, feed, order).await
+}
+
+/// A walk over postings in one direction.
+struct Walk {
+    prefix_length: usize,
+    range: (Vec<u8>, Vec<u8>),
+    reverse: bool,
+    resumed: Option<Resumed>,
+    /// Postings with the same cut string, in the order met.
+    group: Vec<Posting>,
+    /// How many of the first group were dealt with on the page before.
+    skip: u32,
+}
+
+impl Walk {
+    fn new(prefix: &[u8], range: (Vec<u8>, Vec<u8>), reverse: bool, after: Option<Place>) -> Walk {
+        let mut walk =
+            Walk { prefix_length: prefix.len(), range, reverse, resumed: None, group: Vec::new(), skip: 0 };
+        let Some(place) = after else { return walk };
+        walk.skip = place.skip;
+        match (&place.after, reverse) {
+            // Inside a group of cut strings: the group is read again from its start.
+            (KeyPosition::Key(key), _) if place.skip > 0 => {
+                let value = [prefix, &key[..key.len().saturating_sub(8)]].concat();
+                if reverse {
+                    walk.range.1 = keys::after_prefix(&value).min(walk.range.1);
+                } else {
+                    walk.range.0 = value.max(walk.range.0);
+                }
+            }
+            (KeyPosition::Key(key), true) => walk.range.1 = [prefix, key].concat().min(walk.range.1),
+            (position, false) => {
+                let resumed = Resumed::after(prefix, position);
+                walk.range.0 = resumed.start.clone().max(walk.range.0);
+                walk.resumed = Some(resumed);
+            }
+            (KeyPosition::Cut { start, .. }, true) => {
+                let start = [prefix, start].concat();
+                walk.range.1 = keys::after_prefix(&start).min(walk.range.1);
+                walk.resumed = Some(Resumed::after(prefix, &place.after));
+            }
+        }
+        walk
+    }
+
+    fn skips(&mut self, key: &[u8]) -> Result<bool> {
+        match &mut self.resumed {
+            Some(resumed) => resumed.skips(key, self.prefix_length),
+            None => Ok(false),
+        }
+    }
+
+    fn check_found(&self) -> Result<()> {
+        self.resumed.as_ref().map_or(Ok(()), Resumed::check_found)
+    }
+
+    /// Deals with a posting, or keeps it until its group is complete.
+    async fn take(
+        &mut self,
+        reader: &mut Reader<'_>,
+        feed: &mut Feed<'_>,
+        order: &OrderAccess,
+        posting: Posting,
+    ) -> Result<Option<Ended>> {
+        let is_other = self.group.first().is_some_and(|first| first.value() != posting.value());
+        if is_other && let Some(ended) = self.emit_group(reader, feed, order).await? {
+            return Ok(Some(ended));
+        }
+        if matches!(order.index, IndexRef::Path(_)) && is_cut(posting.value()) {
+            if self.group.len() == GROUP_MAX {
+                return Err(Error::bad_request(format!(
+                    "ORDER BY met more than {GROUP_MAX} strings with the same first 120 bytes: filter them, or order by something shorter"
+                )));
+            }
+            self.group.push(posting);
+            return Ok(None);
+        }
+        let Some(item) = reader.item_of(posting.ordinal).await? else { return Ok(None) };
+        let last = || Last::Posting { branch: 0, range: 0, key: posting.key.clone(), skip: 0, ordered: true };
+        feed.offer(&item, order.exact && reader.request.access.precise, last)
+    }
+
+    /// Sorts the items of a group by their own values and offers them.
+    async fn emit_group(
+        &mut self,
+        reader: &mut Reader<'_>,
+        feed: &mut Feed<'_>,
+        order: &OrderAccess,
+    ) -> Result<Option<Ended>> {
+        let group = std::mem::take(&mut self.group);
+        let Some(key) = group.first().map(|posting| posting.key.clone()) else { return Ok(None) };
+        let IndexRef::Path(path) = &order.index else { return Ok(None) };
+        let mut items = Vec::with_capacity(group.len());
+        for posting in group {
+            if let Some(item) = reader.item_of(posting.ordinal).await? {
+                items.push((property(reader, &item, path).unwrap_or_default(), posting.ordinal, item));
+            }
+        }
+        items.sort_by(|left, right| {
+            let ascending = compare(&left.0, &right.0).then(left.1.cmp(&right.1));
+            if self.reverse { ascending.reverse() } else { ascending }
+        });
+        let done = std::mem::take(&mut self.skip) as usize;
+        for (index, (_, _, item)) in items.iter().enumerate().skip(done) {
+            let last = || Last::Posting {
+                branch: 0,
+                range: 0,
+                key: key.clone(),
+                skip: index as u32 + 1,
+                ordered: true,
+            };
+            if let Some(ended) = feed.offer(item, false, last)? {
+                return Ok(Some(ended));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A string that the index holds only the start of.
+fn is_cut(value: &[u8]) -> bool {
+    value.first() == Some(&(TypeTag::String as u8))
+        && index_value_length(value) == Some(value.len())
+        && decode_index_value(value).is_none()
+}

@@ -1,0 +1,129 @@
+//! Items in key order: epk, partition key, id.
+
+use shardlake_model::{Error, Result};
+use shardlake_storage::{Row, Scan, ScanOptions};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::position::KeyPosition;
+use super::{Ended, Feed, Last, Reader};
+use crate::feed::{FeedFilter, matches_filter};
+use crate::item::StoredItem;
+use crate::keys::{self, HEADER};
+
+/// A scan that is to run: perhaps already begun.
+pub(super) struct ItemScan {
+    pub after: Option<KeyPosition>,
+    /// The first rows and the rest of a scan from the start.
+    pub begun: Option<(Vec<Row>, Scan)>,
+}
+
+impl Reader<'_> {
+    /// First and last-exclusive key of the items in scope.
+    pub fn scope_range(&self) -> (Vec<u8>, Vec<u8>) {
+        let uid = self.partition.uid;
+        match self.request.filter {
+            FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => keys::epk_key_range(uid, range),
+            FeedFilter::Logical(logical) => {
+                let prefix = keys::logical_prefix(uid, logical);
+                let end = keys::after_prefix(&prefix);
+                (prefix, end)
+            }
+        }
+    }
+}
+
+/// Where a scan resumes, and what must still be skipped to be behind its position.
+pub(super) struct Resumed {
+    pub start: Vec<u8>,
+    skip_to: Option<(Vec<u8>, u128)>,
+}
+
+impl Resumed {
+    /// `common` is what all keys of the scan start with before the position's part.
+    pub fn after(common: &[u8], position: &KeyPosition) -> Resumed {
+        match position {
+            KeyPosition::Key(key) => {
+                let mut start = [common, key].concat();
+                start.push(0);
+                Resumed { start, skip_to: None }
+            }
+            KeyPosition::Cut { start, hash } => {
+                let start = [common, start].concat();
+                Resumed { skip_to: Some((start.clone(), *hash)), start }
+            }
+        }
+    }
+
+    pub fn from(start: Vec<u8>) -> Resumed {
+        Resumed { start, skip_to: None }
+    }
+
+    /// Whether the key at hand is at or before the position. `common` is the length of the common part.
+    pub fn skips(&mut self, key: &[u8], common: usize) -> Result<bool> {
+        let Some((prefix, hash)) = &self.skip_to else { return Ok(false) };
+        if !key.starts_with(prefix) {
+            return Err(lost_place());
+        }
+        if xxh3_128(&key[common..]) == *hash {
+            self.skip_to = None;
+        }
+        Ok(true)
+    }
+
+    /// At the end of the scan: the position must have been met.
+    pub fn check_found(&self) -> Result<()> {
+        if self.skip_to.is_some() { Err(lost_place()) } else { Ok(()) }
+    }
+}
+
+fn lost_place() -> Error {
+    Error::bad_request(
+        "Invalid Continuation Token: the item with a very long key at which the last page ended is gone; start the query again",
+    )
+}
+
+pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: ItemScan) -> Result<Ended> {
+    let (start, end) = reader.scope_range();
+    let common = start[..HEADER].to_vec();
+    let mut resumed = match &scan.after {
+        Some(position) => {
+            let mut resumed = Resumed::after(&common, position);
+            resumed.start = resumed.start.max(start);
+            resumed
+        }
+        None => Resumed::from(start),
+    };
+    let (mut chunk, mut rows) = match scan.begun {
+        Some((rows, scan)) => (Some(rows), scan),
+        None if resumed.start >= end => return Ok(Ended::Exhausted),
+        None => {
+            let mut rows = reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default());
+            (rows.next_chunk().await.map_err(crate::storage_error)?, rows)
+        }
+    };
+    while let Some(items) = chunk {
+        let examined = items.last().map(|(key, _)| key.slice(HEADER..));
+        for (key, value) in items {
+            if resumed.skips(&key, HEADER)? || !matches_filter(reader.request.filter, &key)? {
+                continue;
+            }
+            let item = StoredItem::decode(value, reader.shape)?;
+            reader.statistics.items_scanned += 1;
+            reader.statistics.items_scanned_bytes += item.json_size_bytes() as u64;
+            if item.is_expired(reader.now_seconds) {
+                continue;
+            }
+            if let Some(ended) = feed.offer(&item, false, || Last::Item(key.slice(HEADER..)))? {
+                return Ok(ended);
+            }
+        }
+        if reader.must_stop(feed)? {
+            feed.last = examined.map(Last::Item);
+            return Ok(Ended::Cut);
+        }
+        tokio::task::yield_now().await;
+        chunk = rows.next_chunk().await.map_err(crate::storage_error)?;
+    }
+    resumed.check_found()?;
+    Ok(Ended::Exhausted)
+}

@@ -1,0 +1,148 @@
+//! Items named by ranges of the index, one range after the other.
+//!
+//! An option of an access plan is a list of leaves that together cover the filter: each is a branch. An item can be met again,
+//! by a later branch or by another of its values under the same path; it is dealt with where it is met first, which its own
+//! values tell. So nothing is remembered from one item to the next, and a position is one posting.
+
+use bytes::Bytes;
+use rustc_hash::FxHashSet;
+use shardlake_document::decode_index_value;
+use shardlake_model::{Error, Result};
+use shardlake_sql::{IndexRef, Leaf};
+use shardlake_storage::ScanOptions;
+
+use super::lookup::{first_match, is_many_valued, passes_test};
+use super::position::Place;
+use super::scan::Resumed;
+use super::{Ended, Feed, Last, Reader};
+use crate::index;
+
+pub(super) struct Spans<'p> {
+    pub branches: Vec<&'p Leaf>,
+    pub after: Option<Place>,
+    /// The branches say exactly what `WHERE` says.
+    pub exact: bool,
+    /// A second condition's ordinals, of which every match is one.
+    pub others: Option<FxHashSet<u64>>,
+}
+
+/// A posting: the part of its key behind the path, and that part's two halves.
+pub(super) struct Posting {
+    pub key: Bytes,
+    pub ordinal: u64,
+}
+
+impl Posting {
+    pub fn value(&self) -> &[u8] {
+        &self.key[..self.key.len() - 8]
+    }
+
+    pub fn parse(key: &Bytes, common: usize) -> Result<Posting> {
+        let key = key.slice(common..);
+        let ordinal = key.last_chunk::<8>().ok_or_else(crate::malformed_key)?;
+        Ok(Posting { ordinal: u64::from_be_bytes(*ordinal), key })
+    }
+}
+
+impl Reader<'_> {
+    /// What all postings of a leaf start with.
+    pub fn prefix_of(&self, index: &IndexRef) -> Result<Vec<u8>> {
+        let layout =
+            self.layout.as_ref().ok_or_else(|| Error::internal("an index access without an index"))?;
+        let path_hash = match index {
+            IndexRef::Path(path) => index::path_hash(path),
+            IndexRef::Composite(number) => layout.composite_hash(*number),
+        };
+        Ok(index::index_prefix(self.partition.uid, layout.id, path_hash))
+    }
+}
+
+pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, mut spans: Spans<'_>) -> Result<Ended> {
+    let after = spans.after.take();
+    let first_branch = after.as_ref().map_or(0, |place| usize::from(place.branch));
+    for branch in first_branch..spans.branches.len() {
+        let leaf = spans.branches[branch];
+        let resumed = after.as_ref().filter(|place| usize::from(place.branch) == branch);
+        let first_range = resumed.map_or(0, |place| usize::from(place.range));
+        for range in first_range..leaf.ranges.len() {
+            let resumed = resumed.filter(|place| usize::from(place.range) == range);
+            if let Some(ended) = run_range(reader, feed, &spans, (branch, range), resumed).await? {
+                return Ok(ended);
+            }
+        }
+    }
+    Ok(Ended::Exhausted)
+}
+
+async fn run_range(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    spans: &Spans<'_>,
+    (branch, range): (usize, usize),
+    after: Option<&Place>,
+) -> Result<Option<Ended>> {
+    let leaf = spans.branches[branch];
+    let prefix = reader.prefix_of(&leaf.index)?;
+    let start = [&prefix[..], &leaf.ranges[range].start].concat();
+    let end = [&prefix[..], &leaf.ranges[range].end].concat();
+    let mut resumed = match after {
+        Some(place) => Resumed::after(&prefix, &place.after),
+        None => Resumed::from(start),
+    };
+    if resumed.start >= end {
+        return Ok(None);
+    }
+    let mut scan = reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default());
+    while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        let examined = chunk.last().map(|(key, _)| key.slice(prefix.len()..));
+        for (key, _) in chunk {
+            if resumed.skips(&key, prefix.len())? {
+                continue;
+            }
+            reader.statistics.postings_read += 1;
+            let posting = Posting::parse(&key, prefix.len())?;
+            let is_candidate = passes_test(leaf, posting.value())
+                && spans.others.as_ref().is_none_or(|others| others.contains(&posting.ordinal));
+            if !is_candidate {
+                continue;
+            }
+            let Some(item) = reader.item_of(posting.ordinal).await? else { continue };
+            if is_met_before(reader, spans, (branch, range), &posting, &item) {
+                continue;
+            }
+            let last = || Last::Posting { branch, range, key: posting.key.clone(), skip: 0, ordered: false };
+            // A test cannot see all of a cut value.
+            let is_proven =
+                spans.exact && (leaf.test.is_none() || decode_index_value(posting.value()).is_some());
+            if let Some(ended) = feed.offer(&item, is_proven, last)? {
+                return Ok(Some(ended));
+            }
+        }
+        if reader.must_stop(feed)? {
+            feed.last = examined.map(|key| Last::Posting { branch, range, key, skip: 0, ordered: false });
+            return Ok(Some(Ended::Cut));
+        }
+        tokio::task::yield_now().await;
+    }
+    resumed.check_found()?;
+    Ok(None)
+}
+
+/// Whether an earlier branch, or an earlier posting of this one, has named the item already.
+fn is_met_before(
+    reader: &Reader<'_>,
+    spans: &Spans<'_>,
+    (branch, range): (usize, usize),
+    posting: &Posting,
+    item: &crate::item::StoredItem,
+) -> bool {
+    let Some(layout) = &reader.layout else { return false };
+    let leaf = spans.branches[branch];
+    if is_many_valued(leaf) {
+        let first = first_match(leaf, item, layout);
+        if first.is_some_and(|(least, value)| (least, &value[..]) != (range, posting.value())) {
+            return true;
+        }
+    }
+    spans.branches[..branch].iter().any(|earlier| first_match(earlier, item, layout).is_some())
+}
