@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow::Continue;
 
+use proptest::prelude::*;
 use shardlake_document::{Envelope, ItemView, ParseLimits, Value, parse_document};
 use shardlake_model::{ContainerRid, DatabaseRid};
 
@@ -173,5 +174,290 @@ fn groups_and_aggregates_follow_the_table() {
         ("(SELECT VALUE LENGTH(t.name)) FROM t IN c.tags GROUP BY t.name", "[1,1]"),
     ] {
         assert_eq!(rows(&format!("SELECT VALUE {aggregate}")), expected, "{aggregate}");
+    }
+}
+
+/// Code, text and place of each mistake, as far as they have them.
+fn mistakes(text: &str) -> Vec<(Option<&'static str>, String, Option<(usize, usize)>)> {
+    let errors = match bind_text(text, &ComputedProperties::default()) {
+        Ok(_) => Vec::new(),
+        Err(SqlError::Several(errors)) => errors,
+        Err(error) => vec![error],
+    };
+    let place = |error: &SqlError| error.location().map(|location| (location.start, location.end));
+    errors.iter().map(|error| (error.code(), error.to_string(), place(error))).collect()
+}
+
+#[test]
+fn mistakes_have_codes_texts_and_places() {
+    for (text, code, part, place) in [
+        ("SELECT VALUE a.x FROM c", Some("SC2001"), "Identifier 'a'", Some((13, 14))),
+        ("SELECT VALUE c.x", Some("SC2001"), "Identifier 'c'", Some((13, 14))),
+        ("SELECT VALUE c.x FROM c AS d", Some("SC2001"), "Identifier 'c'", Some((13, 14))),
+        ("SELECT VALUE C.x FROM c", Some("SC2001"), "Identifier 'C'", Some((13, 14))),
+        ("SELECT VALUE 1 FROM c JOIN x IN d.y", Some("SC2001"), "Identifier 'd'", Some((32, 33))),
+        (
+            "SELECT VALUE EXISTS(SELECT VALUE 1 FROM d) FROM c",
+            Some("SC2001"),
+            "Identifier 'd'",
+            Some((40, 41)),
+        ),
+        ("SELECT VALUE EXISTS(SELECT VALUE 1 FROM d)", Some("SC2001"), "Identifier 'd'", Some((40, 41))),
+        (
+            "SELECT VALUE r FROM c JOIN r IN c.t JOIN r IN c.u",
+            Some("SC2021"),
+            "'r' is specified more",
+            Some((41, 42)),
+        ),
+        (
+            "SELECT VALUE t FROM c JOIN (SELECT VALUE x FROM x IN c.a) AS t WHERE x",
+            Some("SC2001"),
+            "'x'",
+            Some((69, 70)),
+        ),
+        ("SELECT VALUE BADFUNC(c.x) FROM c", Some("SC2005"), "'BADFUNC' is not", Some((13, 20))),
+        ("SELECT VALUE abs(c.x, 1) FROM c", Some("SC2050"), "The ABS function", Some((13, 24))),
+        ("SELECT VALUE SUM() FROM c", Some("SC2050"), "requires 1 argument", Some((13, 18))),
+        ("SELECT VALUE IIF(c) FROM c", Some("SC2050"), "The IIF function requires 3", Some((13, 19))),
+        ("SELECT *", None, "FROM clause is omitted", Some((7, 8))),
+        ("SELECT * FROM c JOIN t IN c.t", Some("SC2040"), "single input set", Some((7, 8))),
+        ("SELECT * FROM c GROUP BY c.x", Some("SC2041"), "not allowed with GROUP BY", Some((7, 8))),
+        ("SELECT TOP 4294967296 * FROM c", Some("SC2060"), "exceeds the maximum", Some((11, 21))),
+        ("SELECT TOP 1.5 * FROM c", Some("SC2060"), "must be an integer", Some((11, 14))),
+        ("SELECT TOP @name * FROM c", Some("SC2060"), "must be an integer", Some((11, 16))),
+        (
+            "SELECT * FROM c OFFSET 0 LIMIT 4294967296",
+            Some("SC2061"),
+            "LIMIT count value exceeds",
+            Some((31, 41)),
+        ),
+        (
+            "SELECT * FROM c OFFSET 4294967296 LIMIT 1",
+            Some("SC2062"),
+            "OFFSET count value exceeds",
+            Some((23, 33)),
+        ),
+        ("SELECT * FROM c OFFSET @name LIMIT 1", Some("SC2062"), "non-negative integer", Some((23, 28))),
+        ("SELECT VALUE SUM(MAX(c.x)) FROM c", Some("SC2101"), "aggregate function on", Some((17, 25))),
+        ("SELECT c.a, COUNT(1) FROM c", Some("SC2102"), "'c.a'", Some((7, 10))),
+        ("SELECT c.b, c.a.x FROM c GROUP BY c.b", Some("SC2102"), "'c.a.x'", Some((12, 17))),
+        ("SELECT ABS(c.a['q']) FROM c GROUP BY c.b", Some("SC2102"), "'c.a['q']'", Some((11, 19))),
+        ("SELECT VALUE ABS(SUM(c.a)) FROM c", None, "Compositions of aggregates", None),
+        ("SELECT MIN(c.a) / 2 FROM c", None, "Compositions of aggregates", None),
+        ("SELECT VALUE 1 FROM c WHERE COUNT(1) > 1", None, "Compositions of aggregates", None),
+        ("SELECT * FROM c ORDER BY LOWER(c.a)", Some("2206"), "could not be mapped", None),
+        ("SELECT * FROM c ORDER BY c", Some("2206"), "could not be mapped", None),
+        ("SELECT * FROM c ORDER BY 1", Some("2206"), "could not be mapped", None),
+        ("SELECT VALUE t FROM c JOIN t IN c.t ORDER BY t.x", None, "correlated collections", None),
+        ("SELECT c.a FROM c GROUP BY c.a ORDER BY c.a", None, "ORDER BY together with GROUP BY", None),
+        (
+            "SELECT VALUE EXISTS(SELECT * FROM c ORDER BY c.a) FROM c",
+            Some("SC2202"),
+            "'ORDER BY'",
+            Some((36, 48)),
+        ),
+        ("SELECT VALUE EXISTS(SELECT TOP 1 * FROM c) FROM c", Some("SC2203"), "'TOP'", Some((27, 32))),
+        (
+            "SELECT VALUE EXISTS(SELECT * FROM c OFFSET 1 LIMIT 2) FROM c",
+            Some("SC2204"),
+            "OFFSET LIMIT",
+            Some((36, 52)),
+        ),
+        ("SELECT VALUE c FROM (SELECT TOP 1 * FROM c) AS c", Some("SC2203"), "'TOP'", Some((28, 33))),
+        ("SELECT VALUE c[c.x] FROM c", Some("SC2990"), "'member indexer'", Some((13, 19))),
+        ("SELECT VALUE c.a FROM c WHERE c.a = @none", None, "'@none' has no value", None),
+        ("SELECT VALUE udf.f(c.a) FROM c", None, "the user-defined function 'f'", None),
+        ("SELECT * FROM c ORDER BY RANK ABS(c.a)", Some("SC2221"), "must be followed by", Some((16, 38))),
+        ("SELECT * FROM c ORDER BY RANK FullTextScore(c.a, 'x')", None, "ORDER BY RANK is not", None),
+        ("SELECT VALUE FullTextScore(c.a, 'x') FROM c", Some("SC2240"), "only allowed in", Some((13, 36))),
+    ] {
+        let found = mistakes(text);
+        let [(found_code, message, found_place)] = &found[..] else { panic!("{text}: {found:?}") };
+        assert_eq!((found_code, found_place), (&code, &place), "{text}: {message}");
+        assert!(message.contains(part), "{text}: {message}");
+    }
+    let several =
+        mistakes("SELECT VALUE a FROM (SELECT TOP 1 VALUE b FROM c) AS d WHERE e OFFSET 4294967296 LIMIT 1");
+    let codes: Vec<_> = several.iter().map(|(code, ..)| code.unwrap()).collect();
+    assert_eq!(codes, ["SC2001", "SC2203", "SC2001", "SC2001", "SC2062"]);
+}
+
+#[test]
+fn what_is_allowed_is_not_refused() {
+    for text in [
+        "SELECT * FROM c ORDER BY c.a, c['b'].d[0] DESC",
+        "SELECT TOP 0 * FROM c",
+        "SELECT TOP @two * FROM c",
+        "SELECT * FROM c OFFSET @two LIMIT 4294967295",
+        "SELECT VALUE r1 FROM (SELECT VALUE {'a': root.b, 'd': root} FROM root) AS r1 ORDER BY r1.a, r1.d.e",
+        "SELECT VALUE [{'item': {'sum': SUM(c.a), 'count': COUNT(c.a)}}] FROM c",
+        "SELECT [{'item': c.a}] AS groupByItems, {'k': c.a, 'n': {'item': COUNT(1)}} AS payload FROM c GROUP BY c.a",
+        "SELECT c._rid, [{'item': c.a}] AS orderByItems, c AS payload FROM c WHERE (true AND (true)) ORDER BY c.a",
+        "SELECT VALUE AVG(t.a) FROM c JOIN t IN c.t ORDER BY t.a",
+        "SELECT VALUE MAX((SELECT VALUE COUNT(1) FROM t IN c.t)) FROM c",
+        "SELECT c.a.b, ABS(c.a.b), COUNT(1) FROM c GROUP BY c.a",
+        "SELECT VALUE LOWER(c.a) FROM c GROUP BY LOWER(c.a)",
+        "SELECT VALUE (LET c = 1 IN c) FROM c",
+        "SELECT VALUE NaN = Infinity",
+    ] {
+        assert_eq!(mistakes(text), [], "{text}");
+    }
+}
+
+fn computed(list: &[(&str, &str)]) -> Result<ComputedProperties, SqlError> {
+    let list: Vec<_> = list.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+    ComputedProperties::compile(&list)
+}
+
+#[test]
+fn computed_properties_stand_for_their_expressions() {
+    let computed = computed(&[
+        ("upper", "SELECT VALUE UPPER(c.s) FROM c"),
+        ("n", "SELECT VALUE x.o.r[0] + 1 FROM ROOT x"),
+        ("missing", "SELECT VALUE c.nothing FROM c"),
+    ])
+    .unwrap();
+    for (text, expected) in [
+        ("SELECT VALUE c.upper FROM c", "[\"ABC\"]"),
+        ("SELECT VALUE c['upper'] FROM c WHERE c.upper = 'ABC'", "[\"ABC\"]"),
+        ("SELECT c.upper, c.n FROM c", r#"[{"upper":"ABC","n":11}]"#),
+        ("SELECT VALUE r.n FROM (SELECT VALUE root FROM root) AS r", "[11]"),
+        ("SELECT VALUE EXISTS(SELECT VALUE 1 FROM t IN c.tags WHERE c.n = 11) FROM c", "[true]"),
+        ("SELECT VALUE c.missing FROM c", "[]"),
+        ("SELECT VALUE c.o.n FROM c", "[]"),
+        ("SELECT VALUE COUNT(1) FROM c GROUP BY c.upper", "[1]"),
+    ] {
+        let query = bind_text(text, &computed).unwrap();
+        assert_eq!(with_item(|item| evaluate_rows(&query, item)).unwrap(), expected, "{text}");
+    }
+    let star = bind_text("SELECT * FROM c", &computed).unwrap();
+    let star = with_item(|item| evaluate_rows(&star, item)).unwrap();
+    assert!(star.contains("\"n\":5") && !star.contains("upper"), "{star}");
+    let ordered = bind_text("SELECT * FROM c ORDER BY c.a, c.n DESC", &computed).unwrap();
+    let keys: Vec<_> = ordered.order_by.iter().map(|key| key.computed).collect();
+    assert_eq!(keys, [None, Some(1)]);
+    assert_eq!(with_item(|item| computed.evaluate(0, item)), Value::from("ABC"));
+    assert_eq!(computed.names().collect::<Vec<_>>(), ["upper", "n", "missing"]);
+}
+
+#[test]
+fn invalid_computed_properties_are_refused() {
+    for (name, text) in [
+        ("a", "SELECT c.x FROM c"),
+        ("a", "SELECT * FROM c"),
+        ("a", "SELECT VALUE 1"),
+        ("a", "SELECT VALUE c.x FROM c WHERE c.y"),
+        ("a", "SELECT VALUE c.x FROM c ORDER BY c.x"),
+        ("a", "SELECT TOP 1 VALUE c.x FROM c"),
+        ("a", "SELECT VALUE t FROM t IN c.x"),
+        ("a", "SELECT VALUE c.x FROM c JOIN t IN c.t"),
+        ("a", "SELECT VALUE ARRAY(SELECT VALUE t FROM t IN c.t) FROM c"),
+        ("a", "SELECT VALUE COUNT(1) FROM c"),
+        ("a", "SELECT VALUE udf.f(c.x) FROM c"),
+        ("a", "SELECT VALUE ST_AREA(c.x) FROM c"),
+        ("a", "SELECT VALUE GetCurrentDateTime() FROM c"),
+        ("a", "SELECT VALUE c.x + @p FROM c"),
+        ("a", "SELECT VALUE c.a FROM c"),
+        ("a", "SELECT VALUE d.x FROM c"),
+        ("a", "SELECT"),
+        ("id", "SELECT VALUE c.x FROM c"),
+        ("_ts", "SELECT VALUE c.x FROM c"),
+        ("", "SELECT VALUE c.x FROM c"),
+    ] {
+        assert!(computed(&[(name, text)]).is_err(), "{name}: {text}");
+    }
+    let twice = [("a", "SELECT VALUE c.x FROM c"), ("a", "SELECT VALUE c.y FROM c")];
+    assert!(computed(&twice).is_err());
+    let each_other = [("a", "SELECT VALUE c.x FROM c"), ("b", "SELECT VALUE LOWER(c.a) FROM c")];
+    assert!(computed(&each_other).is_err());
+    let many: Vec<_> = (0..21).map(|n| (format!("p{n}"), "SELECT VALUE c.x FROM c".to_string())).collect();
+    assert!(ComputedProperties::compile(&many).is_err());
+    assert!(ComputedProperties::compile(&many[..20]).is_ok());
+}
+
+/// Rows without folding and without what follows binding.
+fn plain_rows(text: &str) -> Result<String, SqlError> {
+    let functions = FunctionContext::default();
+    let none = ComputedProperties::default();
+    let environment = Environment { parameters: &[], computed: &none, functions: &functions };
+    let mut binder = Binder::new(text, &environment);
+    binder.folds = false;
+    let query = binder.query(&parse(text)?, query::Level::Outermost);
+    let query = binder.finish(query)?;
+    with_item(|item| evaluate_rows(&query, item))
+}
+
+fn expressions() -> impl Strategy<Value = String> {
+    let leaf = prop::sample::select(vec![
+        "1",
+        "2.5",
+        "-3",
+        "0",
+        "'a'",
+        "'abc'",
+        "''",
+        "true",
+        "false",
+        "null",
+        "undefined",
+        "NaN",
+        "[1, 'a']",
+        "{'k': 1}",
+        "c.n",
+        "c.s",
+        "c.z",
+        "c.o.p",
+        "c.numbers",
+        "c.tags",
+        "c.nothing",
+        "c.mixed",
+        "[]",
+        "{}",
+    ])
+    .prop_map(str::to_string);
+    leaf.prop_recursive(4, 40, 3, |inner| {
+        let binary = prop::sample::select(vec![
+            "=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", ">>>", "||",
+            "AND", "OR", "??", "LIKE",
+        ]);
+        prop_oneof![
+            (inner.clone(), binary, inner.clone())
+                .prop_map(|(a, operator, b)| format!("({a} {operator} {b})")),
+            (prop::sample::select(vec!["NOT ", "- ", "+ ", "~"]), inner.clone())
+                .prop_map(|(operator, a)| format!("({operator}{a})")),
+            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| format!("({a} ? {b} : {c})")),
+            (inner.clone(), inner.clone(), inner.clone())
+                .prop_map(|(a, b, c)| format!("({a} IN ({b}, {c}))")),
+            (inner.clone(), inner.clone(), inner.clone())
+                .prop_map(|(a, b, c)| format!("({a} NOT BETWEEN {b} AND {c})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("[{a}, {b}]")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{{'k': {a}, 'l': {b}}}")),
+            inner.clone().prop_map(|a| format!("{a}.k")),
+            inner.clone().prop_map(|a| format!("{a}[0]")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("CONTAINS({a}, {b})")),
+            inner.clone().prop_map(|a| format!("IS_DEFINED({a})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("IIF({a}, {b}, 0)")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("CHOOSE({a}, {b}, 7)")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("(LET v = {a} IN [v, {b}])")),
+            inner.prop_map(|a| format!("EXISTS(SELECT VALUE t FROM t IN c.numbers WHERE t = {a})")),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn folding_and_simplifying_change_no_result(value in expressions(), filter in expressions()) {
+        for text in [
+            format!("SELECT VALUE {{'v': {value}}} FROM c"),
+            format!("SELECT VALUE 1 FROM c WHERE {filter}"),
+            format!("SELECT r.v.x, r.v, r.f AS g FROM (SELECT VALUE {{'v': {value}, 'f': c.o}} FROM c WHERE {filter} OR true) AS r WHERE r.f.p ?? {filter}"),
+            format!("SELECT VALUE r FROM (SELECT VALUE {value} FROM c) AS r"),
+        ] {
+            let bound = bind_text(&text, &ComputedProperties::default());
+            let folded = bound.and_then(|query| with_item(|item| evaluate_rows(&query, item)));
+            prop_assert_eq!(folded, plain_rows(&text), "{}", text);
+        }
     }
 }
