@@ -94,6 +94,17 @@ impl BoundSource {
 }
 
 impl BoundQuery {
+    /// Its first source is a query that groups the container's items or tells them apart, so that its rows are known only
+    /// when every item has been seen.
+    pub fn reads_a_whole_result(&self) -> bool {
+        match self.sources.first() {
+            Some(BoundSource::Subquery { query, .. }) => {
+                matches!(query.sources.first(), Some(BoundSource::Item)) || query.reads_a_whole_result()
+            }
+            _ => false,
+        }
+    }
+
     /// Calls `visit` for each expression, those of the queries in `FROM` included.
     pub fn for_each_expression<E>(
         &mut self,

@@ -26,14 +26,36 @@ struct Definitions {
     of: HashMap<Slot, Expression>,
 }
 
-/// Puts the sources and the filter of a subquery in the place of the source that it is, when it is the first, reads the
-/// container's items, and keeps no rows back for groups or to tell doubles.
+/// Puts the sources and the filter of a subquery in the place of the source that it is, when it is the first and reads the
+/// container's items. One that groups, or tells doubles apart, can go only where the query around it adds nothing to that.
 fn splice(query: &mut BoundQuery) {
-    let Some(BoundSource::Subquery { query: inner, .. }) = query.sources.first_mut() else { return };
-    splice(inner);
-    let reads_items = matches!(inner.sources.first(), Some(BoundSource::Item));
-    if !reads_items || inner.grouping.is_some() || inner.distinct {
+    let is_only_source = query.sources.len() == 1;
+    let Some(BoundSource::Subquery { slot, query: inner, iterates }) = query.sources.first_mut() else {
         return;
+    };
+    splice(inner);
+    if !matches!(inner.sources.first(), Some(BoundSource::Item)) {
+        return;
+    }
+    let adds_nothing =
+        is_only_source && !*iterates && query.projection == Projection::Value(Expression::Variable(*slot));
+    if inner.grouping.is_some() {
+        if adds_nothing && query.filter.is_none() && query.grouping.is_none() && query.order_by.is_empty() {
+            query.grouping = inner.grouping.take();
+            query.projection = std::mem::replace(&mut inner.projection, Projection::All(0));
+            query.filter = inner.filter.take();
+            query.distinct |= inner.distinct;
+            query.sources = std::mem::take(&mut inner.sources);
+        }
+        return;
+    }
+    if inner.distinct {
+        // Rows that a condition on the value drops would be dropped before as well as after doubles are.
+        let keeps_meaning = is_only_source && !*iterates && (adds_nothing || query.distinct);
+        if !keeps_meaning || query.grouping.is_some() {
+            return;
+        }
+        query.distinct = true;
     }
     let BoundSource::Subquery { slot, query: inner, iterates } = query.sources.remove(0) else {
         unreachable!("matched above")

@@ -340,6 +340,28 @@ fn computed_properties_stand_for_their_expressions() {
     assert_eq!(computed.names().collect::<Vec<_>>(), ["upper", "n", "missing"]);
 }
 
+/// What is a query over the container's items in the end, and what needs the whole result of another.
+#[test]
+fn subqueries_over_the_container_are_spliced() {
+    for (text, is_spliced) in [
+        ("SELECT VALUE r FROM (SELECT VALUE c FROM c WHERE c.a) AS r WHERE r.b", true),
+        ("SELECT VALUE r.x FROM (SELECT c.x FROM c JOIN t IN c.t) AS r", true),
+        ("SELECT VALUE COUNT(1) FROM (SELECT VALUE c FROM c) AS r", true),
+        ("SELECT VALUE r FROM (SELECT DISTINCT VALUE c.x FROM c) AS r WHERE r > 1", true),
+        ("SELECT DISTINCT VALUE r.y FROM (SELECT DISTINCT VALUE c.x FROM c) AS r", true),
+        ("SELECT VALUE r FROM (SELECT c.x, COUNT(1) AS n FROM c GROUP BY c.x) AS r", true),
+        ("SELECT * FROM (SELECT c.x, COUNT(1) AS n FROM c GROUP BY c.x) AS r", true),
+        ("SELECT VALUE r.y FROM (SELECT DISTINCT VALUE c.x FROM c) AS r", false),
+        ("SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.x FROM c) AS r", false),
+        ("SELECT * FROM (SELECT c.x, COUNT(1) AS n FROM c GROUP BY c.x) AS r WHERE r.n > 1", false),
+        ("SELECT VALUE x FROM c JOIN (SELECT DISTINCT VALUE t FROM t IN c.t) AS x", true),
+    ] {
+        let query = bind_text(text, &ComputedProperties::default()).unwrap();
+        assert_eq!(query.reads_a_whole_result(), !is_spliced, "{text}");
+        assert_eq!(query.sources.first() == Some(&crate::bound::BoundSource::Item), is_spliced, "{text}");
+    }
+}
+
 #[test]
 fn invalid_computed_properties_are_refused() {
     for (name, text) in [

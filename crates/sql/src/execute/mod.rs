@@ -85,6 +85,11 @@ impl<'q> Execution<'q> {
     ) -> Result<Self, SqlError> {
         let functions = query.function_context();
         let query = query.bound();
+        if query.reads_a_whole_result() {
+            return Err(SqlError::unsupported(
+                "a subquery in FROM with groups or DISTINCT over the whole container",
+            ));
+        }
         let state = match state {
             Some(bytes) => State::decode(bytes)?,
             None => State::first(query),
