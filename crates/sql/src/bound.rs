@@ -15,6 +15,8 @@ pub(crate) struct BoundQuery {
     pub sources: Vec<BoundSource>,
     /// `WHERE`; constants are folded. `None` keeps every row.
     pub filter: Option<Expression>,
+    /// Parts of `filter` that can be tested before all sources are entered; `filter` still has them.
+    pub early: Vec<EarlyTest>,
     /// With grouping or aggregates, `projection` and `order_by` see only [`Expression::GroupKey`] and
     /// [`Expression::Aggregate`] instead of rows.
     pub grouping: Option<Grouping>,
@@ -24,6 +26,13 @@ pub(crate) struct BoundQuery {
     /// `TOP n` is `limit` n. Offset comes before limit.
     pub offset: u64,
     pub limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct EarlyTest {
+    /// The number of sources that are entered by then.
+    pub after: usize,
+    pub condition: Expression,
 }
 
 #[derive(Debug, Clone, PartialEq)]

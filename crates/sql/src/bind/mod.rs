@@ -14,12 +14,14 @@
 //! | `fold.rs` | constants |
 //! | `simplify.rs` | subqueries in `FROM` that are no more than another name for an item's parts; conditions |
 //! | `order.rs` | what `ORDER BY` may name |
+//! | `early.rs` | conditions that need not wait for all sources |
 //! | `computed.rs` | computed properties |
 //!
 //! Nothing here chooses how a query is executed.
 
 mod call;
 mod computed;
+mod early;
 mod expression;
 mod fold;
 mod from;
@@ -89,6 +91,7 @@ fn finish(mut query: BoundQuery, computed: &ComputedProperties) -> Result<BoundQ
     simplify::simplify(&mut query);
     order::check(&mut query, computed)?;
     computed.substitute(&mut query);
+    early::find_early_tests(&mut query);
     Ok(query)
 }
 

@@ -44,6 +44,7 @@ impl Binder<'_> {
         let mut bound = BoundQuery {
             sources: from.sources,
             filter,
+            early: Vec::new(),
             grouping,
             order_by,
             projection,
@@ -68,6 +69,7 @@ impl Binder<'_> {
         BoundQuery {
             sources: from.sources,
             filter,
+            early: Vec::new(),
             grouping: None,
             order_by: Vec::new(),
             projection: Projection::All(0),

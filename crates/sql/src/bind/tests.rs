@@ -98,6 +98,20 @@ fn sources_make_rows() {
     assert_eq!(rows("SELECT * FROM c"), rows("SELECT VALUE r FROM (SELECT * FROM c) AS r"));
 }
 
+/// Ten joins of a hundred elements each: only conditions that are tested early keep this from never ending.
+#[test]
+fn conditions_are_tested_as_early_as_they_can_be() {
+    let joins: String = (0..10).map(|n| format!(" JOIN t{n} IN (SELECT VALUE c.many)")).collect();
+    let many: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    let text = format!(
+        "SELECT VALUE t9 FROM (SELECT VALUE {{many: [{}], n: c.n}} FROM c) AS c{joins}",
+        many.join(",")
+    );
+    assert_eq!(rows(&format!("{text} WHERE c.n = 6")), "[]");
+    let tests: String = (0..10).map(|n| format!(" AND t{n} = {n}")).collect();
+    assert_eq!(rows(&format!("{text} WHERE c.n = 5{tests}")), "[9]");
+}
+
 #[test]
 fn subqueries_are_values() {
     for (expression, expected) in [

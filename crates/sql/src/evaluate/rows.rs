@@ -45,6 +45,12 @@ fn loop_over(
     scope: &Scope<'_>,
     visit: &mut dyn FnMut(&Scope<'_>) -> Step,
 ) -> Step {
+    let entered = query.sources.len() - sources.len();
+    for test in query.early.iter().filter(|test| filters && test.after == entered) {
+        if !holds(&test.condition, scope)? {
+            return Ok(Continue(()));
+        }
+    }
     let Some((source, inner)) = sources.split_first() else {
         scope.check()?;
         return match &query.filter {
