@@ -43,6 +43,8 @@ pub(crate) struct AccountState {
     pub catalog: ArcSwap<Catalog>,
     /// Held by whoever changes the catalog.
     pub catalog_writer: Mutex<()>,
+    /// Held by whoever fills a generation of an index.
+    pub index_builds: Mutex<()>,
 }
 
 /// Totals for metrics.
@@ -68,6 +70,7 @@ impl Account {
             consistency: options.consistency,
             catalog: ArcSwap::default(),
             catalog_writer: Mutex::new(()),
+            index_builds: Mutex::new(()),
         }));
         let mut catalog = Catalog { numbers: stored.numbers, ..Catalog::default() };
         for database in stored.databases {
@@ -127,7 +130,11 @@ impl Account {
         let layouts = record.index.layouts()?;
         let shape =
             ContainerShape::new(&record.container, layouts, state.limits.clone(), state.charges.clone())?;
-        Ok(ContainerEntry::new(old.database.clone(), record, shape, old.map.clone()))
+        let mut entry = ContainerEntry::new(old.database.clone(), record, shape, old.map.clone());
+        if entry.index == old.index {
+            entry.progress = old.progress.clone();
+        }
+        Ok(entry)
     }
 
     /// Deletes the data of dropped partitions, then their marks. The marks survive a crash; the work is repeatable.

@@ -19,7 +19,7 @@ pub(crate) struct ContainerEntry {
     pub generation: u64,
     pub session_version: i64,
     pub index: IndexRecord,
-    pub progress: BuildProgress,
+    pub progress: Arc<BuildProgress>,
     rid_text: String,
     self_link: String,
     alt_link: String,
@@ -45,7 +45,7 @@ impl ContainerEntry {
             generation: record.generation,
             session_version: record.session_version,
             index: record.index,
-            progress: BuildProgress::default(),
+            progress: Arc::default(),
         }
     }
 

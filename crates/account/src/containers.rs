@@ -6,7 +6,7 @@ use shardlake_model::{
     Container, ContainerDefinition, ContainerRid, DatabaseRid, Error, Preconditions, RequestContext, Result,
     Throughput,
 };
-use shardlake_partition::PartitionUid;
+use shardlake_partition::{PartitionUid, validate_computed_properties};
 use shardlake_routing::initial_ranges;
 
 use crate::catalog::{Catalog, CatalogBatch, ContainerRecord, RangeRecord};
@@ -26,6 +26,7 @@ impl Account {
     ) -> Result<ContainerHandle> {
         let limits = self.limits();
         let definition = definition.normalise(limits)?;
+        validate_computed_properties(&definition)?;
         if let Some(throughput) = throughput {
             throughput.validate(limits, throughput.minimum_for_new(limits))?;
         }
@@ -122,6 +123,7 @@ impl Account {
         preconditions: &Preconditions,
     ) -> Result<ContainerHandle> {
         let definition = definition.normalise(self.limits())?;
+        validate_computed_properties(&definition)?;
         let _writer = self.0.catalog_writer.lock().await;
         let mut catalog = Catalog::clone(&self.0.catalog.load());
         let old = self.container(database, container)?.entry;
@@ -143,7 +145,7 @@ impl Account {
         self.publish(catalog, batch).await?;
         if reindexes {
             for partition in entry.map.iter() {
-                partition.maintain_indexes(entry.shape.maintained()).await;
+                partition.maintain_indexes(entry.shape.maintained()).await?;
             }
             self.tend_index_in_background(entry.clone());
         }

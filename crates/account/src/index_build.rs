@@ -21,6 +21,9 @@ use crate::container_handle::ContainerEntry;
 pub(crate) struct IndexRecord {
     pub serving: Option<IndexGeneration>,
     pub building: Option<IndexGeneration>,
+    /// The last id given to a generation. None is given twice: of an abandoned one there may be something left.
+    #[serde(default)]
+    pub last_id: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,16 +45,16 @@ pub(crate) type Layouts = (Option<Arc<IndexLayout>>, Option<Arc<IndexLayout>>);
 impl IndexGeneration {
     fn new(id: u16, container: &Container) -> IndexGeneration {
         let definition = &container.definition;
-        let computed = definition.computed_properties.iter().flatten();
         IndexGeneration {
             id,
             policy: definition.indexing_policy.clone(),
-            computed_properties: computed.map(|one| (one.name.clone(), one.query.clone())).collect(),
+            computed_properties: shardlake_partition::computed_definitions(definition),
         }
     }
 
     fn layout(&self) -> Result<Option<Arc<IndexLayout>>> {
-        Ok(IndexLayout::new(self.id, &self.policy)?.map(Arc::new))
+        let computed = shardlake_partition::computed_properties(&self.computed_properties);
+        Ok(IndexLayout::new(self.id, &self.policy, computed)?.map(Arc::new))
     }
 
     fn is_of(&self, container: &Container) -> bool {
@@ -62,25 +65,25 @@ impl IndexGeneration {
 impl IndexRecord {
     /// Of a container that has no items yet.
     pub fn of_new(container: &Container) -> IndexRecord {
-        IndexRecord { serving: Some(IndexGeneration::new(1, container)), building: None }
+        IndexRecord { serving: Some(IndexGeneration::new(1, container)), building: None, last_id: 1 }
     }
 
     /// What follows when a container with this record gets the policies of `container`.
     pub fn moved_to(&self, container: &Container) -> Result<IndexRecord> {
         if self.serving.as_ref().is_some_and(|serving| serving.is_of(container)) {
-            return Ok(IndexRecord { serving: self.serving.clone(), building: None });
+            return Ok(IndexRecord { building: None, ..self.clone() });
         }
         if self.building.as_ref().is_some_and(|building| building.is_of(container)) {
             return Ok(self.clone());
         }
-        let last =
-            self.serving.iter().chain(&self.building).map(|generation| generation.id).max().unwrap_or(0);
+        let last = self.last_id.max(self.ids().into_iter().max().unwrap_or(0));
         let id = last.checked_add(1).filter(|id| *id < u16::MAX).ok_or_else(|| {
             Error::bad_request(
                 "the indexing policy of this container was changed too often: create a new container",
             )
         })?;
-        Ok(IndexRecord { serving: self.serving.clone(), building: Some(IndexGeneration::new(id, container)) })
+        let building = Some(IndexGeneration::new(id, container));
+        Ok(IndexRecord { serving: self.serving.clone(), building, last_id: id })
     }
 
     pub fn layouts(&self) -> Result<Layouts> {
@@ -111,11 +114,10 @@ impl Account {
 
     async fn tend_index(&self, entry: Arc<ContainerEntry>) -> Result<()> {
         let partitions: Vec<Arc<Partition>> = entry.map.iter().cloned().collect();
-        let kept = entry.index.ids();
-        for partition in &partitions {
-            partition.drop_indexes_except(&kept).await?;
-        }
+        drop_unused(&partitions, &entry.index).await?;
         let Some(building) = &entry.index.building else { return Ok(()) };
+        // One container at a time: the work in the foreground shares the machine with it.
+        let turn = self.0.index_builds.lock().await;
         if let Some(layout) = &entry.shape.building {
             let done = |items| {
                 entry.progress.items_done.fetch_add(items, Ordering::Relaxed);
@@ -126,19 +128,15 @@ impl Account {
                 }
             }
         }
-        let Some(entry) = self.serve_built_index(entry.container.rid, building.id).await? else {
-            return Ok(());
-        };
-        let kept = entry.index.ids();
-        for partition in &partitions {
-            partition.retire_indexes_below(building.id);
-            partition.maintain_indexes(entry.shape.maintained()).await;
-            partition.drop_indexes_except(&kept).await?;
+        drop(turn);
+        match self.serve_built_index(entry.container.rid, building.id).await? {
+            Some(entry) => drop_unused(&partitions, &entry.index).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Puts the generation that was built in the place of the serving one; `None` when something else happened meanwhile.
+    /// What partitions maintain changes under the catalog's lock only, so that the last record is what counts.
     async fn serve_built_index(&self, rid: ContainerRid, id: u16) -> Result<Option<Arc<ContainerEntry>>> {
         let _writer = self.0.catalog_writer.lock().await;
         let mut catalog = Catalog::clone(&self.0.catalog.load());
@@ -150,15 +148,29 @@ impl Account {
         else {
             return Ok(None);
         };
-        let index = IndexRecord { serving: old.index.building.clone(), building: None };
+        let index =
+            IndexRecord { serving: old.index.building.clone(), building: None, last_id: old.index.last_id };
         let record = ContainerRecord { index, ..old.record(old.container.clone()) };
         let entry = Arc::new(self.entry_of(old, record.clone())?);
         let mut batch = CatalogBatch::new();
         batch.put_container(&record);
         crate::containers::insert(&mut catalog, entry.clone());
         self.publish(catalog, batch).await?;
+        for partition in entry.map.iter() {
+            // Queries that still see the old entry must not read what is about to be dropped.
+            partition.retire_indexes_below(id);
+            partition.maintain_indexes(entry.shape.maintained()).await?;
+        }
         Ok(Some(entry))
     }
+}
+
+/// Deletes what is left of earlier generations. Later ones than the record knows are left alone.
+async fn drop_unused(partitions: &[Arc<Partition>], index: &IndexRecord) -> Result<()> {
+    for partition in partitions {
+        partition.drop_indexes_below(index.last_id + 1, &index.ids()).await?;
+    }
+    Ok(())
 }
 
 impl ContainerEntry {
@@ -169,6 +181,6 @@ impl ContainerEntry {
         }
         let items: u64 = self.map.iter().map(|partition| partition.items()).sum();
         let done = self.progress.items_done.load(Ordering::Relaxed);
-        if items == 0 { 99 } else { (done * 100 / items).min(99) }
+        (done * 100).checked_div(items).unwrap_or(0).min(99)
     }
 }

@@ -156,7 +156,7 @@ fn with_quota(reply: Reply, container: &ContainerHandle) -> Reply {
             ),
         )
         .with_header(RESOURCE_USAGE.clone(), HeaderValue::try_from(text).expect("digits are ASCII"))
-        .with_header(INDEX_PROGRESS.clone(), HeaderValue::from_static("100"))
+        .with_header(INDEX_PROGRESS.clone(), HeaderValue::from(container.index_progress()))
 }
 
 fn rows(call: &Call<'_>) -> Result<(String, Vec<Vec<u8>>), Error> {

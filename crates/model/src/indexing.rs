@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::path_matcher::PathMatcher;
 use crate::{Error, Limits, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -219,14 +220,12 @@ impl IndexingPolicy {
 
     /// Compiled form of the included and excluded paths.
     pub fn matcher(&self) -> PathMatcher {
-        let mut matcher = PathMatcher { rules: vec![], indexed: self.indexing_mode != IndexingMode::None };
-        let mut add = |path: &str, include: bool| {
-            let path = IndexPath::parse(path).expect("a stored policy was validated");
-            matcher.rules.push(Rule { path, include });
-        };
-        self.included_paths.iter().for_each(|path| add(&path.path, true));
-        self.excluded_paths.iter().for_each(|path| add(&path.path, false));
-        matcher
+        let parse = |path: &str| IndexPath::parse(path).expect("a stored policy was validated");
+        PathMatcher::new(
+            self.included_paths.iter().map(|included| parse(&included.path)),
+            self.excluded_paths.iter().map(|excluded| parse(&excluded.path)),
+            self.indexing_mode != IndexingMode::None,
+        )
     }
 }
 
@@ -309,63 +308,6 @@ fn parse_segment(text: &str) -> Option<IndexPathSegment> {
     }
 }
 
-/// Decides whether the policy indexes the scalar at a path.
-#[derive(Debug, Clone)]
-pub struct PathMatcher {
-    rules: Vec<Rule>,
-    indexed: bool,
-}
-
-#[derive(Debug, Clone)]
-struct Rule {
-    path: IndexPath,
-    include: bool,
-}
-
-impl PathMatcher {
-    /// Whether anything at all is indexed (mode is not `none`).
-    pub fn indexes_anything(&self) -> bool {
-        self.indexed
-    }
-
-    /// Whether every path is covered except the excluded `_etag`, which is never part of a body: the fast case.
-    pub fn indexes_everything(&self) -> bool {
-        self.indexed
-            && self
-                .rules
-                .iter()
-                .all(|rule| rule.include || rule.path.segments == [IndexPathSegment::Name("_etag".into())])
-            && self.rules.iter().any(|rule| rule.include && rule.path.segments.is_empty())
-    }
-
-    /// `path` leads from the root to a scalar. The more precise rule wins: deeper beats shallower, `/?` beats `/*`.
-    pub fn is_indexed(&self, path: &[IndexPathSegment]) -> bool {
-        if !self.indexed {
-            return false;
-        }
-        let mut best: Option<(usize, bool, bool)> = None;
-        for rule in &self.rules {
-            let scalar = rule.path.kind == PathKind::Scalar;
-            let depth = rule.path.segments.len();
-            let covers = if scalar { depth == path.len() } else { depth <= path.len() };
-            if covers && segments_match(&rule.path.segments, path) {
-                let candidate = (depth, scalar, rule.include);
-                if best.is_none_or(|(depth, scalar, _)| (candidate.0, candidate.1) >= (depth, scalar)) {
-                    best = Some(candidate);
-                }
-            }
-        }
-        best.is_some_and(|(_, _, include)| include)
-    }
-}
-
-fn segments_match(rule: &[IndexPathSegment], path: &[IndexPathSegment]) -> bool {
-    rule.iter().zip(path).all(|(rule, actual)| match (rule, actual) {
-        (IndexPathSegment::AnyElement, IndexPathSegment::AnyElement | IndexPathSegment::Element(_)) => true,
-        (rule, actual) => rule == actual,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -426,7 +368,27 @@ mod tests {
         assert!(!matcher.is_indexed(&[name("a"), name("b"), name("c")]));
         assert!(matcher.is_indexed(&[name("tags"), IndexPathSegment::Element(3), name("name")]));
         assert!(!matcher.is_indexed(&[name("tags"), IndexPathSegment::Element(3), name("size")]));
+        assert!(matcher.is_indexed(&[name("tags"), IndexPathSegment::AnyElement, name("name")]));
+        assert!(matcher.is_indexed(&[]));
         assert!(!matcher.indexes_everything());
+        let tags = matcher.member(matcher.root(), "tags");
+        assert!(!matcher.covers_nothing_below(tags));
+        assert!(matcher.covers_nothing_below(matcher.member(tags, "other")));
         assert!(IndexingPolicy::default().matcher().indexes_everything());
+    }
+
+    #[test]
+    fn positions_of_elements_are_covered_as_a_whole() {
+        let matcher = policy(
+            r#"{"includedPaths":[{"path":"/a/[1]/?"},{"path":"/b/*"}],
+                "excludedPaths":[{"path":"/*"},{"path":"/b/[0]/*"}]}"#,
+        )
+        .expect("valid")
+        .matcher();
+        for position in [IndexPathSegment::AnyElement, IndexPathSegment::Element(0)] {
+            assert!(matcher.is_indexed(&[name("a"), position.clone()]));
+            assert!(matcher.is_indexed(&[name("b"), position]));
+        }
+        assert!(!matcher.is_indexed(&[name("a")]));
     }
 }

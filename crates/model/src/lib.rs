@@ -8,6 +8,7 @@ mod error;
 mod indexing;
 mod limits;
 mod partition_key;
+mod path_matcher;
 mod resource;
 mod rid;
 mod throughput;
@@ -19,12 +20,13 @@ pub use error::{Error, ErrorKind, ReplyMeta, Result};
 pub use indexing::BoundingBox;
 pub use indexing::{
     CompositePath, ExcludedPath, FullTextIndex, IncludedPath, IndexPath, IndexPathSegment, IndexingMode,
-    IndexingPolicy, PathKind, PathMatcher, SortOrder, SpatialIndex, VectorIndex,
+    IndexingPolicy, PathKind, SortOrder, SpatialIndex, VectorIndex,
 };
 pub use limits::Limits;
 pub use partition_key::{
     KeyComponent, KeyKind, KeyPath, PartitionKey, PartitionKeyDefinition, PartitionKeyPathError,
 };
+pub use path_matcher::{PathMatcher, PathState};
 pub use resource::{
     ChangeFeedPolicy, ComputedProperty, ConflictResolutionPolicy, Container, ContainerDefinition, Database,
     FullTextPath, FullTextPolicy, GeospatialConfig, PartitionKeyRange, UniqueKey, UniqueKeyPolicy,

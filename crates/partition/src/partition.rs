@@ -57,6 +57,11 @@ pub(crate) struct Sequencer {
 }
 
 impl Sequencer {
+    /// Nothing may be written any more: the partition's data is being dropped.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     fn view(&self) -> (&Pending, &Maintained) {
         (&self.pending, &self.maintained)
     }
@@ -87,7 +92,8 @@ impl Partition {
             Some((key, value)) => (keys::log_lsn(&key)?, LogEntry::decode(&value)?.counters),
             None => (0, Counters::default()),
         };
-        let counted = crate::index::load_counted(&shard, identity.uid).await?;
+        let mut counted = crate::index::load_counted(&shard, identity.uid).await?;
+        counted.retain(|counted| layouts.iter().any(|layout| layout.id == counted.index_id));
         let PartitionIdentity { uid, range_id, epk_range, rid_prefix, session_version } = identity;
         Ok(Partition {
             uid,
@@ -498,10 +504,7 @@ impl Partition {
             let mut sequencer = self.sequencer.lock().await;
             self.check_open(&sequencer)?;
             // With every queued commit applied, the engine alone shows the logical partition.
-            if let Some(last) = sequencer.pending.last_seq() {
-                self.wait_for(last).await?;
-                sequencer.pending.forget_applied(self.shard.applied());
-            }
+            self.drain(&mut sequencer).await?;
             let prefix = keys::logical_prefix(self.uid, logical);
             let end = keys::after_prefix(&prefix);
             let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), reverse: false };

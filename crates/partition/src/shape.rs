@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use shardlake_charge::ChargeTable;
-use shardlake_model::{Container, Error, KeyPath, Limits, PartitionKeyDefinition, PathMatcher, Result};
-
-use shardlake_sql::{CompositeSchema, IndexSchema};
+use shardlake_model::{
+    Container, ContainerDefinition, Error, KeyPath, Limits, PartitionKeyDefinition, PathMatcher, Result,
+};
+use shardlake_sql::{CompositeSchema, ComputedProperties, IndexSchema};
 
 use crate::index::IndexLayout;
 
@@ -18,6 +19,7 @@ pub struct ContainerShape {
     pub key_paths: Vec<KeyPath>,
     pub unique_keys: Vec<Vec<KeyPath>>,
     pub indexed_paths: PathMatcher,
+    pub computed: ComputedProperties,
     /// The generation of the index that queries read.
     pub serving: Option<Arc<IndexLayout>>,
     /// What planning needs to know of `serving` and of the policy.
@@ -53,6 +55,7 @@ impl ContainerShape {
                 .collect::<Result<_>>()?,
             indexed_paths: definition.indexing_policy.matcher(),
             schema: Schema::new(serving.as_deref(), building.as_deref()),
+            computed: computed_properties(&computed_definitions(definition)),
             serving,
             building,
             default_ttl: definition.default_ttl,
@@ -105,4 +108,24 @@ impl Schema {
             computed: serving.map(IndexLayout::computed_names).unwrap_or_default(),
         }
     }
+}
+
+/// Names and queries of a container's computed properties.
+pub fn computed_definitions(definition: &ContainerDefinition) -> Vec<(String, String)> {
+    let properties = definition.computed_properties.iter().flatten();
+    properties.map(|property| (property.name.clone(), property.query.clone())).collect()
+}
+
+/// Compiles what a stored definition says. One from before definitions were compiled may not be valid: then there are no
+/// computed properties, rather than no container.
+pub fn computed_properties(list: &[(String, String)]) -> ComputedProperties {
+    ComputedProperties::compile(list).unwrap_or_else(|error| {
+        tracing::warn!(%error, "a container's computed properties are invalid: replace its definition");
+        ComputedProperties::default()
+    })
+}
+
+/// Refuses a definition whose computed properties do not compile.
+pub fn validate_computed_properties(definition: &ContainerDefinition) -> Result<()> {
+    ComputedProperties::compile(&computed_definitions(definition)).map(drop).map_err(Error::from)
 }

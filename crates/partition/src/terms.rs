@@ -6,7 +6,7 @@ use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
 use shardlake_document::{RawDocument, RawValue};
-use shardlake_model::{IndexPathSegment, PathMatcher};
+use shardlake_model::{PathMatcher, PathState};
 
 /// Sorted, distinct hashes of an item's terms, without the system terms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,12 +20,9 @@ impl TermSet {
         if !paths.indexes_anything() {
             return TermSet::default();
         }
-        let mut collector = Collector {
-            terms: Vec::with_capacity(32),
-            paths: (!paths.indexes_everything()).then_some(paths),
-            path: Vec::new(),
-        };
-        collector.object(document, 0);
+        let mut collector =
+            Collector { terms: Vec::with_capacity(32), paths, filters: !paths.indexes_everything() };
+        collector.object(document, 0, paths.root());
         collector.terms.sort_unstable();
         collector.terms.dedup();
         TermSet(collector.terms)
@@ -56,38 +53,32 @@ impl TermSet {
 
 struct Collector<'p> {
     terms: Vec<u64>,
-    /// `None` when every path is indexed: then no path is built at all.
-    paths: Option<&'p PathMatcher>,
-    path: Vec<IndexPathSegment>,
+    paths: &'p PathMatcher,
+    /// Whether the policy leaves anything out.
+    filters: bool,
 }
 
 impl Collector<'_> {
-    fn object(&mut self, document: RawDocument<'_>, path_hash: u64) {
+    fn object(&mut self, document: RawDocument<'_>, path_hash: u64, state: PathState) {
         for (name, value) in document.iter() {
-            if self.paths.is_some() {
-                self.path.push(IndexPathSegment::Name(name.to_owned()));
-            }
-            self.value(value, extend(path_hash, name.as_bytes()));
-            self.path.pop();
+            let state = if self.filters { self.paths.member(state, name) } else { state };
+            self.value(value, extend(path_hash, name.as_bytes()), state);
         }
     }
 
-    fn value(&mut self, value: RawValue<'_>, path_hash: u64) {
+    fn value(&mut self, value: RawValue<'_>, path_hash: u64, state: PathState) {
         match value {
-            RawValue::Object(document) => self.object(document, path_hash),
+            RawValue::Object(document) => self.object(document, path_hash, state),
             RawValue::Array(array) => {
                 // Elements share one path: a term says that some element has the value.
                 let element_hash = extend(path_hash, b"[]");
+                let state = if self.filters { self.paths.elements(state) } else { state };
                 for element in array.iter() {
-                    if self.paths.is_some() {
-                        self.path.push(IndexPathSegment::AnyElement);
-                    }
-                    self.value(element, element_hash);
-                    self.path.pop();
+                    self.value(element, element_hash, state);
                 }
             }
             scalar => {
-                if self.paths.is_none_or(|paths| paths.is_indexed(&self.path)) {
+                if !self.filters || self.paths.covers(state) {
                     self.terms.push(scalar_hash(scalar, path_hash));
                 }
             }

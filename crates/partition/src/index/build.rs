@@ -1,28 +1,32 @@
-//! Filling a generation of the index with the items that are there already, while writes go on.
+//! Filling a generation of the index with the items that are there already, while writes go on; deleting one.
 //!
 //! From the moment the partition maintains the generation, every commit keeps it right for the items it writes; the build adds
-//! the terms of all others, chunk by chunk in key order, each chunk under the sequencer so that no write comes between
-//! reading an item and adding its terms. Adding a term twice changes nothing. Each chunk stores how far the build is, so a
-//! restart goes on from there.
+//! the terms of all others, chunk by chunk in key order, each chunk planned under the sequencer so that no write comes between
+//! reading an item and adding its terms. Items with a queued write are left to that write. Adding a term twice changes
+//! nothing. Each chunk stores how far the build is, so a restart goes on from there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use shardlake_model::Result;
-use shardlake_storage::{Batch, ScanOptions};
+use shardlake_storage::{Batch, PendingCommit, ScanOptions, StorageError};
 
-use super::keys::{self, generation_range, posting_key};
+use super::keys::{self, BuildMarker, posting_key};
 use super::layout::IndexLayout;
 use super::terms::ItemTerms;
 use crate::item::StoredItem;
 use crate::keys::{HEADER, ITEMS, after_item, space_range};
-use crate::partition::Partition;
+use crate::partition::{Partition, Sequencer};
 use crate::shape::ContainerShape;
 
-/// Items indexed in one commit, during which writes of the partition wait.
+/// Items and bytes of terms in one commit, during whose planning writes of the partition wait.
 const CHUNK_ITEMS: usize = 100;
+const CHUNK_BYTES: usize = 256 * 1024;
 /// Between two commits, so that the work in the foreground goes first.
 const PAUSE: Duration = Duration::from_millis(2);
+/// When the shard has no room for background work.
+const OVERLOADED_PAUSE: Duration = Duration::from_millis(50);
 
 /// How a build ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,75 +36,115 @@ pub enum BuildEnd {
     Superseded,
 }
 
+/// One commit of a build.
+enum Chunk {
+    Queued { commit: PendingCommit, items: u64 },
+    Overloaded,
+    End(BuildEnd),
+}
+
 impl Partition {
-    /// Decides which generations every later commit keeps up to date.
-    pub async fn maintain_indexes(&self, layouts: Vec<Arc<IndexLayout>>) {
+    /// Decides which generations every later commit keeps up to date. When this returns, commits planned without them are
+    /// applied: nothing is written to any other generation any more.
+    pub async fn maintain_indexes(&self, layouts: Vec<Arc<IndexLayout>>) -> Result<()> {
         let mut sequencer = self.sequencer.lock().await;
         let kept: Vec<u16> = layouts.iter().map(|layout| layout.id).collect();
         sequencer.maintained.counted.retain(|counted| kept.contains(&counted.index_id));
         sequencer.maintained.layouts = layouts;
+        self.drain(&mut sequencer).await
     }
 
-    /// Adds the terms of every item to a generation that the partition maintains. `done` is told how many items were dealt
-    /// with.
+    /// Waits until the engine shows every queued commit.
+    pub(crate) async fn drain(&self, sequencer: &mut Sequencer) -> Result<()> {
+        if let Some(last) = sequencer.pending.last_seq() {
+            self.wait_for(last).await?;
+            sequencer.pending.forget_applied(self.shard().applied());
+        }
+        Ok(())
+    }
+
+    /// Adds the terms of every item to a generation that the partition maintains. `done` is told how many more items were
+    /// dealt with.
     pub async fn build_index(
         &self,
         shape: &Arc<ContainerShape>,
         layout: &Arc<IndexLayout>,
         done: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<BuildEnd> {
-        let marker = keys::marker_key(self.uid, layout.id);
-        let stored = self.shard().get(&marker).await.map_err(crate::storage_error)?;
-        let mut after = stored.map(|key| key.to_vec());
+        let key = keys::marker_key(self.uid, layout.id);
+        let stored = self.shard().get(&key).await.map_err(crate::storage_error)?;
+        let mut marker = stored.as_deref().map_or(Ok(BuildMarker::default()), BuildMarker::decode)?;
+        done(marker.items);
         loop {
-            let commit = {
-                let mut sequencer = self.sequencer.lock().await;
-                if !sequencer.maintained.layouts.iter().any(|maintained| maintained.id == layout.id) {
-                    return Ok(BuildEnd::Superseded);
+            match self.build_chunk(shape, layout, &mut marker).await? {
+                Chunk::Queued { commit, items } => {
+                    commit.await.map_err(crate::storage_error)?;
+                    done(items);
+                    tokio::time::sleep(PAUSE).await;
                 }
-                if let Some(last) = sequencer.pending.last_seq() {
-                    self.wait_for(last).await?;
-                    sequencer.pending.forget_applied(self.shard().applied());
-                }
-                let (first, end) = space_range(self.uid, ITEMS);
-                let start = after.as_deref().map_or(first, |after| after_item(self.uid, after));
-                let options = ScanOptions { limit: Some(CHUNK_ITEMS), reverse: false };
-                let mut scan = self.shard().snapshot().scan(start..end, options);
-                let (mut batch, mut items) = (Batch::new(), 0);
-                while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-                    for (key, value) in rows {
-                        let item = StoredItem::decode(value, shape)?;
-                        for term in ItemTerms::of(&item.view(), layout).iter() {
-                            let ordinal = item.envelope().ordinal;
-                            batch.put(posting_key(self.uid, layout.id, term, ordinal), bytes::Bytes::new());
-                        }
-                        items += 1;
-                        after = Some(key[HEADER..].to_vec());
-                    }
-                }
-                if items == 0 {
-                    return Ok(BuildEnd::Complete);
-                }
-                done(items);
-                batch.put(marker.clone(), after.clone().unwrap_or_default());
-                self.shard().commit(batch).map_err(crate::storage_error)?
-            };
-            commit.await.map_err(crate::storage_error)?;
-            tokio::time::sleep(PAUSE).await;
+                Chunk::Overloaded => tokio::time::sleep(OVERLOADED_PAUSE).await,
+                Chunk::End(end) => return Ok(end),
+            }
         }
     }
 
-    /// Deletes what is left of all generations but these, which must be the maintained ones.
-    pub async fn drop_indexes_except(&self, kept: &[u16]) -> Result<()> {
-        let mut kept = kept.to_vec();
+    async fn build_chunk(
+        &self,
+        shape: &Arc<ContainerShape>,
+        layout: &Arc<IndexLayout>,
+        marker: &mut BuildMarker,
+    ) -> Result<Chunk> {
+        let mut sequencer = self.sequencer.lock().await;
+        let is_wanted = sequencer.maintained.layouts.iter().any(|maintained| maintained.id == layout.id);
+        if sequencer.is_closed() || !is_wanted {
+            return Ok(Chunk::End(BuildEnd::Superseded));
+        }
+        // Before the snapshot: what the overlay forgets, the snapshot shows.
+        sequencer.pending.forget_applied(self.shard().applied());
+        let (mut start, end) = space_range(self.uid, ITEMS);
+        if let Some(last) = &marker.last {
+            start = after_item(self.uid, last);
+        }
+        let options = ScanOptions { limit: Some(CHUNK_ITEMS), reverse: false };
+        let mut scan = self.shard().snapshot().scan(start..end, options);
+        let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? else {
+            return Ok(Chunk::End(BuildEnd::Complete));
+        };
+        let mut next = marker.clone();
+        let mut batch = Batch::new();
+        for (key, value) in rows {
+            if sequencer.pending.get(&key).is_none() {
+                let item = StoredItem::decode(value, shape)?;
+                let ordinal = item.envelope().ordinal;
+                for term in ItemTerms::of(&item.view(), layout).iter() {
+                    batch.put(posting_key(self.uid, layout.id, term, ordinal), Bytes::new());
+                }
+            }
+            next.items += 1;
+            next.last = Some(key[HEADER..].to_vec());
+            if batch.size_bytes() >= CHUNK_BYTES {
+                break;
+            }
+        }
+        batch.put(keys::marker_key(self.uid, layout.id), next.encode());
+        let commit = match self.shard().commit(batch) {
+            Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),
+            result => result.map_err(crate::storage_error)?,
+        };
+        let items = next.items - marker.items;
+        *marker = next;
+        Ok(Chunk::Queued { commit, items })
+    }
+
+    /// Deletes what is left of generations below `end`, except for some, after the partition has stopped maintaining them.
+    /// Generations from `end` on may be in the making and are left alone.
+    pub async fn drop_indexes_below(&self, end: u16, except: &[u16]) -> Result<()> {
+        let mut kept: Vec<u16> = except.iter().copied().filter(|id| *id < end).collect();
         kept.sort_unstable();
         let mut first = 0;
-        for id in kept.into_iter().chain(std::iter::once(u16::MAX)) {
+        for id in kept.into_iter().chain(std::iter::once(end)) {
             if first < id {
-                let (start, _) = generation_range(self.uid, first);
-                let (end, _) = generation_range(self.uid, id);
-                self.shard().drop_range(start, end).await.map_err(crate::storage_error)?;
-                for space in [keys::COUNTERS, keys::MARKERS] {
+                for space in [keys::MARKERS, keys::COUNTERS, keys::POSTINGS] {
                     let (start, end) = keys::range_of_ids(self.uid, space, first, id);
                     self.shard().drop_range(start, end).await.map_err(crate::storage_error)?;
                 }

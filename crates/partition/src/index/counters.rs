@@ -4,8 +4,10 @@
 //! A count starts without stopping writes: under the sequencer, with every queued commit applied, a snapshot is taken and the
 //! path is noted; from then on commits add up what they change; the snapshot is counted; both are stored together.
 
+use std::sync::Arc;
+
 use shardlake_model::Result;
-use shardlake_storage::{Batch, ScanOptions, Shard};
+use shardlake_storage::{Batch, ScanOptions, Shard, Snapshot};
 
 use super::keys::{COUNTERS, counter_key, index_prefix};
 use super::maintain::{COUNTED_PATHS_MAX, CountedPath};
@@ -32,7 +34,19 @@ pub(crate) async fn load_counted(shard: &Shard, uid: PartitionUid) -> Result<Vec
 }
 
 impl Partition {
-    /// Counts a path from now on, unless too many are counted already.
+    /// Counts a path from now on, in the background.
+    pub fn count_path_in_background(self: &Arc<Self>, index_id: u16, path_hash: u64) {
+        let partition = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = partition.count_path(index_id, path_hash).await {
+                // Queries do without the count, and the next one asks again.
+                tracing::warn!(partition = partition.uid.0, %error, "counting the items with a path stopped");
+            }
+        });
+    }
+
+    /// Counts a path without array elements in a whole generation from now on, unless too many are counted already. Must
+    /// be polled to its end.
     pub async fn count_path(&self, index_id: u16, path_hash: u64) -> Result<()> {
         let is_it = |counted: &CountedPath| (counted.index_id, counted.path_hash) == (index_id, path_hash);
         let snapshot = {
@@ -40,40 +54,35 @@ impl Partition {
             let maintained = &sequencer.maintained;
             let is_known = maintained.counted.iter().any(is_it);
             let is_maintained = maintained.layouts.iter().any(|layout| layout.id == index_id);
-            if is_known || !is_maintained || maintained.counted.len() >= COUNTED_PATHS_MAX {
+            let is_closed = sequencer.is_closed();
+            if is_closed || is_known || !is_maintained || maintained.counted.len() >= COUNTED_PATHS_MAX {
                 return Ok(());
             }
             // With every queued commit applied, a snapshot shows exactly what was before the first commit noted below.
-            if let Some(last) = sequencer.pending.last_seq() {
-                self.wait_for(last).await?;
-                sequencer.pending.forget_applied(self.shard().applied());
-            }
+            self.drain(&mut sequencer).await?;
             sequencer.maintained.counted.push(CountedPath { index_id, path_hash, pending: Some(0) });
             self.shard().snapshot()
         };
         let prefix = index_prefix(self.uid, index_id, path_hash);
         let mut first = prefix.clone();
         first.push(TypeTag::Null as u8);
-        let mut scan = snapshot.scan(first..after_prefix(&prefix), ScanOptions::default());
-        let mut count = 0i64;
-        loop {
-            match scan.next_chunk().await {
-                Ok(Some(rows)) => count += rows.len() as i64,
-                Ok(None) => break,
-                Err(error) => {
-                    self.sequencer.lock().await.maintained.counted.retain(|counted| !is_it(counted));
-                    return Err(crate::storage_error(error));
-                }
-            }
-            tokio::task::yield_now().await;
+        let stored = match count_keys(&snapshot, first..after_prefix(&prefix)).await {
+            Ok(count) => self.store_count(index_id, path_hash, count).await,
+            Err(error) => Err(error),
+        };
+        if stored.is_err() {
+            self.sequencer.lock().await.maintained.counted.retain(|counted| !is_it(counted));
         }
-        self.store_count(index_id, path_hash, count).await
+        stored
     }
 
     async fn store_count(&self, index_id: u16, path_hash: u64, count: i64) -> Result<()> {
         let mut sequencer = self.sequencer.lock().await;
         let is_it = |counted: &CountedPath| (counted.index_id, counted.path_hash) == (index_id, path_hash);
         // The generation may have gone meanwhile, and its counts with it.
+        if sequencer.is_closed() {
+            return Ok(());
+        }
         let Some(place) = sequencer.maintained.counted.iter().position(is_it) else { return Ok(()) };
         let total = count + sequencer.maintained.counted[place].pending.unwrap_or(0);
         let key = counter_key(self.uid, index_id, path_hash);
@@ -86,4 +95,14 @@ impl Partition {
         drop(sequencer);
         commit.await.map_err(crate::storage_error)
     }
+}
+
+async fn count_keys(snapshot: &Snapshot, range: std::ops::Range<Vec<u8>>) -> Result<i64> {
+    let mut scan = snapshot.scan(range, ScanOptions::default());
+    let mut count = 0;
+    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        count += rows.len() as i64;
+        tokio::task::yield_now().await;
+    }
+    Ok(count)
 }

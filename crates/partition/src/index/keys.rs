@@ -3,7 +3,7 @@
 //! ```text
 //! partition u32 | X | index id u16 | path hash u64 | index value | item ordinal u64 → nothing
 //! partition u32 | C | index id u16 | path hash u64                                  → items u64
-//! partition u32 | M | index id u16                                                  → last item key that a build dealt with
+//! partition u32 | M | index id u16                                                  → how far the build is: items u64 | last item key
 //! ```
 //! Numbers are big-endian. The index id numbers a generation of a container's whole index. A path is known by its hash alone,
 //! so that documents with endless different property names cost no memory: two paths of one container collide with a
@@ -58,14 +58,6 @@ pub fn index_prefix(uid: PartitionUid, index_id: u16, path_hash: u64) -> Vec<u8>
     key
 }
 
-/// First and last-exclusive key of all postings of a generation.
-pub(crate) fn generation_range(uid: PartitionUid, index_id: u16) -> (Vec<u8>, Vec<u8>) {
-    let mut start = header(uid, POSTINGS, 2);
-    start.extend_from_slice(&index_id.to_be_bytes());
-    let end = crate::keys::after_prefix(&start);
-    (start, end)
-}
-
 /// `term` is path hash and index value.
 pub(crate) fn posting_key(uid: PartitionUid, index_id: u16, term: &[u8], ordinal: u64) -> Vec<u8> {
     let mut key = header(uid, POSTINGS, term.len() + 10);
@@ -87,11 +79,30 @@ pub fn decode_counter(bytes: &[u8]) -> Result<u64> {
     bytes.try_into().map(u64::from_be_bytes).map_err(|_| crate::malformed_key())
 }
 
-/// How far the build of a generation has come.
 pub(crate) fn marker_key(uid: PartitionUid, index_id: u16) -> Vec<u8> {
     let mut key = header(uid, MARKERS, 2);
     key.extend_from_slice(&index_id.to_be_bytes());
     key
+}
+
+/// How far the build of a generation has come; stays when it is complete.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct BuildMarker {
+    pub items: u64,
+    /// Key of the last item dealt with, without its header.
+    pub last: Option<Vec<u8>>,
+}
+
+impl BuildMarker {
+    pub fn encode(&self) -> Vec<u8> {
+        [&self.items.to_be_bytes()[..], self.last.as_deref().unwrap_or_default()].concat()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<BuildMarker> {
+        let (items, last) = bytes.split_first_chunk().ok_or_else(crate::malformed_key)?;
+        let last = (!last.is_empty()).then(|| last.to_vec());
+        Ok(BuildMarker { items: u64::from_be_bytes(*items), last })
+    }
 }
 
 /// First and last-exclusive key of the generations from one id to before another, in any space that leads with the id.

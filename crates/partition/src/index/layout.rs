@@ -1,9 +1,12 @@
 //! An indexing policy compiled for one generation of the index.
 
-use shardlake_document::{ItemView, Value};
+use shardlake_document::{
+    ItemProperty, ItemView, Value, encode_index_value, encode_index_value_raw, is_system_property,
+};
 use shardlake_model::{
     IndexPath, IndexPathSegment, IndexingPolicy, PathKind, PathMatcher, Result, SortOrder,
 };
+use shardlake_sql::ComputedProperties;
 
 use super::keys;
 use shardlake_sql::CompositeSchema;
@@ -16,11 +19,22 @@ pub struct IndexLayout {
     /// Paths that the policy names itself, without array elements: an item that lacks one gets an undefined term.
     pub(crate) explicit: Vec<ExplicitPath>,
     pub composites: Vec<CompositeLayout>,
+    /// Hide the stored properties of the same names, indexed or not.
+    pub(crate) computed: ComputedProperties,
+    /// Those among them that the policy names itself: only these are indexed.
+    pub(crate) indexed_computed: Vec<ComputedPath>,
 }
 
 #[derive(Debug)]
 pub(crate) struct ExplicitPath {
     pub names: Vec<String>,
+    pub hash: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct ComputedPath {
+    /// In [`IndexLayout::computed`].
+    pub number: usize,
     pub hash: u64,
 }
 
@@ -36,27 +50,42 @@ pub struct CompositeMember {
     pub descending: bool,
     /// Its bytes are inverted, because its order differs from the first member's.
     pub(crate) inverted: bool,
+    /// The computed property that it is, if it is one.
+    computed: Option<usize>,
 }
 
 impl IndexLayout {
     /// `None` when the policy indexes nothing.
-    pub fn new(id: u16, policy: &IndexingPolicy) -> Result<Option<IndexLayout>> {
+    pub fn new(
+        id: u16,
+        policy: &IndexingPolicy,
+        computed: ComputedProperties,
+    ) -> Result<Option<IndexLayout>> {
         let paths = policy.matcher();
         if !paths.indexes_anything() {
             return Ok(None);
         }
-        let mut explicit = Vec::new();
+        let (mut explicit, mut indexed_computed) = (Vec::new(), Vec::new());
         for included in &policy.included_paths {
             let path = IndexPath::parse(&included.path)?;
-            if let Some(names) = names_of(&path.segments).filter(|names| !names.is_empty())
-                && (path.kind == PathKind::Scalar || path.kind == PathKind::Subtree)
-            {
-                explicit.push(ExplicitPath { names, hash: keys::path_hash(&path.segments) });
+            let Some(names) = names_of(&path.segments).filter(|names| !names.is_empty()) else { continue };
+            let hash = keys::path_hash(&path.segments);
+            let is_known = explicit.iter().any(|other: &ExplicitPath| other.hash == hash);
+            match (number_of(&computed, &names), &path.kind) {
+                (Some(number), _) => indexed_computed.push(ComputedPath { number, hash }),
+                // The system's properties are never missing.
+                (None, PathKind::Scalar | PathKind::Subtree)
+                    if !is_known && !is_system_property(&names[0]) =>
+                {
+                    explicit.push(ExplicitPath { names, hash })
+                }
+                _ => {}
             }
         }
-        let composites =
-            policy.composite_indexes.iter().map(|members| compile(members)).collect::<Result<_>>()?;
-        Ok(Some(IndexLayout { id, paths, explicit, composites }))
+        let composites = policy.composite_indexes.iter();
+        let composites = composites.map(|members| compile(members, &computed));
+        let composites = composites.filter_map(Result::transpose).collect::<Result<_>>()?;
+        Ok(Some(IndexLayout { id, paths, explicit, composites, computed, indexed_computed }))
     }
 
     /// What queries may make of it.
@@ -75,6 +104,7 @@ impl IndexLayout {
     pub fn writes_undefined(&self, path: &[IndexPathSegment]) -> bool {
         let hash = keys::path_hash(path);
         self.explicit.iter().any(|explicit| explicit.hash == hash)
+            || self.indexed_computed.iter().any(|computed| computed.hash == hash)
     }
 
     pub fn composite_hash(&self, number: usize) -> u64 {
@@ -83,35 +113,33 @@ impl IndexLayout {
 
     /// Computed properties that this index holds.
     pub fn computed_names(&self) -> Vec<String> {
-        Vec::new()
+        let number = |name: &str| self.computed.names().position(|other| other == name);
+        let is_indexed =
+            |name: &&str| self.indexed_computed.iter().any(|path| Some(path.number) == number(name));
+        self.computed.names().filter(is_indexed).map(str::to_owned).collect()
     }
 
     /// The value of a computed property that this index holds.
-    pub fn computed_value(&self, _name: &str, _item: &ItemView<'_>) -> Option<Value> {
-        None
+    pub fn computed_value(&self, name: &str, item: &ItemView<'_>) -> Option<Value> {
+        let number = self.computed.names().position(|other| other == name)?;
+        let is_indexed = self.indexed_computed.iter().any(|path| path.number == number);
+        is_indexed.then(|| self.computed.evaluate(number, item))
     }
 
     /// Calls `visit` with the value that an item has in a composite index.
     pub fn for_each_composite_value(&self, number: usize, item: &ItemView<'_>, visit: &mut dyn FnMut(&[u8])) {
         let mut value = Vec::new();
-        self.composites[number].push_value(item, &mut value);
+        self.composites[number].push_value(item, &self.computed, &mut value);
         visit(&value);
     }
 }
 
 impl CompositeLayout {
     /// Appends the index values of the members, each inverted where its order asks for it.
-    pub(crate) fn push_value(&self, item: &ItemView<'_>, out: &mut Vec<u8>) {
+    pub(crate) fn push_value(&self, item: &ItemView<'_>, computed: &ComputedProperties, out: &mut Vec<u8>) {
         for member in &self.members {
             let start = out.len();
-            match item.body.get_path(&member.names) {
-                Some(value) => shardlake_document::encode_index_value_raw(value, out),
-                None if member.names == ["_ts"] => {
-                    let seconds = item.envelope.timestamp_seconds as i64;
-                    shardlake_document::encode_index_value(&Value::Int(seconds), out)
-                }
-                None => shardlake_document::encode_index_value(&Value::Undefined, out),
-            };
+            member.push_value(item, computed, out);
             if member.inverted {
                 out[start..].iter_mut().for_each(|byte| *byte = !*byte);
             }
@@ -119,19 +147,48 @@ impl CompositeLayout {
     }
 }
 
-fn compile(members: &[shardlake_model::CompositePath]) -> Result<CompositeLayout> {
+impl CompositeMember {
+    fn push_value(&self, item: &ItemView<'_>, computed: &ComputedProperties, out: &mut Vec<u8>) {
+        if let Some(number) = self.computed {
+            encode_index_value(&computed.evaluate(number, item), out);
+            return;
+        }
+        let property = match &self.names[..] {
+            [name] => item.get(name),
+            names => item.body.get_path(names).map(ItemProperty::Stored),
+        };
+        match property {
+            Some(ItemProperty::Stored(value)) => encode_index_value_raw(value, out),
+            Some(ItemProperty::System(value)) => encode_index_value(&value, out),
+            None => encode_index_value(&Value::Undefined, out),
+        };
+    }
+}
+
+fn number_of(computed: &ComputedProperties, names: &[String]) -> Option<usize> {
+    let [name] = names else { return None };
+    computed.names().position(|other| other == name)
+}
+
+/// `None` for one over array elements: nothing can be ordered by it, so it would never be read.
+fn compile(
+    members: &[shardlake_model::CompositePath],
+    computed: &ComputedProperties,
+) -> Result<Option<CompositeLayout>> {
     let first = members.first().map(|member| member.order);
     let mut compiled = Vec::with_capacity(members.len());
     let mut hashed = Vec::with_capacity(members.len());
     for member in members {
-        let path = IndexPath::parse(&format!("{}/?", member.path))?;
-        let names = names_of(&path.segments)
-            .ok_or_else(|| shardlake_model::Error::unsupported("an array element in a composite index"))?;
+        let path = IndexPath::parse(&format!("{}/?", member.path.trim_end_matches("/?")))?;
+        let Some(names) = names_of(&path.segments).filter(|names| !names.is_empty()) else {
+            return Ok(None);
+        };
         let inverted = Some(member.order) != first;
         hashed.push((path.segments, inverted));
-        compiled.push(CompositeMember { names, descending: member.order == SortOrder::Descending, inverted });
+        let descending = member.order == SortOrder::Descending;
+        compiled.push(CompositeMember { computed: number_of(computed, &names), names, descending, inverted });
     }
-    Ok(CompositeLayout { hash: keys::composite_hash(&hashed), members: compiled })
+    Ok(Some(CompositeLayout { hash: keys::composite_hash(&hashed), members: compiled }))
 }
 
 /// The names of a path without array elements.

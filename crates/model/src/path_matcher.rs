@@ -1,0 +1,147 @@
+//! The included and excluded paths of an indexing policy, compiled to a tree that is walked along with an item.
+//!
+//! Positions in arrays are not told apart: an included `/a/[3]/?` covers every element, and an excluded one none, so that
+//! whatever the policy includes is covered. Costs one look-up per property, whatever the number of paths.
+
+use crate::indexing::{IndexPath, IndexPathSegment, PathKind};
+
+/// Decides whether a policy indexes the value at a path.
+#[derive(Debug, Clone)]
+pub struct PathMatcher {
+    /// The root comes first.
+    nodes: Vec<Node>,
+    indexes_anything: bool,
+    indexes_everything: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Node {
+    /// Sorted by name.
+    members: Vec<(String, usize)>,
+    elements: Option<usize>,
+    /// What a `/?` path says of the node.
+    scalar: Option<bool>,
+    /// What a `/*` path says of the node and all below.
+    subtree: Option<bool>,
+}
+
+/// A place in the tree of paths, as deep as the walk over the item has come.
+#[derive(Debug, Clone, Copy)]
+pub struct PathState {
+    node: Option<usize>,
+    /// What the deepest `/*` path above says.
+    inherited: bool,
+}
+
+impl PathMatcher {
+    /// `indexes_anything`: false when the policy's mode is `none`.
+    pub(crate) fn new(
+        included: impl Iterator<Item = IndexPath>,
+        excluded: impl Iterator<Item = IndexPath>,
+        indexes_anything: bool,
+    ) -> PathMatcher {
+        let mut matcher =
+            PathMatcher { nodes: vec![Node::default()], indexes_anything, indexes_everything: false };
+        let mut leaves_something_out = false;
+        included.for_each(|path| matcher.add(&path, true));
+        for path in excluded {
+            // `_etag` is never part of a body.
+            leaves_something_out |= path.segments != [IndexPathSegment::Name("_etag".into())];
+            if !path.segments.iter().any(|segment| matches!(segment, IndexPathSegment::Element(_))) {
+                matcher.add(&path, false);
+            }
+        }
+        matcher.indexes_everything =
+            indexes_anything && !leaves_something_out && matcher.nodes[0].subtree == Some(true);
+        matcher
+    }
+
+    fn add(&mut self, path: &IndexPath, include: bool) {
+        let node = path.segments.iter().fold(0, |node, segment| self.child_or_new(node, segment));
+        match path.kind {
+            PathKind::Scalar => self.nodes[node].scalar = Some(include),
+            PathKind::Subtree => self.nodes[node].subtree = Some(include),
+        }
+    }
+
+    fn child_or_new(&mut self, parent: usize, segment: &IndexPathSegment) -> usize {
+        if let Some(child) = self.nodes[parent].child(segment) {
+            return child;
+        }
+        let new = self.nodes.len();
+        self.nodes.push(Node::default());
+        let parent = &mut self.nodes[parent];
+        match segment {
+            IndexPathSegment::Name(name) => {
+                let place = parent.members.partition_point(|(other, _)| other < name);
+                parent.members.insert(place, (name.clone(), new));
+            }
+            IndexPathSegment::AnyElement | IndexPathSegment::Element(_) => parent.elements = Some(new),
+        }
+        new
+    }
+
+    /// Whether anything at all is indexed (mode is not `none`).
+    pub fn indexes_anything(&self) -> bool {
+        self.indexes_anything
+    }
+
+    /// Whether every path is covered except the excluded `_etag`, which is never part of a body: the fast case.
+    pub fn indexes_everything(&self) -> bool {
+        self.indexes_everything
+    }
+
+    /// The more precise rule wins: deeper beats shallower, `/?` beats `/*`.
+    pub fn is_indexed(&self, path: &[IndexPathSegment]) -> bool {
+        let state = path.iter().fold(self.root(), |state, segment| match segment {
+            IndexPathSegment::Name(name) => self.member(state, name),
+            IndexPathSegment::AnyElement | IndexPathSegment::Element(_) => self.elements(state),
+        });
+        self.covers(state)
+    }
+
+    pub fn root(&self) -> PathState {
+        PathState { node: Some(0), inherited: false }
+    }
+
+    /// One property further.
+    pub fn member(&self, state: PathState, name: &str) -> PathState {
+        self.step(state, |node| node.member(name))
+    }
+
+    /// Into the elements of an array.
+    pub fn elements(&self, state: PathState) -> PathState {
+        self.step(state, |node| node.elements)
+    }
+
+    fn step(&self, state: PathState, child: impl FnOnce(&Node) -> Option<usize>) -> PathState {
+        let Some(node) = state.node.map(|node| &self.nodes[node]) else { return state };
+        PathState { node: child(node), inherited: node.subtree.unwrap_or(state.inherited) }
+    }
+
+    /// Whether the value here is indexed.
+    pub fn covers(&self, state: PathState) -> bool {
+        let node = state.node.map(|node| &self.nodes[node]);
+        let own = node.and_then(|node| node.scalar.or(node.subtree));
+        self.indexes_anything && own.unwrap_or(state.inherited)
+    }
+
+    /// Whether nothing here and below is indexed, so that a walk may turn back.
+    pub fn covers_nothing_below(&self, state: PathState) -> bool {
+        !self.indexes_anything || (state.node.is_none() && !state.inherited)
+    }
+}
+
+impl Node {
+    fn child(&self, segment: &IndexPathSegment) -> Option<usize> {
+        match segment {
+            IndexPathSegment::Name(name) => self.member(name),
+            IndexPathSegment::AnyElement | IndexPathSegment::Element(_) => self.elements,
+        }
+    }
+
+    fn member(&self, name: &str) -> Option<usize> {
+        let place = self.members.binary_search_by(|(other, _)| other.as_str().cmp(name)).ok()?;
+        Some(self.members[place].1)
+    }
+}
