@@ -15,36 +15,45 @@ const FUSION: &str = "RRF";
 const DISTANCE: &str = "VECTORDISTANCE";
 
 impl Binder<'_> {
+    /// Only dispatches.
     pub(super) fn call(&mut self, name: &str, arguments: &[ast::Expression], span: Span) -> Expression {
         if let Some(function) = aggregate(name) {
             return self.aggregate(function, name, arguments, span);
         }
-        let bound = match plain(name).as_str() {
-            "IIF" if arguments.len() == 3 => self.conditional([&arguments[0], &arguments[1], &arguments[2]]),
-            "IIF" => return self.argument_count(name, "3", span),
-            "CHOOSE" if arguments.len() >= 2 => {
-                let number = Box::new(self.expression(&arguments[0]));
-                Expression::Choose { number, choices: self.all(&arguments[1..]) }
+        match (plain(name).as_str(), arguments) {
+            ("IIF", [condition, then, otherwise]) => self.conditional([condition, then, otherwise]),
+            ("IIF", _) => self.argument_count(name, "3", span),
+            ("CHOOSE", [number, choices @ ..]) if !choices.is_empty() => self.choose(number, choices),
+            ("CHOOSE", _) => self.argument_count(name, "at least 2", span),
+            ("DOCUMENTID", [of]) => self.document_id(of),
+            ("DOCUMENTID", _) => self.argument_count(name, "1", span),
+            (SCORE, _) => self.misplaced_score(arguments, span),
+            (FUSION, _) => self.misplaced_fusion(name, arguments, span),
+            (DISTANCE, _) if self.search_list_is_out_of_range(arguments) => {
+                Expression::Literal(Value::Undefined)
             }
-            "CHOOSE" => return self.argument_count(name, "at least 2", span),
-            "DOCUMENTID" if arguments.len() == 1 => {
-                return Expression::DocumentId(Box::new(self.expression(&arguments[0])));
-            }
-            "DOCUMENTID" => return self.argument_count(name, "1", span),
-            SCORE => {
-                self.all(arguments);
-                return self.fail_at(Rule::ScoreOutsideRank, span);
-            }
-            DISTANCE if self.search_list_is_out_of_range(arguments) => {
-                return Expression::Literal(Value::Undefined);
-            }
-            FUSION => {
-                self.all(arguments);
-                return self.unknown(name, span);
-            }
-            _ => return self.function(name, arguments, span),
-        };
-        self.fold(bound)
+            _ => self.function(name, arguments, span),
+        }
+    }
+
+    fn choose(&mut self, number: &ast::Expression, choices: &[ast::Expression]) -> Expression {
+        let number = Box::new(self.expression(number));
+        let choices = self.all(choices);
+        self.fold(Expression::Choose { number, choices })
+    }
+
+    fn document_id(&mut self, of: &ast::Expression) -> Expression {
+        Expression::DocumentId(Box::new(self.expression(of)))
+    }
+
+    fn misplaced_score(&mut self, arguments: &[ast::Expression], span: Span) -> Expression {
+        self.all(arguments);
+        self.fail_at(Rule::ScoreOutsideRank, span)
+    }
+
+    fn misplaced_fusion(&mut self, name: &str, arguments: &[ast::Expression], span: Span) -> Expression {
+        self.all(arguments);
+        self.unknown(name, span)
     }
 
     /// Arguments come first: so do the reference's errors about them.

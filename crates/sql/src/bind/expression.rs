@@ -8,7 +8,7 @@ use super::Binder;
 use super::select::unique;
 use crate::error::{Rule, SqlError};
 use crate::evaluate::like::Pattern;
-use crate::expression::{Expression, Prepared, UnaryOperator};
+use crate::expression::{BinaryOperator, Expression, Prepared, UnaryOperator};
 use crate::functions::Function;
 use crate::syntax::ast::{self, Identifier, Span};
 
@@ -16,33 +16,24 @@ impl Binder<'_> {
     /// Only dispatches, because every level of the tree takes one frame of this function.
     pub(super) fn expression(&mut self, expression: &ast::Expression) -> Expression {
         use ast::Expression as Tree;
-        let bound = match expression {
-            Tree::Literal(value) => return Expression::Literal(value.clone()),
-            Tree::Parameter(name) => return self.parameter(name),
-            Tree::Identifier(identifier) => return self.identifier(identifier),
-            Tree::Subquery { kind, query } => return self.subquery(*kind, query),
-            Tree::Index { of, key, span } => return self.index(of, key, *span),
-            Tree::Call { name, arguments, span } => return self.call(name, arguments, *span),
-            Tree::Let { name, value, body } => return self.let_in(name, value, body),
-            Tree::UserDefined { name, .. } => {
-                return self.fail(SqlError::unsupported(format!("the user-defined function '{name}'")));
-            }
+        match expression {
+            Tree::Literal(value) => literal(value),
+            Tree::Parameter(name) => self.parameter(name),
+            Tree::Identifier(identifier) => self.identifier(identifier),
+            Tree::Subquery { kind, query } => self.subquery(*kind, query),
+            Tree::Index { of, key, span } => self.index(of, key, *span),
+            Tree::Call { name, arguments, span } => self.call(name, arguments, *span),
+            Tree::Let { name, value, body } => self.let_in(name, value, body),
+            Tree::UserDefined { name, .. } => self.user_defined(name),
             Tree::Like { value, pattern, escape, negated } => self.like(value, pattern, *escape, *negated),
-            Tree::Property { of, name, .. } => {
-                Expression::Property { of: self.boxed(of), name: name.clone() }
-            }
-            Tree::Unary { operator, operand } => {
-                Expression::Unary { operator: *operator, operand: self.boxed(operand) }
-            }
-            Tree::Binary { operator, left, right } => {
-                let (left, right) = (self.boxed(left), self.boxed(right));
-                Expression::Binary { operator: *operator, left, right }
-            }
-            Tree::And(parts) => Expression::And(self.all(parts)),
-            Tree::Or(parts) => Expression::Or(self.all(parts)),
-            Tree::Coalesce(parts) => Expression::Coalesce(self.all(parts)),
-            Tree::Concatenate(parts) => Expression::Concatenate(self.all(parts)),
-            Tree::Array(elements) => Expression::Array(self.all(elements)),
+            Tree::Property { of, name, .. } => self.property(of, name),
+            Tree::Unary { operator, operand } => self.unary(*operator, operand),
+            Tree::Binary { operator, left, right } => self.binary(*operator, left, right),
+            Tree::And(parts) => self.list(parts, Expression::And),
+            Tree::Or(parts) => self.list(parts, Expression::Or),
+            Tree::Coalesce(parts) => self.list(parts, Expression::Coalesce),
+            Tree::Concatenate(parts) => self.list(parts, Expression::Concatenate),
+            Tree::Array(elements) => self.list(elements, Expression::Array),
             Tree::Object { members, .. } => self.object(members),
             Tree::Conditional { condition, then, otherwise } => {
                 self.conditional([condition, then, otherwise])
@@ -50,8 +41,36 @@ impl Binder<'_> {
             Tree::In { value, list, negated } => self.membership(value, list, *negated),
             Tree::Between { value, low, high, negated } => self.between([value, low, high], *negated),
             Tree::IsNull { value, negated } => self.is_null(value, *negated),
-        };
-        self.fold(bound)
+        }
+    }
+
+    fn property(&mut self, of: &ast::Expression, name: &str) -> Expression {
+        let property = Expression::Property { of: self.boxed(of), name: name.to_string() };
+        self.fold(property)
+    }
+
+    fn unary(&mut self, operator: UnaryOperator, operand: &ast::Expression) -> Expression {
+        let unary = Expression::Unary { operator, operand: self.boxed(operand) };
+        self.fold(unary)
+    }
+
+    fn binary(
+        &mut self,
+        operator: BinaryOperator,
+        left: &ast::Expression,
+        right: &ast::Expression,
+    ) -> Expression {
+        let (left, right) = (self.boxed(left), self.boxed(right));
+        self.fold(Expression::Binary { operator, left, right })
+    }
+
+    fn list(&mut self, parts: &[ast::Expression], build: fn(Vec<Expression>) -> Expression) -> Expression {
+        let parts = self.all(parts);
+        self.fold(build(parts))
+    }
+
+    fn user_defined(&mut self, name: &str) -> Expression {
+        self.fail(SqlError::unsupported(format!("the user-defined function '{name}'")))
     }
 
     pub(super) fn all(&mut self, parts: &[ast::Expression]) -> Vec<Expression> {
@@ -93,12 +112,12 @@ impl Binder<'_> {
 
     fn object(&mut self, members: &[(String, ast::Expression)]) -> Expression {
         let members = members.iter().map(|(name, value)| (name.clone(), self.expression(value))).collect();
-        Expression::Object(unique(members))
+        self.fold(Expression::Object(unique(members)))
     }
 
     pub(super) fn conditional(&mut self, parts: [&ast::Expression; 3]) -> Expression {
         let [condition, then, otherwise] = parts.map(|part| self.boxed(part));
-        Expression::Conditional { condition, then, otherwise }
+        self.fold(Expression::Conditional { condition, then, otherwise })
     }
 
     fn membership(&mut self, value: &ast::Expression, list: &[ast::Expression], negated: bool) -> Expression {
@@ -133,11 +152,11 @@ impl Binder<'_> {
     }
 
     fn negated(&mut self, condition: Expression, negated: bool) -> Expression {
+        let condition = self.fold(condition);
         if !negated {
             return condition;
         }
-        let operand = Box::new(self.fold(condition));
-        Expression::Unary { operator: UnaryOperator::Not, operand }
+        self.fold(Expression::Unary { operator: UnaryOperator::Not, operand: Box::new(condition) })
     }
 
     fn let_in(&mut self, name: &Identifier, value: &ast::Expression, body: &ast::Expression) -> Expression {
@@ -148,4 +167,8 @@ impl Binder<'_> {
         self.names.pop();
         Expression::Let { slot, value, body }
     }
+}
+
+fn literal(value: &Value) -> Expression {
+    Expression::Literal(value.clone())
 }

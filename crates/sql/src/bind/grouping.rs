@@ -84,22 +84,19 @@ impl Groups<'_> {
             *expression = Expression::GroupKey(place);
             return Ok(());
         }
-        if self.is_row_path(expression) {
-            return Err(expression.clone());
-        }
-        if let Expression::Subquery { query, .. } = expression {
-            return self.regroup_subquery(query);
-        }
-        expression.for_each_child(|child| self.regroup(child))
-    }
-
-    /// Leads to a row, and no part of the way is a key.
-    fn is_row_path(&self, expression: &Expression) -> bool {
         match expression {
-            _ if self.keys.contains(expression) => false,
-            Expression::Variable(slot) => self.rows.contains(slot),
-            Expression::Property { of, .. } | Expression::Index { of, .. } => self.is_row_path(of),
-            _ => false,
+            Expression::Variable(slot) if self.rows.contains(slot) => Err(expression.clone()),
+            Expression::Property { of, .. } | Expression::Index { of, .. } => {
+                let outcome = self.regroup(of);
+                // The whole path is at fault, not only its start.
+                if outcome.as_ref().is_err_and(|path| path == &**of) {
+                    Err(expression.clone())
+                } else {
+                    outcome
+                }
+            }
+            Expression::Subquery { query, .. } => self.regroup_subquery(query),
+            other => other.for_each_child(|child| self.regroup(child)),
         }
     }
 

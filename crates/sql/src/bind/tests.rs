@@ -30,9 +30,13 @@ fn with_item<T>(run: impl FnOnce(&ItemView<'_>) -> T) -> T {
 }
 
 fn bind_text(text: &str, computed: &ComputedProperties) -> Result<BoundQuery, SqlError> {
+    bind_tree(text, &parse(text)?, computed)
+}
+
+fn bind_tree(text: &str, tree: &ast::Query, computed: &ComputedProperties) -> Result<BoundQuery, SqlError> {
     let parameters = [("@two".to_string(), Value::Int(2)), ("@name".to_string(), Value::from("n"))];
     let functions = FunctionContext::default();
-    bind(text, &parse(text)?, &Environment { parameters: &parameters, computed, functions: &functions })
+    bind(text, tree, &Environment { parameters: &parameters, computed, functions: &functions })
 }
 
 fn evaluate_rows(query: &BoundQuery, item: &ItemView<'_>) -> Result<String, SqlError> {
@@ -191,8 +195,10 @@ fn groups_and_aggregates_follow_the_table() {
     }
 }
 
+type Mistake = (Option<&'static str>, String, Option<(usize, usize)>);
+
 /// Code, text and place of each mistake, as far as they have them.
-fn mistakes(text: &str) -> Vec<(Option<&'static str>, String, Option<(usize, usize)>)> {
+fn mistakes(text: &str) -> Vec<Mistake> {
     let errors = match bind_text(text, &ComputedProperties::default()) {
         Ok(_) => Vec::new(),
         Err(SqlError::Several(errors)) => errors,
@@ -496,4 +502,42 @@ proptest! {
             prop_assert_eq!(folded, plain_rows(&text), "{}", text);
         }
     }
+}
+
+/// In half the stack that threads have by default, unoptimised.
+#[test]
+fn the_deepest_accepted_queries_are_bound_and_evaluated() {
+    let nested = |open: &str, inner: &str, close: &str, times: usize| {
+        format!("{}{inner}{}", open.repeat(times), close.repeat(times))
+    };
+    let tower = |template: &dyn Fn(usize) -> String| {
+        // As deep as the parser goes.
+        let deepest = (1..400).take_while(|times| parse(&template(*times)).is_ok()).last().unwrap();
+        template(deepest)
+    };
+    let texts = [
+        tower(&|times| format!("SELECT VALUE {} FROM c", nested("(SELECT VALUE ", "c.n", ")", times))),
+        tower(&|times| {
+            format!("SELECT VALUE {} FROM c", nested("EXISTS(SELECT VALUE 1 WHERE ", "c.n = 5", ")", times))
+        }),
+        tower(&|times| nested("SELECT VALUE r FROM (", "SELECT VALUE c FROM c", ") AS r", times)),
+        tower(&|times| nested("SELECT VALUE r.x FROM (", "SELECT c AS x FROM c", ") AS r", times)),
+        tower(&|times| {
+            nested("SELECT VALUE COUNT(1) FROM (", "SELECT DISTINCT VALUE c FROM c", ") AS r", times)
+        }),
+        tower(&|times| format!("SELECT VALUE {} FROM c", nested("(LET v = c IN ", "v.n", ")", times))),
+        tower(&|times| {
+            format!("SELECT c{}, COUNT(1) FROM c GROUP BY c{}", ".o".repeat(times), ".o".repeat(times))
+        }),
+        tower(&|times| format!("SELECT VALUE {} FROM c", nested("CHOOSE(1, ", "c.n", ")", times))),
+        tower(&|times| format!("SELECT VALUE {} FROM c", nested("{'a': ", "c.n", "}", times))),
+    ];
+    let parsed = texts.map(|text| (parse(&text).unwrap(), text));
+    let check = move || {
+        for (tree, text) in parsed {
+            let query = bind_tree(&text, &tree, &ComputedProperties::default()).unwrap();
+            assert!(with_item(|item| evaluate_rows(&query, item)).is_ok(), "{text}");
+        }
+    };
+    std::thread::Builder::new().stack_size(1024 * 1024).spawn(check).unwrap().join().unwrap();
 }
