@@ -41,7 +41,7 @@ pub use filter::{Condition, Filter, FilterQuery, Row, parse_condition, parse_fil
 pub use functions::GeometryKind;
 pub use plan::{
     DistinctCount, DistinctKind, KeyFilter, QueryFeature, QueryInfo, QueryPlan, SortDirection,
-    SupportedFeatures,
+    SupportedFeatures, plan_query,
 };
 pub use prepared::{PreparedQuery, QueryEnvironment};
 pub use syntax::{ParsedQuery as Query, parse_query};

@@ -160,7 +160,8 @@ fn plain(name: &str) -> String {
     name.replace('_', "").to_ascii_uppercase()
 }
 
-fn aggregate(name: &str) -> Option<AggregateFunction> {
+/// Names ignore case and underscores, as those of all functions.
+pub(crate) fn aggregate(name: &str) -> Option<AggregateFunction> {
     Some(match plain(name).as_str() {
         "AVG" => AggregateFunction::Average,
         "COUNT" => AggregateFunction::Count,

@@ -43,7 +43,9 @@ use crate::expression::Expression;
 use crate::functions::FunctionContext;
 use crate::syntax::ast;
 
+pub(crate) use call::aggregate as aggregate_function;
 pub use computed::ComputedProperties;
+pub(crate) use select::member_names;
 
 /// Mistakes that are listed; more help nobody.
 const ERRORS_MAX: usize = 20;

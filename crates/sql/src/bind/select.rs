@@ -35,16 +35,23 @@ impl Binder<'_> {
 
     fn items(&mut self, items: &[SelectItem]) -> Vec<(String, Expression)> {
         let mut members = Vec::with_capacity(items.len());
-        let mut unnamed = 0;
-        for SelectItem { expression, alias } in items {
-            let name = alias.clone().or_else(|| own_name(expression)).unwrap_or_else(|| {
-                unnamed += 1;
-                format!("${unnamed}")
-            });
-            members.push((name, self.expression(expression)));
+        for (name, item) in member_names(items).into_iter().zip(items) {
+            members.push((name, self.expression(&item.expression)));
         }
         unique(members)
     }
+}
+
+/// What is written, the last name of a path, or the next of `$1`, `$2`, ….
+pub(crate) fn member_names(items: &[SelectItem]) -> Vec<String> {
+    let mut unnamed = 0;
+    let mut name_of = |SelectItem { expression, alias }: &SelectItem| {
+        alias.clone().or_else(|| own_name(expression)).unwrap_or_else(|| {
+            unnamed += 1;
+            format!("${unnamed}")
+        })
+    };
+    items.iter().map(&mut name_of).collect()
 }
 
 /// The last name of a path.

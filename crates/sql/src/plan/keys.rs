@@ -257,3 +257,6 @@ fn inverse_of_absolute(value: &Value) -> Vec<Value> {
         Vec::new()
     }
 }
+
+#[cfg(test)]
+mod tests;

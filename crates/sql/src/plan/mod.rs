@@ -20,3 +20,61 @@ mod tree;
 
 pub use features::{QueryFeature, SupportedFeatures};
 pub use info::{DistinctCount, DistinctKind, KeyFilter, QueryInfo, QueryPlan, SortDirection};
+
+use shardlake_document::{Number, Value};
+use shardlake_model::PartitionKeyDefinition;
+
+use crate::error::SqlError;
+use crate::prepared::{PreparedQuery, QueryEnvironment};
+use crate::syntax::ParsedQuery;
+use crate::syntax::ast;
+use rewrite::{Counts, Targets};
+
+/// The errors are those of [`PreparedQuery::prepare`], and features that the plan needs and the client does not have.
+pub fn plan_query(
+    query: &ParsedQuery,
+    parameters: &[(String, Value)],
+    definition: &PartitionKeyDefinition,
+    environment: &QueryEnvironment<'_>,
+    supported: SupportedFeatures,
+) -> Result<QueryPlan, SqlError> {
+    let prepared = PreparedQuery::prepare(query, parameters, environment)?;
+    let keys = keys::key_filter(prepared.bound(), definition);
+    let targets = match &keys {
+        _ if !keys::reads_items(prepared.bound()) => Targets::Anywhere,
+        KeyFilter::Keys(found) if matches!(&found[..], [key] if key.0.len() == definition.paths.len()) => {
+            Targets::OneKey
+        }
+        KeyFilter::Nothing => Targets::OneKey,
+        KeyFilter::Keys(_) | KeyFilter::All => Targets::Many,
+    };
+    if targets != Targets::Anywhere {
+        rewrite::check_composition(&query.tree().select.selection)?;
+    }
+    let info = rewrite::describe(query.tree(), counts(query.tree(), parameters), targets);
+    let missing = SupportedFeatures::needed_by(&info).without(supported);
+    if !missing.is_empty() {
+        return Err(SqlError::MissingClientFeatures { features: missing });
+    }
+    Ok(QueryPlan { info, keys })
+}
+
+/// Of a query that was bound with these parameters, so that each count is a number in range.
+fn counts(query: &ast::Query, parameters: &[(String, Value)]) -> Counts {
+    let number = |count: &ast::Count| {
+        let value = match &count.value {
+            ast::CountValue::Number(value) => value,
+            // Of two for one name the last counts.
+            ast::CountValue::Parameter(name) => &parameters.iter().rfind(|(other, _)| other == name)?.1,
+        };
+        match value.as_number()? {
+            Number::Int(number) => u64::try_from(number).ok(),
+            Number::Double(number) => Some(number as u64),
+        }
+    };
+    Counts {
+        top: query.select.top.as_ref().and_then(number),
+        offset: query.offset_limit.as_ref().and_then(|clause| number(&clause.offset)),
+        limit: query.offset_limit.as_ref().and_then(|clause| number(&clause.limit)),
+    }
+}

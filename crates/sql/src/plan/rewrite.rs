@@ -12,14 +12,18 @@
 //! The first line that fits counts. `TOP` and `OFFSET … LIMIT` leave the text where a row of the answer is not a row of the
 //! result. A query that one logical partition answers alone keeps its `OFFSET … LIMIT`.
 
+use std::borrow::Cow;
+
 use shardlake_document::Value;
 
 use super::info::{DistinctCount, DistinctKind, QueryInfo, SortDirection};
 use super::tree::{
-    aggregate_of, call, count, first_name, items_of, member_names, name, object_of, partial_aggregate,
+    aggregate_of, call, composes_aggregates, count, first_name, items_of, name, object_of, partial_aggregate,
     select_item,
 };
+use crate::bind::member_names;
 use crate::bound::AggregateFunction;
+use crate::error::SqlError;
 use crate::syntax::ast::{
     Collection, Direction, Expression, OffsetLimit, OrderBy, OrderKey, Query, Select, SelectItem, Selection,
     Source, Span,
@@ -47,6 +51,7 @@ pub(super) enum Targets {
 }
 
 pub(super) fn describe(query: &Query, counts: Counts, targets: Targets) -> QueryInfo {
+    let query = &*without_wrapper(query);
     let mut info = QueryInfo {
         has_select_value: matches!(query.select.selection, Selection::Value(_)),
         ..QueryInfo::default()
@@ -78,6 +83,16 @@ pub(super) fn describe(query: &Query, counts: Counts, targets: Targets) -> Query
         info.rewritten_query = Some(print_query(&with_first_rows(query, &info)));
     }
     info
+}
+
+/// Partitions themselves take such texts, because rewritten queries are among them.
+pub(super) fn check_composition(selection: &Selection) -> Result<(), SqlError> {
+    let composes = match selection {
+        Selection::All => false,
+        Selection::Value(expression) => composes_aggregates(expression),
+        Selection::Items(items) => items.iter().any(|item| composes_aggregates(&item.expression)),
+    };
+    if composes { Err(SqlError::AggregateComposition) } else { Ok(()) }
 }
 
 /// Whether rows of the result come from many rows: groups, or one for all.
@@ -185,6 +200,28 @@ fn distinct_with_order(select: &Select, keys: &[OrderKey]) -> DistinctKind {
         }
         _ => DistinctKind::Unordered,
     }
+}
+
+/// A query that only repeats the rows of a subquery is that subquery, where it matters: when rows are groups or told apart.
+fn without_wrapper(query: &Query) -> Cow<'_, Query> {
+    let Some(Collection::Aliased { source: Source::Subquery(inner), alias }) = &query.from else {
+        return Cow::Borrowed(query);
+    };
+    let repeats = match &query.select.selection {
+        Selection::All => true,
+        Selection::Value(Expression::Identifier(row)) => alias.as_ref().is_some_and(|it| it.name == row.name),
+        Selection::Value(_) | Selection::Items(_) => false,
+    };
+    let adds_nothing = query.filter.is_none() && query.group_by.is_empty() && query.order_by.is_none();
+    let inner = without_wrapper(inner);
+    if !repeats || !adds_nothing || !(inner.select.distinct || merges_rows(&inner)) {
+        return Cow::Borrowed(query);
+    }
+    let mut inner = inner.into_owned();
+    inner.select.distinct |= query.select.distinct;
+    inner.select.top = query.select.top.clone();
+    inner.offset_limit = query.offset_limit.clone();
+    Cow::Owned(inner)
 }
 
 /// `SELECT [VALUE] COUNT(1) FROM (SELECT DISTINCT …)`: the subquery, and the name of the count. Its rows are the container's
@@ -338,6 +375,16 @@ mod tests {
         ] {
             assert_eq!(described(other, MANY).distinct_count, None, "{other}");
         }
+    }
+
+    #[test]
+    fn queries_that_repeat_a_subquery_are_the_subquery() {
+        let counted = described("SELECT TOP 1 VALUE r FROM (SELECT VALUE COUNT(1) FROM c) AS r", MANY);
+        assert_eq!((counted.top, counted.aggregates.len()), (Some(1), 1));
+        assert_eq!(counted.rewritten_query.as_deref(), Some("SELECT VALUE [{\"item\": COUNT(1)}]\nFROM c"));
+        let distinct = described("SELECT * FROM (SELECT DISTINCT VALUE c.a FROM c) OFFSET 1 LIMIT 2", MANY);
+        assert_eq!(distinct.rewritten_query.as_deref(), Some("SELECT DISTINCT VALUE c.a\nFROM c"));
+        assert_eq!(rewritten("SELECT VALUE r FROM (SELECT VALUE c.a FROM c) AS r"), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use shardlake_document::Value;
 
+use crate::bind::aggregate_function;
 use crate::bound::AggregateFunction;
 use crate::syntax::ast::{
     Collection, Count, CountValue, Expression, Identifier, PathStep, SelectItem, Source, Span,
@@ -17,19 +18,10 @@ pub(super) fn aggregate_of(expression: &Expression) -> Option<(AggregateFunction
     }
 }
 
-/// Names ignore case and underscores, as those of all functions.
-fn aggregate_function(name: &str) -> Option<AggregateFunction> {
-    Some(match name.replace('_', "").to_ascii_uppercase().as_str() {
-        "AVG" => AggregateFunction::Average,
-        "COUNT" => AggregateFunction::Count,
-        "COUNTIF" => AggregateFunction::CountIf,
-        "MAKELIST" => AggregateFunction::MakeList,
-        "MAKESET" => AggregateFunction::MakeSet,
-        "MAX" => AggregateFunction::Max,
-        "MIN" => AggregateFunction::Min,
-        "SUM" => AggregateFunction::Sum,
-        _ => return None,
-    })
+/// Whether an aggregate stands within the expression. Partials of what is made of it could not be merged.
+pub(super) fn composes_aggregates(expression: &Expression) -> bool {
+    let contains = |part: &&Expression| aggregate_of(part).is_some() || composes_aggregates(part);
+    aggregate_of(expression).is_none() && expression.children().iter().any(contains)
 }
 
 /// What partitions answer for an aggregate so that answers can be merged:
@@ -57,23 +49,6 @@ pub(super) fn partial_aggregate(function: AggregateFunction, argument: &Expressi
 /// `[{"item": a}, {"item": b}]`
 pub(super) fn items_of<'e>(expressions: impl Iterator<Item = &'e Expression>) -> Expression {
     Expression::Array(expressions.map(|expression| object([("item", expression.clone())])).collect())
-}
-
-/// The names of projected members: what is written, the last name of a path, or the next of `$1`, `$2`, ….
-pub(super) fn member_names(items: &[SelectItem]) -> Vec<String> {
-    let mut unnamed = 0;
-    items
-        .iter()
-        .map(|item| match (&item.alias, &item.expression) {
-            (Some(alias), _) => alias.clone(),
-            (None, Expression::Identifier(identifier)) => identifier.name.clone(),
-            (None, Expression::Property { name, .. }) => name.clone(),
-            (None, _) => {
-                unnamed += 1;
-                format!("${unnamed}")
-            }
-        })
-        .collect()
 }
 
 /// The name that the rows of the first source go by.
