@@ -116,6 +116,40 @@ fn conditions_are_tested_as_early_as_they_can_be() {
     assert_eq!(rows(&format!("{text} WHERE c.n = 5{tests}")), "[9]");
 }
 
+/// Values, sets and groups that a query makes are bounded; time is asked for while rows stream by.
+#[test]
+fn what_grows_is_bounded() {
+    let mut text = "(LET v0 = [c.tags, c.tags] IN ".to_string();
+    for n in 1..40 {
+        text += &format!("(LET v{n} = [v{}, v{}] IN ", n - 1, n - 1);
+    }
+    text += &format!("v39{}", ")".repeat(40));
+    assert!(rows(&format!("SELECT VALUE {text} FROM c")).contains("more than 4194304 bytes"));
+    let joins: String = (0..10).map(|n| format!(" JOIN t{n} IN c.tags JOIN u{n} IN c.mixed")).collect();
+    let joins: String = joins.split(" JOIN ").take(11).collect::<Vec<_>>().join(" JOIN ");
+    for (endless, expected) in [
+        (
+            format!("ARRAY(SELECT VALUE t0 FROM c{joins})"),
+            SqlError::ResultTooLarge { size_bytes_max: 4 << 20 },
+        ),
+        (format!("(SELECT VALUE COUNT(1) FROM c{joins})"), SqlError::Interrupted),
+    ] {
+        let query =
+            bind_text(&format!("SELECT VALUE {endless} FROM c"), &ComputedProperties::default()).unwrap();
+        let asked = std::cell::Cell::new(0);
+        let functions = FunctionContext::default();
+        let interrupt = || {
+            asked.set(asked.get() + 1);
+            asked.get() > 1500
+        };
+        let context = EvaluationContext::new(&functions, &interrupt);
+        let outcome = with_item(|item| {
+            for_each_result(&query, &Scope::of_item(&context, item), &mut |_| Ok(Continue(())))
+        });
+        assert_eq!(outcome, Err(expected), "{endless}");
+    }
+}
+
 #[test]
 fn subqueries_are_values() {
     for (expression, expected) in [

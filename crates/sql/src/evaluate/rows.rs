@@ -16,6 +16,9 @@ use crate::evaluate::scope::{GroupValues, Scope};
 use crate::evaluate::{Evaluated, evaluate, grow, holds};
 use crate::syntax::ast::SubqueryKind;
 
+/// What an entry of a set or a group takes beside its values.
+const ENTRY_SIZE_BYTES: usize = 64;
+
 /// Says after each row whether more are wanted.
 pub(crate) type Step = Result<ControlFlow<()>, SqlError>;
 
@@ -116,7 +119,7 @@ pub(crate) fn for_each_result(
         }
         if query.distinct {
             let identity = identity(&result.to_value());
-            let size = identity.len();
+            let size = identity.len() + ENTRY_SIZE_BYTES;
             if !seen.insert(identity) {
                 return Ok(Continue(()));
             }
@@ -177,7 +180,8 @@ fn groups(query: &BoundQuery, grouping: &Grouping, scope: &Scope<'_>) -> Result<
             match places.get(&identities) {
                 Some(place) => *place,
                 None => {
-                    grow(&mut size, keys.iter().map(value_size).sum())?;
+                    let held: usize = keys.iter().map(value_size).sum();
+                    grow(&mut size, held + ENTRY_SIZE_BYTES * (1 + grouping.aggregates.len()))?;
                     places.insert(identities, groups.len());
                     groups.push((keys, accumulators()));
                     groups.len() - 1
@@ -185,7 +189,9 @@ fn groups(query: &BoundQuery, grouping: &Grouping, scope: &Scope<'_>) -> Result<
             }
         };
         for (aggregate, accumulator) in grouping.aggregates.iter().zip(&mut groups[place].1) {
+            let held = accumulator.size();
             accumulator.add(&evaluate(&aggregate.argument, row)?)?;
+            grow(&mut size, accumulator.size().saturating_sub(held))?;
         }
         Ok(Continue(()))
     })?;
