@@ -9,17 +9,21 @@ use shardlake_partition::{ContainerShape, Partition, PartitionUid, partition_ran
 use shardlake_routing::PartitionMap;
 use shardlake_stdx::{Clock, Random};
 use shardlake_storage::Shard;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry};
 use crate::container_handle::ContainerEntry;
 use crate::index_build::IndexRecord;
+use crate::query_cache::QueryCache;
 
 /// Hundredths of a request unit for reading a database, container or offer; the reference charges these to a separate
 /// budget and reports 1 or 2 RU.
 pub const METADATA_READ_CHARGE_CENTI: u64 = 100;
 /// Likewise for creating, replacing and deleting them.
 pub const METADATA_WRITE_CHARGE_CENTI: u64 = 495;
+
+/// Heavy queries at work at a time; others wait their turn, within the time of their request.
+const HEAVY_QUERIES_MAX: usize = 8;
 
 #[derive(Debug, Clone, Default)]
 pub struct AccountOptions {
@@ -45,6 +49,9 @@ pub(crate) struct AccountState {
     pub catalog_writer: Mutex<()>,
     /// Held by whoever fills a generation of an index.
     pub index_builds: Mutex<()>,
+    pub queries: QueryCache,
+    /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
+    pub heavy_queries: Semaphore,
 }
 
 /// Totals for metrics.
@@ -71,6 +78,8 @@ impl Account {
             catalog: ArcSwap::default(),
             catalog_writer: Mutex::new(()),
             index_builds: Mutex::new(()),
+            queries: QueryCache::default(),
+            heavy_queries: Semaphore::new(HEAVY_QUERIES_MAX),
         }));
         let mut catalog = Catalog { numbers: stored.numbers, ..Catalog::default() };
         for database in stored.databases {

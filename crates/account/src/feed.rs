@@ -92,7 +92,7 @@ impl Account {
         Ok(page)
     }
 
-    fn page_limits(&self, max_items: Option<i64>) -> Result<PageLimits> {
+    pub(crate) fn page_limits(&self, max_items: Option<i64>) -> Result<PageLimits> {
         let limits = self.limits();
         let items = match max_items {
             None => limits.page_items_default,
@@ -127,7 +127,7 @@ fn is_last(entry: &ContainerEntry, partition: &Partition) -> bool {
     entry.map.iter().last().is_some_and(|last| last.uid == partition.uid)
 }
 
-fn resolve(entry: &ContainerEntry, scope: FeedScope) -> Result<(FeedFilter, Vec<Arc<Partition>>)> {
+pub(crate) fn resolve(entry: &ContainerEntry, scope: FeedScope) -> Result<(FeedFilter, Vec<Arc<Partition>>)> {
     let of_range = |range: &EpkRange| entry.map.overlapping(range).cloned().collect();
     Ok(match scope {
         FeedScope::All => (FeedFilter::Range(EpkRange::full()), entry.map.iter().cloned().collect()),

@@ -9,6 +9,7 @@
 //! | `index_build.rs` | generations of a container's index and the work between them |
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
+//! | `query.rs`, `query_token.rs`, `query_cache.rs` | queries: where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
 //!
 //! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item operations. The catalog
@@ -25,6 +26,9 @@ mod index_build;
 mod items;
 mod keys;
 mod offers;
+mod query;
+mod query_cache;
+mod query_token;
 mod verify;
 
 pub use account::{
@@ -35,9 +39,12 @@ pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
 pub use items::Patch;
 pub use keys::KeyInput;
+pub use query::{PlanRange, PlanReply, QueryReply, QueryRequest};
 /// What a patch is made of, for front ends that make one themselves.
-pub use shardlake_document::{Number, PatchOperation};
+pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
+pub use shardlake_partition::QueryStatistics;
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
+pub use shardlake_routing::EpkRange;
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
 pub use verify::{VerifyReport, verify};

@@ -116,10 +116,11 @@ pub(crate) fn sentence(error: &Error) -> String {
 
 /// The JSON body of an error response.
 pub(crate) fn body(error: &Error, activity_id: Guid, request_uri: &str) -> Vec<u8> {
-    let quoted = json_string(&sentence(error));
-    let message = format!(
-        "Message: {{\"Errors\":[{quoted}]}}\r\nActivityId: {activity_id}, Request URI: {request_uri}"
-    );
+    let own = sentence(error);
+    // Errors of queries come as the list that clients take apart.
+    let is_list = ["{\"errors\":[", "{\"Errors\":["].iter().any(|start| own.starts_with(start));
+    let errors = if is_list { own } else { format!("{{\"Errors\":[{}]}}", json_string(&own)) };
+    let message = format!("Message: {errors}\r\nActivityId: {activity_id}, Request URI: {request_uri}");
     let code = shape(error.kind()).code;
     format!("{{\"code\":\"{code}\",\"message\":{}}}", json_string(&message)).into_bytes()
 }

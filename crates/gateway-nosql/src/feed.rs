@@ -25,7 +25,7 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
     Ok(respond(page, container))
 }
 
-fn scope(headers: &RequestHeaders<'_>) -> Result<FeedScope> {
+pub(crate) fn scope(headers: &RequestHeaders<'_>) -> Result<FeedScope> {
     if let Some(key) = headers.partition_key {
         return Ok(FeedScope::Key(key.to_owned()));
     }

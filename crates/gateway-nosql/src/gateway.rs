@@ -23,7 +23,7 @@ use crate::reply::{Echo, Renderer, Reply};
 use crate::router::{Path, Route};
 use crate::{
     account_document, batch, body, conflicts, containers, databases, feed, items, offers,
-    partition_key_delete, pkranges, unsupported,
+    partition_key_delete, pkranges, query, query_plan, unsupported,
 };
 
 /// How a gateway behaves.
@@ -280,9 +280,9 @@ async fn item_operation(call: &Call<'_>, route: Route, container: &ContainerHand
         (Route::Items, "POST") => {
             let headers = call.headers;
             if flag("x-ms-cosmos-is-query-plan-request", headers.is_query_plan)? {
-                Err(unsupported::query_plan())
+                query_plan::read(call, container)
             } else if headers.asks_query()? {
-                Err(unsupported::item_query())
+                query::execute(call, container).await
             } else if flag("x-ms-cosmos-is-batch-request", headers.is_batch)? {
                 batch::execute(call, container).await
             } else if flag("x-ms-documentdb-is-upsert", headers.is_upsert)? {

@@ -103,6 +103,8 @@ header_names! {
     ITEM_LOCAL_LSN = "x-ms-cosmos-item-llsn";
     TRANSPORT_REQUEST_ID = "x-ms-transport-request-id";
     REQUEST_DURATION = "x-ms-request-duration-ms";
+    QUERY_METRICS = "x-ms-documentdb-query-metrics";
+    EXPLANATION = "x-shardlake-explain";
     RESOURCE_QUOTA = "x-ms-resource-quota";
     RESOURCE_USAGE = "x-ms-resource-usage";
     INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";

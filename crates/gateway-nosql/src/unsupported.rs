@@ -8,16 +8,6 @@ pub(crate) fn resource(feature: &str) -> Error {
     Error::unsupported(format!("{feature}: not supported by this server yet; nothing was done"))
 }
 
-pub(crate) fn item_query() -> Error {
-    Error::unsupported(
-        "queries over items are not supported yet: read items by id or list them with the read feed; nothing was done",
-    )
-}
-
-pub(crate) fn query_plan() -> Error {
-    Error::unsupported("query plans are not supported yet; nothing was done")
-}
-
 pub(crate) fn change_feed() -> Error {
     Error::unsupported("the change feed (header A-IM) is not supported yet; nothing was read")
 }

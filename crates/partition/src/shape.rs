@@ -6,7 +6,7 @@ use shardlake_charge::ChargeTable;
 use shardlake_model::{
     Container, ContainerDefinition, Error, KeyPath, Limits, PartitionKeyDefinition, PathMatcher, Result,
 };
-use shardlake_sql::{CompositeSchema, ComputedProperties, IndexSchema};
+use shardlake_sql::{CompositeSchema, ComputedProperties, GeometryKind, IndexSchema};
 
 use crate::index::IndexLayout;
 
@@ -26,6 +26,7 @@ pub struct ContainerShape {
     schema: Schema,
     /// The generation being filled, which writes keep up to date too.
     pub building: Option<Arc<IndexLayout>>,
+    pub geometry: GeometryKind,
     /// `None`: time to live is off, whatever an item says.
     pub default_ttl: Option<i64>,
     pub limits: Arc<Limits>,
@@ -58,6 +59,10 @@ impl ContainerShape {
             computed: computed_properties(&computed_definitions(definition)),
             serving,
             building,
+            geometry: match definition.geospatial_config.kind.as_str() {
+                "Geometry" => GeometryKind::Geometry,
+                _ => GeometryKind::Geography,
+            },
             default_ttl: definition.default_ttl,
             limits,
             charges,

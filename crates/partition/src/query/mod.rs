@@ -84,6 +84,19 @@ pub struct QueryStatistics {
     pub rows_sorted: u64,
 }
 
+impl QueryStatistics {
+    pub fn add(&mut self, page: &QueryStatistics) {
+        self.postings_read += page.postings_read;
+        self.items_loaded += page.items_loaded;
+        self.items_loaded_bytes += page.items_loaded_bytes;
+        self.items_scanned += page.items_scanned;
+        self.items_scanned_bytes += page.items_scanned_bytes;
+        self.rows += page.rows;
+        self.rows_bytes += page.rows_bytes;
+        self.rows_sorted += page.rows_sorted;
+    }
+}
+
 /// How feeding ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
