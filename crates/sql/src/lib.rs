@@ -14,8 +14,6 @@
 //!
 //! Nothing here reads storage. Text length and nesting are bounded, so that no text overflows the stack.
 
-#![allow(dead_code)] // Key inference of plans and some printers are not called yet.
-
 mod access;
 mod bind;
 mod bound;
@@ -24,6 +22,7 @@ mod evaluate;
 mod execute;
 mod expression;
 mod filter;
+#[allow(dead_code)] // Nothing reads the time or the coordinate system yet.
 mod functions;
 mod plan;
 mod prepared;
