@@ -29,8 +29,9 @@ mod prepared;
 mod syntax;
 
 pub use access::{
-    AccessPlan, CompositeSchema, IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, OrderAccess,
-    ValueRange, ValueTest, plan_access,
+    AccessPlan, Advice, CompositeIndexUse, CompositeSchema, IndexFilter, IndexRef, IndexSchema, IndexUses,
+    IndexUtilization, Leaf, LookupClass, OrderAccess, SingleIndexUse, ValueRange, ValueTest,
+    index_utilization, plan_access, query_advice,
 };
 pub use bind::ComputedProperties;
 pub use bound::AggregateFunction;

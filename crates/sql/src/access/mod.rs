@@ -9,17 +9,22 @@
 //! | `order.rs` | `ORDER BY` from an index, and the rules that it must keep |
 //! | `composite.rs` | composite indexes for conditions on several paths |
 //! | `explain.rs` | a plan in words |
+//! | `utilization.rs`, `text.rs` | which indexes a query uses, and which would help it |
+//! | `advice.rs` | what could be written better |
 //!
 //! Planning is pure: it sees the query and the indexing policy, no data. A plan may name too many items, never too few: what it
 //! does not prove is checked on the item. A leaf says for which *stored* values its condition is exactly `true`, so three-valued
 //! logic is settled here: an item without the path has no entry, and hardly any condition is true of it.
 
+mod advice;
 mod composite;
 mod explain;
 mod filter;
 mod order;
 mod path;
 mod ranges;
+mod text;
+mod utilization;
 
 use shardlake_document::Value;
 use shardlake_model::{IndexPathSegment, PathMatcher};
@@ -31,6 +36,9 @@ use crate::evaluate::{Datum, holds};
 use crate::expression::Expression;
 use crate::functions::FunctionContext;
 use crate::prepared::PreparedQuery;
+
+pub use advice::{Advice, query_advice};
+pub use utilization::{CompositeIndexUse, IndexUses, IndexUtilization, SingleIndexUse, index_utilization};
 
 /// What there is to use, and what the policy allows.
 #[derive(Debug, Clone, Copy)]
