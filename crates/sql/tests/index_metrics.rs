@@ -7,6 +7,7 @@ use shardlake_sql::{
     CompositeSchema, ComputedProperties, GeometryKind, IndexSchema, IndexUses, IndexUtilization,
     PreparedQuery, QueryEnvironment, index_utilization, parse_query, plan_access, query_advice,
 };
+use shardlake_testkit::shared_directory;
 
 /// Cases whose answer is not a rule's.
 const EXCEPTIONS: [(&str, &str); 1] = [(
@@ -76,18 +77,14 @@ fn newer_form(report: &IndexUtilization) -> Value {
 }
 
 fn conformance() -> Option<Vec<Value>> {
-    let directory = std::env::var("SHARDLAKE_CONFORMANCE")
-        .unwrap_or_else(|_| format!("{}/../../../shared/conformance", env!("CARGO_MANIFEST_DIR")));
-    let text = std::fs::read_to_string(format!("{directory}/aggregates_and_index_metrics.json")).ok()?;
+    let directory = shared_directory("conformance", "reports_are_the_references")?;
+    let text = std::fs::read_to_string(directory.join("aggregates_and_index_metrics.json")).unwrap();
     Some(serde_json::from_str(&text).unwrap())
 }
 
 #[test]
 fn reports_are_the_references() {
-    let Some(cases) = conformance() else {
-        println!("skipped: no conformance data");
-        return;
-    };
+    let Some(cases) = conformance() else { return };
     let policy = Policy::new("{}");
     let mut wrong = Vec::new();
     let mut compared = 0;
