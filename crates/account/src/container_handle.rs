@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use shardlake_model::{Container, Database, Error, ErrorKind, PartitionKeyRange, Result};
-use shardlake_partition::{ContainerShape, Partition};
+use shardlake_model::{Container, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result};
+use shardlake_partition::{ContainerShape, Partition, path_hash};
 use shardlake_routing::PartitionMap;
 
 use crate::catalog::{ContainerRecord, RangeRecord};
@@ -114,6 +114,17 @@ impl ContainerHandle {
     /// How much of the indexing policy the index follows, in percent: below 100 while a changed policy is being applied.
     pub fn index_progress(&self) -> u64 {
         self.entry.index_progress()
+    }
+
+    /// Has the items with a value at a path counted from now on, which spares queries that order by it a search for the
+    /// items without.
+    pub async fn count_path(&self, names: &[&str]) -> Result<()> {
+        let Some(layout) = &self.entry.shape.serving else { return Ok(()) };
+        let path: Vec<_> = names.iter().map(|name| IndexPathSegment::Name((*name).to_owned())).collect();
+        for partition in self.entry.map.iter() {
+            partition.count_path(layout.id, path_hash(&path)).await?;
+        }
+        Ok(())
     }
 
     pub fn routing_generation(&self) -> u64 {

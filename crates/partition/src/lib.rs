@@ -34,7 +34,7 @@ mod verify;
 
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position};
-pub use index::{BuildEnd, IndexLayout};
+pub use index::{BuildEnd, IndexLayout, path_hash};
 pub use item::StoredItem;
 pub use keys::{PartitionUid, partition_range};
 pub use operation::{

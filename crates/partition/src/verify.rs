@@ -1,5 +1,6 @@
 //! Walks everything a partition stores and reports every disagreement: items against their keys and checksums, the change
-//! log against itself and against the items, unique keys against both, and the counters against what was counted.
+//! log against itself and against the items, unique keys against both, the index against the items, and the counters against
+//! what was counted.
 //!
 //! Runs offline over one snapshot. It holds one map entry per item that the log names, so its memory grows with the
 //! number of items, not with their size.
@@ -13,6 +14,7 @@ use shardlake_routing::effective_partition_key;
 use shardlake_storage::{ScanOptions, Shard, Snapshot};
 
 use crate::change_log::{ChangeKind, Counters, LogEntry};
+use crate::index::IndexVerifier;
 use crate::item::{StoredItem, rendered_size};
 use crate::keys::{self, HEADER};
 use crate::partition::PartitionIdentity;
@@ -27,6 +29,7 @@ pub struct PartitionReport {
     pub items: u64,
     pub log_entries: u64,
     pub unique_keys: u64,
+    pub postings: u64,
     pub last_lsn: u64,
     pub problem_count: u64,
     pub problems: Vec<String>,
@@ -55,6 +58,7 @@ struct Verifier<'a> {
     report: PartitionReport,
     changes: FxHashMap<Vec<u8>, LastChange>,
     counted: Counters,
+    indexes: Vec<IndexVerifier>,
 }
 
 /// Reports on one partition; `Err` only when the shard cannot be read at all.
@@ -63,10 +67,18 @@ pub async fn verify_partition(
     identity: &PartitionIdentity,
     shape: &Arc<ContainerShape>,
 ) -> Result<PartitionReport> {
+    let snapshot = shard.snapshot();
+    let mut indexes = Vec::new();
+    for (layout, is_building) in [(&shape.serving, false), (&shape.building, true)] {
+        if let Some(layout) = layout {
+            indexes.push(IndexVerifier::new(&snapshot, identity.uid, layout, is_building).await?);
+        }
+    }
     let mut verifier = Verifier {
         identity,
         shape,
-        snapshot: shard.snapshot(),
+        snapshot,
+        indexes,
         report: PartitionReport::default(),
         changes: FxHashMap::default(),
         counted: Counters { next_ordinal: 0, ..Counters::default() },
@@ -75,6 +87,7 @@ pub async fn verify_partition(
     verifier.walk_items(&last).await?;
     verifier.walk_unique_keys().await?;
     verifier.walk_ordinals().await?;
+    verifier.check_indexes().await?;
     verifier.compare_counters(&last);
     Ok(verifier.report)
 }
@@ -134,6 +147,7 @@ impl Verifier<'_> {
                 self.counted.items += 1;
                 match StoredItem::decode(value, self.shape) {
                     Ok(item) => {
+                        self.indexes.iter_mut().for_each(|index| index.note_item(&key, &item));
                         self.counted.size_bytes += item.json_size_bytes() as u64;
                         let problems = self.check_item(&key, &item, last);
                         problems.into_iter().for_each(|problem| self.report.problem(|| problem));
@@ -240,6 +254,15 @@ impl Verifier<'_> {
         if entries != self.report.items {
             let items = self.report.items;
             self.report.problem(|| format!("there are {entries} ordinal entries for {items} items"));
+        }
+        Ok(())
+    }
+
+    async fn check_indexes(&mut self) -> Result<()> {
+        for index in std::mem::take(&mut self.indexes) {
+            let findings = index.finish(&self.snapshot, self.shape).await?;
+            self.report.postings += findings.postings;
+            findings.problems.into_iter().for_each(|problem| self.report.problem(|| problem));
         }
         Ok(())
     }

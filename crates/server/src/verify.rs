@@ -42,6 +42,7 @@ fn to_json(report: &VerifyReport) -> Value {
                 "items": partition.report.items,
                 "logEntries": partition.report.log_entries,
                 "uniqueKeys": partition.report.unique_keys,
+                "postings": partition.report.postings,
                 "lastLsn": partition.report.last_lsn,
                 "problemCount": partition.report.problem_count,
                 "problems": partition.report.problems,

@@ -2,8 +2,9 @@
 //!
 //! From the moment the partition maintains the generation, every commit keeps it right for the items it writes; the build adds
 //! the terms of all others, chunk by chunk in key order, each chunk planned under the sequencer so that no write comes between
-//! reading an item and adding its terms. Items with a queued write are left to that write. Adding a term twice changes
-//! nothing. Each chunk stores how far the build is, so a restart goes on from there.
+//! reading an item and adding its terms. A write adds only the terms that are new to its item, so every item is dealt with, as
+//! its last queued write leaves it. Adding a term twice changes nothing. Each chunk stores how far the build is, so a restart
+//! goes on from there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,7 +114,7 @@ impl Partition {
         let mut next = marker.clone();
         let mut batch = Batch::new();
         for (key, value) in rows {
-            if sequencer.pending.get(&key).is_none() {
+            if let Some(value) = sequencer.pending.get(&key).unwrap_or(Some(value)) {
                 let item = StoredItem::decode(value, shape)?;
                 let ordinal = item.envelope().ordinal;
                 for term in ItemTerms::of(&item.view(), layout).iter() {

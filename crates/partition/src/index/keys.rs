@@ -12,7 +12,7 @@
 use shardlake_model::{IndexPathSegment, Result};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::keys::{PartitionUid, header};
+use crate::keys::{HEADER, PartitionUid, header};
 
 pub(crate) const POSTINGS: u8 = b'X';
 pub(crate) const COUNTERS: u8 = b'C';
@@ -109,4 +109,10 @@ impl BuildMarker {
 pub(crate) fn range_of_ids(uid: PartitionUid, space: u8, first: u16, end: u16) -> (Vec<u8>, Vec<u8>) {
     let key = |id: u16| [&header(uid, space, 2)[..], &id.to_be_bytes()].concat();
     (key(first), key(end))
+}
+/// What a posting says, without its partition: generation, term and ordinal.
+pub(crate) fn parse_posting(key: &[u8]) -> Option<(u16, &[u8], u64)> {
+    let (id, rest) = key.get(HEADER..)?.split_first_chunk()?;
+    let (term, ordinal) = rest.split_last_chunk()?;
+    Some((u16::from_be_bytes(*id), term, u64::from_be_bytes(*ordinal)))
 }

@@ -8,6 +8,7 @@
 //! | `build.rs` | filling a new generation beside the running writes |
 //! | `counters.rs` | how many items have a value under a path |
 //! | `maintain.rs` | what a commit changes in it |
+//! | `verify.rs` | comparing it with the items |
 
 mod build;
 mod counters;
@@ -15,9 +16,11 @@ mod keys;
 mod layout;
 mod maintain;
 mod terms;
+mod verify;
 
 pub use build::BuildEnd;
 pub(crate) use counters::load_counted;
 pub use keys::{counter_key, decode_counter, index_prefix, path_hash};
 pub use layout::IndexLayout;
 pub(crate) use maintain::Maintained;
+pub(crate) use verify::IndexVerifier;

@@ -57,6 +57,12 @@ impl ItemTerms {
         self.spans.iter().map(|span| &self.bytes[span.start as usize..span.end as usize])
     }
 
+    pub fn contains(&self, term: &[u8]) -> bool {
+        self.spans
+            .binary_search_by(|span| self.bytes[span.start as usize..span.end as usize].cmp(term))
+            .is_ok()
+    }
+
     /// Calls `visit` with (true, term) for every term that `new` lacks and (false, term) for every one that it adds.
     pub fn difference(&self, new: &ItemTerms, visit: &mut dyn FnMut(bool, &[u8])) {
         let (mut old, mut new) = (self.iter().peekable(), new.iter().peekable());
