@@ -181,3 +181,6 @@ impl Walk<'_> {
         if self.filters { self.layout.paths.member(state, name) } else { state }
     }
 }
+
+#[cfg(test)]
+mod tests;
