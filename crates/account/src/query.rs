@@ -14,12 +14,12 @@ use shardlake_charge::QueryCounters;
 use shardlake_document::Value;
 use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{
-    CommandContext, FeedFilter, Partition, QueryPage, QueryPageRequest, QueryStatistics,
+    CommandContext, FeedFilter, Partition, QueryPage, QueryPageRequest, QueryStatistics, position_of_state,
 };
 use shardlake_routing::{Epk, EpkRange, effective_partition_key, prefix_range};
 use shardlake_sql::{
-    AccessPlan, IndexFilter, KeyFilter, PageLimits, PreparedQuery, Query, QueryEnvironment, QueryPlan, Rows,
-    SupportedFeatures, plan_access, plan_query,
+    AccessPlan, Execution, IndexFilter, KeyFilter, PageLimits, PreparedQuery, Query, QueryEnvironment,
+    QueryPlan, Rows, SupportedFeatures, plan_access, plan_query,
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -77,6 +77,8 @@ pub enum PlanRange {
 
 /// Where a query goes.
 struct Targets {
+    /// What the partitions answer is merged here.
+    merges: bool,
     parts: Vec<(Arc<Partition>, FeedFilter)>,
 }
 
@@ -108,6 +110,9 @@ impl Account {
             None => None,
         };
         let running = self.prepare(ctx, entry, &query, request.parameters)?;
+        if targets.merges {
+            return running.fan_out(targets, limits, token, query_hash).await;
+        }
         running.drain(targets, limits, token, query_hash).await
     }
 
@@ -188,15 +193,13 @@ impl Account {
         if request.scope != FeedScope::All {
             let (filter, partitions) = feed::resolve(entry, request.scope.clone())?;
             let parts: Vec<_> = partitions.into_iter().map(|partition| (partition, filter.clone())).collect();
-            if parts.len() > 1 {
-                self.check_drains(ctx, entry, query, request)?;
-            }
-            return Ok(Targets { parts });
+            let merges = parts.len() > 1 && self.must_merge(ctx, entry, query, request)?;
+            return Ok(Targets { merges, parts });
         }
         let all = SupportedFeatures::all();
         let plan = self.plan_of(ctx, entry, query, request.parameters, &all)?;
         let spans = spans_of(entry, &plan.keys);
-        let mut parts = Vec::new();
+        let (mut parts, mut merges) = (Vec::new(), false);
         match &plan.keys {
             // Any partition gives the answer of a query that reads no items.
             KeyFilter::Nothing => parts.extend(entry.map.iter().next().map(|first| {
@@ -217,27 +220,26 @@ impl Account {
                         "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
                     ));
                 }
-                if needs_merge(&plan) {
-                    return Err(must_merge());
+                merges = needs_merge(&plan);
+                if merges && !request.fans_out {
+                    return Err(client_must_merge());
                 }
             }
         }
-        Ok(Targets { parts })
+        Ok(Targets { merges, parts })
     }
 
-    /// Refuses a query over several partitions whose answers do not simply follow one another.
-    fn check_drains(
+    /// Whether the answers of several partitions do not simply follow one another. Who names a prefix of a key, or a span of
+    /// the hash space, has named one thing: the merge is ours.
+    fn must_merge(
         &self,
         ctx: &RequestContext,
         entry: &ContainerEntry,
         query: &Query,
         request: &QueryRequest<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let all = SupportedFeatures::all();
-        if needs_merge(&self.plan_of(ctx, entry, query, request.parameters, &all)?) {
-            return Err(must_merge());
-        }
-        Ok(())
+        Ok(needs_merge(&self.plan_of(ctx, entry, query, request.parameters, &all)?))
     }
 }
 
@@ -252,14 +254,7 @@ impl Running<'_> {
     ) -> Result<QueryReply> {
         let before = token.as_ref().map(|token| token.counters).unwrap_or_default();
         let mut done = before;
-        let mut reply = QueryReply {
-            rows: Rows::default(),
-            continuation: None,
-            meta: ReplyMeta::default(),
-            ranges: vec![],
-            statistics: QueryStatistics::default(),
-            explanation: self.access.to_string(),
-        };
+        let mut reply = self.empty_reply();
         let mut resume = token;
         let count = targets.parts.len();
         for (index, (partition, filter)) in targets.parts.into_iter().enumerate() {
@@ -299,16 +294,83 @@ impl Running<'_> {
                 break;
             }
         }
+        self.finish_meta(&mut reply, before, done);
+        Ok(reply)
+    }
+
+    /// Asks all partitions at once and merges what they have collected.
+    async fn fan_out(
+        &self,
+        targets: Targets,
+        limits: PageLimits,
+        token: Option<QueryToken>,
+        query_hash: u64,
+    ) -> Result<QueryReply> {
+        let before = token.as_ref().map(|token| token.counters).unwrap_or_default();
+        let position = token.map(|token| token.position);
+        let is_first_page = position.is_none();
+        let mut tasks = Vec::with_capacity(targets.parts.len());
+        for (partition, filter) in targets.parts {
+            check_session(self.ctx, &partition)?;
+            let task =
+                PageTask { collects: true, ..self.task(partition.clone(), filter, position.clone(), limits) };
+            // Dropped with this request, a task is stopped.
+            tasks.push((partition, AbortOnDrop(tokio::spawn(self.account.clone().run_page(task)))));
+        }
+        let mut reply = self.empty_reply();
+        let mut done = before;
+        let mut merged: Option<Execution> = None;
+        for (partition, task) in tasks {
+            let page = task.finished().await?;
+            reply.ranges.push((partition.range_id, partition.durable_lsn()));
+            done = done.plus(self.counters(&page, is_first_page));
+            reply.statistics.add(&page.statistics);
+            reply.explanation.push_str(&format!("range {}: {}\n", partition.range_id, page.access));
+            self.register_counter(&partition, page.wants_counter);
+            match (&mut merged, page.collected) {
+                (Some(merged), Some(other)) => merged.absorb(other)?,
+                (empty, collected) => *empty = collected,
+            }
+        }
+        let Some(merged) = merged else { return Ok(reply) };
+        let deadline = self.ctx.deadline;
+        let clock = self.account.clock().clone();
+        let output = merged.finish(true, &move || clock.elapsed() > deadline)?;
+        done.rows += output.rows.len() as u64;
+        reply.statistics.rows = output.rows.len() as u64;
+        reply.statistics.rows_bytes = output.rows.size_bytes() as u64;
+        reply.rows = output.rows;
+        if let Some(state) = output.state {
+            let container = self.entry.container.rid.number;
+            let position = position_of_state(&state);
+            let token = QueryToken { container, query_hash, counters: done, epk: Epk(vec![]), position };
+            reply.continuation = Some(token.encode());
+        }
+        self.finish_meta(&mut reply, before, done);
+        Ok(reply)
+    }
+
+    fn empty_reply(&self) -> QueryReply {
+        QueryReply {
+            rows: Rows::default(),
+            continuation: None,
+            meta: ReplyMeta::default(),
+            ranges: vec![],
+            statistics: QueryStatistics::default(),
+            explanation: self.access.to_string(),
+        }
+    }
+
+    fn finish_meta(&self, reply: &mut QueryReply, before: QueryCounters, done: QueryCounters) {
         let charges = &self.account.0.charges;
         let cost = |counters| charges.query(counters, self.ctx.consistency).0;
         reply.meta.charge_centi = cost(done) - cost(before);
         reply.meta.session_version = self.entry.session_version;
         reply.meta.range_id = reply.ranges.first().map(|(id, _)| *id);
         reply.meta.lsn = reply.ranges.first().map_or(0, |(_, lsn)| *lsn);
-        Ok(reply)
     }
 
-    /// One page of one partition; on a thread for blocking work where an item can take long.
+    /// One page of one partition.
     pub(crate) async fn page(
         &self,
         partition: Arc<Partition>,
@@ -316,7 +378,17 @@ impl Running<'_> {
         resume: Option<Vec<u8>>,
         limits: PageLimits,
     ) -> Result<QueryPage> {
-        let task = PageTask {
+        self.account.clone().run_page(self.task(partition, filter, resume, limits)).await
+    }
+
+    fn task(
+        &self,
+        partition: Arc<Partition>,
+        filter: FeedFilter,
+        resume: Option<Vec<u8>>,
+        limits: PageLimits,
+    ) -> PageTask {
+        PageTask {
             partition,
             shape: self.entry.shape.clone(),
             command: self.command.clone(),
@@ -326,22 +398,10 @@ impl Running<'_> {
             filter,
             resume,
             limits,
+            collects: false,
             page_end: self.started + PAGE_TIME,
             deadline: self.ctx.deadline,
-        };
-        if !self.prepared.is_heavy() {
-            return task.run().await;
         }
-        let _permit = self
-            .account
-            .0
-            .heavy_queries
-            .acquire()
-            .await
-            .map_err(|_| Error::internal("the account is closed"))?;
-        let runtime = tokio::runtime::Handle::current();
-        let run = tokio::task::spawn_blocking(move || runtime.block_on(task.run()));
-        run.await.map_err(|error| Error::internal(format!("a query's thread failed: {error}")))?
     }
 
     fn register_counter(&self, partition: &Arc<Partition>, wanted: Option<(u16, u64)>) {
@@ -384,8 +444,39 @@ struct PageTask {
     filter: FeedFilter,
     resume: Option<Vec<u8>>,
     limits: PageLimits,
+    collects: bool,
     page_end: Duration,
     deadline: Duration,
+}
+
+/// A task that is stopped when nobody waits for it any more.
+struct AbortOnDrop(tokio::task::JoinHandle<Result<QueryPage>>);
+
+impl AbortOnDrop {
+    async fn finished(mut self) -> Result<QueryPage> {
+        let joined = (&mut self.0).await;
+        joined.map_err(|error| Error::internal(format!("a query's task failed: {error}")))?
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Account {
+    /// On a thread for blocking work where one item can take long.
+    async fn run_page(self, task: PageTask) -> Result<QueryPage> {
+        if !task.prepared.is_heavy() {
+            return task.run().await;
+        }
+        let permit = self.0.heavy_queries.acquire().await;
+        let _permit = permit.map_err(|_| Error::internal("the account is closed"))?;
+        let runtime = tokio::runtime::Handle::current();
+        let run = tokio::task::spawn_blocking(move || runtime.block_on(task.run()));
+        run.await.map_err(|error| Error::internal(format!("a query's thread failed: {error}")))?
+    }
 }
 
 impl PageTask {
@@ -398,6 +489,7 @@ impl PageTask {
             filter: &self.filter,
             resume: self.resume.as_deref(),
             limits: self.limits,
+            collects: self.collects,
             is_page_time_spent: &is_page_time_spent,
             is_interrupted: &is_interrupted,
         };
@@ -419,7 +511,7 @@ fn needs_merge(plan: &QueryPlan) -> bool {
         || info.distinct_count.is_some()
 }
 
-fn must_merge() -> Error {
+fn client_must_merge() -> Error {
     Error::new(
         ErrorKind::CrossPartitionQuery,
         "Cross partition query with TOP/ORDER BY/DISTINCT or aggregate functions is not supported. Use the query plan to merge the partitions' answers, or ask the server to with x-shardlake-fan-out",

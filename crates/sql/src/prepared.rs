@@ -1,6 +1,7 @@
 //! A query that is ready to run for one request.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use shardlake_document::Value;
 use shardlake_stdx::Timestamp;
@@ -24,7 +25,8 @@ pub struct QueryEnvironment<'a> {
 /// A parsed query with its parameters, bound to one container.
 #[derive(Debug, Clone)]
 pub struct PreparedQuery {
-    query: BoundQuery,
+    query: Arc<BoundQuery>,
+    is_heavy: bool,
     geometry: GeometryKind,
     now: Timestamp,
     random_seed: u64,
@@ -40,12 +42,19 @@ impl PreparedQuery {
         let &QueryEnvironment { computed, geometry, now, random_seed } = environment;
         let functions = FunctionContext { now, geometry, random: Cell::new(random_seed) };
         let environment = Environment { parameters, computed, functions: &functions };
-        let query = bind::bind(query.text(), query.tree(), &environment)?;
-        Ok(PreparedQuery { query, geometry, now, random_seed })
+        let bound = bind::bind(query.text(), query.tree(), &environment)?;
+        // Joins and subqueries loop over an item's arrays, as deep as they are nested.
+        let is_heavy =
+            bound.sources.len() > 1 || query.text().to_ascii_uppercase().matches("SELECT").count() > 1;
+        Ok(PreparedQuery { query: Arc::new(bound), is_heavy, geometry, now, random_seed })
     }
 
     pub(crate) fn bound(&self) -> &BoundQuery {
         &self.query
+    }
+
+    pub(crate) fn shared(&self) -> Arc<BoundQuery> {
+        self.query.clone()
     }
 
     /// For one execution, which draws its random numbers from it.
@@ -78,8 +87,8 @@ impl PreparedQuery {
         self.query.sources.first() == Some(&BoundSource::Item)
     }
 
-    /// Whether one item can make many rows, or cost more than looking at it once.
+    /// Whether one item can cost much more than looking at it once.
     pub fn is_heavy(&self) -> bool {
-        self.query.sources.len() > 1
+        self.is_heavy
     }
 }

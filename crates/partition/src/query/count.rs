@@ -4,7 +4,7 @@
 //! path, the whole partition is in scope, and nothing can have outlived its time.
 
 use shardlake_model::Result;
-use shardlake_sql::{Execution, IndexFilter, IndexRef, Leaf};
+use shardlake_sql::{Execution, IndexFilter, IndexRef, Leaf, Rows};
 use shardlake_storage::ScanOptions;
 
 use super::lookup::is_many_valued;
@@ -32,15 +32,26 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
         }
         _ => return Ok(None),
     };
-    let mut execution = Execution::start(request.query, request.limits, false, None, request.is_interrupted)?;
+    let mut execution = Execution::start(request.query, request.limits, false, None)?;
     execution.push_count(items);
-    let output = execution.finish(true)?;
+    if request.collects {
+        return Ok(Some(QueryPage {
+            rows: Rows::default(),
+            next: None,
+            statistics: reader.statistics,
+            collected: Some(execution),
+            access: access.into(),
+            wants_counter: None,
+        }));
+    }
+    let output = execution.finish(true, request.is_interrupted)?;
     reader.statistics.rows = output.rows.len() as u64;
     reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
     Ok(Some(QueryPage {
         rows: output.rows,
         next: None,
         statistics: reader.statistics,
+        collected: None,
         access: access.into(),
         wants_counter: None,
     }))

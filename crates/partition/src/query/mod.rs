@@ -37,6 +37,7 @@ use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::shape::ContainerShape;
 use choose::Access;
+pub use position::position_of_state;
 use position::{AccessPosition, KeyPosition, OrderedPosition, Place, Position};
 
 /// A test of time that a query may ask from any thread.
@@ -50,6 +51,8 @@ pub struct QueryPageRequest<'a> {
     /// [`QueryPage::next`] of the page before.
     pub resume: Option<&'a [u8]>,
     pub limits: RowLimits,
+    /// The execution is handed out as it is, to be merged with those of other partitions.
+    pub collects: bool,
     /// True once the page has used its time: it is cut where it is, if the query can go on from there.
     pub is_page_time_spent: TimeTest<'a>,
     /// True once the request has run out of time.
@@ -62,6 +65,8 @@ pub struct QueryPage {
     /// `None` when the partition has no more rows.
     pub next: Option<Vec<u8>>,
     pub statistics: QueryStatistics,
+    /// With [`QueryPageRequest::collects`].
+    pub collected: Option<Execution>,
     /// The access taken, in words.
     pub access: String,
     /// A path whose items should be counted from now on: index and path hash.
@@ -146,9 +151,9 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     }
     let chosen = choose::choose(&mut reader, &resume).await?;
     let ordered = matches!(chosen.access, Access::Ordered(_));
-    let execution =
-        Execution::start(request.query, request.limits, ordered, state.as_deref(), request.is_interrupted)?;
-    let mut feed = Feed { execution, last: None };
+    let start = if request.collects { Execution::collecting } else { Execution::start };
+    let execution = start(request.query, request.limits, ordered, state.as_deref())?;
+    let mut feed = Feed { execution, is_interrupted: request.is_interrupted, last: None };
     let words = chosen.access.words();
     let plan = choose::fingerprint(&reader);
     let ended = match chosen.access {
@@ -158,7 +163,17 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         Access::Ordered(ordered) => ordered::run(&mut reader, &mut feed, ordered).await?,
     };
     let sorts = !feed.execution.streams() && request.query.is_ordered();
-    let output = feed.execution.finish(ended == Ended::Exhausted)?;
+    if request.collects {
+        return Ok(QueryPage {
+            rows: Rows::default(),
+            next: None,
+            statistics: reader.statistics,
+            collected: Some(feed.execution),
+            access: words,
+            wants_counter: chosen.wants_counter,
+        });
+    }
+    let output = feed.execution.finish(ended == Ended::Exhausted, request.is_interrupted)?;
     let next = next_position(ended, &output, feed.last, resume, plan, chosen.choice);
     reader.statistics.rows = output.rows.len() as u64;
     reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
@@ -167,6 +182,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         rows: output.rows,
         next: next.map(|position| position.encode()),
         statistics: reader.statistics,
+        collected: None,
         access: words,
         wants_counter: chosen.wants_counter,
     })
@@ -206,7 +222,8 @@ struct Reader<'a> {
 
 /// The executor and the last key that it is done with.
 struct Feed<'q> {
-    execution: Execution<'q>,
+    execution: Execution,
+    is_interrupted: TimeTest<'q>,
     last: Option<Last>,
 }
 
@@ -252,7 +269,7 @@ impl Feed<'_> {
         filtered: bool,
         last: impl FnOnce() -> Last,
     ) -> Result<Option<Ended>> {
-        match self.execution.push(&item.view(), filtered)? {
+        match self.execution.push(&item.view(), filtered, self.is_interrupted)? {
             Flow::More => {
                 self.last = Some(last());
                 Ok(None)

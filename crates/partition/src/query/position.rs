@@ -59,6 +59,11 @@ pub(crate) enum KeyPosition {
     Cut { start: Vec<u8>, hash: u128 },
 }
 
+/// The position of an execution that starts again from the first item with a state.
+pub fn position_of_state(state: &[u8]) -> Vec<u8> {
+    Position { access: AccessPosition::Start, state: Some(state.to_vec()) }.encode()
+}
+
 impl KeyPosition {
     pub fn of(key: &[u8]) -> KeyPosition {
         if key.len() <= KEY_BYTES_MAX {

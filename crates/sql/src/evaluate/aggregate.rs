@@ -89,6 +89,33 @@ impl Accumulator {
         Ok(())
     }
 
+    /// Takes over what another accumulator of the same aggregate has kept.
+    pub fn merge(&mut self, other: Accumulator) -> Result<(), SqlError> {
+        match (self, other) {
+            (Accumulator::Count { count, .. }, Accumulator::Count { count: more, .. }) => *count += more,
+            (Accumulator::Sum { sum, count, .. }, Accumulator::Sum { sum: more, count: further, .. }) => {
+                *sum = sum.zip(more).map(|(sum, more)| sum + more);
+                *count += further;
+            }
+            (
+                Accumulator::Extreme { largest, value, poisoned },
+                Accumulator::Extreme { value: other, poisoned: is_poisoned, .. },
+            ) => {
+                *poisoned |= is_poisoned;
+                if let Some(other) = other {
+                    keep_extreme(value, &Datum::from_tree(&other), *largest);
+                }
+            }
+            (this @ Accumulator::List { .. }, Accumulator::List { elements, .. }) => {
+                for element in &elements {
+                    this.add(&Datum::from_tree(element))?;
+                }
+            }
+            _ => unreachable!("accumulators of one aggregate are of one kind"),
+        }
+        Ok(())
+    }
+
     /// COUNT of so many rows whose argument is known to be defined.
     pub fn add_count(&mut self, rows: u64) {
         if let Accumulator::Count { count, .. } = self {

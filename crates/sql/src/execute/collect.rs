@@ -25,11 +25,12 @@ const SKIPPED_AT_ONCE: u64 = 50_000;
 /// Bytes that entries may hold beyond those of a page.
 const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-pub(super) struct Collector<'q> {
-    query: &'q BoundQuery,
+pub(super) struct Collector {
     limits: PageLimits,
     /// Entries worth keeping.
     entries_max: usize,
+    /// This page can hold everything that is left.
+    is_last_page: bool,
     resume: Resume,
     /// Rows like the cut keys of the page before which are still to be passed over.
     already_out: u32,
@@ -41,8 +42,16 @@ pub(super) struct Collector<'q> {
 }
 
 enum Kind {
-    Rows { entries: BTreeMap<EntryKey, Entry>, by_hash: Option<HashMap<DistinctHash, Option<EntryKey>>> },
-    Groups { groups: BTreeMap<DistinctHash, Group>, smallest_lost: Option<DistinctHash> },
+    /// Nothing from `smallest_lost` on is kept: it belongs to a later page.
+    Rows {
+        entries: BTreeMap<EntryKey, Entry>,
+        by_hash: Option<HashMap<DistinctHash, Option<EntryKey>>>,
+        smallest_lost: Option<EntryKey>,
+    },
+    Groups {
+        groups: BTreeMap<DistinctHash, Group>,
+        smallest_lost: Option<DistinctHash>,
+    },
 }
 
 /// A row to go out.
@@ -92,8 +101,8 @@ impl PartialEq for EntryKey {
 
 impl Eq for EntryKey {}
 
-impl<'q> Collector<'q> {
-    pub fn new(query: &'q BoundQuery, limits: PageLimits, state: &State) -> Self {
+impl Collector {
+    pub fn new(query: &BoundQuery, limits: PageLimits, state: &State) -> Self {
         let wanted = state.skip.min(SKIPPED_AT_ONCE).saturating_add(limits.rows as u64);
         let wanted = wanted.min(state.skip.saturating_add(state.left.unwrap_or(u64::MAX)));
         let already_out = match &state.resume {
@@ -102,12 +111,18 @@ impl<'q> Collector<'q> {
         };
         let kind = match &query.grouping {
             Some(_) => Kind::Groups { groups: BTreeMap::new(), smallest_lost: None },
-            None => Kind::Rows { entries: BTreeMap::new(), by_hash: query.distinct.then(HashMap::new) },
+            None => Kind::Rows {
+                entries: BTreeMap::new(),
+                by_hash: query.distinct.then(HashMap::new),
+                smallest_lost: None,
+            },
         };
         Collector {
-            query,
             limits,
             entries_max: usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(already_out as usize),
+            is_last_page: state
+                .left
+                .is_some_and(|left| state.skip.saturating_add(left) <= limits.rows as u64),
             resume: state.resume.clone(),
             already_out,
             kind,
@@ -118,23 +133,28 @@ impl<'q> Collector<'q> {
     }
 
     /// Takes a row of an item into account.
-    pub fn add(&mut self, row: &Scope<'_>, ordinal: u64, row_in_item: u64) -> Result<(), SqlError> {
-        match &self.query.grouping {
-            Some(grouping) => self.add_to_group(grouping, row),
-            None => self.add_row(row, u128::from(ordinal) << 64 | u128::from(row_in_item)),
+    pub fn add(
+        &mut self,
+        query: &BoundQuery,
+        row: &Scope<'_>,
+        ordinal: u64,
+        row_in_item: u64,
+    ) -> Result<(), SqlError> {
+        match &query.grouping {
+            Some(grouping) => self.add_to_group(query, grouping, row),
+            None => self.add_row(query, row, u128::from(ordinal) << 64 | u128::from(row_in_item)),
         }
     }
 
     /// Rows of which nothing is wanted but their number.
-    pub fn add_count(&mut self, rows: u64) {
-        let Some(grouping) = &self.query.grouping else { return };
+    pub fn add_count(&mut self, query: &BoundQuery, rows: u64) {
+        let Some(grouping) = &query.grouping else { return };
         let Kind::Groups { groups, .. } = &mut self.kind else { return };
         let group = groups.entry(0).or_insert_with(|| Group::new(vec![], grouping, 0));
         group.accumulators.iter_mut().for_each(|accumulator| accumulator.add_count(rows));
     }
 
-    fn add_row(&mut self, row: &Scope<'_>, place: u128) -> Result<(), SqlError> {
-        let query = self.query;
+    fn add_row(&mut self, query: &BoundQuery, row: &Scope<'_>, place: u128) -> Result<(), SqlError> {
         let mut keys = Vec::with_capacity(query.order_by.len());
         for key in &query.order_by {
             keys.push((evaluate(&key.expression, row)?.to_value(), key.descending));
@@ -163,7 +183,7 @@ impl<'q> Collector<'q> {
 
     /// Whether no row like this one is kept or out before it; notes it, and forgets a later one like it.
     fn is_new(&mut self, hash: DistinctHash, key: &EntryKey, is_out: bool) -> bool {
-        let Kind::Rows { entries, by_hash: Some(by_hash) } = &mut self.kind else { return true };
+        let Kind::Rows { entries, by_hash: Some(by_hash), .. } = &mut self.kind else { return true };
         match by_hash.get(&hash) {
             Some(None) => return false,
             Some(Some(kept)) if kept <= key => return false,
@@ -204,15 +224,111 @@ impl<'q> Collector<'q> {
 
     /// Whether so many rows before this one are kept that it cannot go out on this page.
     fn is_beyond(&mut self, key: &EntryKey) -> bool {
-        let Kind::Rows { entries, .. } = &self.kind else { return false };
-        let is_beyond =
-            entries.len() >= self.entries_max && entries.last_key_value().is_none_or(|(last, _)| key > last);
-        self.overflowed |= is_beyond;
+        let Kind::Rows { entries, smallest_lost, .. } = &mut self.kind else { return false };
+        let is_full = entries.len() >= self.entries_max;
+        let is_beyond = smallest_lost.as_ref().is_some_and(|lost| key >= lost)
+            || (is_full && entries.last_key_value().is_none_or(|(last, _)| key > last));
+        if is_beyond {
+            if smallest_lost.as_ref().is_none_or(|lost| key < lost) {
+                *smallest_lost = Some(key.clone());
+            }
+            self.overflowed = true;
+        }
         is_beyond
     }
 
+    /// Whether nothing that can still come belongs to this page. `ordered`: rows come in the order of `ORDER BY`.
+    pub fn has_enough(&self, query: &BoundQuery, ordered: bool) -> bool {
+        let Kind::Rows { entries, by_hash: None, .. } = &self.kind else { return false };
+        let any_will_do = query.order_by.is_empty() && self.is_last_page;
+        (any_will_do || (ordered && !query.order_by.is_empty())) && entries.len() >= self.entries_max
+    }
+
+    /// Notes that there may be more than was collected.
+    pub fn stop_early(&mut self) {
+        self.overflowed = true;
+    }
+
+    /// Takes over what was collected from other items.
+    pub fn absorb(&mut self, query: &BoundQuery, other: Collector) -> Result<(), SqlError> {
+        self.overflowed |= other.overflowed;
+        let offset = self.appeared;
+        match other.kind {
+            Kind::Rows { entries, by_hash, smallest_lost } => {
+                if let Some(lost) = smallest_lost {
+                    self.lose_from(lost);
+                }
+                // What went out on earlier pages is known by all of them.
+                for (hash, kept) in by_hash.into_iter().flatten() {
+                    if let (Kind::Rows { by_hash: Some(own), .. }, None) = (&mut self.kind, kept) {
+                        own.insert(hash, None);
+                    }
+                }
+                for (key, entry) in entries {
+                    let is_new = !query.distinct || self.is_new(key.tie, &key, false);
+                    if is_new && !self.is_beyond(&key) {
+                        self.keep(key, entry.text)?;
+                    }
+                }
+            }
+            Kind::Groups { groups, smallest_lost } => {
+                for (hash, group) in groups {
+                    self.absorb_group(query, hash, group, offset)?;
+                }
+                if let (Some(lost), Kind::Groups { groups, smallest_lost: own }) =
+                    (smallest_lost, &mut self.kind)
+                {
+                    let lost = own.map_or(lost, |own| own.min(lost));
+                    groups.retain(|hash, _| *hash < lost);
+                    *own = Some(lost);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lose_from(&mut self, lost: EntryKey) {
+        let Kind::Rows { entries, by_hash, smallest_lost } = &mut self.kind else { return };
+        for (key, entry) in entries.split_off(&lost) {
+            self.size_bytes -= entry.text.len();
+            if let Some(by_hash) = by_hash {
+                by_hash.remove(&key.tie);
+            }
+        }
+        if smallest_lost.as_ref().is_none_or(|own| lost < *own) {
+            *smallest_lost = Some(lost);
+        }
+    }
+
+    fn absorb_group(
+        &mut self,
+        query: &BoundQuery,
+        hash: DistinctHash,
+        mut group: Group,
+        offset: u64,
+    ) -> Result<(), SqlError> {
+        let Kind::Groups { groups, smallest_lost } = &mut self.kind else { return Ok(()) };
+        if smallest_lost.is_some_and(|lost| hash >= lost) {
+            return Ok(());
+        }
+        match groups.get_mut(&hash) {
+            Some(own) => {
+                for (own, other) in own.accumulators.iter_mut().zip(group.accumulators) {
+                    own.merge(other)?;
+                }
+            }
+            None => {
+                group.appeared += offset;
+                self.appeared = self.appeared.max(group.appeared);
+                self.size_bytes += group.size();
+                groups.insert(hash, group);
+            }
+        }
+        self.bound_groups(query)
+    }
+
     fn keep(&mut self, key: EntryKey, text: Vec<u8>) -> Result<(), SqlError> {
-        let Kind::Rows { entries, by_hash } = &mut self.kind else { return Ok(()) };
+        let Kind::Rows { entries, by_hash, smallest_lost } = &mut self.kind else { return Ok(()) };
         self.size_bytes += text.len();
         self.appeared += 1;
         entries.insert(key, Entry { text, appeared: self.appeared });
@@ -225,7 +341,7 @@ impl<'q> Collector<'q> {
             if let Some(by_hash) = by_hash {
                 by_hash.remove(&key.tie);
             }
-            self.entries_max = self.entries_max.min(entries.len().max(1));
+            *smallest_lost = Some(key);
             self.overflowed = true;
         }
         if by_hash.as_ref().is_some_and(|by_hash| by_hash.len() > MEMORY_BYTES_MAX / 64) {
@@ -234,13 +350,18 @@ impl<'q> Collector<'q> {
         Ok(())
     }
 
-    fn add_to_group(&mut self, grouping: &Grouping, row: &Scope<'_>) -> Result<(), SqlError> {
+    fn add_to_group(
+        &mut self,
+        query: &BoundQuery,
+        grouping: &Grouping,
+        row: &Scope<'_>,
+    ) -> Result<(), SqlError> {
         let mut keys = Vec::with_capacity(grouping.keys.len());
         for key in &grouping.keys {
             keys.push(evaluate(key, row)?.to_value());
         }
         let hash = if keys.is_empty() { 0 } else { group_hash(&keys) };
-        if matches!(self.resume, Resume::Hash(out) if hash <= out) && !self.query.distinct {
+        if matches!(self.resume, Resume::Hash(out) if hash <= out) && !query.distinct {
             return Ok(());
         }
         let Kind::Groups { groups, smallest_lost } = &mut self.kind else { return Ok(()) };
@@ -259,10 +380,15 @@ impl<'q> Collector<'q> {
         if is_new {
             self.size_bytes += group.size();
         }
+        self.bound_groups(query)
+    }
+
+    fn bound_groups(&mut self, query: &BoundQuery) -> Result<(), SqlError> {
+        let Kind::Groups { groups, smallest_lost } = &mut self.kind else { return Ok(()) };
         // Whether equal results of different groups are one row is only known with all of them.
-        let entries_max = if self.query.distinct { usize::MAX } else { self.entries_max };
+        let entries_max = if query.distinct { usize::MAX } else { self.entries_max };
         while groups.len() > entries_max || (self.size_bytes > MEMORY_BYTES_MAX && groups.len() > 1) {
-            if self.query.distinct {
+            if query.distinct {
                 return Err(SqlError::TooManyGroups);
             }
             let Some((lost, group)) = groups.pop_last() else { break };
@@ -277,6 +403,7 @@ impl<'q> Collector<'q> {
     /// The page, and what the next one needs.
     pub fn finish(
         mut self,
+        query: &BoundQuery,
         mut state: State,
         functions: &FunctionContext,
         interrupt: &dyn Fn() -> bool,
@@ -286,13 +413,13 @@ impl<'q> Collector<'q> {
             Kind::Groups { groups: BTreeMap::new(), smallest_lost: None },
         ) {
             Kind::Rows { entries, .. } => entries.into_iter().collect(),
-            Kind::Groups { groups, .. } => self.rows_of_groups(groups, functions, interrupt)?,
+            Kind::Groups { groups, .. } => self.rows_of_groups(query, groups, functions, interrupt)?,
         };
         let fits = !self.overflowed
             && self.resume == Resume::Start
             && entries.len() as u64 <= state.skip + self.limits.rows as u64
             && entries.iter().map(|(_, entry)| entry.text.len()).sum::<usize>() <= self.limits.size_bytes;
-        if fits && self.query.order_by.is_empty() {
+        if fits && query.order_by.is_empty() {
             entries.sort_by_key(|(_, entry)| entry.appeared);
         }
         let mut rows = Rows::default();
@@ -345,11 +472,12 @@ impl<'q> Collector<'q> {
 
     fn rows_of_groups(
         &mut self,
+        query: &BoundQuery,
         groups: BTreeMap<DistinctHash, Group>,
         functions: &FunctionContext,
         interrupt: &dyn Fn() -> bool,
     ) -> Result<Vec<(EntryKey, Entry)>, SqlError> {
-        let Some(grouping) = &self.query.grouping else { return Ok(vec![]) };
+        let Some(grouping) = &query.grouping else { return Ok(vec![]) };
         let mut groups = groups;
         if grouping.keys.is_empty() && groups.is_empty() {
             groups.insert(0, Group::new(vec![], grouping, 0));
@@ -361,14 +489,12 @@ impl<'q> Collector<'q> {
             let aggregates: Vec<Value> = group.accumulators.into_iter().map(Accumulator::finish).collect();
             let scope = scope.with_group(GroupValues { keys: &group.keys, aggregates: &aggregates });
             let mut text = Vec::new();
-            if !write_row(&self.query.projection, &scope, &mut text)? {
+            if !write_row(&query.projection, &scope, &mut text)? {
                 continue;
             }
             let mut tie = hash;
-            if self.query.distinct {
-                tie = distinct_hash(
-                    &crate::evaluate::rows::project(&self.query.projection, &scope)?.to_value(),
-                );
+            if query.distinct {
+                tie = distinct_hash(&crate::evaluate::rows::project(&query.projection, &scope)?.to_value());
                 if matches!(self.resume, Resume::Hash(out) if tie <= out) {
                     continue;
                 }

@@ -19,7 +19,9 @@ mod distinct_hash;
 mod rows;
 mod state;
 
+use std::fmt;
 use std::ops::ControlFlow::{Break, Continue};
+use std::sync::Arc;
 
 use shardlake_document::ItemView;
 
@@ -64,27 +66,50 @@ pub struct PageOutput {
 pub type Interrupt<'q> = &'q (dyn Fn() -> bool + Send + Sync);
 
 /// A query at work on one page.
-pub struct Execution<'q> {
-    query: &'q BoundQuery,
+pub struct Execution {
+    query: Arc<BoundQuery>,
     functions: FunctionContext,
-    interrupt: Interrupt<'q>,
     limits: PageLimits,
+    /// Items arrive in the order of `ORDER BY`.
+    ordered: bool,
     rows: Rows,
     state: State,
-    collector: Option<Collector<'q>>,
+    collector: Option<Collector>,
 }
 
-impl<'q> Execution<'q> {
+impl fmt::Debug for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an execution with {} rows", self.rows.len())
+    }
+}
+
+impl Execution {
     /// `ordered`: items arrive in the order of `ORDER BY`. `state` is [`PageOutput::state`] of the page before.
     pub fn start(
-        query: &'q PreparedQuery,
+        query: &PreparedQuery,
         limits: PageLimits,
         ordered: bool,
         state: Option<&[u8]>,
-        interrupt: Interrupt<'q>,
+    ) -> Result<Self, SqlError> {
+        let mut execution = Execution::collecting(query, limits, ordered, state)?;
+        let query = &execution.query;
+        let sorts = !query.order_by.is_empty() && !ordered;
+        if query.grouping.is_none() && !query.distinct && !sorts {
+            execution.collector = None;
+        }
+        Ok(execution)
+    }
+
+    /// One of several executions of a query over different items, which are merged before the page is made: none gives rows
+    /// out by itself.
+    pub fn collecting(
+        query: &PreparedQuery,
+        limits: PageLimits,
+        ordered: bool,
+        state: Option<&[u8]>,
     ) -> Result<Self, SqlError> {
         let functions = query.function_context();
-        let query = query.bound();
+        let query = query.shared();
         if query.reads_a_whole_result() {
             return Err(SqlError::unsupported(
                 "a subquery in FROM with groups or DISTINCT over the whole container",
@@ -92,12 +117,22 @@ impl<'q> Execution<'q> {
         }
         let state = match state {
             Some(bytes) => State::decode(bytes)?,
-            None => State::first(query),
+            None => State::first(&query),
         };
-        let sorts = !query.order_by.is_empty() && !ordered;
-        let collects = query.grouping.is_some() || query.distinct || sorts;
-        let collector = collects.then(|| Collector::new(query, limits, &state));
-        Ok(Execution { query, functions, interrupt, limits, rows: Rows::default(), state, collector })
+        let collector = Some(Collector::new(&query, limits, &state));
+        Ok(Execution { query, functions, limits, ordered, rows: Rows::default(), state, collector })
+    }
+
+    /// Takes over what another execution of the same query and page has collected.
+    pub fn absorb(&mut self, other: Execution) -> Result<(), SqlError> {
+        assert!(
+            self.query == other.query && self.state == other.state,
+            "executions of one query and page are merged"
+        );
+        match (&mut self.collector, other.collector) {
+            (Some(collector), Some(other)) => collector.absorb(&self.query, other),
+            _ => Ok(()),
+        }
     }
 
     /// Whether rows go out as items come, so that a page may be cut anywhere.
@@ -106,41 +141,56 @@ impl<'q> Execution<'q> {
     }
 
     /// Feeds one item; `filtered` when `WHERE` is known to hold for it, whatever the rows that joins make of it.
-    pub fn push(&mut self, item: &ItemView<'_>, filtered: bool) -> Result<Flow, SqlError> {
+    pub fn push(
+        &mut self,
+        item: &ItemView<'_>,
+        filtered: bool,
+        interrupt: Interrupt<'_>,
+    ) -> Result<Flow, SqlError> {
         if self.state.left == Some(0) {
             return Ok(Flow::Complete);
         }
-        let context = EvaluationContext::new(&self.functions, self.interrupt);
+        let context = EvaluationContext::new(&self.functions, interrupt);
         let scope = Scope::of_item(&context, item);
+        let query = &*self.query;
+        let ordinal = item.envelope.ordinal;
         let Some(collector) = &mut self.collector else {
-            return stream(self.query, self.limits, (&mut self.rows, &mut self.state), &scope, filtered);
+            let page = (&mut self.rows, &mut self.state);
+            return stream(query, self.limits, page, (&scope, ordinal), filtered);
         };
         let mut row_in_item = 0;
-        for_each(self.query, &scope, filtered, &mut |row| {
-            collector.add(row, item.envelope.ordinal, row_in_item)?;
+        for_each(query, &scope, filtered, &mut |row| {
+            collector.add(query, row, ordinal, row_in_item)?;
             row_in_item += 1;
             Ok(Continue(()))
         })?;
-        Ok(Flow::More)
+        if !collector.has_enough(query, self.ordered) {
+            return Ok(Flow::More);
+        }
+        collector.stop_early();
+        Ok(Flow::Complete)
     }
 
     /// Counts items that are known to match; only for a query whose result depends on nothing else.
     pub fn push_count(&mut self, items: u64) {
         if let Some(collector) = &mut self.collector {
-            collector.add_count(items);
+            collector.add_count(&self.query, items);
         }
     }
 
     /// `exhausted`: everything that there is has been fed. Without it, a query that collects has no page yet, so that must
     /// not happen.
-    pub fn finish(self, exhausted: bool) -> Result<PageOutput, SqlError> {
+    pub fn finish(self, exhausted: bool, interrupt: Interrupt<'_>) -> Result<PageOutput, SqlError> {
         let Some(collector) = self.collector else {
             let is_over = exhausted || self.state.left == Some(0);
-            let state = (!is_over && self.state != State::first(self.query)).then(|| self.state.encode());
+            let state = (!is_over && self.state != State::first(&self.query)).then(|| self.state.encode());
             return Ok(PageOutput { rows: self.rows, state, rescan: false });
         };
-        assert!(exhausted || self.state.left == Some(0), "what is collected is only whole at the end");
-        collector.finish(self.state, &self.functions, self.interrupt)
+        assert!(
+            exhausted || self.state.left == Some(0) || collector.has_enough(&self.query, self.ordered),
+            "what is collected is only whole at the end"
+        );
+        collector.finish(&self.query, self.state, &self.functions, interrupt)
     }
 }
 
@@ -162,11 +212,12 @@ fn stream(
     query: &BoundQuery,
     limits: PageLimits,
     (rows, state): (&mut Rows, &mut State),
-    scope: &Scope<'_>,
+    (scope, ordinal): (&Scope<'_>, u64),
     filtered: bool,
 ) -> Result<Flow, SqlError> {
-    // What an earlier page has dealt with.
-    let done = std::mem::take(&mut state.rows_of_item);
+    // What an earlier page has dealt with, if the item is still there.
+    let (item, rows_of_item) = std::mem::take(&mut state.rows_of_item);
+    let done = if item == ordinal { rows_of_item } else { 0 };
     let mut seen = 0;
     let mut flow = Flow::More;
     for_each(query, scope, filtered, &mut |row| {
@@ -192,7 +243,7 @@ fn stream(
         Ok(if flow == Flow::More { Continue(()) } else { Break(()) })
     })?;
     if flow == Flow::PageFull {
-        state.rows_of_item = seen;
+        state.rows_of_item = (ordinal, seen);
     }
     Ok(flow)
 }

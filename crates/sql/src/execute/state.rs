@@ -1,7 +1,7 @@
 //! What a page of an execution hands to the next one: bytes that go through the client, bounded and checked.
 //!
 //! ```text
-//! version u8 | rows still to skip u64 | rows left u64 (all ones: no limit) | rows of the next item already dealt with u64
+//! version u8 | rows still to skip u64 | rows left u64 (all ones: no limit) | next item u64, rows of it already dealt with u64
 //! | 0                                                     nothing else
 //! | 1 | hash u128                                         rows up to this hash are out
 //! | 2 | tie u128 | done u32 | count u8 | keys…            sorted rows up to these keys are out
@@ -26,7 +26,8 @@ pub(super) struct State {
     pub skip: u64,
     /// Rows still to go out for `LIMIT` or `TOP`.
     pub left: Option<u64>,
-    pub rows_of_item: u64,
+    /// The item that the page ended in, by ordinal, and how many of its rows were dealt with.
+    pub rows_of_item: (u64, u64),
     pub resume: Resume,
 }
 
@@ -88,7 +89,7 @@ pub(super) fn compare_keys(left: &Value, right: &Value) -> Ordering {
 
 impl State {
     pub fn first(query: &BoundQuery) -> State {
-        State { skip: query.offset, left: query.limit, rows_of_item: 0, resume: Resume::Start }
+        State { skip: query.offset, left: query.limit, rows_of_item: (0, 0), resume: Resume::Start }
     }
 
     /// How long a string a key of so many may keep.
@@ -98,7 +99,8 @@ impl State {
 
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
-        for number in [self.skip, self.left.unwrap_or(u64::MAX), self.rows_of_item] {
+        let (item, rows) = self.rows_of_item;
+        for number in [self.skip, self.left.unwrap_or(u64::MAX), item, rows] {
             out.extend_from_slice(&number.to_be_bytes());
         }
         match &self.resume {
@@ -162,7 +164,8 @@ fn read(reader: &mut Reader<'_>) -> Option<State> {
     if reader.array()? != [VERSION] {
         return None;
     }
-    let (skip, left, rows_of_item) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    let (skip, left) = (reader.u64()?, reader.u64()?);
+    let rows_of_item = (reader.u64()?, reader.u64()?);
     let resume = match reader.array()? {
         [0] => Resume::Start,
         [1] => Resume::Hash(u128::from_be_bytes(reader.array()?)),
@@ -221,7 +224,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn states_survive_and_stay_short(skip in any::<u64>(), left in prop::option::of(0..u64::MAX), rows_of_item in any::<u64>(), resume in resume()) {
+        fn states_survive_and_stay_short(skip in any::<u64>(), left in prop::option::of(0..u64::MAX), rows_of_item in any::<(u64, u64)>(), resume in resume()) {
             let state = State { skip, left, rows_of_item, resume };
             let bytes = state.encode();
             prop_assert!(bytes.len() < 520);
