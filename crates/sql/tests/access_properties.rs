@@ -380,9 +380,9 @@ fn rows(query: &PreparedQuery, body: &Body, filtered: bool) -> Vec<String> {
     let item =
         ItemView { body: body.raw(), envelope: &envelope, container, items_link: "dbs/x/colls/y/docs/" };
     let limits = PageLimits { rows: 1000, size_bytes: 1 << 20 };
-    let mut execution = Execution::start(query, limits, true, None, &|| false).unwrap();
-    execution.push(&item, filtered).unwrap();
-    let output = execution.finish(true).unwrap();
+    let mut execution = Execution::start(query, limits, true, None).unwrap();
+    execution.push(&item, filtered, &|| false).unwrap();
+    let output = execution.finish(true, &|| false).unwrap();
     output.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned()).collect()
 }
 
