@@ -299,6 +299,9 @@ fn condition_on(operand: impl Strategy<Value = String> + Clone + 'static) -> Box
         2 => (search, operand.clone(), string_text(), flag)
             .prop_map(|(name, o, text, flag)| format!("{name}({o}, {text}{flag})")),
         2 => (check, operand.clone()).prop_map(|(name, o)| format!("{name}({o})")),
+        1 => (list(), operand.clone(), prop::sample::select(vec!["", ", false", ", true"]))
+            .prop_map(|(list, o, flag)| format!("ARRAY_CONTAINS([{list}], {o}{flag})")),
+        1 => (value_text(), operand.clone()).prop_map(|(v, o)| format!("{v} IN ({o}, {o}.w)")),
         1 => operand,
     ]
     .boxed()
@@ -335,6 +338,8 @@ fn condition() -> impl Strategy<Value = String> {
             2 => inner.clone().prop_map(|one| format!("NOT ({one})")),
             2 => parts(inner.clone(), " AND "),
             2 => parts(inner.clone(), " OR "),
+            1 => (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| format!("({a} ? {b} : {c})")),
+            1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("(({a}) ?? ({b}))")),
             1 => (inner, prop::sample::select(vec!["= true", "= false", "!= true", "= 1"]))
                 .prop_map(|(one, is)| format!("(({one}) {is})")),
         ]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use shardlake_document::{TypeTag, decode_index_value};
+use shardlake_document::{TypeTag, Value, decode_index_value, decode_ordered, index_value_length};
 use shardlake_model::IndexPathSegment;
 
 use super::{AccessPlan, IndexFilter, IndexRef, Leaf, LookupClass, ValueRange};
@@ -72,23 +72,99 @@ impl fmt::Display for IndexRef {
     }
 }
 
+/// `[1]`, `(1, "a"]`, `["ab"…]` for everything that starts with it, `[numbers]` for whole types; bytes where there is nothing
+/// better.
 impl fmt::Display for ValueRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.end == super::ranges::successor(&self.start)
-            && let Some(value) = decode_index_value(&self.start)
-        {
-            return write!(f, "[{}]", value.to_json().unwrap_or_default());
+        if self.end == super::ranges::successor(&self.start) {
+            if let Some(value) = entry(&self.start) {
+                return write!(f, "[{value}]");
+            }
+            if let Some(start) = start_of_strings(&self.start) {
+                return write!(f, "[{start}…]");
+            }
         }
-        write!(f, "[{}, {})", bound(&self.start), bound(&self.end))
+        if let ([first], [end]) = (&self.start[..], &self.end[..])
+            && let (Some(first), Some(last)) = (type_name(*first), type_name(end.wrapping_sub(1)))
+        {
+            return if first == last { write!(f, "[{first}]") } else { write!(f, "[{first} to {last}]") };
+        }
+        let (open, start) = match bound(&self.start) {
+            (false, value) => ("[", value),
+            (true, value) => ("(", value),
+        };
+        let (close, end) = match bound(&self.end) {
+            (false, value) => (")", value),
+            (true, value) => ("]", value),
+        };
+        write!(f, "{open}{start}, {end}{close}")
     }
 }
 
-/// A value, the start of a type, or bytes.
-fn bound(bytes: &[u8]) -> String {
-    if let Some(value) = decode_index_value(bytes) {
-        return value.to_json().unwrap_or_else(|_| "undefined".into());
+/// A bound, and whether it lies right behind the value that is named rather than at it.
+fn bound(bytes: &[u8]) -> (bool, String) {
+    let at = match bytes {
+        [tag] => type_name(*tag).map(str::to_owned),
+        _ => None,
+    };
+    let at = at.or_else(|| entry(bytes)).or_else(|| start_of_strings(bytes));
+    let mut before = bytes.to_vec();
+    if let Some(last) = before.last_mut() {
+        *last = last.wrapping_sub(1);
     }
-    let tags = [
+    let behind = match before[..] {
+        [tag] => type_name(tag).map(str::to_owned),
+        _ => entry(&before),
+    };
+    // Of the neighbours of a bound, the one with the shorter text is the one that was asked for.
+    match (at, behind) {
+        (Some(at), Some(behind)) if behind.len() < at.len() => (true, behind),
+        (Some(at), _) => (false, at),
+        (None, Some(behind)) => (true, behind),
+        (None, None) => (false, bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+    }
+}
+
+/// The values of an entry, one after the other in a composite index, if it is made of nothing else.
+fn entry(bytes: &[u8]) -> Option<String> {
+    let invert = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<u8>>();
+    let mut values = Vec::new();
+    let mut rest = bytes;
+    while let Some(tag) = rest.first() {
+        // Members in the opposite order are inverted, their tags too.
+        let is_inverted = *tag > TypeTag::Object as u8;
+        let plain = if is_inverted { invert(rest) } else { rest.to_vec() };
+        let length = index_value_length(&plain)?;
+        values.push(value_text(&plain[..length])?);
+        rest = &rest[length..];
+    }
+    (!values.is_empty()).then(|| values.join(" and "))
+}
+
+fn value_text(bytes: &[u8]) -> Option<String> {
+    match decode_index_value(bytes)? {
+        Value::Undefined => Some("undefined".into()),
+        value => value.to_json().ok(),
+    }
+}
+
+/// Characters of a long string that are shown.
+const SHOWN: usize = 24;
+
+/// What strings start with, when the bytes are the start of one.
+fn start_of_strings(bytes: &[u8]) -> Option<String> {
+    if bytes.len() < 2 || bytes[0] != TypeTag::String as u8 {
+        return None;
+    }
+    let start = bytes.strip_suffix(&[0xFF]).unwrap_or(bytes);
+    let (value, _) = decode_ordered(&[start, &[0]].concat()).ok()?;
+    let shown: String = value.as_str()?.chars().take(SHOWN).collect();
+    Value::String(shown).to_json().ok()
+}
+
+fn type_name(tag: u8) -> Option<&'static str> {
+    let types = [
+        (TypeTag::Undefined, "undefined"),
         (TypeTag::Null, "null"),
         (TypeTag::False, "false"),
         (TypeTag::True, "true"),
@@ -97,12 +173,5 @@ fn bound(bytes: &[u8]) -> String {
         (TypeTag::Array, "arrays"),
         (TypeTag::Object, "objects"),
     ];
-    let named = |(tag, name): &(TypeTag, &str)| match bytes {
-        [only] if *only == *tag as u8 => Some(format!("first of {name}")),
-        [only] if *only == *tag as u8 + 1 => Some(format!("end of {name}")),
-        _ => None,
-    };
-    tags.iter()
-        .find_map(named)
-        .unwrap_or_else(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(""))
+    types.into_iter().find(|(known, _)| *known as u8 == tag).map(|(_, name)| name)
 }

@@ -9,24 +9,18 @@ use std::cmp::Ordering;
 use shardlake_document::{TypeTag, Value};
 use shardlake_model::IndexPathSegment;
 
+use super::combine::{NEVER, Planned, UNKNOWN, all, any};
 use super::path::{Paths, as_test, is_single, names};
 use super::ranges::ValueSet;
 use super::{IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, ValueTest};
 use crate::bound::BoundQuery;
 use crate::expression::{BinaryOperator, Expression, UnaryOperator};
-use crate::functions::Function;
 use crate::syntax::ast::SubqueryKind;
 
 pub(super) struct Planner<'a> {
-    schema: &'a IndexSchema<'a>,
-    paths: Paths,
+    pub schema: &'a IndexSchema<'a>,
+    pub paths: Paths,
 }
-
-/// A tree, and whether it says exactly what the condition says.
-type Planned = (IndexFilter, bool);
-
-const UNKNOWN: Planned = (IndexFilter::Everything, false);
-const NEVER: Planned = (IndexFilter::Nothing, true);
 
 impl<'a> Planner<'a> {
     pub fn new(query: &BoundQuery, schema: &'a IndexSchema<'a>) -> Self {
@@ -48,7 +42,7 @@ impl<'a> Planner<'a> {
             Expression::Between { value, low, high } => {
                 let above = self.comparison(BinaryOperator::GreaterOrEqual, value, low, outcome);
                 let below = self.comparison(BinaryOperator::LessOrEqual, value, high, outcome);
-                if outcome { self.both(value, above, below) } else { any([above, below].into_iter()) }
+                if outcome { all([above, below].into_iter()) } else { any([above, below].into_iter()) }
             }
             Expression::Like { value, pattern, escape, .. } => {
                 self.like(condition, value, pattern, *escape, outcome)
@@ -57,6 +51,14 @@ impl<'a> Planner<'a> {
                 self.call(condition, *function, arguments, outcome)
             }
             Expression::Subquery { kind: SubqueryKind::Exists, query } if outcome => self.exists(query),
+            Expression::Conditional { condition, then, otherwise } => {
+                let chosen = all([self.plan(condition, true), self.plan(then, outcome)].into_iter());
+                either(chosen, self.plan(otherwise, outcome))
+            }
+            // The value is that of one of the parts.
+            Expression::Coalesce(parts) => {
+                parts.iter().map(|part| self.plan(part, outcome)).reduce(either).unwrap_or(NEVER)
+            }
             path => match self.paths.path(path) {
                 Some(_) => {
                     let tag = if outcome { TypeTag::True } else { TypeTag::False };
@@ -67,21 +69,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A range from both sides is one leaf.
-    fn both(&self, value: &Expression, above: Planned, below: Planned) -> Planned {
-        if let ((IndexFilter::Leaf(above), above_precise), (IndexFilter::Leaf(below), below_precise)) =
-            (&above, &below)
-            && self.paths.path(value).is_some_and(|path| is_single(&path))
-        {
-            let set = |leaf: &Leaf| ValueSet { ranges: leaf.ranges.clone(), precise: leaf.precise };
-            let set = set(above).intersect(&set(below));
-            let precise = set.precise && *above_precise && *below_precise;
-            let leaf = Leaf { ranges: set.ranges, precise, ..above.clone() };
-            return (IndexFilter::Leaf(leaf), precise);
-        }
-        all([above, below].into_iter())
-    }
-
     fn comparison(
         &self,
         operator: BinaryOperator,
@@ -89,6 +76,9 @@ impl<'a> Planner<'a> {
         right: &Expression,
         outcome: bool,
     ) -> Planned {
+        if let Some(planned) = self.truth_comparison(operator, left, right, outcome) {
+            return planned;
+        }
         let (path, constant, operator) = match (left, right) {
             (path, Expression::Literal(constant)) => (path, constant, operator),
             (Expression::Literal(constant), path) => (path, constant, mirrored(operator)),
@@ -120,11 +110,38 @@ impl<'a> Planner<'a> {
             }
             _ => return UNKNOWN,
         };
-        let class = if set.is_single_value() { LookupClass::Seek } else { LookupClass::PreciseScan };
+        let class = if set.is_single_values() { LookupClass::Seek } else { LookupClass::PreciseScan };
         self.leaf(path, set, None, class)
     }
 
+    /// `condition = true` and the like.
+    fn truth_comparison(
+        &self,
+        operator: BinaryOperator,
+        left: &Expression,
+        right: &Expression,
+        outcome: bool,
+    ) -> Option<Planned> {
+        let (condition, value) = match (left, right) {
+            (condition, Expression::Literal(Value::Bool(value)))
+            | (Expression::Literal(Value::Bool(value)), condition) => (condition, *value),
+            _ => return None,
+        };
+        let wanted = match operator {
+            BinaryOperator::Equal => value == outcome,
+            BinaryOperator::NotEqual => value != outcome,
+            _ => return None,
+        };
+        is_condition(condition).then(|| self.plan(condition, wanted))
+    }
+
     fn membership(&self, value: &Expression, list: &[Expression], outcome: bool) -> Planned {
+        if let Expression::Literal(_) = value
+            && outcome
+        {
+            let equals = |element| self.comparison(BinaryOperator::Equal, element, value, true);
+            return any(list.iter().map(equals));
+        }
         let mut sets = Vec::with_capacity(list.len());
         for element in list {
             let Expression::Literal(constant) = element else { return UNKNOWN };
@@ -162,89 +179,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn call(
-        &self,
-        whole: &Expression,
-        function: Function,
-        arguments: &[Expression],
-        outcome: bool,
-    ) -> Planned {
-        let strings = || ValueSet::types(TypeTag::String, TypeTag::String);
-        let literal = |place: usize| match arguments.get(place) {
-            Some(Expression::Literal(value)) => Some(value),
-            _ => None,
-        };
-        let Some(path) = arguments.first() else { return UNKNOWN };
-        // By the name of the variant, which is the function's own.
-        match format!("{function:?}").as_str() {
-            "StartsWith" if arguments.len() == 2 && outcome => match literal(1) {
-                Some(Value::String(start)) => {
-                    self.leaf(path, ValueSet::strings_starting_with(start), None, LookupClass::PreciseScan)
-                }
-                Some(_) => NEVER,
-                None => UNKNOWN,
-            },
-            "StartsWith" | "StringEquals" => {
-                self.tested_as(whole, path, strings(), outcome, LookupClass::ExpandedScan)
-            }
-            "Contains" | "EndsWith" | "RegexMatch" => self.tested(whole, path, strings(), outcome),
-            "IsDefined" if outcome => self.leaf(path, ValueSet::defined(), None, LookupClass::PreciseScan),
-            "IsNull" => self.types(path, TypeTag::Null, TypeTag::Null, outcome),
-            "IsBool" => self.types(path, TypeTag::False, TypeTag::True, outcome),
-            "IsNumber" => self.types(path, TypeTag::Number, TypeTag::Number, outcome),
-            "IsString" => self.types(path, TypeTag::String, TypeTag::String, outcome),
-            "IsArray" => self.types(path, TypeTag::Array, TypeTag::Array, outcome),
-            "IsObject" => self.types(path, TypeTag::Object, TypeTag::Object, outcome),
-            "IsPrimitive" => self.types(path, TypeTag::Null, TypeTag::String, outcome),
-            "IsInteger" | "IsFiniteNumber" if outcome => {
-                self.tested(whole, path, ValueSet::types(TypeTag::Number, TypeTag::Number), true)
-            }
-            "IsDateTime" if outcome => self.tested(whole, path, strings(), true),
-            "ArrayContains" if outcome && arguments.len() == 2 => {
-                literal(1).map_or(UNKNOWN, |wanted| self.element(path, wanted))
-            }
-            "ArrayContainsAny" if outcome => any((1..arguments.len())
-                .map(|place| literal(place).map_or(UNKNOWN, |wanted| self.element(path, wanted)))),
-            "ArrayContainsAll" if outcome => all((1..arguments.len())
-                .map(|place| literal(place).map_or(UNKNOWN, |wanted| self.element(path, wanted)))),
-            _ => UNKNOWN,
-        }
-    }
-
-    /// Type checks are false, not undefined, where the path is missing: the index cannot name those items.
-    fn types(&self, path: &Expression, first: TypeTag, last: TypeTag, outcome: bool) -> Planned {
-        if !outcome {
-            return UNKNOWN;
-        }
-        self.leaf(path, ValueSet::types(first, last), None, LookupClass::PreciseScan)
-    }
-
-    /// An element equal to a constant.
-    fn element(&self, array: &Expression, wanted: &Value) -> Planned {
-        let Some(mut path) = self.paths.path(array) else { return UNKNOWN };
-        let is_single = is_single(&path);
-        path.push(IndexPathSegment::AnyElement);
-        let set = ValueSet::equal(wanted);
-        let (filter, precise) = self.leaf_at(path, set, None, LookupClass::Seek);
-        // One entry for an item, however often the element occurs.
-        (filter, precise && is_single)
-    }
-
-    /// Some row of a subquery over the item's own arrays must pass its filter.
-    fn exists(&self, query: &BoundQuery) -> Planned {
-        let inner = Planner { schema: self.schema, paths: Paths::of(query, &self.paths) };
-        match &query.filter {
-            Some(filter) if query.grouping.is_none() => (inner.plan(filter, true).0, false),
-            _ => UNKNOWN,
-        }
-    }
-
-    fn tested(&self, whole: &Expression, path: &Expression, set: ValueSet, outcome: bool) -> Planned {
+    pub fn tested(&self, whole: &Expression, path: &Expression, set: ValueSet, outcome: bool) -> Planned {
         self.tested_as(whole, path, set, outcome, LookupClass::IndexScan)
     }
 
     /// The condition itself as a test of the value.
-    fn tested_as(
+    pub fn tested_as(
         &self,
         whole: &Expression,
         path: &Expression,
@@ -264,7 +204,13 @@ impl<'a> Planner<'a> {
         self.leaf(path, set, Some(ValueTest { expression }), class)
     }
 
-    fn leaf(&self, path: &Expression, set: ValueSet, test: Option<ValueTest>, class: LookupClass) -> Planned {
+    pub fn leaf(
+        &self,
+        path: &Expression,
+        set: ValueSet,
+        test: Option<ValueTest>,
+        class: LookupClass,
+    ) -> Planned {
         match self.paths.path(path) {
             Some(path) => {
                 let is_single = is_single(&path);
@@ -275,7 +221,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn leaf_at(
+    pub fn leaf_at(
         &self,
         path: Vec<IndexPathSegment>,
         set: ValueSet,
@@ -310,6 +256,32 @@ pub(super) fn is_indexed(schema: &IndexSchema<'_>, path: &[IndexPathSegment]) ->
     matcher.is_indexed(path)
 }
 
+/// The right condition counts where the left one leaves it to: at most where either has the outcome.
+fn either(left: Planned, right: Planned) -> Planned {
+    let is_left_alone = matches!(right.0, IndexFilter::Nothing);
+    let (filter, precise) = any([left, right].into_iter());
+    (filter, precise && is_left_alone)
+}
+
+/// Whether a value is `true`, `false` or undefined, never anything else.
+fn is_condition(expression: &Expression) -> bool {
+    match expression {
+        Expression::And(_)
+        | Expression::Or(_)
+        | Expression::Unary { operator: UnaryOperator::Not, .. }
+        | Expression::In { .. }
+        | Expression::Between { .. }
+        | Expression::Like { .. }
+        | Expression::Subquery { kind: SubqueryKind::Exists, .. } => true,
+        Expression::Binary { operator, .. } => {
+            use BinaryOperator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+            matches!(operator, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
+        }
+        Expression::Call { function, .. } => super::calls::is_condition(*function),
+        _ => false,
+    }
+}
+
 fn mirrored(operator: BinaryOperator) -> BinaryOperator {
     match operator {
         BinaryOperator::Less => BinaryOperator::Greater,
@@ -318,43 +290,4 @@ fn mirrored(operator: BinaryOperator) -> BinaryOperator {
         BinaryOperator::GreaterOrEqual => BinaryOperator::LessOrEqual,
         other => other,
     }
-}
-
-fn all(parts: impl Iterator<Item = Planned>) -> Planned {
-    let (mut filters, mut precise) = (Vec::new(), true);
-    for (filter, is_precise) in parts {
-        precise &= is_precise;
-        match filter {
-            IndexFilter::Everything => {}
-            // Nothing can make it true again.
-            IndexFilter::Nothing => return NEVER,
-            IndexFilter::And(inner) => filters.extend(inner),
-            other => filters.push(other),
-        }
-    }
-    let filter = match filters.len() {
-        0 => IndexFilter::Everything,
-        1 => filters.remove(0),
-        _ => IndexFilter::And(filters),
-    };
-    (filter, precise)
-}
-
-fn any(parts: impl Iterator<Item = Planned>) -> Planned {
-    let (mut filters, mut precise) = (Vec::new(), true);
-    for (filter, is_precise) in parts {
-        precise &= is_precise;
-        match filter {
-            IndexFilter::Everything => return (IndexFilter::Everything, is_precise),
-            IndexFilter::Nothing => {}
-            IndexFilter::Or(inner) => filters.extend(inner),
-            other => filters.push(other),
-        }
-    }
-    let filter = match filters.len() {
-        0 => IndexFilter::Nothing,
-        1 => filters.remove(0),
-        _ => IndexFilter::Or(filters),
-    };
-    (filter, precise)
 }

@@ -6,6 +6,8 @@
 //! | `path.rs` | expressions that name a path of the item |
 //! | `ranges.rs` | sets of values as ranges of index values |
 //! | `filter.rs` | `WHERE` as a tree of leaves |
+//! | `combine.rs` | AND and OR |
+//! | `calls.rs` | calls as conditions |
 //! | `order.rs` | `ORDER BY` from an index, and the rules that it must keep |
 //! | `composite.rs` | composite indexes for conditions on several paths |
 //! | `explain.rs` | a plan in words |
@@ -17,6 +19,8 @@
 //! logic is settled here: an item without the path has no entry, and hardly any condition is true of it.
 
 mod advice;
+mod calls;
+mod combine;
 mod composite;
 mod explain;
 mod filter;
@@ -94,7 +98,7 @@ pub struct Leaf {
     pub class: LookupClass,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum IndexRef {
     Path(Vec<IndexPathSegment>),
     /// By its place in [`IndexSchema::composites`].

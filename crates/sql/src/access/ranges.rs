@@ -6,7 +6,7 @@ use shardlake_document::{TypeTag, Value, encode_index_value};
 
 use super::ValueRange;
 
-/// A set of defined values and whether the ranges are exactly it.
+/// A set of values and whether the ranges are exactly it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ValueSet {
     pub ranges: Vec<ValueRange>,
@@ -21,6 +21,11 @@ impl ValueSet {
     /// Every value that is not undefined.
     pub fn defined() -> ValueSet {
         ValueSet { ranges: vec![between(TypeTag::Null, TypeTag::Object)], precise: true }
+    }
+
+    pub fn undefined() -> ValueSet {
+        let undefined = between(TypeTag::Undefined, TypeTag::Undefined);
+        ValueSet { ranges: vec![undefined], precise: true }
     }
 
     pub fn types(first: TypeTag, last: TypeTag) -> ValueSet {
@@ -110,21 +115,29 @@ impl ValueSet {
 
     pub fn intersect(&self, other: &ValueSet) -> ValueSet {
         let mut ranges = Vec::new();
-        for left in &self.ranges {
-            for right in &other.ranges {
-                let start = left.start.clone().max(right.start.clone());
-                let end = left.end.clone().min(right.end.clone());
-                if start < end {
-                    ranges.push(ValueRange { start, end });
-                }
+        let (mut left, mut right) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
+        while let (Some(one), Some(two)) = (left.peek(), right.peek()) {
+            let (start, end) = ((&one.start).max(&two.start), (&one.end).min(&two.end));
+            if start < end {
+                ranges.push(ValueRange { start: start.clone(), end: end.clone() });
             }
+            if one.end < two.end {
+                left.next()
+            } else {
+                right.next()
+            };
         }
         ValueSet { ranges, precise: self.precise && other.precise }
     }
 
-    pub fn is_single_value(&self) -> bool {
-        !self.ranges.is_empty()
-            && self.ranges.iter().all(|range| range.end == successor(&range.start) && range.start.len() > 1)
+    /// Nothing but points: one scalar each, or what begins like one long string.
+    pub fn is_single_values(&self) -> bool {
+        let is_value = |range: &ValueRange| {
+            let is_scalar = range.start.first().is_some_and(|tag| *tag < TypeTag::Array as u8);
+            let length = shardlake_document::index_value_length(&range.start);
+            is_scalar && is_point(range) && length == Some(range.start.len())
+        };
+        !self.ranges.is_empty() && self.ranges.iter().all(is_value)
     }
 }
 
@@ -155,7 +168,7 @@ pub(super) fn successor(bytes: &[u8]) -> Vec<u8> {
     vec![0xFF; 2]
 }
 
-/// Ascending, without overlaps, neighbours joined.
+/// Ascending, without overlaps, neighbours joined; single values stay apart, so that they are seen to be.
 fn merged(mut ranges: Vec<ValueRange>) -> Vec<ValueRange> {
     ranges.retain(|range| range.start < range.end);
     ranges.sort_by(|left, right| left.start.cmp(&right.start));
@@ -164,7 +177,7 @@ fn merged(mut ranges: Vec<ValueRange>) -> Vec<ValueRange> {
         match merged.last_mut() {
             Some(last)
                 if range.start < last.end
-                    || (range.start == last.end && !is_point(last) && !is_point(&range)) =>
+                    || (range.start == last.end && !(is_point(last) && is_point(&range))) =>
             {
                 last.end = last.end.clone().max(range.end);
             }

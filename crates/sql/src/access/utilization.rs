@@ -23,6 +23,9 @@ use crate::prepared::PreparedQuery;
 /// All paths of a report together: it travels in a header.
 const PATHS_SIZE_BYTES_MAX: usize = 32 * 1024;
 
+/// Paths that are looked at; a report has no room for more.
+const USES_MAX: usize = 256;
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IndexUtilization {
     pub utilized: IndexUses,
@@ -154,6 +157,9 @@ impl Uses<'_> {
         collect_leaves(&plan, &mut leaves);
         for leaf in leaves {
             let IndexRef::Path(path) = &leaf.index else { continue };
+            if self.found.len() == USES_MAX {
+                return;
+            }
             let kind = kind_of(leaf, path);
             match self.found.iter_mut().find(|found| found.path == *path) {
                 // The narrowest condition decides what a composite index can do with the path.

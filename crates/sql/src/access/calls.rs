@@ -1,0 +1,197 @@
+//! Calls as conditions: which values of their path make them `true`, or `false`.
+//!
+//! A search in a text is undefined for everything that is no text, so both outcomes lie among the texts. Type checks are
+//! never undefined: they are false where the path is missing, which only the entries of explicitly included paths show.
+
+use shardlake_document::{TypeTag, Value};
+use shardlake_model::IndexPathSegment;
+
+use super::LookupClass;
+use super::combine::{NEVER, Planned, UNKNOWN, all, any};
+use super::filter::Planner;
+use super::path::{Paths, is_single, names};
+use super::ranges::ValueSet;
+use crate::bound::{BoundQuery, BoundSource};
+use crate::expression::Expression;
+use crate::functions::Function;
+
+/// Whether a function gives `true`, `false` or undefined, never anything else.
+pub(super) fn is_condition(function: Function) -> bool {
+    let name = format!("{function:?}");
+    name.starts_with("Is")
+        || name.starts_with("Contains")
+        || name.starts_with("ArrayContains")
+        || ["StartsWith", "EndsWith", "StringEquals", "RegexMatch"].contains(&name.as_str())
+}
+
+impl Planner<'_> {
+    pub fn call(
+        &self,
+        whole: &Expression,
+        function: Function,
+        arguments: &[Expression],
+        outcome: bool,
+    ) -> Planned {
+        let Some(path) = arguments.first() else { return UNKNOWN };
+        let types = |first, last| self.check(path, ValueSet::types(first, last), outcome);
+        // By the name of the variant, which is the function's own.
+        match format!("{function:?}").as_str() {
+            "IsDefined" => self.check(path, ValueSet::defined(), outcome),
+            "IsNull" => types(TypeTag::Null, TypeTag::Null),
+            "IsBool" => types(TypeTag::False, TypeTag::True),
+            "IsNumber" => types(TypeTag::Number, TypeTag::Number),
+            "IsString" => types(TypeTag::String, TypeTag::String),
+            "IsArray" => types(TypeTag::Array, TypeTag::Array),
+            "IsObject" => types(TypeTag::Object, TypeTag::Object),
+            "IsPrimitive" => types(TypeTag::Null, TypeTag::String),
+            "IsInteger" | "IsFiniteNumber" => self.tested_check(whole, path, TypeTag::Number, outcome),
+            "IsDateTime" => self.tested_check(whole, path, TypeTag::String, outcome),
+            "StartsWith" | "StringEquals" => self.compared_text(whole, function, arguments, outcome),
+            "Contains" | "EndsWith" | "RegexMatch" | "ContainsAllCi" | "ContainsAllCs" | "ContainsAnyCi"
+            | "ContainsAnyCs" => self.tested(whole, path, texts(), outcome),
+            "ArrayContains" => self.contains(arguments, outcome),
+            "ArrayContainsAny" if outcome => any(self.elements(arguments)),
+            "ArrayContainsAll" if outcome => all(self.elements(arguments)),
+            _ => UNKNOWN,
+        }
+    }
+
+    /// A check that is false for every other value and where there is none.
+    fn check(&self, path: &Expression, set: ValueSet, outcome: bool) -> Planned {
+        if !outcome && !self.has_undefined(path) {
+            return UNKNOWN;
+        }
+        let set = match outcome {
+            true => set,
+            false => ValueSet::union([set.complement(), ValueSet::undefined()]),
+        };
+        let class = if set.is_single_values() { LookupClass::Seek } else { LookupClass::PreciseScan };
+        self.leaf(path, set, None, class)
+    }
+
+    fn tested_check(&self, whole: &Expression, path: &Expression, tag: TypeTag, outcome: bool) -> Planned {
+        if outcome {
+            return self.tested(whole, path, ValueSet::types(tag, tag), true);
+        }
+        if !self.has_undefined(path) {
+            return UNKNOWN;
+        }
+        self.tested(whole, path, ValueSet::union([ValueSet::undefined(), ValueSet::defined()]), false)
+    }
+
+    /// Whether the index has an entry for every item that lacks the path.
+    fn has_undefined(&self, path: &Expression) -> bool {
+        let names = self.paths.path(path).and_then(|path| names(&path));
+        names.is_some_and(|names| self.schema.explicit.contains(&names))
+    }
+
+    /// `STARTSWITH` and `STRINGEQUALS`: ranges with the case, a test without it.
+    fn compared_text(
+        &self,
+        whole: &Expression,
+        function: Function,
+        arguments: &[Expression],
+        outcome: bool,
+    ) -> Planned {
+        let (path, text) = match arguments {
+            [path, Expression::Literal(text), ..] => (path, text),
+            _ => return UNKNOWN,
+        };
+        let Value::String(text) = text else { return NEVER };
+        match arguments.get(2) {
+            None | Some(Expression::Literal(Value::Bool(false))) => {}
+            Some(Expression::Literal(Value::Bool(true))) => {
+                return self.tested_as(whole, path, texts(), outcome, LookupClass::ExpandedScan);
+            }
+            Some(Expression::Literal(_)) => return NEVER,
+            Some(_) => return UNKNOWN,
+        }
+        let (set, class) = match function {
+            Function::StartsWith => (ValueSet::strings_starting_with(text), LookupClass::PreciseScan),
+            _ => (ValueSet::equal(&Value::String(text.clone())), LookupClass::Seek),
+        };
+        match outcome {
+            true => self.leaf(path, set, None, class),
+            false => self.leaf(path, set.complement().intersect(&texts()), None, LookupClass::PreciseScan),
+        }
+    }
+
+    fn contains(&self, arguments: &[Expression], outcome: bool) -> Planned {
+        let is_partial = match arguments.get(2) {
+            None => false,
+            Some(Expression::Literal(Value::Bool(flag))) => *flag,
+            Some(Expression::Literal(_)) => return NEVER,
+            Some(_) => return UNKNOWN,
+        };
+        match arguments {
+            [_, Expression::Literal(Value::Undefined), ..] => NEVER,
+            [Expression::Literal(Value::Array(list)), path, ..] if !is_partial => {
+                let set = ValueSet::union(list.iter().map(ValueSet::equal));
+                match outcome {
+                    true => self.leaf(path, set, None, LookupClass::Seek),
+                    false => self.leaf(path, set.complement(), None, LookupClass::PreciseScan),
+                }
+            }
+            [array, ..] if !outcome => {
+                let set = ValueSet { precise: false, ..ValueSet::types(TypeTag::Array, TypeTag::Array) };
+                self.leaf(array, set, None, LookupClass::PreciseScan)
+            }
+            [array, Expression::Literal(wanted), ..] if !is_partial => self.element(array, wanted),
+            [array, Expression::Literal(Value::Object(wanted)), ..] => self.members(array, wanted),
+            [array, Expression::Literal(wanted), ..] => (self.element(array, wanted).0, false),
+            _ => UNKNOWN,
+        }
+    }
+
+    fn elements(&self, arguments: &[Expression]) -> impl Iterator<Item = Planned> {
+        arguments[1..].iter().map(|wanted| match wanted {
+            Expression::Literal(wanted) => self.element(&arguments[0], wanted),
+            _ => UNKNOWN,
+        })
+    }
+
+    /// An element equal to a constant.
+    fn element(&self, array: &Expression, wanted: &Value) -> Planned {
+        let Some(mut path) = self.paths.path(array) else { return UNKNOWN };
+        let is_single = is_single(&path);
+        path.push(IndexPathSegment::AnyElement);
+        let (filter, precise) = self.leaf_at(path, ValueSet::equal(wanted), None, LookupClass::Seek);
+        // One entry for an item, however often the element occurs.
+        (filter, precise && is_single)
+    }
+
+    /// An element with these members; nothing says that the entries are of one element.
+    fn members(&self, array: &Expression, wanted: &[(String, Value)]) -> Planned {
+        let Some(mut path) = self.paths.path(array) else { return UNKNOWN };
+        path.push(IndexPathSegment::AnyElement);
+        let member = |(name, value): &(String, Value)| {
+            let mut path = path.clone();
+            path.push(IndexPathSegment::Name(name.clone()));
+            self.leaf_at(path, ValueSet::equal(value), None, LookupClass::Seek)
+        };
+        (all(wanted.iter().map(member)).0, false)
+    }
+
+    /// Some row of a subquery over the item's own arrays must pass its filter; there must be a row at least.
+    pub fn exists(&self, query: &BoundQuery) -> Planned {
+        if query.grouping.is_some() {
+            return UNKNOWN;
+        }
+        let inner = Planner { schema: self.schema, paths: Paths::of(query, &self.paths) };
+        if let Some(filter) = &query.filter {
+            return (inner.plan(filter, true).0, false);
+        }
+        let rows = query.sources.iter().map(|source| match source {
+            BoundSource::Elements { slot, .. } | BoundSource::Value { slot, .. } => {
+                let class = LookupClass::PreciseScan;
+                inner.leaf(&Expression::Variable(*slot), ValueSet::defined(), None, class)
+            }
+            BoundSource::Item | BoundSource::Subquery { .. } => UNKNOWN,
+        });
+        (all(rows).0, false)
+    }
+}
+
+fn texts() -> ValueSet {
+    ValueSet::types(TypeTag::String, TypeTag::String)
+}

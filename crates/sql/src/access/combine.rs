@@ -1,0 +1,139 @@
+//! AND and OR of planned parts. Leaves of one path become one leaf where that says the same: of an AND those of paths that an
+//! item has one value under, of an OR all. Lists of any length take little more than linear time.
+
+use std::collections::HashMap;
+
+use super::path::is_single;
+use super::ranges::ValueSet;
+use super::{IndexFilter, IndexRef, Leaf, LookupClass};
+
+/// A tree, and whether it says exactly what the condition says.
+pub(super) type Planned = (IndexFilter, bool);
+
+pub(super) const UNKNOWN: Planned = (IndexFilter::Everything, false);
+pub(super) const NEVER: Planned = (IndexFilter::Nothing, true);
+
+pub(super) fn all(parts: impl Iterator<Item = Planned>) -> Planned {
+    let (mut filters, mut precise) = (Vec::new(), true);
+    for (filter, is_precise) in parts {
+        precise &= is_precise;
+        match filter {
+            IndexFilter::Everything => {}
+            // Nothing can make it true again.
+            IndexFilter::Nothing => return NEVER,
+            IndexFilter::And(inner) => filters.extend(inner),
+            other => filters.push(other),
+        }
+    }
+    let may_join = |leaf: &Leaf| matches!(&leaf.index, IndexRef::Path(path) if is_single(path));
+    let mut filters = joined(filters, may_join, |leaves| by_halves(leaves, intersection));
+    if filters.iter().any(|filter| matches!(filter, IndexFilter::Leaf(leaf) if leaf.ranges.is_empty())) {
+        return NEVER;
+    }
+    let filter = match filters.len() {
+        0 => IndexFilter::Everything,
+        1 => filters.remove(0),
+        _ => IndexFilter::And(filters),
+    };
+    (filter, precise)
+}
+
+pub(super) fn any(parts: impl Iterator<Item = Planned>) -> Planned {
+    let (mut filters, mut precise) = (Vec::new(), true);
+    for (filter, is_precise) in parts {
+        precise &= is_precise;
+        match filter {
+            IndexFilter::Everything => return (IndexFilter::Everything, is_precise),
+            IndexFilter::Nothing => {}
+            IndexFilter::Or(inner) => filters.extend(inner),
+            other => filters.push(other),
+        }
+    }
+    let may_join = |leaf: &Leaf| leaf.test.is_none() && matches!(leaf.index, IndexRef::Path(_));
+    let mut filters = joined(filters, may_join, union);
+    let filter = match filters.len() {
+        0 => IndexFilter::Nothing,
+        1 => filters.remove(0),
+        _ => IndexFilter::Or(filters),
+    };
+    (filter, precise)
+}
+
+/// Leaves of one index become what `join` makes of them, in the place of the first.
+fn joined(
+    filters: Vec<IndexFilter>,
+    may_join: impl Fn(&Leaf) -> bool,
+    join: impl Fn(Vec<Leaf>) -> Vec<Leaf>,
+) -> Vec<IndexFilter> {
+    if filters.len() < 2 {
+        return filters;
+    }
+    let mut places: HashMap<IndexRef, usize> = HashMap::new();
+    let mut groups: Vec<(Vec<Leaf>, Option<IndexFilter>)> = Vec::with_capacity(filters.len());
+    for filter in filters {
+        match filter {
+            IndexFilter::Leaf(leaf) if may_join(&leaf) => {
+                let place = *places.entry(leaf.index.clone()).or_insert(groups.len());
+                if place == groups.len() {
+                    groups.push((Vec::new(), None));
+                }
+                groups[place].0.push(leaf);
+            }
+            other => groups.push((Vec::new(), Some(other))),
+        }
+    }
+    let ungrouped = |(leaves, other): (Vec<Leaf>, Option<IndexFilter>)| {
+        join(leaves).into_iter().map(IndexFilter::Leaf).chain(other)
+    };
+    groups.into_iter().flat_map(ungrouped).collect()
+}
+
+/// Joins neighbours, then neighbours of what came out, so that no leaf is gone through more often than a logarithm says.
+fn by_halves(mut leaves: Vec<Leaf>, join: fn(Leaf, Leaf) -> Result<Leaf, [Leaf; 2]>) -> Vec<Leaf> {
+    loop {
+        let before = leaves.len();
+        let mut next = Vec::with_capacity(before.div_ceil(2));
+        let mut rest = leaves.into_iter();
+        while let Some(left) = rest.next() {
+            match rest.next() {
+                None => next.push(left),
+                Some(right) => match join(left, right) {
+                    Ok(leaf) => next.push(leaf),
+                    Err(both) => next.extend(both),
+                },
+            }
+        }
+        leaves = next;
+        if leaves.len() < 2 || leaves.len() == before {
+            return leaves;
+        }
+    }
+}
+
+/// Two tests stay two leaves.
+fn intersection(left: Leaf, right: Leaf) -> Result<Leaf, [Leaf; 2]> {
+    if left.test.is_some() && right.test.is_some() {
+        return Err([left, right]);
+    }
+    let class = left.class.min(right.class);
+    let (left_set, right_set) = (set_of(&left), set_of(&right));
+    let set = left_set.intersect(&right_set);
+    let test = left.test.or(right.test);
+    let is_seek = test.is_none() && set.is_single_values();
+    let class = if is_seek { LookupClass::Seek } else { class.max(LookupClass::PreciseScan) };
+    Ok(Leaf { index: left.index, ranges: set.ranges, test, precise: set.precise, class })
+}
+
+fn union(leaves: Vec<Leaf>) -> Vec<Leaf> {
+    if leaves.len() < 2 {
+        return leaves;
+    }
+    let Some(index) = leaves.first().map(|leaf| leaf.index.clone()) else { return leaves };
+    let class = leaves.iter().map(|leaf| leaf.class).max().unwrap_or(LookupClass::Seek);
+    let set = ValueSet::union(leaves.iter().map(set_of));
+    vec![Leaf { index, ranges: set.ranges, test: None, precise: set.precise, class }]
+}
+
+fn set_of(leaf: &Leaf) -> ValueSet {
+    ValueSet { ranges: leaf.ranges.clone(), precise: leaf.precise }
+}
