@@ -26,7 +26,7 @@ pub(super) fn all(parts: impl Iterator<Item = Planned>) -> Planned {
         }
     }
     let may_join = |leaf: &Leaf| matches!(&leaf.index, IndexRef::Path(path) if is_single(path));
-    let mut filters = joined(filters, may_join, |leaves| by_halves(leaves, intersection));
+    let mut filters = joined(filters, may_join, intersections);
     if filters.iter().any(|filter| matches!(filter, IndexFilter::Leaf(leaf) if leaf.ranges.is_empty())) {
         return NEVER;
     }
@@ -88,8 +88,9 @@ fn joined(
     groups.into_iter().flat_map(ungrouped).collect()
 }
 
-/// Joins neighbours, then neighbours of what came out, so that no leaf is gone through more often than a logarithm says.
-fn by_halves(mut leaves: Vec<Leaf>, join: fn(Leaf, Leaf) -> Result<Leaf, [Leaf; 2]>) -> Vec<Leaf> {
+/// Intersects neighbours, then neighbours of what came out, so that no leaf is gone through more often than a logarithm says.
+/// Two tests stay two leaves.
+fn intersections(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
     loop {
         let before = leaves.len();
         let mut next = Vec::with_capacity(before.div_ceil(2));
@@ -97,10 +98,8 @@ fn by_halves(mut leaves: Vec<Leaf>, join: fn(Leaf, Leaf) -> Result<Leaf, [Leaf; 
         while let Some(left) = rest.next() {
             match rest.next() {
                 None => next.push(left),
-                Some(right) => match join(left, right) {
-                    Ok(leaf) => next.push(leaf),
-                    Err(both) => next.extend(both),
-                },
+                Some(right) if left.test.is_some() && right.test.is_some() => next.extend([left, right]),
+                Some(right) => next.push(intersection(left, right)),
             }
         }
         leaves = next;
@@ -110,18 +109,14 @@ fn by_halves(mut leaves: Vec<Leaf>, join: fn(Leaf, Leaf) -> Result<Leaf, [Leaf; 
     }
 }
 
-/// Two tests stay two leaves.
-fn intersection(left: Leaf, right: Leaf) -> Result<Leaf, [Leaf; 2]> {
-    if left.test.is_some() && right.test.is_some() {
-        return Err([left, right]);
-    }
-    let class = left.class.min(right.class);
-    let (left_set, right_set) = (set_of(&left), set_of(&right));
-    let set = left_set.intersect(&right_set);
+/// At most one of them has a test.
+fn intersection(left: Leaf, right: Leaf) -> Leaf {
+    let set = set_of(&left).intersect(&set_of(&right));
+    let narrower = left.class.min(right.class);
     let test = left.test.or(right.test);
     let is_seek = test.is_none() && set.is_single_values();
-    let class = if is_seek { LookupClass::Seek } else { class.max(LookupClass::PreciseScan) };
-    Ok(Leaf { index: left.index, ranges: set.ranges, test, precise: set.precise, class })
+    let class = if is_seek { LookupClass::Seek } else { narrower.max(LookupClass::PreciseScan) };
+    Leaf { index: left.index, ranges: set.ranges, test, precise: set.precise, class }
 }
 
 fn union(leaves: Vec<Leaf>) -> Vec<Leaf> {
