@@ -8,12 +8,12 @@ use rustc_hash::FxHashMap;
 use shardlake_document::RawValue;
 use shardlake_model::{Error, ErrorKind, KeyPath, Result};
 use shardlake_stdx::Timestamp;
-use shardlake_storage::{Batch, Op, Seq, Shard};
+use shardlake_storage::{Batch, Seq, Shard};
 use std::sync::Arc;
 
 use crate::LogicalKey;
 use crate::change_log::{ChangeKind, Counters, LogEntry, LogOperation};
-use crate::index::{self, Maintained};
+use crate::index::{self, IndexChange, Maintained, PostingOps};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
 use crate::pending::Pending;
@@ -25,8 +25,8 @@ pub(crate) struct Transaction<'a> {
     shard: &'a Shard,
     pending: &'a Pending,
     maintained: &'a Maintained,
-    /// Changes of the index, in the order of the writes.
-    index_ops: Vec<Op>,
+    /// Changes of postings, in the order of the writes.
+    postings: PostingOps,
     /// Changes of counts that are not stored yet, by place in [`Maintained::counted`].
     pending_counts: Vec<(usize, i64)>,
     writes: FxHashMap<Vec<u8>, Option<Bytes>>,
@@ -52,7 +52,7 @@ impl<'a> Transaction<'a> {
             shard,
             pending,
             maintained,
-            index_ops: Vec::new(),
+            postings: PostingOps::default(),
             pending_counts: Vec::new(),
             writes: FxHashMap::default(),
             operations: Vec::new(),
@@ -136,8 +136,10 @@ impl<'a> Transaction<'a> {
     }
 
     async fn index(&mut self, old: Option<&StoredItem>, new: Option<&StoredItem>) -> Result<()> {
-        let change = self.maintained.change(self.uid, old, new);
-        self.index_ops.extend(change.ops);
+        let postings = std::mem::take(&mut self.postings);
+        let mut change = IndexChange { postings, counts: Vec::new() };
+        self.maintained.change(self.uid, old, new, &mut change);
+        self.postings = change.postings;
         for (place, by) in change.counts {
             let counted = self.maintained.counted[place];
             if counted.pending.is_some() {
@@ -231,12 +233,7 @@ impl<'a> Transaction<'a> {
             writes.push((key, value));
         }
         batch.put(keys::log_key(self.uid, self.lsn), entry.encode());
-        for op in self.index_ops {
-            match op {
-                Op::Put { key, value } => batch.put(key, value),
-                Op::Delete { key } => batch.delete(key),
-            }
-        }
+        self.postings.add_to(&mut batch);
         PlannedCommit { batch, counters: self.counters, writes, pending_counts: self.pending_counts }
     }
 }

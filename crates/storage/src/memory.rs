@@ -56,6 +56,8 @@ impl State {
     fn set(&mut self, key: Bytes, value: Option<Value>) {
         let oldest = self.snapshots.keys().next().copied().unwrap_or(self.now);
         let size_bytes = key.len() + value.as_ref().map_or(0, Value::len);
+        // A key may be part of a larger buffer, which it must not keep alive.
+        let key = if key.is_unique() { key } else { Bytes::copy_from_slice(&key) };
         let versions = self.keys.entry(key.clone()).or_default();
         versions.push(Version { written: self.now, value });
         self.size_bytes += size_bytes as u64;

@@ -9,12 +9,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use shardlake_model::Result;
 use shardlake_storage::{Batch, PendingCommit, ScanOptions, StorageError};
 
-use super::keys::{self, BuildMarker, posting_key};
+use super::keys::{self, BuildMarker};
 use super::layout::IndexLayout;
+use super::maintain::PostingOps;
 use super::terms::ItemTerms;
 use crate::item::StoredItem;
 use crate::keys::{HEADER, ITEMS, after_item, space_range};
@@ -112,21 +112,23 @@ impl Partition {
             return Ok(Chunk::End(BuildEnd::Complete));
         };
         let mut next = marker.clone();
-        let mut batch = Batch::new();
+        let mut postings = PostingOps::default();
         for (key, value) in rows {
             if let Some(value) = sequencer.pending.get(&key).unwrap_or(Some(value)) {
                 let item = StoredItem::decode(value, shape)?;
                 let ordinal = item.envelope().ordinal;
                 for term in ItemTerms::of(&item.view(), layout).iter() {
-                    batch.put(posting_key(self.uid, layout.id, term, ordinal), Bytes::new());
+                    postings.put(self.uid, layout.id, term, ordinal);
                 }
             }
             next.items += 1;
             next.last = Some(key[HEADER..].to_vec());
-            if batch.size_bytes() >= CHUNK_BYTES {
+            if postings.size_bytes() >= CHUNK_BYTES {
                 break;
             }
         }
+        let mut batch = Batch::new();
+        postings.add_to(&mut batch);
         batch.put(keys::marker_key(self.uid, layout.id), next.encode());
         let commit = match self.shard().commit(batch) {
             Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),

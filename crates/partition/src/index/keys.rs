@@ -58,12 +58,24 @@ pub fn index_prefix(uid: PartitionUid, index_id: u16, path_hash: u64) -> Vec<u8>
     key
 }
 
-/// `term` is path hash and index value.
-pub(crate) fn posting_key(uid: PartitionUid, index_id: u16, term: &[u8], ordinal: u64) -> Vec<u8> {
-    let mut key = header(uid, POSTINGS, term.len() + 10);
+/// Appends the key of a posting; `term` is path hash and index value.
+pub(crate) fn push_posting_key(
+    uid: PartitionUid,
+    index_id: u16,
+    term: &[u8],
+    ordinal: u64,
+    key: &mut Vec<u8>,
+) {
+    key.extend_from_slice(&uid.0.to_be_bytes());
+    key.push(POSTINGS);
     key.extend_from_slice(&index_id.to_be_bytes());
     key.extend_from_slice(term);
     key.extend_from_slice(&ordinal.to_be_bytes());
+}
+
+pub(crate) fn posting_key(uid: PartitionUid, index_id: u16, term: &[u8], ordinal: u64) -> Vec<u8> {
+    let mut key = Vec::with_capacity(HEADER + 2 + term.len() + 8);
+    push_posting_key(uid, index_id, term, ordinal, &mut key);
     key
 }
 

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use shardlake_storage::Op;
+use bytes::Bytes;
+use shardlake_storage::Batch;
 
-use super::keys::posting_key;
+use super::keys::push_posting_key;
 use super::layout::IndexLayout;
 use super::terms::ItemTerms;
 use crate::item::StoredItem;
@@ -34,20 +35,59 @@ pub(crate) struct CountedPath {
 }
 
 /// Changes of the index for one version of an item in place of another.
+#[derive(Default)]
 pub(crate) struct IndexChange {
-    pub ops: Vec<Op>,
+    pub postings: PostingOps,
     /// By place in [`Maintained::counted`].
     pub counts: Vec<(usize, i64)>,
 }
 
+/// Puts and deletes of postings, whose keys lie in one buffer: one allocation instead of one each.
+#[derive(Default)]
+pub(crate) struct PostingOps {
+    keys: Vec<u8>,
+    /// Where each key ends, and whether it is put.
+    ends: Vec<(usize, bool)>,
+}
+
+impl PostingOps {
+    pub fn put(&mut self, uid: PartitionUid, index_id: u16, term: &[u8], ordinal: u64) {
+        push_posting_key(uid, index_id, term, ordinal, &mut self.keys);
+        self.ends.push((self.keys.len(), true));
+    }
+
+    pub fn delete(&mut self, uid: PartitionUid, index_id: u16, term: &[u8], ordinal: u64) {
+        push_posting_key(uid, index_id, term, ordinal, &mut self.keys);
+        self.ends.push((self.keys.len(), false));
+    }
+
+    pub fn size_bytes(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub fn add_to(self, batch: &mut Batch) {
+        let keys = Bytes::from(self.keys);
+        let mut start = 0;
+        for (end, is_put) in self.ends {
+            let key = keys.slice(start..end);
+            match is_put {
+                true => batch.put(key, Bytes::new()),
+                false => batch.delete(key),
+            }
+            start = end;
+        }
+    }
+}
+
 impl Maintained {
+    /// What changes when `new` takes the place of `old`.
     pub fn change(
         &self,
         uid: PartitionUid,
         old: Option<&StoredItem>,
         new: Option<&StoredItem>,
-    ) -> IndexChange {
-        let mut change = IndexChange { ops: Vec::new(), counts: Vec::new() };
+        change: &mut IndexChange,
+    ) {
         for layout in &self.layouts {
             let terms = |item: Option<&StoredItem>| {
                 item.map(|item| ItemTerms::of(&item.view(), layout)).unwrap_or_default()
@@ -55,19 +95,15 @@ impl Maintained {
             let (old_terms, new_terms) = (terms(old), terms(new));
             let ordinal = |item: Option<&StoredItem>| item.map_or(0, |item| item.envelope().ordinal);
             let (old_ordinal, new_ordinal) = (ordinal(old), ordinal(new));
-            let delete =
-                |term: &[u8]| Op::Delete { key: posting_key(uid, layout.id, term, old_ordinal).into() };
-            let put = |term: &[u8]| Op::Put {
-                key: posting_key(uid, layout.id, term, new_ordinal).into(),
-                value: bytes::Bytes::new(),
-            };
+            let postings = &mut change.postings;
             if old_ordinal == new_ordinal {
-                old_terms.difference(&new_terms, &mut |gone, term| {
-                    change.ops.push(if gone { delete(term) } else { put(term) })
+                old_terms.difference(&new_terms, &mut |gone, term| match gone {
+                    true => postings.delete(uid, layout.id, term, old_ordinal),
+                    false => postings.put(uid, layout.id, term, new_ordinal),
                 });
             } else {
-                change.ops.extend(old_terms.iter().map(delete));
-                change.ops.extend(new_terms.iter().map(put));
+                old_terms.iter().for_each(|term| postings.delete(uid, layout.id, term, old_ordinal));
+                new_terms.iter().for_each(|term| postings.put(uid, layout.id, term, new_ordinal));
             }
             for (place, counted) in self.counted.iter().enumerate() {
                 if counted.index_id == layout.id {
@@ -79,6 +115,5 @@ impl Maintained {
                 }
             }
         }
-        change
     }
 }
