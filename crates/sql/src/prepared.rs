@@ -26,6 +26,8 @@ pub struct QueryEnvironment<'a> {
 #[derive(Debug, Clone)]
 pub struct PreparedQuery {
     query: Arc<BoundQuery>,
+    /// Of the container: what the query names by them is substituted, but indexes know them by name.
+    computed: ComputedProperties,
     is_heavy: bool,
     geometry: GeometryKind,
     now: Timestamp,
@@ -46,11 +48,22 @@ impl PreparedQuery {
         // Joins and subqueries loop over an item's arrays, as deep as they are nested.
         let is_heavy =
             bound.sources.len() > 1 || query.text().to_ascii_uppercase().matches("SELECT").count() > 1;
-        Ok(PreparedQuery { query: Arc::new(bound), is_heavy, geometry, now, random_seed })
+        Ok(PreparedQuery {
+            query: Arc::new(bound),
+            computed: computed.clone(),
+            is_heavy,
+            geometry,
+            now,
+            random_seed,
+        })
     }
 
     pub(crate) fn bound(&self) -> &BoundQuery {
         &self.query
+    }
+
+    pub(crate) fn computed(&self) -> &ComputedProperties {
+        &self.computed
     }
 
     pub(crate) fn shared(&self) -> Arc<BoundQuery> {

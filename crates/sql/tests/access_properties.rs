@@ -29,6 +29,7 @@ struct Policy {
     paths: PathMatcher,
     composites: Vec<CompositeSchema>,
     explicit: Vec<Vec<String>>,
+    computed: Vec<String>,
 }
 
 impl Policy {
@@ -46,6 +47,7 @@ impl Policy {
                 .map(|one| CompositeSchema { members: one.iter().map(member).collect() })
                 .collect(),
             explicit: vec![vec!["named".into()], vec!["o".into(), "q".into()]],
+            computed: vec!["lower".into(), "sum".into()],
         }
     }
 
@@ -54,7 +56,7 @@ impl Policy {
             paths: Some(&self.paths),
             composites: &self.composites,
             explicit: &self.explicit,
-            computed: &[],
+            computed: &self.computed,
             policy_paths: &self.paths,
             policy_composites: &self.composites,
         }
@@ -67,7 +69,9 @@ impl Policy {
             IndexRef::Path(path) => {
                 assert!(self.paths.is_indexed(path) || is_system(path), "{path:?} has no entries");
                 nodes(item, path, &mut |value| entries.push(encoded(value)));
-                let is_explicit = self.explicit.iter().any(|names| names_of(path).as_ref() == Some(names));
+                let is_explicit = names_of(path).is_some_and(|names| {
+                    self.explicit.contains(&names) || (names.len() == 1 && self.computed.contains(&names[0]))
+                });
                 if entries.is_empty() && is_explicit {
                     entries.push(encoded(&Value::Undefined));
                 }
@@ -236,7 +240,10 @@ fn path() -> impl Strategy<Value = String> + Clone {
     let paths = [
         "c.v",
         "c.v",
-        "c.v",
+        "c.lower",
+        "c.sum",
+        "c.other",
+        "LOWER(c.w)",
         "c.w",
         "c['w']",
         "c.named",
@@ -346,8 +353,14 @@ fn condition() -> impl Strategy<Value = String> {
     })
 }
 
+fn computed() -> ComputedProperties {
+    let list = [("lower", "LOWER(c.w)"), ("sum", "c.v + c.w"), ("other", "UPPER(c.w)")];
+    let list = list.map(|(name, of)| (name.to_owned(), format!("SELECT VALUE {of} FROM c")));
+    ComputedProperties::compile(&list).unwrap()
+}
+
 fn prepare(text: &str) -> Option<PreparedQuery> {
-    let computed = ComputedProperties::default();
+    let computed = computed();
     let environment = QueryEnvironment {
         computed: &computed,
         geometry: GeometryKind::Geography,
@@ -364,15 +377,7 @@ fn prepare(text: &str) -> Option<PreparedQuery> {
 
 const SECONDS: u64 = 1_700_000_000;
 
-/// The item as conditions see it, without the properties that have no entries.
-fn tree(body: &Body) -> Value {
-    let Value::Object(mut members) = Value::from_document(body.raw()) else { unreachable!() };
-    members.push(("_ts".into(), Value::Int(SECONDS as i64)));
-    Value::Object(members)
-}
-
-/// The rows that a query makes of one item; `filtered` leaves `WHERE` out.
-fn rows(query: &PreparedQuery, body: &Body, filtered: bool) -> Vec<String> {
+fn with_view<T>(body: &Body, see: impl FnOnce(&ItemView<'_>) -> T) -> T {
     let envelope = Envelope {
         lsn: 1,
         timestamp_seconds: SECONDS,
@@ -382,11 +387,29 @@ fn rows(query: &PreparedQuery, body: &Body, filtered: bool) -> Vec<String> {
         json_size_bytes: 0,
     };
     let container = ContainerRid { database: shardlake_model::DatabaseRid(1), number: 1 };
-    let item =
-        ItemView { body: body.raw(), envelope: &envelope, container, items_link: "dbs/x/colls/y/docs/" };
+    see(&ItemView { body: body.raw(), envelope: &envelope, container, items_link: "dbs/x/colls/y/docs/" })
+}
+
+/// The item as conditions see it, without the properties that have no entries.
+fn tree(body: &Body) -> Value {
+    let Value::Object(mut members) = Value::from_document(body.raw()) else { unreachable!() };
+    members.push(("_ts".into(), Value::Int(SECONDS as i64)));
+    let computed = computed();
+    with_view(body, |item| {
+        let values = computed
+            .names()
+            .enumerate()
+            .map(|(place, name)| (name.to_owned(), computed.evaluate(place, item)));
+        members.extend(values.filter(|(_, value)| !value.is_undefined()));
+    });
+    Value::Object(members)
+}
+
+/// The rows that a query makes of one item; `filtered` leaves `WHERE` out.
+fn rows(query: &PreparedQuery, body: &Body, filtered: bool) -> Vec<String> {
     let limits = PageLimits { rows: 1000, size_bytes: 1 << 20 };
     let mut execution = Execution::start(query, limits, true, None).unwrap();
-    execution.push(&item, filtered, &|| false).unwrap();
+    with_view(body, |item| execution.push(item, filtered, &|| false)).unwrap();
     let output = execution.finish(true, &|| false).unwrap();
     output.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned()).collect()
 }
@@ -509,7 +532,7 @@ proptest! {
         condition in prop_oneof![Just("true".to_owned()), condition(), conjunction()],
         keys in prop::sample::select(vec![
             vec![("v", false)], vec![("v", true)], vec![("named", false)], vec![("named", true)], vec![("o.p", false)],
-            vec![("_ts", true)], vec![("id", false)],
+            vec![("lower", false)], vec![("sum", true)], vec![("_ts", true)], vec![("id", false)],
             vec![("v", false), ("w", false)], vec![("v", true), ("w", true)],
             vec![("v", true), ("w", false), ("named", true)], vec![("v", false), ("w", true), ("named", false)],
             vec![("w", false), ("named", true)], vec![("w", true), ("named", false)],

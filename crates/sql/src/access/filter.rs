@@ -13,8 +13,8 @@ use super::combine::{NEVER, Planned, UNKNOWN, all, any};
 use super::path::{Paths, as_test, is_single, names};
 use super::ranges::ValueSet;
 use super::{IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, ValueTest};
-use crate::bound::BoundQuery;
 use crate::expression::{BinaryOperator, Expression, UnaryOperator};
+use crate::prepared::PreparedQuery;
 use crate::syntax::ast::SubqueryKind;
 
 pub(super) struct Planner<'a> {
@@ -23,8 +23,8 @@ pub(super) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    pub fn new(query: &BoundQuery, schema: &'a IndexSchema<'a>) -> Self {
-        Planner { schema, paths: Paths::of(query, &Paths::default()) }
+    pub fn new(query: &PreparedQuery, schema: &'a IndexSchema<'a>) -> Self {
+        Planner { schema, paths: Paths::of_query(query, schema.computed) }
     }
 
     /// Where the condition has this outcome.

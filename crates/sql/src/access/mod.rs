@@ -161,14 +161,14 @@ pub struct OrderAccess {
 
 /// Plans a query. Errors are broken rules of `ORDER BY`.
 pub fn plan_access(query: &PreparedQuery, schema: &IndexSchema<'_>) -> Result<AccessPlan, SqlError> {
-    let query = query.bound();
     order::check(query, schema)?;
+    let bound = query.bound();
     if schema.paths.is_none() {
-        let precise = query.filter.is_none();
+        let precise = bound.filter.is_none();
         return Ok(AccessPlan { filter: IndexFilter::Everything, precise, order: None });
     }
     let planner = filter::Planner::new(query, schema);
-    let (filter, precise) = match &query.filter {
+    let (filter, precise) = match &bound.filter {
         Some(filter) => planner.plan(filter, true),
         None => (IndexFilter::Everything, true),
     };

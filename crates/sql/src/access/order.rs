@@ -4,11 +4,12 @@ use shardlake_model::IndexPathSegment;
 
 use super::path::{Paths, names};
 use super::{IndexFilter, IndexRef, IndexSchema, Leaf, OrderAccess, composite};
-use crate::bound::BoundQuery;
+use crate::bound::SortKey;
 use crate::error::SqlError;
+use crate::prepared::PreparedQuery;
 
 /// Refuses what the policy has no index for.
-pub(super) fn check(query: &BoundQuery, schema: &IndexSchema<'_>) -> Result<(), SqlError> {
+pub(super) fn check(query: &PreparedQuery, schema: &IndexSchema<'_>) -> Result<(), SqlError> {
     let Some(keys) = sort_paths(query) else { return Ok(()) };
     match &keys[..] {
         [] => Ok(()),
@@ -48,10 +49,17 @@ fn is_allowed(schema: &IndexSchema<'_>, key: &[String]) -> bool {
 }
 
 /// The sort keys as paths with true where descending; `None` when one is no path, which the binder has let through.
-pub(super) fn sort_paths(query: &BoundQuery) -> Option<Vec<(Vec<String>, bool)>> {
-    let paths = Paths::of(query, &Paths::default());
-    let key = |key: &crate::bound::SortKey| Some((names(&paths.path(&key.expression)?)?, key.descending));
-    query.order_by.iter().map(key).collect()
+pub(super) fn sort_paths(query: &PreparedQuery) -> Option<Vec<(Vec<String>, bool)>> {
+    let paths = Paths::of_query(query, &[]);
+    let key = |key: &SortKey| {
+        let computed = key.computed.and_then(|place| query.computed().names().nth(place));
+        let names = match computed {
+            Some(name) => vec![name.to_owned()],
+            None => names(&paths.path(&key.expression)?)?,
+        };
+        Some((names, key.descending))
+    };
+    query.bound().order_by.iter().map(key).collect()
 }
 
 /// Whether an index with these members gives this order: as declared (false) or the opposite of it (true).
@@ -67,7 +75,7 @@ fn direction(members: &[(Vec<String>, bool)], keys: &[(Vec<String>, bool)]) -> O
 }
 
 pub(super) fn access(
-    query: &BoundQuery,
+    query: &PreparedQuery,
     schema: &IndexSchema<'_>,
     filter: &IndexFilter,
 ) -> Option<OrderAccess> {
@@ -80,7 +88,9 @@ pub(super) fn access(
     }
     let [(key, descending)] = &keys[..] else { return None };
     let path: Vec<_> = key.iter().map(|name| IndexPathSegment::Name(name.clone())).collect();
-    if !super::filter::is_indexed(schema, &path) {
+    // Entries of the same name that an index without the computed property holds are those of a stored one.
+    let is_computed = query.bound().order_by[0].computed.is_some();
+    if !super::filter::is_indexed(schema, &path) || (is_computed && !schema.computed.contains(&key[0])) {
         return None;
     }
     let index = IndexRef::Path(path);

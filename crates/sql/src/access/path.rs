@@ -7,29 +7,45 @@ use shardlake_model::IndexPathSegment;
 
 use crate::bound::{BoundQuery, BoundSource, Slot};
 use crate::expression::Expression;
+use crate::prepared::PreparedQuery;
 
-/// Where the variables of a query lie in the item.
+/// Where the variables of a query lie in the item, and which expressions an index has under a name of their own.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Paths(HashMap<Slot, Vec<IndexPathSegment>>);
+pub(super) struct Paths {
+    slots: HashMap<Slot, Vec<IndexPathSegment>>,
+    /// Indexed computed properties. They are functions of the item, which is slot 0 everywhere.
+    computed: Vec<(Expression, String)>,
+}
 
 impl Paths {
+    /// Those of a whole query; `indexed` names the computed properties that the index holds.
+    pub fn of_query(query: &PreparedQuery, indexed: &[String]) -> Paths {
+        let computed = query.computed();
+        let named = |(place, name): (usize, &str)| {
+            let is_indexed = indexed.iter().any(|indexed| indexed == name);
+            Some((computed.expression(place).filter(|_| is_indexed)?.clone(), name.to_owned()))
+        };
+        let computed = computed.names().enumerate().filter_map(named).collect();
+        Paths::of(query.bound(), &Paths { slots: HashMap::new(), computed })
+    }
+
     /// Those of a query's sources, within what is known outside.
     pub fn of(query: &BoundQuery, outer: &Paths) -> Paths {
         let mut paths = outer.clone();
         for source in &query.sources {
             match source {
                 BoundSource::Item => {
-                    paths.0.insert(0, vec![]);
+                    paths.slots.insert(0, vec![]);
                 }
                 BoundSource::Value { slot, of } => {
                     if let Some(path) = paths.path(of) {
-                        paths.0.insert(*slot, path);
+                        paths.slots.insert(*slot, path);
                     }
                 }
                 BoundSource::Elements { slot, of } => {
                     if let Some(mut path) = paths.path(of) {
                         path.push(IndexPathSegment::AnyElement);
-                        paths.0.insert(*slot, path);
+                        paths.slots.insert(*slot, path);
                     }
                 }
                 BoundSource::Subquery { .. } => {}
@@ -41,7 +57,7 @@ impl Paths {
     /// The path that an expression names, if it is nothing but a path.
     pub fn path(&self, expression: &Expression) -> Option<Vec<IndexPathSegment>> {
         match expression {
-            Expression::Variable(slot) => self.0.get(slot).cloned(),
+            Expression::Variable(slot) => self.slots.get(slot).cloned(),
             Expression::Property { of, name } => {
                 let mut path = self.path(of)?;
                 path.push(IndexPathSegment::Name(name.clone()));
@@ -56,7 +72,10 @@ impl Paths {
                 });
                 Some(path)
             }
-            _ => None,
+            other => {
+                let (_, name) = self.computed.iter().find(|(computed, _)| computed == other)?;
+                Some(vec![IndexPathSegment::Name(name.clone())])
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ use super::filter::{self, Planner};
 use super::path::{Paths, names};
 use super::text::filter_text;
 use super::{AccessPlan, CompositeSchema, IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, order};
-use crate::bound::{BoundQuery, Projection};
+use crate::bound::Projection;
 use crate::expression::Expression;
 use crate::prepared::PreparedQuery;
 
@@ -79,12 +79,11 @@ pub fn index_utilization(
     plan: &AccessPlan,
     keys: &[Vec<String>],
 ) -> IndexUtilization {
-    let query = query.bound();
     let everything = IndexingPolicy::default().matcher();
     let mut uses = uses_of(query, schema, &everything);
     let sorts = order::sort_paths(query).unwrap_or_default();
     let used_composites = used_composites(plan, schema);
-    let mut suggested = suggestions(query, &uses, &sorts);
+    let mut suggested = suggestions(query, schema, &uses, &sorts);
     suggested.retain(|one| !schema.composites.iter().any(|existing| serves(existing, one)));
     if suggested.is_empty() {
         leave_to_order(&mut uses, &sorts);
@@ -110,16 +109,17 @@ pub fn index_utilization(
     report
 }
 
-fn uses_of(query: &BoundQuery, schema: &IndexSchema<'_>, everything: &PathMatcher) -> Vec<PathUse> {
+fn uses_of(query: &PreparedQuery, schema: &IndexSchema<'_>, everything: &PathMatcher) -> Vec<PathUse> {
     // What an index could do does not depend on the policy at hand.
     let ideal = IndexSchema { paths: Some(everything), composites: &[], policy_composites: &[], ..*schema };
     let planner = Planner::new(query, &ideal);
-    let paths = Paths::of(query, &Paths::default());
+    let paths = planner.paths.clone();
+    let bound = query.bound();
     let mut uses = Uses { planner, paths, found: Vec::new() };
-    if let Some(filter) = &query.filter {
+    if let Some(filter) = &bound.filter {
         uses.condition(filter, true);
     }
-    match &query.projection {
+    match &bound.projection {
         Projection::All(_) => {}
         Projection::Value(value) => uses.calls(value),
         Projection::Object(members) => members.iter().for_each(|(_, value)| uses.calls(value)),
@@ -222,7 +222,12 @@ fn used_composites<'s>(plan: &AccessPlan, schema: &'s IndexSchema<'_>) -> Vec<&'
 
 type Members = Vec<(Vec<String>, bool)>;
 
-fn suggestions(query: &BoundQuery, uses: &[PathUse], sorts: &[(Vec<String>, bool)]) -> Vec<Members> {
+fn suggestions(
+    query: &PreparedQuery,
+    schema: &IndexSchema<'_>,
+    uses: &[PathUse],
+    sorts: &[(Vec<String>, bool)],
+) -> Vec<Members> {
     let of_kind = |kind: UseKind| -> Vec<Vec<String>> {
         let fitting = uses.iter().filter(|one| one.required && one.kind == kind);
         fitting.filter_map(|one| names(&one.path)).collect()
@@ -238,8 +243,8 @@ fn suggestions(query: &BoundQuery, uses: &[PathUse], sorts: &[(Vec<String>, bool
         members.push((range.clone(), false));
         suggested.push(members);
     }
-    let grouped = query.grouping.as_ref().map_or(&[][..], |grouping| &grouping.keys);
-    let paths = Paths::of(query, &Paths::default());
+    let grouped = query.bound().grouping.as_ref().map_or(&[][..], |grouping| &grouping.keys);
+    let paths = Paths::of_query(query, schema.computed);
     let grouped: Option<Vec<_>> = grouped.iter().map(|key| names(&paths.path(key)?)).collect();
     if let Some(grouped) = grouped.filter(|keys| keys.len() > 1)
         && grouped.iter().all(|key| equalities.contains(key))
