@@ -74,7 +74,7 @@ impl ContainerShape {
         IndexSchema {
             paths: self.serving.as_ref().map(|layout| &layout.paths),
             composites: &self.schema.composites,
-            explicit: &[],
+            explicit: &self.schema.explicit,
             computed: &self.schema.computed,
             policy_paths: &self.indexed_paths,
             policy_composites: &self.schema.policy_composites,
@@ -100,6 +100,7 @@ impl ContainerShape {
 struct Schema {
     composites: Vec<CompositeSchema>,
     policy_composites: Vec<CompositeSchema>,
+    explicit: Vec<Vec<String>>,
     computed: Vec<String>,
 }
 
@@ -110,6 +111,7 @@ impl Schema {
         Schema {
             composites: composites(serving),
             policy_composites: composites(building.or(serving)),
+            explicit: serving.map(IndexLayout::explicit_names).unwrap_or_default(),
             computed: serving.map(IndexLayout::computed_names).unwrap_or_default(),
         }
     }

@@ -29,7 +29,11 @@ impl Policy {
     }
 
     fn plan(&self, text: &str) -> Result<AccessPlan, SqlError> {
-        let computed = ComputedProperties::default();
+        let list = [
+            ("lower".into(), "SELECT VALUE LOWER(c.n) FROM c".into()),
+            ("twice".into(), "SELECT VALUE c.n * 2 FROM c".into()),
+        ];
+        let computed = ComputedProperties::compile(&list).unwrap();
         let environment = QueryEnvironment {
             computed: &computed,
             geometry: GeometryKind::Geography,
@@ -41,7 +45,7 @@ impl Policy {
             paths: self.paths.indexes_anything().then_some(&self.paths),
             composites: &self.composites,
             explicit: &[vec!["named".to_owned()]],
-            computed: &[],
+            computed: &["lower".to_owned()],
             policy_paths: &self.paths,
             policy_composites: &self.composites,
         };
@@ -104,6 +108,9 @@ fn conditions_become_leaves() {
         ("c.s = 'x' OR LOWER(c.s) = 'y'", "filter, checked on the items: | everything"),
         ("c.s = 'x' AND LOWER(c.s) = 'y'", r#"filter, checked on the items: | /s seek ["x"]"#),
         ("c.out = 1", "filter, checked on the items: | everything"),
+        ("c.lower = 'x'", r#"filter: | /lower seek ["x"]"#),
+        ("LOWER(c.n) = 'x'", r#"filter: | /lower seek ["x"]"#),
+        ("c.twice = 4", "filter, checked on the items: | everything"),
         ("c._ts > 5", "filter: | /_ts range scan (5, numbers]"),
         ("c._etag = 'x'", "filter, checked on the items: | everything"),
         ("(c.s = 'x') = false", r#"filter: | /s range scan [null, "x") ("x", objects]"#),
@@ -156,6 +163,9 @@ fn order_comes_from_an_index() {
         ("ORDER BY c.n DESC", "/n backwards, items without it included"),
         ("WHERE c.n > 1 AND c.n < 9 ORDER BY c.n", "/n forwards (1, 9)"),
         ("WHERE c.m > 1 ORDER BY c.n", "/n forwards, items without it included"),
+        ("ORDER BY c.lower", "/lower forwards, items without it included"),
+        ("ORDER BY c.twice", "none"),
+        ("WHERE c.lower > 'a' ORDER BY c.lower", "/lower forwards (\"a\", strings]"),
         ("ORDER BY c._ts DESC", "/_ts backwards, items without it included"),
         ("ORDER BY c.a, c.b DESC", "composite index 0 forwards"),
         ("ORDER BY c.a DESC, c.b", "composite index 0 backwards"),

@@ -119,6 +119,11 @@ impl IndexLayout {
         self.computed.names().filter(is_indexed).map(str::to_owned).collect()
     }
 
+    /// Stored paths that have an entry for every item, undefined where an item lacks them.
+    pub fn explicit_names(&self) -> Vec<Vec<String>> {
+        self.explicit.iter().map(|explicit| explicit.names.clone()).collect()
+    }
+
     /// The value of a computed property that this index holds.
     pub fn computed_value(&self, name: &str, item: &ItemView<'_>) -> Option<Value> {
         let number = self.computed.names().position(|other| other == name)?;

@@ -85,7 +85,7 @@ pub(crate) fn first_match(
         }
     };
     match &leaf.index {
-        IndexRef::Path(path) => for_each_value(item, path, &mut consider),
+        IndexRef::Path(path) => for_each_value(item, path, layout, &mut consider),
         IndexRef::Composite(number) => {
             let view = item.view();
             layout.for_each_composite_value(*number, &view, &mut consider);
@@ -107,9 +107,20 @@ pub(crate) fn passes_test(leaf: &Leaf, value: &[u8]) -> bool {
 }
 
 /// Calls `visit` with each index value that an item has under a path; with the undefined one where it has none.
-fn for_each_value(item: &StoredItem, path: &[IndexPathSegment], visit: &mut dyn FnMut(&[u8])) {
+fn for_each_value(
+    item: &StoredItem,
+    path: &[IndexPathSegment],
+    layout: &index::IndexLayout,
+    visit: &mut dyn FnMut(&[u8]),
+) {
     let mut found = false;
     let mut buffer = Vec::new();
+    if let [IndexPathSegment::Name(name)] = path
+        && let Some(value) = layout.computed_value(name, &item.view())
+    {
+        encode_index_value(&value, &mut buffer);
+        return visit(&buffer);
+    }
     if let [IndexPathSegment::Name(name)] = path
         && name == "_ts"
     {
