@@ -15,11 +15,12 @@ use shardlake_document::Value;
 use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{
     CommandContext, FeedFilter, Partition, QueryPage, QueryPageRequest, QueryStatistics, position_of_state,
+    state_of_position,
 };
 use shardlake_routing::{Epk, EpkRange, effective_partition_key, prefix_range};
 use shardlake_sql::{
-    AccessPlan, Execution, IndexFilter, KeyFilter, PageLimits, PreparedQuery, Query, QueryEnvironment,
-    QueryPlan, Rows, SupportedFeatures, plan_access, plan_query,
+    AccessPlan, Execution, IndexFilter, KeyFilter, PageLimits, PageOutput, PreparedQuery, Query,
+    QueryEnvironment, QueryPlan, Rows, SupportedFeatures, plan_access, plan_query,
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -47,6 +48,8 @@ pub struct QueryRequest<'a> {
     pub allows_cross_partition: bool,
     /// The server merges what the partitions answer.
     pub fans_out: bool,
+    /// The reply tells how the items were reached.
+    pub explains: bool,
 }
 
 #[derive(Debug)]
@@ -91,6 +94,7 @@ pub(crate) struct Running<'a> {
     pub access: Arc<AccessPlan>,
     pub command: CommandContext,
     pub started: Duration,
+    pub explains: bool,
 }
 
 impl Account {
@@ -109,7 +113,8 @@ impl Account {
             Some(text) => Some(QueryToken::decode(text, entry.container.rid.number, query_hash)?),
             None => None,
         };
-        let running = self.prepare(ctx, entry, &query, request.parameters)?;
+        let mut running = self.prepare(ctx, entry, &query, request.parameters)?;
+        running.explains = request.explains;
         if targets.merges {
             return running.fan_out(targets, limits, token, query_hash).await;
         }
@@ -170,6 +175,7 @@ impl Account {
             access: Arc::new(access),
             command: self.command(ctx, 0),
             started: self.clock().elapsed(),
+            explains: false,
         })
     }
 
@@ -273,7 +279,7 @@ impl Running<'_> {
             reply.ranges.push((partition.range_id, partition.durable_lsn()));
             done = done.plus(self.counters(&page, is_first_page));
             reply.statistics.add(&page.statistics);
-            reply.explanation.push_str(&format!("range {}: {}\n", partition.range_id, page.access));
+            self.explain(&mut reply, &partition, page.access);
             reply.rows.extend(&page.rows);
             self.register_counter(&partition, page.wants_counter);
             let token = |epk: Epk, position: Vec<u8>| QueryToken {
@@ -298,7 +304,7 @@ impl Running<'_> {
         Ok(reply)
     }
 
-    /// Asks all partitions at once and merges what they have collected.
+    /// Asks all partitions at once and merges what they have collected, again until the page is full.
     async fn fan_out(
         &self,
         targets: Targets,
@@ -307,47 +313,75 @@ impl Running<'_> {
         query_hash: u64,
     ) -> Result<QueryReply> {
         let before = token.as_ref().map(|token| token.counters).unwrap_or_default();
-        let position = token.map(|token| token.position);
-        let is_first_page = position.is_none();
-        let mut tasks = Vec::with_capacity(targets.parts.len());
-        for (partition, filter) in targets.parts {
-            check_session(self.ctx, &partition)?;
-            let task =
-                PageTask { collects: true, ..self.task(partition.clone(), filter, position.clone(), limits) };
-            // Dropped with this request, a task is stopped.
-            tasks.push((partition, AbortOnDrop(tokio::spawn(self.account.clone().run_page(task)))));
-        }
-        let mut reply = self.empty_reply();
+        let mut position = token.map(|token| token.position);
         let mut done = before;
-        let mut merged: Option<Execution> = None;
-        for (partition, task) in tasks {
-            let page = task.finished().await?;
-            reply.ranges.push((partition.range_id, partition.durable_lsn()));
-            done = done.plus(self.counters(&page, is_first_page));
-            reply.statistics.add(&page.statistics);
-            reply.explanation.push_str(&format!("range {}: {}\n", partition.range_id, page.access));
-            self.register_counter(&partition, page.wants_counter);
-            match (&mut merged, page.collected) {
-                (Some(merged), Some(other)) => merged.absorb(other)?,
-                (empty, collected) => *empty = collected,
+        let mut reply = self.empty_reply();
+        loop {
+            let room = PageLimits {
+                rows: limits.rows - reply.rows.len(),
+                size_bytes: limits.size_bytes.saturating_sub(reply.rows.size_bytes()),
+            };
+            let output = self.merged_round(&targets, room, position.take(), (&mut reply, &mut done)).await?;
+            let is_stuck = output.rows.is_empty();
+            done.rows += output.rows.len() as u64;
+            reply.rows.extend(&output.rows);
+            let Some(state) = output.state else { break };
+            let is_full = reply.rows.len() >= limits.rows || reply.rows.size_bytes() >= limits.size_bytes;
+            let is_late = self.account.clock().elapsed() > self.started + PAGE_TIME;
+            let next = position_of_state(&state);
+            if is_full || is_late || is_stuck {
+                let container = self.entry.container.rid.number;
+                let token =
+                    QueryToken { container, query_hash, counters: done, epk: Epk(vec![]), position: next };
+                reply.continuation = Some(token.encode());
+                break;
             }
+            position = Some(next);
         }
-        let Some(merged) = merged else { return Ok(reply) };
-        let deadline = self.ctx.deadline;
-        let clock = self.account.clock().clone();
-        let output = merged.finish(true, &move || clock.elapsed() > deadline)?;
-        done.rows += output.rows.len() as u64;
-        reply.statistics.rows = output.rows.len() as u64;
-        reply.statistics.rows_bytes = output.rows.size_bytes() as u64;
-        reply.rows = output.rows;
-        if let Some(state) = output.state {
-            let container = self.entry.container.rid.number;
-            let position = position_of_state(&state);
-            let token = QueryToken { container, query_hash, counters: done, epk: Epk(vec![]), position };
-            reply.continuation = Some(token.encode());
-        }
+        reply.statistics.rows = reply.rows.len() as u64;
+        reply.statistics.rows_bytes = reply.rows.size_bytes() as u64;
         self.finish_meta(&mut reply, before, done);
         Ok(reply)
+    }
+
+    /// What all partitions together have for the rest of a page. Where rows come in order, each is asked for somewhat more than
+    /// its share: what it has behind that is left for the next round.
+    async fn merged_round(
+        &self,
+        targets: &Targets,
+        room: PageLimits,
+        position: Option<Vec<u8>>,
+        (reply, done): (&mut QueryReply, &mut QueryCounters),
+    ) -> Result<PageOutput> {
+        let is_first_page = position.is_none() && reply.ranges.is_empty();
+        let share = match self.prepared.is_ordered() {
+            true => room.rows.min(room.rows * 3 / (2 * targets.parts.len().max(1)) + 10),
+            false => room.rows,
+        };
+        let share = PageLimits { rows: share, ..room };
+        let mut tasks = Vec::with_capacity(targets.parts.len());
+        for (partition, filter) in &targets.parts {
+            check_session(self.ctx, partition)?;
+            let task = self.task(partition.clone(), filter.clone(), position.clone(), share);
+            let task = PageTask { collects: true, ..task };
+            tasks.push((partition, AbortOnDrop(tokio::spawn(self.account.clone().run_page(task)))));
+        }
+        let mut merged = Execution::merging(&self.prepared, room, state_of_position(position.as_deref())?)?;
+        for (partition, task) in tasks {
+            let page = task.finished().await?;
+            if !reply.ranges.iter().any(|(id, _)| *id == partition.range_id) {
+                reply.ranges.push((partition.range_id, partition.durable_lsn()));
+            }
+            *done = done.plus(self.counters(&page, is_first_page));
+            reply.statistics.add(&page.statistics);
+            self.explain(reply, partition, page.access);
+            self.register_counter(partition, page.wants_counter);
+            if let Some(collected) = page.collected {
+                merged.absorb(collected)?;
+            }
+        }
+        let (deadline, clock) = (self.ctx.deadline, self.account.clock());
+        Ok(merged.finish(true, &|| clock.elapsed() > deadline)?)
     }
 
     fn empty_reply(&self) -> QueryReply {
@@ -357,7 +391,13 @@ impl Running<'_> {
             meta: ReplyMeta::default(),
             ranges: vec![],
             statistics: QueryStatistics::default(),
-            explanation: self.access.to_string(),
+            explanation: if self.explains { self.access.to_string() } else { String::new() },
+        }
+    }
+
+    fn explain(&self, reply: &mut QueryReply, partition: &Partition, access: &str) {
+        if self.explains {
+            reply.explanation.push_str(&format!("range {}: {access}\n", partition.range_id));
         }
     }
 

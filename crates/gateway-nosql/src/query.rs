@@ -32,6 +32,7 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
             headers.enable_cross_partition,
         )?,
         fans_out: flag("x-shardlake-fan-out", headers.fan_out)?,
+        explains: flag("x-shardlake-explain", headers.explain)?,
     };
     let started = call.account.clock().elapsed();
     let reply = match call.account.query(&context, container, request).await {

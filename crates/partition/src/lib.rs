@@ -42,7 +42,9 @@ pub use operation::{
 };
 pub use partition::{Partition, PartitionIdentity};
 pub use prepare::{extract_partition_key, prepare_body, validate_item_id};
-pub use query::{QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state};
+pub use query::{
+    QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state, state_of_position,
+};
 pub use shape::{ContainerShape, computed_definitions, computed_properties, validate_computed_properties};
 pub use terms::TermSet;
 pub use verify::{PartitionReport, verify_partition};

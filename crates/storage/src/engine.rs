@@ -59,4 +59,10 @@ pub trait EngineScan: Send {
     /// The next rows: as many as fit [`ScanOptions::CHUNK_ROWS`] and [`ScanOptions::CHUNK_BYTES`], but at least one and
     /// at most `rows_max`; none at the end.
     fn next_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, Vec<Row>>;
+
+    /// Passes over up to `rows_max` rows and says over how many; none at the end.
+    fn count_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, usize> {
+        let rows = self.next_chunk(rows_max);
+        Box::pin(async move { rows.await.map(|rows| rows.len()) })
+    }
 }

@@ -241,4 +241,15 @@ impl EngineScan for LocalScan {
         };
         ready(chunk).boxed()
     }
+
+    fn count_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, usize> {
+        let key = |guard: fjall::Guard| guard.key().map(drop).map_err(StorageError::from);
+        let rows = self.rows.by_ref();
+        let counted = if self.reverse {
+            rows.rev().take(rows_max).map(key).try_fold(0, |count, row| row.map(|()| count + 1))
+        } else {
+            rows.take(rows_max).map(key).try_fold(0, |count, row| row.map(|()| count + 1))
+        };
+        ready(counted).boxed()
+    }
 }

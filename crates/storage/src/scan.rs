@@ -18,6 +18,8 @@ pub struct ScanOptions {
 impl ScanOptions {
     pub const CHUNK_ROWS: usize = 256;
     pub const CHUNK_BYTES: usize = 256 * 1024;
+    /// Rows passed over at a time when they are only counted.
+    pub const COUNTED_ROWS: usize = 2048;
 }
 
 /// A consistent view of one moment. It holds back the reclaiming of what it sees: keep it short.
@@ -70,6 +72,21 @@ impl Scan {
             self.scan = None;
         }
         Ok((!rows.is_empty()).then_some(rows))
+    }
+}
+
+impl Scan {
+    /// Passes over the next rows without looking at them; `None` at the end.
+    pub async fn count_chunk(&mut self) -> Result<Option<usize>, StorageError> {
+        tokio::task::coop::consume_budget().await;
+        let Some(scan) = &mut self.scan else { return Ok(None) };
+        let count = scan.count_chunk(self.rows_left.min(ScanOptions::COUNTED_ROWS)).await?;
+        assert!(count <= self.rows_left, "an engine keeps to the rows it was asked for");
+        self.rows_left -= count;
+        if count == 0 || self.rows_left == 0 {
+            self.scan = None;
+        }
+        Ok((count > 0).then_some(count))
     }
 }
 

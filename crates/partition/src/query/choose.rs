@@ -39,16 +39,13 @@ pub(super) enum Access<'p> {
 }
 
 impl Access<'_> {
-    pub fn words(&self) -> String {
+    pub fn words(&self) -> &'static str {
         match self {
-            Access::Nothing => "nothing: the filter is never true".into(),
-            Access::Scan(_) => "scan of the items".into(),
-            Access::Spans(spans) => {
-                let ranges: usize = spans.branches.iter().map(|leaf| leaf.ranges.len()).sum();
-                let others = if spans.others.is_some() { ", intersected" } else { "" };
-                format!("index: {} leaves, {ranges} ranges{others}", spans.branches.len())
-            }
-            Access::Ordered(_) => "index in the order of ORDER BY".into(),
+            Access::Nothing => "nothing, the filter is never true",
+            Access::Scan(_) => "scan of the items",
+            Access::Spans(spans) if spans.others.is_some() => "index entries, intersected",
+            Access::Spans(_) => "index entries",
+            Access::Ordered(_) => "index entries in the order of ORDER BY",
         }
     }
 }
@@ -264,8 +261,8 @@ async fn count_postings(reader: &mut Reader<'_>, choice: &Choice<'_>, limit: usi
             let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
             let options = ScanOptions { limit: Some(limit - count), reverse: false };
             let mut scan = reader.snapshot.scan(start..end, options);
-            while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-                count += rows.len();
+            while let Some(more) = scan.count_chunk().await.map_err(crate::storage_error)? {
+                count += more;
             }
             if count >= limit {
                 return Ok(count);
@@ -355,8 +352,8 @@ async fn logical_items(reader: &mut Reader<'_>, limit: usize) -> Result<Option<u
     let options = ScanOptions { limit: Some(limit + 1), reverse: false };
     let mut scan = reader.snapshot.scan(start..end, options);
     let mut count = 0;
-    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        count += rows.len();
+    while let Some(more) = scan.count_chunk().await.map_err(crate::storage_error)? {
+        count += more;
     }
     Ok((count <= limit).then_some(count))
 }

@@ -40,7 +40,7 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
             next: None,
             statistics: reader.statistics,
             collected: Some(execution),
-            access: access.into(),
+            access,
             wants_counter: None,
         }));
     }
@@ -52,7 +52,7 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
         next: None,
         statistics: reader.statistics,
         collected: None,
-        access: access.into(),
+        access,
         wants_counter: None,
     }))
 }
@@ -67,12 +67,16 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
     for range in &leaf.ranges {
         let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
         let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+        let Some(test) = &leaf.test else {
+            while let Some(count) = scan.count_chunk().await.map_err(crate::storage_error)? {
+                reader.statistics.postings_read += count as u64;
+                items += count as u64;
+                tokio::task::yield_now().await;
+            }
+            continue;
+        };
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             reader.statistics.postings_read += rows.len() as u64;
-            let Some(test) = &leaf.test else {
-                items += rows.len() as u64;
-                continue;
-            };
             for (key, _) in rows {
                 let posting = Posting::parse(&key, prefix.len())?;
                 let Some(value) = shardlake_document::decode_index_value(posting.value()) else {

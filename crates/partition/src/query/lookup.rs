@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use shardlake_document::{
-    RawDocument, RawValue, decode_index_value, encode_index_value, encode_index_value_raw,
+    ItemView, RawDocument, RawValue, Record, decode_index_value, encode_index_value, encode_index_value_raw,
 };
 use shardlake_model::{ErrorKind, IndexPathSegment, Result};
 use shardlake_sql::{IndexRef, Leaf, ValueRange};
@@ -13,7 +13,7 @@ use crate::index;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// The item that a posting names, if it is in the query's scope and alive.
     pub async fn item_of(&mut self, ordinal: u64) -> Result<Option<StoredItem>> {
         let ordinal_key = keys::ordinal_key(self.partition.uid, ordinal);
@@ -34,6 +34,23 @@ impl Reader<'_> {
         self.statistics.items_loaded += 1;
         self.statistics.items_loaded_bytes += item.json_size_bytes() as u64;
         Ok((!item.is_expired(self.now_seconds)).then_some(item))
+    }
+
+    /// A record as queries see it, unless its time to live has run out.
+    pub fn live_view<'r>(&self, record: &'r Record<'r>) -> Option<ItemView<'r>>
+    where
+        'a: 'r,
+    {
+        let envelope = &record.envelope;
+        if self.shape.is_expired(envelope.timestamp_seconds, envelope.ttl_seconds, self.now_seconds) {
+            return None;
+        }
+        Some(ItemView {
+            body: record.body,
+            envelope,
+            container: self.shape.rid,
+            items_link: &self.shape.items_link,
+        })
     }
 
     /// Whether every item of the partition is in scope.

@@ -26,19 +26,19 @@ mod spans;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use shardlake_document::ItemView;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_sql::{AccessPlan, Execution, Flow, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows};
 use shardlake_storage::Snapshot;
 
 use crate::feed::FeedFilter;
 use crate::index::IndexLayout;
-use crate::item::StoredItem;
 use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::shape::ContainerShape;
 use choose::Access;
-pub use position::position_of_state;
 use position::{AccessPosition, KeyPosition, OrderedPosition, Place, Position};
+pub use position::{position_of_state, state_of_position};
 
 /// A test of time that a query may ask from any thread.
 pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);
@@ -68,7 +68,7 @@ pub struct QueryPage {
     /// With [`QueryPageRequest::collects`].
     pub collected: Option<Execution>,
     /// The access taken, in words.
-    pub access: String,
+    pub access: &'static str,
     /// A path whose items should be counted from now on: index and path hash.
     pub wants_counter: Option<(u16, u64)>,
 }
@@ -155,7 +155,6 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     let execution = start(request.query, request.limits, ordered, state.as_deref())?;
     let mut feed = Feed { execution, is_interrupted: request.is_interrupted, last: None };
     let words = chosen.access.words();
-    let plan = choose::fingerprint(&reader);
     let ended = match chosen.access {
         Access::Nothing => Ended::Exhausted,
         Access::Scan(scan) => scan::run(&mut reader, &mut feed, scan).await?,
@@ -174,6 +173,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         });
     }
     let output = feed.execution.finish(ended == Ended::Exhausted, request.is_interrupted)?;
+    let plan = || choose::fingerprint(&reader);
     let next = next_position(ended, &output, feed.last, resume, plan, chosen.choice);
     reader.statistics.rows = output.rows.len() as u64;
     reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
@@ -193,7 +193,7 @@ fn next_position(
     output: &PageOutput,
     last: Option<Last>,
     resume: AccessPosition,
-    plan: u32,
+    plan: impl FnOnce() -> u32,
     choice: Option<u8>,
 ) -> Option<Position> {
     let state = output.state.clone();
@@ -203,7 +203,7 @@ fn next_position(
     match ended {
         Ended::Exhausted | Ended::Complete => None,
         Ended::Cut => {
-            let access = last.map_or(resume, |last| last.position(plan, choice));
+            let access = last.map_or(resume, |last| last.position(plan(), choice));
             Some(Position { access, state })
         }
     }
@@ -265,11 +265,11 @@ impl Feed<'_> {
     /// Offers an item; `last` is where the query goes on once the item is dealt with. `Some` ends the feeding.
     fn offer(
         &mut self,
-        item: &StoredItem,
+        item: &ItemView<'_>,
         filtered: bool,
         last: impl FnOnce() -> Last,
     ) -> Result<Option<Ended>> {
-        match self.execution.push(&item.view(), filtered, self.is_interrupted)? {
+        match self.execution.push(item, filtered, self.is_interrupted)? {
             Flow::More => {
                 self.last = Some(last());
                 Ok(None)

@@ -5,9 +5,11 @@
 //! a path from the first time that somebody orders by it. Strings too long for the index have equal entries; such a group is
 //! loaded and sorted by the strings themselves.
 
-use shardlake_document::{TypeTag, Value, compare, decode_index_value, index_value_length};
+use shardlake_document::{
+    TypeTag, Value, compare, decode_index_value, encode_index_value, index_value_length,
+};
 use shardlake_model::{Error, IndexPathSegment, Result};
-use shardlake_sql::{IndexRef, OrderAccess};
+use shardlake_sql::{IndexRef, OrderAccess, ValueRange};
 use shardlake_storage::ScanOptions;
 
 use super::position::{KeyPosition, OrderedPosition, Place};
@@ -56,6 +58,10 @@ impl<'p> Ordered<'p> {
 
 pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: Ordered<'_>) -> Result<Ended> {
     let Ordered { order, undefined, at } = ordered;
+    let from = feed.execution.resumes_at().filter(|_| at.is_none());
+    let order = &narrowed(order, from.as_ref());
+    let is_past_undefined = !order.reverse && matches!(&from, Some((value, _)) if !value.is_undefined());
+    let undefined = undefined && !is_past_undefined;
     let (in_undefined, in_postings) = match at {
         None => (None, None),
         Some(OrderedPosition::Undefined(key)) => (Some(key), None),
@@ -81,6 +87,30 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: O
     Ok(run_postings(reader, feed, order, in_postings).await?.unwrap_or(Ended::Exhausted))
 }
 
+/// The rest of the walk when rows up to a sort key are out already: there is no use in walking over those again.
+fn narrowed(order: &OrderAccess, from: Option<&(Value, bool)>) -> OrderAccess {
+    let mut order = order.clone();
+    let Some((value, is_start)) = from else { return order };
+    // Behind members that the filter fixes, the order's own key does not come first.
+    if matches!(order.index, IndexRef::Composite(_)) && order.range.is_some() {
+        return order;
+    }
+    let mut bytes = Vec::new();
+    let is_whole = encode_index_value(value, &mut bytes);
+    if *is_start && is_whole {
+        bytes.pop();
+    }
+    let whole = ValueRange { start: vec![], end: vec![0xFF; 3] };
+    let mut range = order.range.take().unwrap_or(whole);
+    if order.reverse {
+        range.end = range.end.min(keys::after_prefix(&bytes));
+    } else {
+        range.start = range.start.max(bytes);
+    }
+    order.range = Some(range);
+    order
+}
+
 /// The items without the property, in key order.
 async fn run_undefined(
     reader: &mut Reader<'_>,
@@ -89,6 +119,8 @@ async fn run_undefined(
     after: Option<KeyPosition>,
 ) -> Result<Ended> {
     let IndexRef::Path(path) = &order.index else { return Ok(Ended::Exhausted) };
+    // Among themselves they come in the order of their keys, which is not the one in which rows with equal sort keys go out.
+    feed.execution.set_ordered(false);
     let (start, end) = reader.scope_range();
     let mut resumed = match &after {
         Some(position) => Resumed::after(&start[..HEADER], position),
@@ -108,7 +140,7 @@ async fn run_undefined(
             if item.is_expired(reader.now_seconds) || property(reader, &item, path).is_some() {
                 continue;
             }
-            if let Some(ended) = feed.offer(&item, false, || Last::OrderedItem(key.slice(HEADER..)))? {
+            if let Some(ended) = feed.offer(&item.view(), false, || Last::OrderedItem(key.slice(HEADER..)))? {
                 return Ok(ended);
             }
         }
@@ -119,6 +151,7 @@ async fn run_undefined(
         tokio::task::yield_now().await;
     }
     resumed.check_found()?;
+    feed.execution.set_ordered(true);
     Ok(Ended::Exhausted)
 }
 
@@ -260,7 +293,7 @@ impl Walk {
         }
         let Some(item) = reader.item_of(posting.ordinal).await? else { return Ok(None) };
         let last = || Last::Posting { branch: 0, range: 0, key: posting.key.clone(), skip: 0, ordered: true };
-        feed.offer(&item, order.exact && reader.request.access.precise, last)
+        feed.offer(&item.view(), order.exact && reader.request.access.precise, last)
     }
 
     /// Sorts the items of a group by their own values and offers them.
@@ -292,7 +325,7 @@ impl Walk {
                 skip: index as u32 + 1,
                 ordered: true,
             };
-            if let Some(ended) = feed.offer(item, false, last)? {
+            if let Some(ended) = feed.offer(&item.view(), false, last)? {
                 return Ok(Some(ended));
             }
         }

@@ -64,6 +64,11 @@ pub fn position_of_state(state: &[u8]) -> Vec<u8> {
     Position { access: AccessPosition::Start, state: Some(state.to_vec()) }.encode()
 }
 
+/// The state in such a position; `None` at the start.
+pub fn state_of_position(position: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+    Ok(position.map(Position::decode).transpose()?.and_then(|position| position.state))
+}
+
 impl KeyPosition {
     pub fn of(key: &[u8]) -> KeyPosition {
         if key.len() <= KEY_BYTES_MAX {

@@ -114,7 +114,7 @@ async fn run_range(
             // A test cannot see all of a cut value.
             let is_proven =
                 spans.exact && (leaf.test.is_none() || decode_index_value(posting.value()).is_some());
-            if let Some(ended) = feed.offer(&item, is_proven, last)? {
+            if let Some(ended) = feed.offer(&item.view(), is_proven, last)? {
                 return Ok(Some(ended));
             }
         }

@@ -247,6 +247,10 @@ impl Collector {
     /// Notes that there may be more than was collected.
     pub fn stop_early(&mut self) {
         self.overflowed = true;
+        let Kind::Rows { entries, smallest_lost, .. } = &mut self.kind else { return };
+        if let Some((last, _)) = entries.last_key_value() {
+            *smallest_lost = Some(EntryKey { keys: last.keys.clone(), tie: last.tie.saturating_add(1) });
+        }
     }
 
     /// Takes over what was collected from other items.

@@ -23,7 +23,7 @@ use std::fmt;
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
 
-use shardlake_document::ItemView;
+use shardlake_document::{ItemView, Value};
 
 use crate::bound::BoundQuery;
 use crate::error::SqlError;
@@ -35,7 +35,7 @@ use collect::Collector;
 pub use distinct_hash::{DistinctHash, distinct_hash};
 pub use rows::Rows;
 use rows::{Pushed, is_row};
-use state::State;
+use state::{Resume, ResumeKey, State};
 
 /// Where a page ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +121,28 @@ impl Execution {
         };
         let collector = Some(Collector::new(&query, limits, &state));
         Ok(Execution { query, functions, limits, ordered, rows: Rows::default(), state, collector })
+    }
+
+    /// One that only takes over what others have collected.
+    pub fn merging(
+        query: &PreparedQuery,
+        limits: PageLimits,
+        state: Option<Vec<u8>>,
+    ) -> Result<Self, SqlError> {
+        Execution::collecting(query, limits, false, state.as_deref())
+    }
+
+    /// Whether items arrive in the order of `ORDER BY`, from now on.
+    pub fn set_ordered(&mut self, ordered: bool) {
+        self.ordered = ordered;
+    }
+
+    /// The first sort key up to which rows are out already: a value, or with true the start of a string.
+    pub fn resumes_at(&self) -> Option<(Value, bool)> {
+        match &self.state.resume {
+            Resume::Sorted { keys, .. } => keys.first().map(ResumeKey::to_value),
+            _ => None,
+        }
     }
 
     /// Takes over what another execution of the same query and page has collected.

@@ -74,6 +74,14 @@ impl ResumeKey {
         }
     }
 
+    /// The value, or with true the start of a string.
+    pub fn to_value(&self) -> (Value, bool) {
+        match self {
+            ResumeKey::Whole(value) => (value.clone(), false),
+            ResumeKey::StartOf(start) => (Value::String(start.clone()), true),
+        }
+    }
+
     pub fn is_cut(&self) -> bool {
         matches!(self, ResumeKey::StartOf(_))
     }
