@@ -13,7 +13,7 @@ use shardlake_model::{
 };
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
-use shardlake_storage::{Durability, ScanOptions, Shard, ShardOptions};
+use shardlake_storage::{Batch, Durability, ScanOptions, Shard, ShardOptions};
 use support::{Fixture, none};
 
 const POLICIES: [&str; 6] = [
@@ -362,4 +362,82 @@ async fn a_container_deleted_during_a_build_leaves_nothing() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(stored_postings(&shard).await, 0);
     assert_eq!(verify(&shard).await.expect("readable").problem_count(), 0);
+}
+
+/// Rewrites a shard as a version without an index would have left it.
+async fn forget_indexes(shard: &Shard) {
+    let mut batch = Batch::new();
+    let mut scan = shard.snapshot().scan(vec![0]..vec![0xFF; 8], ScanOptions::default());
+    while let Some(rows) = scan.next_chunk().await.expect("readable") {
+        for (key, value) in rows {
+            match (&key[..4], key[4]) {
+                ([0, 0, 0, 0], b'C') => {
+                    let mut record: serde_json::Value =
+                        serde_json::from_slice(&value[4..]).expect("a record");
+                    record.as_object_mut().expect("an object").remove("index").expect("there");
+                    let json = serde_json::to_vec(&record).expect("renders");
+                    batch.put(key, [&crc32fast::hash(&json).to_le_bytes()[..], &json].concat());
+                }
+                ([0, 0, 0, 0], _) => {}
+                (_, b'X' | b'C' | b'M') => batch.delete(key),
+                _ => {}
+            }
+        }
+    }
+    shard.commit(batch).expect("accepted").await.expect("written");
+}
+
+#[tokio::test]
+async fn items_from_before_there_was_an_index_are_indexed() {
+    for policy in [0, 1, 3] {
+        let shard = memory().await;
+        let fixture = Fixture::over(shard.clone()).await;
+        fixture.container_with(definition(policy), 12_000).await;
+        fill(&fixture, 150).await;
+        settle(&fixture, &shard).await;
+        forget_indexes(&shard).await;
+        assert_eq!(verify(&shard).await.expect("readable").problem_count(), 0);
+        let reopened = Fixture::over(shard.clone()).await;
+        fill_more(&reopened).await;
+        let after = settle(&reopened, &shard).await;
+        assert_eq!(after == 0, policy == 1, "{after} postings");
+        // A stop between any two steps changes nothing: the record tells the next start that all is done.
+        let again = Fixture::over(shard.clone()).await;
+        assert_eq!(again.account.container("db", "c").expect("there").index_progress(), 100);
+        assert_eq!(settle(&again, &shard).await, after);
+    }
+}
+
+async fn fill_more(fixture: &Fixture) {
+    let container = fixture.account.container("db", "c").expect("there");
+    for id in 140..160 {
+        let body = format!(r#"{{"id":"{id}","pk":"a","b":[{id}]}}"#);
+        let ctx = fixture.ctx();
+        fixture.account.upsert_item(&ctx, &container, None, body.as_bytes(), &none()).await.expect("written");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn the_largest_items_are_indexed_whole() {
+    let shard = memory().await;
+    let fixture = Fixture::over(shard.clone()).await;
+    let container = fixture.container_with(definition(0), 400).await;
+    let numbers: Vec<String> = (0..60_000).map(|number| number.to_string()).collect();
+    for kept in [60_000, 59_999, 3] {
+        let body = format!(r#"{{"id":"1","pk":"a","list":[{}]}}"#, numbers[..kept].join(","));
+        let ctx = fixture.ctx();
+        fixture.account.upsert_item(&ctx, &container, None, body.as_bytes(), &none()).await.expect("written");
+        // The elements, and id, pk, list and _ts.
+        assert_eq!(settle(&fixture, &shard).await, kept as u64 + 4);
+    }
+    // Deleting many takes as many commits as their index entries ask for.
+    for id in 0..8 {
+        let body = format!(r#"{{"id":"{id}","pk":"a","list":[{}]}}"#, numbers[..30_000].join(","));
+        let ctx = fixture.ctx();
+        fixture.account.upsert_item(&ctx, &container, None, body.as_bytes(), &none()).await.expect("written");
+    }
+    let key = KeyInput(r#"["a"]"#);
+    fixture.account.delete_partition_key(&fixture.ctx(), &container, key).await.expect("deleted");
+    assert_eq!(settle(&fixture, &shard).await, 0);
 }

@@ -498,6 +498,7 @@ impl Partition {
         logical: &LogicalKey,
     ) -> Result<(u64, ReplyMeta)> {
         const ITEMS_PER_COMMIT: usize = 200;
+        const POSTINGS_BYTES_PER_COMMIT: usize = 4 * 1024 * 1024;
         let mut deleted = 0;
         let mut charge_centi = 0;
         loop {
@@ -512,8 +513,11 @@ impl Partition {
             let position = (sequencer.lsn, sequencer.counters);
             let mut transaction =
                 Transaction::new(self.uid, shape, &self.shard, sequencer.view(), position, command.now);
-            while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            'planning: while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
                 for (key, value) in chunk {
+                    if transaction.postings_bytes() >= POSTINGS_BYTES_PER_COMMIT {
+                        break 'planning;
+                    }
                     let item = StoredItem::decode(value, shape)?;
                     let (_, id) =
                         keys::parse_item_key(&key[keys::HEADER..]).ok_or_else(crate::malformed_key)?;

@@ -19,6 +19,9 @@ use crate::keys::{self, HEADER, PartitionUid};
 use crate::pending::Pending;
 use crate::shape::ContainerShape;
 
+/// Keys of postings in one transaction. A single operation may exceed it: an item's size bounds what it changes.
+const POSTINGS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 pub(crate) struct Transaction<'a> {
     pub uid: PartitionUid,
     pub shape: &'a Arc<ContainerShape>,
@@ -140,6 +143,12 @@ impl<'a> Transaction<'a> {
         let mut change = IndexChange { postings, counts: Vec::new() };
         self.maintained.change(self.uid, old, new, &mut change);
         self.postings = change.postings;
+        if self.postings.size_bytes() > POSTINGS_BYTES_MAX && self.operations.len() > 1 {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                "the operations change too many index entries for one transaction: split them",
+            ));
+        }
         for (place, by) in change.counts {
             let counted = self.maintained.counted[place];
             if counted.pending.is_some() {
@@ -206,6 +215,11 @@ impl<'a> Transaction<'a> {
             (keys::unique_key(self.uid, index as u8, logical, &values), words(paths))
         })
         .collect()
+    }
+
+    /// What the changes of the index take so far.
+    pub fn postings_bytes(&self) -> usize {
+        self.postings.size_bytes()
     }
 
     pub fn changes_anything(&self) -> bool {
