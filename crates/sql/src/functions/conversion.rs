@@ -1,0 +1,111 @@
+//! From values to text and back, and functions that choose a value.
+
+use shardlake_document::{Number, ParseLimits, Value, write_json_string};
+use shardlake_model::Rid;
+
+use crate::error::SqlError;
+use crate::evaluate::VALUE_SIZE_BYTES_MAX;
+use crate::evaluate::datum::{Datum, DatumType};
+use crate::evaluate::grow;
+use crate::functions::call::{Call, int, owned_text, part};
+
+/// Texts stay as they are; everything else is its JSON, numbers with the fewest digits that read back as the same number.
+pub(super) fn to_string<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    let datum = call.datum(0);
+    match datum {
+        Datum::Undefined => return Ok(None),
+        Datum::String(text) => return Ok(Some(part(text, 0, text.len()))),
+        _ => grow(&mut 0, datum.size())?,
+    }
+    let mut out = Vec::new();
+    print(&datum.to_value(), &mut out);
+    grow(&mut 0, out.len())?;
+    let text = String::from_utf8(out).expect("JSON text is made of strings and ASCII");
+    Ok(Some(owned_text(text)))
+}
+
+/// Recursion goes no deeper than values nest, which is bounded where they are made.
+fn print(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Undefined => {}
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
+        Value::Int(value) => out.extend_from_slice(value.to_string().as_bytes()),
+        Value::Double(value) => out.extend_from_slice(double_text(*value).as_bytes()),
+        Value::String(text) => write_json_string(text, out),
+        Value::Array(elements) => {
+            out.push(b'[');
+            for (index, element) in elements.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                print(element, out);
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => {
+            out.push(b'{');
+            for (index, (name, member)) in members.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_json_string(name, out);
+                out.push(b':');
+                print(member, out);
+            }
+            out.push(b'}');
+        }
+    }
+}
+
+/// Whole numbers have no decimal point, and the numbers that JSON lacks have their names.
+fn double_text(value: f64) -> String {
+    const PLAIN_MAX: f64 = 1e21;
+    if value.is_nan() {
+        return "NaN".to_string();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_string();
+    }
+    let magnitude = value.abs();
+    if magnitude == 0.0 {
+        return "0".to_string();
+    }
+    if (1e-6..PLAIN_MAX).contains(&magnitude) {
+        return value.to_string();
+    }
+    let text = format!("{value:e}");
+    if magnitude < 1.0 { text } else { text.replace('e', "e+") }
+}
+
+/// A text that is the JSON of a value of the wanted type, with white space around it or not.
+pub(super) fn parse<'a>(call: &Call<'_, 'a>, wanted: DatumType) -> Option<Datum<'a>> {
+    let limits = ParseLimits { size_max_bytes: VALUE_SIZE_BYTES_MAX, ..ParseLimits::default() };
+    let value = Value::from_json(call.text(0)?.trim().as_bytes(), &limits).ok()?;
+    let datum = Datum::from(value);
+    (datum.datum_type() == wanted).then_some(datum)
+}
+
+/// The second argument when the first is true, else the third. A caller that evaluates only one of them need not call this.
+pub(super) fn iif<'a>(call: &Call<'_, 'a>) -> Datum<'a> {
+    let holds = matches!(call.datum(0), Datum::Bool(true));
+    call.datum(if holds { 1 } else { 2 }).clone()
+}
+
+/// The argument at a place, counted from 1 after the first.
+pub(super) fn choose<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
+    let place = usize::try_from(call.integer(0)?).ok()?;
+    if place == 0 { None } else { call.arguments.get(place).cloned() }
+}
+
+/// The number in an item's resource id, which tells the items of a container apart.
+pub(super) fn document_id<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
+    let Datum::String(rid) = call.datum(0).view().property("_rid") else { return None };
+    match Rid::parse(&rid)? {
+        Rid::Item(item) => {
+            let ordinal = item.ordinal;
+            Some(i64::try_from(ordinal).map_or(Datum::Number(Number::Double(ordinal as f64)), int))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,114 @@
+//! The built-in functions: their names, argument counts and meaning.
+//!
+//! Names ignore case and underscores, so every spelling of the reference (`STRING_EQUALS`, `StringEquals`) is one name. An
+//! argument that is undefined or has the wrong type makes the result undefined, except for the type checks, which are always
+//! `true` or `false`. Aggregates are not here: the binder knows them. What the language has and this server does not is
+//! refused by name.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `table.rs` | every function: name, other names, argument counts, implementation |
+//! | `call.rs` | the arguments of one call, read as what a function wants |
+//! | `types.rs`, `string.rs`, `search.rs`, `regex.rs` | type checks; texts |
+//! | `array.rs`, `set.rs` | arrays and objects |
+//! | `math.rs`, `integer.rs` | doubles; 64-bit integers |
+//! | `calendar.rs`, `date_time.rs`, `date_format.rs` | points in time |
+//! | `conversion.rs` | from and to text; choices |
+
+mod array;
+mod calendar;
+mod call;
+mod conversion;
+mod date_format;
+mod date_time;
+mod integer;
+mod math;
+mod search;
+mod set;
+mod string;
+mod table;
+mod types;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use shardlake_document::Value;
+use shardlake_stdx::Timestamp;
+
+use crate::error::{Location, SqlError};
+
+pub(crate) use table::Function;
+
+/// What functions may depend on beside their arguments.
+#[derive(Debug, Default)]
+pub(crate) struct FunctionContext {
+    /// When the query began.
+    pub now: Timestamp,
+    pub geometry: GeometryKind,
+    /// The state of `RAND`.
+    pub random: Cell<u64>,
+}
+
+/// How the coordinates of spatial values are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GeometryKind {
+    /// Longitude and latitude on the WGS-84 ellipsoid.
+    #[default]
+    Geography,
+    /// The plane.
+    Geometry,
+}
+
+/// What a function makes once of its constant arguments, such as a compiled regular expression.
+#[derive(Debug)]
+pub(crate) enum PreparedCall {}
+
+/// `constants` holds each argument that is constant.
+pub(crate) fn prepare(_function: Function, _constants: &[Option<&Value>]) -> Option<Arc<PreparedCall>> {
+    None
+}
+
+/// Functions of the language that this server does not have.
+const UNSUPPORTED: [&str; 7] = [
+    "FULLTEXTCONTAINS",
+    "FULLTEXTCONTAINSALL",
+    "FULLTEXTCONTAINSANY",
+    "FULLTEXTSCORE",
+    "RRF",
+    "VECTORDISTANCE",
+    "HASH",
+];
+
+/// Looks a function up and checks its number of arguments. `locate` is asked for the place of the call when it is wrong.
+pub(crate) fn find(
+    name: &str,
+    argument_count: usize,
+    locate: impl FnOnce() -> Location,
+) -> Result<Function, SqlError> {
+    let Some(function) = Function::all().find(|function| function.is_called(name)) else {
+        return Err(if UNSUPPORTED.iter().any(|candidate| is_same_name(candidate, name)) {
+            SqlError::unsupported(format!("the function {}", name.to_ascii_uppercase()))
+        } else {
+            SqlError::UnknownFunction { name: name.to_string(), location: locate() }
+        });
+    };
+    let (fewest, most) = function.argument_counts();
+    if (fewest..=most).contains(&argument_count) {
+        return Ok(function);
+    }
+    let expected = match most {
+        table::MANY => format!("at least {fewest}"),
+        _ if fewest == most => fewest.to_string(),
+        _ => format!("{fewest} to {most}"),
+    };
+    Err(SqlError::ArgumentCount { name: function.name().to_string(), expected, location: locate() })
+}
+
+/// Names that differ in case and underscores only. A leading underscore counts: it marks the reference's internal functions.
+fn is_same_name(left: &str, right: &str) -> bool {
+    fn letters(name: &str) -> impl Iterator<Item = u8> {
+        let letters = name.bytes().enumerate().filter(|(at, byte)| *at == 0 || *byte != b'_');
+        letters.map(|(_, byte)| byte.to_ascii_uppercase())
+    }
+    letters(left).eq(letters(right))
+}
