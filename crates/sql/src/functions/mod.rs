@@ -68,8 +68,16 @@ pub(crate) fn prepare(_function: Function, _constants: &[Option<&Value>]) -> Opt
     None
 }
 
-/// Functions of the language that this server does not have.
-const UNSUPPORTED: [&str; 7] = [
+/// Functions of the language that this server does not have, and aggregates, which have no meaning where [`find`] is asked.
+const UNSUPPORTED: [&str; 21] = [
+    "AVG",
+    "COUNT",
+    "COUNTIF",
+    "MAKELIST",
+    "MAKESET",
+    "MAX",
+    "MIN",
+    "SUM",
     "FULLTEXTCONTAINS",
     "FULLTEXTCONTAINSALL",
     "FULLTEXTCONTAINSANY",
@@ -77,6 +85,12 @@ const UNSUPPORTED: [&str; 7] = [
     "RRF",
     "VECTORDISTANCE",
     "HASH",
+    "ST_AREA",
+    "ST_DISTANCE",
+    "ST_INTERSECTS",
+    "ST_ISVALID",
+    "ST_ISVALIDDETAILED",
+    "ST_WITHIN",
 ];
 
 /// Looks a function up and checks its number of arguments. `locate` is asked for the place of the call when it is wrong.
