@@ -145,3 +145,81 @@ impl Node {
         Some(self.members[place].1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::IndexingPolicy;
+    use crate::indexing::{ExcludedPath, IncludedPath};
+
+    const SEGMENTS: [&str; 3] = ["a", "b", "[]"];
+
+    /// Every path of at most two segments, as text, with its number of segments and whether it ends in `/?`.
+    fn paths() -> Vec<(String, usize, bool)> {
+        let mut heads = vec![(String::new(), 0)];
+        for first in SEGMENTS {
+            heads.push((format!("/{first}"), 1));
+            heads.extend(SEGMENTS.iter().map(|second| (format!("/{first}/{second}"), 2)));
+        }
+        let both = heads.into_iter().flat_map(|(head, depth)| {
+            [(format!("{head}/*"), depth, false), (format!("{head}/?"), depth, true)]
+        });
+        both.filter(|(path, _, _)| path != "/?").collect()
+    }
+
+    /// The rule in words: of the paths that cover a place, the deepest counts, and `/?` before `/*`.
+    fn expected(rules: &[&(String, usize, bool)], included: &[bool], place: &[&str]) -> bool {
+        let covering = rules.iter().zip(included).filter(|((path, depth, is_scalar), _)| {
+            let segments: Vec<&str> = path[1..].split('/').take(*depth).collect();
+            if *is_scalar { segments == place } else { place.starts_with(&segments) }
+        });
+        covering
+            .max_by_key(|((_, depth, is_scalar), _)| (*depth, *is_scalar))
+            .is_some_and(|(_, include)| *include)
+    }
+
+    #[test]
+    fn every_small_policy_covers_what_its_most_precise_path_says() {
+        let all = paths();
+        let mut places: Vec<Vec<&str>> = vec![vec![]];
+        for depth in 0..3 {
+            let longer: Vec<_> = places.iter().filter(|place| place.len() == depth).cloned().collect();
+            for place in longer {
+                places.extend(SEGMENTS.iter().map(|next| [&place[..], &[*next]].concat()));
+            }
+        }
+        // Three rules at a time, stepping through the combinations.
+        for number in (0..all.len().pow(3)).step_by(7) {
+            let picks = [number % all.len(), number / all.len() % all.len(), number / all.len().pow(2)];
+            if picks[0] == picks[1] || picks[1] == picks[2] || picks[0] == picks[2] {
+                continue;
+            }
+            let included = [number & 1 == 0, number & 2 == 0, number & 4 == 0];
+            let rules = picks.map(|pick| &all[pick]);
+            let list = |include: bool| {
+                rules
+                    .iter()
+                    .zip(included)
+                    .filter(move |(_, own)| *own == include)
+                    .map(|(rule, _)| rule.0.clone())
+            };
+            let policy = IndexingPolicy {
+                included_paths: list(true).map(|path| IncludedPath { path }).collect(),
+                excluded_paths: list(false).map(|path| ExcludedPath { path }).collect(),
+                ..IndexingPolicy::default()
+            };
+            let matcher = policy.matcher();
+            for place in &places {
+                let path: Vec<_> = place
+                    .iter()
+                    .map(|segment| match *segment {
+                        "[]" => IndexPathSegment::AnyElement,
+                        name => IndexPathSegment::Name(name.into()),
+                    })
+                    .collect();
+                let covered = expected(&rules, &included, place);
+                assert_eq!(matcher.is_indexed(&path), covered, "{rules:?} {included:?} {place:?}");
+            }
+        }
+    }
+}

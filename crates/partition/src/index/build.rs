@@ -144,7 +144,8 @@ impl Partition {
     pub async fn drop_indexes_below(&self, end: u16, except: &[u16]) -> Result<()> {
         let mut kept: Vec<u16> = except.iter().copied().filter(|id| *id < end).collect();
         kept.sort_unstable();
-        let mut first = 0;
+        // Generations are numbered from 1.
+        let mut first = 1;
         for id in kept.into_iter().chain(std::iter::once(end)) {
             if first < id {
                 for space in [keys::MARKERS, keys::COUNTERS, keys::POSTINGS] {
