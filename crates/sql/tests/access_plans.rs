@@ -3,7 +3,7 @@
 
 use shardlake_model::{IndexingPolicy, Limits, PathMatcher};
 use shardlake_sql::{
-    AccessPlan, CompositeSchema, ComputedProperties, GeometryKind, IndexSchema, PreparedQuery,
+    AccessPlan, CompositeSchema, ComputedProperties, GeometryKind, IndexFilter, IndexSchema, PreparedQuery,
     QueryEnvironment, SqlError, parse_query, plan_access,
 };
 
@@ -213,5 +213,32 @@ fn order_without_an_index_is_refused_where_the_reference_refuses_it() {
                 assert!(refused.contains(expected), "{order}: {refused}");
             }
         }
+    }
+}
+
+/// In time that nobody notices; a plan that looked at every pair would take minutes.
+#[test]
+fn long_conditions_are_planned() {
+    let many =
+        |part: fn(usize) -> String, between: &str| (0..10_000).map(part).collect::<Vec<_>>().join(between);
+    for (condition, leaves, ranges) in [
+        (format!("c.n IN ({})", many(|n| n.to_string(), ", ")), 1, 10_000),
+        (many(|n| format!("c.n = {n}"), " OR "), 1, 10_000),
+        (many(|n| format!("c.n != {n}"), " AND "), 1, 10_001),
+        (many(|n| format!("c.n{n} = {n}"), " AND "), 10_000, 10_000),
+        (many(|n| format!("c.n{n} = {n}"), " OR "), 10_000, 10_000),
+        (many(|n| format!("CONTAINS(c.n, '{n}')"), " AND "), 10_000, 10_000),
+    ] {
+        let plan = Policy::new(POLICY).plan(&format!("SELECT * FROM c WHERE {condition}")).unwrap();
+        let parts = match &plan.filter {
+            IndexFilter::And(parts) | IndexFilter::Or(parts) => &parts[..],
+            one => std::slice::from_ref(one),
+        };
+        let ranges_of = |part: &IndexFilter| match part {
+            IndexFilter::Leaf(leaf) => leaf.ranges.len(),
+            _ => 0,
+        };
+        let counted = (parts.len(), parts.iter().map(ranges_of).sum::<usize>());
+        assert_eq!(counted, (leaves, ranges), "{}", &condition[..30]);
     }
 }

@@ -59,8 +59,9 @@ impl Binder<'_> {
     /// Arguments come first: so do the reference's errors about them.
     fn function(&mut self, name: &str, arguments: &[ast::Expression], span: Span) -> Expression {
         let arguments = self.all(arguments);
-        let location = self.location(span);
-        let function = match functions::find(name, arguments.len(), || location) {
+        // A place is looked for only when it is needed: that takes as long as the text is.
+        let found = functions::find(name, arguments.len(), || self.location(span));
+        let function = match found {
             Ok(function) => function,
             Err(SqlError::UnknownFunction { .. }) => return self.unknown(name, span),
             Err(error) => return self.fail(error),

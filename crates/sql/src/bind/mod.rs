@@ -190,6 +190,8 @@ impl<'b> Binder<'b> {
     }
 
     fn location(&self, span: ast::Span) -> Location {
+        // Nobody sees the place of a mistake that is not kept, and finding it takes as long as the text is.
+        let span = if self.errors.len() < ERRORS_MAX { span } else { ast::Span::default() };
         Location::in_text(self.text, span.start, span.end)
     }
 }
