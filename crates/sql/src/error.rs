@@ -79,6 +79,8 @@ pub enum SqlError {
         missing_features(features)
     )]
     MissingClientFeatures { features: Vec<QueryFeature> },
+    #[error("a regular expression is not valid: {reason}")]
+    Pattern { reason: String },
     #[error("The index path corresponding to the specified order-by item is excluded.")]
     OrderByExcluded,
     #[error("The order by query does not have a corresponding composite index that it can be served from.")]
@@ -225,6 +227,7 @@ impl SqlError {
             | SqlError::ResultTooLarge { .. }
             | SqlError::SubqueryRows
             | SqlError::InvalidState
+            | SqlError::Pattern { .. }
             | SqlError::OrderByExcluded
             | SqlError::OrderByWithoutComposite
             | SqlError::TooManyGroups
@@ -257,6 +260,7 @@ impl SqlError {
             | SqlError::ResultTooLarge { .. }
             | SqlError::SubqueryRows
             | SqlError::InvalidState
+            | SqlError::Pattern { .. }
             | SqlError::OrderByExcluded
             | SqlError::OrderByWithoutComposite
             | SqlError::TooManyGroups

@@ -23,6 +23,7 @@ mod date_format;
 mod date_time;
 mod integer;
 mod math;
+mod regex;
 mod search;
 mod set;
 mod string;
@@ -59,13 +60,24 @@ pub enum GeometryKind {
     Geometry,
 }
 
-/// What a function makes once of its constant arguments, such as a compiled regular expression.
-#[derive(Debug)]
-pub(crate) enum PreparedCall {}
+/// What is made of a call's constant arguments, once for a query.
+#[derive(Debug, Clone)]
+pub(crate) enum PreparedCall {
+    Pattern(regex::Pattern),
+}
 
-/// `constants` holds each argument that is constant.
-pub(crate) fn prepare(_function: Function, _constants: &[Option<&Value>]) -> Option<Arc<PreparedCall>> {
-    None
+/// `constants` has a place for each argument.
+pub(crate) fn prepare(function: Function, constants: &[Option<&Value>]) -> Option<Arc<PreparedCall>> {
+    if !matches!(function, Function::RegexMatch | Function::RegexExtract | Function::RegexExtractAll) {
+        return None;
+    }
+    let text = |value: &Option<&Value>| match value {
+        Some(Value::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let modifiers = constants.get(2).map_or(Some(String::new()), text)?;
+    let pattern = regex::Pattern::compile(&text(constants.get(1)?)?, &modifiers);
+    Some(Arc::new(PreparedCall::Pattern(pattern)))
 }
 
 /// Functions of the language that this server does not have, and aggregates, which have no meaning where [`find`] is asked.

@@ -6,7 +6,7 @@ use crate::evaluate::datum::{Datum, DatumType};
 use crate::functions::call::{Answer, Call};
 use crate::functions::{
     FunctionContext, PreparedCall, array, conversion, date_format, date_time, integer, is_same_name, math,
-    search, set, string, types,
+    regex, search, set, string, types,
 };
 
 /// Any number of arguments.
@@ -89,6 +89,10 @@ functions! { |call|
     SubstringBefore "SUBSTRINGBEFORE" 2, 2 => search::before(call, search::Which::First);
     LastSubstringAfter "LASTSUBSTRINGAFTER" 2, 2 => search::after(call, search::Which::Last);
     LastSubstringBefore "LASTSUBSTRINGBEFORE" 2, 2 => search::before(call, search::Which::Last);
+
+    RegexMatch "REGEXMATCH" 2, 3 => regex::matches(call, None);
+    RegexExtract "REGEXEXTRACT" 2, 4 => regex::extract(call, None);
+    RegexExtractAll "REGEXEXTRACTALL" 2, 4 => regex::extract_all(call, None);
 
     Concat "CONCAT" 2, MANY => string::concat(call);
     Left "LEFT" 2, 2 => string::left(call);
@@ -204,10 +208,17 @@ impl Function {
     pub fn apply_prepared<'a>(
         self,
         prepared: &PreparedCall,
-        _arguments: &[Datum<'a>],
-        _context: &FunctionContext,
+        arguments: &[Datum<'a>],
+        context: &FunctionContext,
     ) -> Result<Datum<'a>, SqlError> {
-        match *prepared {}
+        let call = &Call { arguments, context };
+        let PreparedCall::Pattern(pattern) = prepared;
+        match self {
+            Function::RegexMatch => regex::matches(call, Some(pattern)).applied(),
+            Function::RegexExtract => regex::extract(call, Some(pattern)).applied(),
+            Function::RegexExtractAll => regex::extract_all(call, Some(pattern)).applied(),
+            other => other.apply(arguments, context),
+        }
     }
 
     /// Whether the arguments alone decide the result, whenever the query runs.

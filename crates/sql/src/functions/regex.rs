@@ -1,0 +1,154 @@
+//! Regular expressions, in time linear in the text: no look-around and no back-references, which need more.
+//!
+//! A constant pattern is compiled once for a query. A pattern that is not valid, or too large, is an error and not undefined:
+//! the query is wrong, whatever the items hold. The reference says "PCRE-like"; what both read they read alike.
+
+use std::borrow::Cow;
+
+use regex::{Captures, Regex, RegexBuilder};
+use shardlake_document::Value;
+
+use crate::error::SqlError;
+use crate::evaluate::datum::Datum;
+use crate::evaluate::grow;
+use crate::functions::call::Call;
+
+/// Bytes of a compiled pattern.
+const COMPILED_BYTES_MAX: usize = 1024 * 1024;
+
+/// A compiled pattern, or why there is none.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern(Result<Regex, SqlError>);
+
+impl Pattern {
+    /// `modifiers` are any of `m`, `s`, `i` and `x`.
+    pub fn compile(pattern: &str, modifiers: &str) -> Pattern {
+        Pattern(compile(pattern, modifiers))
+    }
+}
+
+fn compile(pattern: &str, modifiers: &str) -> Result<Regex, SqlError> {
+    let mut builder = RegexBuilder::new(pattern);
+    builder.size_limit(COMPILED_BYTES_MAX).dfa_size_limit(COMPILED_BYTES_MAX);
+    for modifier in modifiers.chars() {
+        match modifier {
+            'm' => builder.multi_line(true),
+            's' => builder.dot_matches_new_line(true),
+            'i' => builder.case_insensitive(true),
+            'x' => builder.ignore_whitespace(true),
+            other => {
+                let reason = format!("the modifier '{other}' is none of m, s, i and x");
+                return Err(SqlError::Pattern { reason });
+            }
+        };
+    }
+    builder.build().map_err(|error| SqlError::Pattern { reason: reason(pattern, &error) })
+}
+
+fn reason(pattern: &str, error: &regex::Error) -> String {
+    match error {
+        regex::Error::CompiledTooBig(_) => "it is too large once compiled".into(),
+        _ if pattern.contains("(?=") || pattern.contains("(?!") || pattern.contains("(?<") => {
+            "look-around is not supported, because it cannot be matched in linear time".into()
+        }
+        // The last line says what is wrong; those before it draw the pattern.
+        error => {
+            error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        }
+    }
+}
+
+/// The pattern of a call: compiled before, or now.
+fn pattern<'c>(
+    call: &Call<'c, '_>,
+    prepared: Option<&'c Pattern>,
+) -> Result<Option<Cow<'c, Regex>>, SqlError> {
+    if let Some(Pattern(compiled)) = prepared {
+        return compiled.as_ref().map(|regex| Some(Cow::Borrowed(regex))).map_err(Clone::clone);
+    }
+    let modifiers = match call.arguments.get(2) {
+        None => "",
+        Some(Datum::String(modifiers)) => modifiers,
+        Some(_) => return Ok(None),
+    };
+    let Some(pattern) = call.text(1) else { return Ok(None) };
+    compile(pattern, modifiers).map(|regex| Some(Cow::Owned(regex)))
+}
+
+type Found<'a> = Result<Option<Datum<'a>>, SqlError>;
+
+/// `REGEXMATCH(text, pattern[, modifiers])`
+pub(super) fn matches<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Found<'a> {
+    let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared)?) else { return Ok(None) };
+    Ok(Some(Datum::Bool(regex.is_match(text))))
+}
+
+/// `RegexExtract(text, pattern[, modifiers[, group]])`: the first match or one of its groups.
+pub(super) fn extract<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Found<'a> {
+    let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared)?) else { return Ok(None) };
+    let Some(group) = call.integer_or(3, 0).and_then(|group| usize::try_from(group).ok()) else {
+        return Ok(None);
+    };
+    let found = regex.captures(text).and_then(|captures| Some(captures.get(group)?.as_str().to_owned()));
+    Ok(found.map(|found| Datum::String(Cow::Owned(found))))
+}
+
+/// `RegexExtractAll(text, pattern[, modifiers[, group]])`: of every match an array of the whole and its groups, or of the
+/// one group that is asked for.
+pub(super) fn extract_all<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Found<'a> {
+    let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared)?) else { return Ok(None) };
+    let group = match call.arguments.get(3) {
+        None => None,
+        Some(_) => match call.integer(3).and_then(|group| usize::try_from(group).ok()) {
+            Some(group) => Some(group),
+            None => return Ok(None),
+        },
+    };
+    let mut size = 0;
+    let mut all = Vec::new();
+    for captures in regex.captures_iter(text) {
+        let groups = groups(&captures, group);
+        grow(&mut size, groups.iter().map(crate::evaluate::datum::value_size).sum())?;
+        all.push(Value::Array(groups));
+    }
+    Ok((!all.is_empty()).then(|| Datum::from(Value::Array(all))))
+}
+
+fn groups(captures: &Captures<'_>, group: Option<usize>) -> Vec<Value> {
+    let text = |found: Option<regex::Match<'_>>| found.map(|found| Value::String(found.as_str().to_owned()));
+    match group {
+        Some(group) => text(captures.get(group)).into_iter().collect(),
+        None => captures.iter().filter_map(text).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_that_cannot_be_matched_in_linear_time_or_space_are_refused_with_a_reason() {
+        for (pattern, modifiers, word) in [
+            ("a(?=b)", "", "look-around"),
+            (r"(a)\1", "", "backreferences"),
+            ("a{1000}{1000}", "", "large"),
+            ("(", "", "unclosed"),
+            ("a", "q", "'q'"),
+        ] {
+            let SqlError::Pattern { reason } = compile(pattern, modifiers).expect_err(pattern) else {
+                panic!("another kind of error")
+            };
+            assert!(reason.contains(word), "{pattern}: {reason}");
+        }
+    }
+
+    #[test]
+    fn modifiers_change_what_matches() {
+        let matches = |pattern, modifiers, text| compile(pattern, modifiers).expect(pattern).is_match(text);
+        assert!(matches("ABC", "i", "xabcx"));
+        assert!(!matches("ABC", "", "xabcx"));
+        assert!(matches("^b", "m", "a\nb"));
+        assert!(matches("a.b", "s", "a\nb"));
+        assert!(matches("a b # comment", "x", "ab"));
+    }
+}
