@@ -162,6 +162,12 @@ fn order_comes_from_an_index() {
         ("ORDER BY c.n", "/n forwards, items without it included"),
         ("ORDER BY c.n DESC", "/n backwards, items without it included"),
         ("WHERE c.n > 1 AND c.n < 9 ORDER BY c.n", "/n forwards (1, 9)"),
+        ("WHERE c.n IN (2, 5) ORDER BY c.n", "/n forwards [2, 5]"),
+        ("WHERE CONTAINS(c.n, 'x') ORDER BY c.n", "/n forwards [strings]"),
+        (
+            "WHERE c.a = 1 AND c.b > 2 ORDER BY c.b",
+            "composite index 0 backwards [20bff0000000000000df, 1 and 2)",
+        ),
         ("WHERE c.m > 1 ORDER BY c.n", "/n forwards, items without it included"),
         ("ORDER BY c.lower", "/lower forwards, items without it included"),
         ("ORDER BY c.twice", "none"),

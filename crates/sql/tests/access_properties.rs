@@ -532,7 +532,7 @@ proptest! {
         condition in prop_oneof![Just("true".to_owned()), condition(), conjunction()],
         keys in prop::sample::select(vec![
             vec![("v", false)], vec![("v", true)], vec![("named", false)], vec![("named", true)], vec![("o.p", false)],
-            vec![("lower", false)], vec![("sum", true)], vec![("_ts", true)], vec![("id", false)],
+            vec![("lower", false)], vec![("w", false)], vec![("w", true)], vec![("sum", true)], vec![("_ts", true)], vec![("id", false)],
             vec![("v", false), ("w", false)], vec![("v", true), ("w", true)],
             vec![("v", true), ("w", false), ("named", true)], vec![("v", false), ("w", true), ("named", false)],
             vec![("w", false), ("named", true)], vec![("w", true), ("named", false)],
@@ -554,6 +554,10 @@ fn conjunction() -> impl Strategy<Value = String> {
         "c.w != 1",
         "IS_DEFINED(c.w)",
     ]);
-    (prop::sample::select(vec!["c.v", "c.w", "c.named"]), small(), last)
-        .prop_map(|(path, value, last)| format!("{path} = {value} AND {last}"))
+    (prop::sample::select(vec!["c.v", "c.w", "c.named"]), small(), prop::option::of(last)).prop_map(
+        |(path, value, last)| match last {
+            Some(last) => format!("{path} = {value} AND {last}"),
+            None => format!("{path} = {value}"),
+        },
+    )
 }

@@ -27,23 +27,50 @@ pub(super) fn with_composites(filter: IndexFilter, schema: &IndexSchema<'_>) -> 
 }
 
 fn leaf_of(number: usize, candidate: &CompositeSchema, leaves: &[&Leaf]) -> Option<Leaf> {
+    let covered = covered(candidate, leaves);
+    if covered.members < 2 {
+        return None;
+    }
+    let class = if covered.members == covered.fixed { LookupClass::Seek } else { LookupClass::PreciseScan };
+    let ranges = vec![covered.range?];
+    Some(Leaf { index: IndexRef::Composite(number), ranges, test: None, precise: false, class })
+}
+
+/// The part of a composite index that leaves cover.
+pub(super) struct Covered {
+    /// Members that have one value.
+    pub fixed: usize,
+    /// These, and the one behind them that has a range.
+    pub members: usize,
+    /// `None` when it is the whole index.
+    pub range: Option<ValueRange>,
+    /// The range says all that the members' leaves say.
+    pub exact: bool,
+}
+
+pub(super) fn covered(candidate: &CompositeSchema, leaves: &[&Leaf]) -> Covered {
     let fixed = fixed_members(candidate, leaves);
     let prefix = fixed.concat();
     let next = candidate.members.get(fixed.len());
-    let range = next.and_then(|(names, descending)| {
+    let ranged = next.and_then(|(names, descending)| {
         let leaf = on_path(leaves, names).find(|leaf| leaf.ranges.len() == 1)?;
-        Some(placed(&prefix, &leaf.ranges[0], *descending != candidate.members[0].1))
+        Some((placed(&prefix, &leaf.ranges[0], *descending != candidate.members[0].1), leaf))
     });
-    if fixed.len() + usize::from(range.is_some()) < 2 {
-        return None;
+    let fixed = fixed.len();
+    match ranged {
+        Some((range, leaf)) => {
+            let exact = leaf.precise && leaf.test.is_none();
+            Covered { fixed, members: fixed + 1, range: Some(range), exact }
+        }
+        None => {
+            let range = (fixed > 0).then(|| ValueRange { end: successor(&prefix), start: prefix });
+            Covered { fixed, members: fixed, range, exact: true }
+        }
     }
-    let class = if range.is_some() { LookupClass::PreciseScan } else { LookupClass::Seek };
-    let range = range.unwrap_or_else(|| ValueRange { end: successor(&prefix), start: prefix });
-    Some(Leaf { index: IndexRef::Composite(number), ranges: vec![range], test: None, precise: false, class })
 }
 
 /// The first members that the leaves fix to one value each, as they stand in an entry.
-pub(super) fn fixed_members(candidate: &CompositeSchema, leaves: &[&Leaf]) -> Vec<Vec<u8>> {
+fn fixed_members(candidate: &CompositeSchema, leaves: &[&Leaf]) -> Vec<Vec<u8>> {
     let mut fixed = Vec::new();
     for (names, descending) in &candidate.members {
         let equality = on_path(leaves, names).find(|leaf| is_equality(leaf));
@@ -55,12 +82,6 @@ pub(super) fn fixed_members(candidate: &CompositeSchema, leaves: &[&Leaf]) -> Ve
         fixed.push(bytes);
     }
     fixed
-}
-
-/// Entries that begin with the fixed members; `None` when there is none.
-pub(super) fn range_of(fixed: &[Vec<u8>]) -> Option<ValueRange> {
-    let start = fixed.concat();
-    (!start.is_empty()).then(|| ValueRange { end: successor(&start), start })
 }
 
 fn on_path<'l>(leaves: &'l [&'l Leaf], names: &'l [String]) -> impl Iterator<Item = &'l Leaf> {

@@ -3,7 +3,7 @@
 use shardlake_model::IndexPathSegment;
 
 use super::path::{Paths, names};
-use super::{IndexFilter, IndexRef, IndexSchema, Leaf, OrderAccess, composite};
+use super::{IndexFilter, IndexRef, IndexSchema, Leaf, OrderAccess, ValueRange, composite};
 use crate::bound::SortKey;
 use crate::error::SqlError;
 use crate::prepared::PreparedQuery;
@@ -94,14 +94,18 @@ pub(super) fn access(
         return None;
     }
     let index = IndexRef::Path(path);
-    let same = leaves(filter)
-        .into_iter()
-        .find(|leaf| leaf.index == index && leaf.ranges.len() == 1 && leaf.test.is_none());
+    // No condition but one that names the undefined entries is true of items without the path.
+    let of_path = || leaves(filter).into_iter().filter(|leaf| leaf.index == index);
+    let same = of_path().find(|leaf| leaf.test.is_none()).or(of_path().next());
+    let is_whole = same.is_some_and(|leaf| leaf.test.is_none() && leaf.ranges.len() == 1);
     Some(OrderAccess {
-        range: same.map(|leaf| leaf.ranges[0].clone()),
+        range: same.and_then(|leaf| {
+            let (first, last) = (leaf.ranges.first()?, leaf.ranges.last()?);
+            Some(ValueRange { start: first.start.clone(), end: last.end.clone() })
+        }),
         includes_undefined: same.is_none(),
         exact: matches!(filter, IndexFilter::Everything)
-            || matches!(filter, IndexFilter::Leaf(leaf) if Some(leaf) == same),
+            || (is_whole && matches!(filter, IndexFilter::Leaf(_))),
         index,
         reverse: *descending,
     })
@@ -114,10 +118,16 @@ fn composite_access(
     filter: &IndexFilter,
 ) -> Option<OrderAccess> {
     let leaves = leaves(filter);
+    let conditions = match filter {
+        IndexFilter::Everything => 0,
+        IndexFilter::And(parts) => parts.len(),
+        _ => 1,
+    };
     for (number, candidate) in schema.composites.iter().enumerate() {
-        let fixed = composite::fixed_members(candidate, &leaves);
-        for skipped in (0..=fixed.len()).rev() {
-            let Some(opposite) = direction(&candidate.members[skipped..], keys) else { continue };
+        let covered = composite::covered(candidate, &leaves);
+        for skipped in (0..=covered.fixed).rev() {
+            let behind = candidate.members.get(skipped..skipped + keys.len());
+            let Some(opposite) = behind.and_then(|members| direction(members, keys)) else { continue };
             if keys.len() == 1 && skipped == 0 {
                 continue;
             }
@@ -125,8 +135,8 @@ fn composite_access(
                 index: IndexRef::Composite(number),
                 // A walk forwards gives the declared order where the first member ascends, else its opposite.
                 reverse: candidate.members[0].1 != opposite,
-                exact: matches!(filter, IndexFilter::Everything),
-                range: composite::range_of(&fixed),
+                exact: covered.exact && conditions == covered.members,
+                range: covered.range,
                 includes_undefined: false,
             });
         }
