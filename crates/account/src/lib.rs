@@ -9,7 +9,7 @@
 //! | `index_build.rs` | generations of a container's index and the work between them |
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
-//! | `query.rs`, `query_token.rs`, `query_cache.rs` | queries: where they go, their tokens, parsed texts |
+//! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
 //!
 //! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item operations. The catalog
@@ -28,6 +28,9 @@ mod keys;
 mod offers;
 mod query;
 mod query_cache;
+mod query_fan_out;
+mod query_page;
+mod query_targets;
 mod query_token;
 mod verify;
 
@@ -39,7 +42,8 @@ pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
 pub use items::Patch;
 pub use keys::KeyInput;
-pub use query::{PlanRange, PlanReply, QueryReply, QueryRequest};
+pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
+pub use query_targets::PlanRange;
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
 pub use shardlake_partition::QueryStatistics;

@@ -1,16 +1,24 @@
 //! Continuation tokens of queries.
 //!
-//! `base64url(version u8 | container u32 | query hash u64 | rows… counters 6 × u64 | epk length u8, epk | position | crc32 u32)`.
-//! The epk is the lower bound of the range that the position belongs to. A token is good for one query with its parameters,
-//! whoever holds it; it never names a partition, so it outlives new cuts of the ranges.
+//! ```text
+//! base64url(version u8 | container u32 | query hash u64 | counters 7 × varint | pieces u8 | pieces | crc32 u32)
+//! piece: repeats u8 | min (length u8, bytes) | max (length u8, bytes) | position (length u16, bytes)
+//! ```
+//! A piece is a span of the hash space and where to go on in every partition within it; an empty position is its start.
+//! Nothing below the first piece is left, everything behind the last is still to do. There is a second piece only where the
+//! ranges were cut differently since the token was made: the partition at hand has moved on, the rest of its former range not.
+//! A token is good for one query with its parameters, whoever holds it, and names no partition.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
-use shardlake_routing::Epk;
+use shardlake_routing::{Epk, EpkRange};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const PIECES_MAX: usize = 2;
+/// Below 1 KB of text.
+const SIZE_BYTES_MAX: usize = 767;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct QueryToken {
@@ -18,25 +26,68 @@ pub(crate) struct QueryToken {
     pub query_hash: u64,
     /// What all pages so far have done: charges are differences of it.
     pub counters: QueryCounters,
-    /// Everything below is done.
-    pub epk: Epk,
-    /// Where to go on in the range that holds `epk`; empty at its start.
+    pub pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub span: EpkRange,
     pub position: Vec<u8>,
+    /// The page that starts here reads again what the one before has read.
+    pub repeats: bool,
 }
 
 impl QueryToken {
-    pub fn encode(&self) -> String {
+    /// The piece that a part of the query starts in.
+    pub fn piece_of(&self, part: &EpkRange) -> Option<&Piece> {
+        self.pieces.iter().find(|piece| piece.span.contains(&part.min))
+    }
+
+    /// Whether a part of the query was finished before this token was made.
+    pub fn is_behind(&self, part: &EpkRange) -> bool {
+        self.pieces.first().is_some_and(|piece| part.is_below(&piece.span.min))
+    }
+
+    /// The pieces after `part` has been read up to `at`, or to its end.
+    pub fn pieces_after(before: Option<&QueryToken>, part: &EpkRange, at: Option<Piece>) -> Vec<Piece> {
+        let rest = |piece: &Piece| {
+            let min = part.max.clone();
+            let is_left =
+                !part.is_unbounded_above() && piece.span.contains(&min) && !piece.position.is_empty();
+            is_left.then(|| Piece { span: EpkRange { min, max: piece.span.max.clone() }, ..piece.clone() })
+        };
+        let later = |piece: &&Piece| piece.span.min > part.min && !piece.span.contains(&part.max);
+        let old = before.map_or(&[][..], |token| &token.pieces);
+        let mut pieces: Vec<Piece> = at.into_iter().collect();
+        pieces.extend(old.iter().filter_map(rest));
+        pieces.extend(old.iter().filter(later).cloned());
+        if pieces.is_empty() {
+            let span = EpkRange { min: part.max.clone(), max: Epk(vec![0xFF]) };
+            pieces.push(Piece { span, position: vec![], repeats: false });
+        }
+        pieces
+    }
+
+    /// Fails only where the ranges were cut anew under a query whose positions are long.
+    pub fn encode(&self) -> Result<String> {
         let mut bytes = vec![VERSION];
         bytes.extend_from_slice(&self.container.to_be_bytes());
         bytes.extend_from_slice(&self.query_hash.to_be_bytes());
-        for number in self.counters.to_array() {
-            bytes.extend_from_slice(&number.to_be_bytes());
+        self.counters.to_array().into_iter().for_each(|number| push_number(&mut bytes, number));
+        bytes.push(self.pieces.len() as u8);
+        for piece in &self.pieces {
+            bytes.push(u8::from(piece.repeats));
+            push_bytes(&mut bytes, &piece.span.min.0);
+            push_bytes(&mut bytes, &piece.span.max.0);
+            push_bytes(&mut bytes, &piece.position);
         }
-        bytes.push(self.epk.0.len() as u8);
-        bytes.extend_from_slice(&self.epk.0);
-        bytes.extend_from_slice(&self.position);
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
-        URL_SAFE_NO_PAD.encode(bytes)
+        if self.pieces.len() > PIECES_MAX || bytes.len() > SIZE_BYTES_MAX {
+            return Err(Error::bad_request(
+                "the container's ranges were cut anew while the query was read: start the query again",
+            ));
+        }
+        Ok(URL_SAFE_NO_PAD.encode(bytes))
     }
 
     /// Refuses what was not made for this container and query.
@@ -53,30 +104,84 @@ fn invalid() -> Error {
     Error::bad_request("Invalid Continuation Token")
 }
 
+/// Seven bits a byte, lowest first; the top bit says that more follow.
+fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    push_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let length = usize::try_from(self.number()?).ok()?;
+        self.take(length).map(<[u8]>::to_vec)
+    }
+
+    fn piece(&mut self) -> Option<Piece> {
+        let repeats = self.byte()? != 0;
+        let span = EpkRange { min: Epk(self.bytes()?), max: Epk(self.bytes()?) };
+        Some(Piece { span, position: self.bytes()?, repeats })
+    }
+}
+
 fn parse(text: &str) -> Option<QueryToken> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let (content, checksum) = bytes.split_last_chunk::<4>()?;
     if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
         return None;
     }
-    let (&[VERSION], rest) = content.split_first_chunk()? else { return None };
-    let (container, rest) = rest.split_first_chunk()?;
-    let (query_hash, mut rest) = rest.split_first_chunk()?;
+    let mut reader = Reader(content);
+    if reader.byte()? != VERSION {
+        return None;
+    }
+    let container = u32::from_be_bytes(reader.array()?);
+    let query_hash = u64::from_be_bytes(reader.array()?);
     let mut numbers = [0; QueryCounters::COUNT];
     for number in &mut numbers {
-        let (bytes, after) = rest.split_first_chunk()?;
-        *number = u64::from_be_bytes(*bytes);
-        rest = after;
+        *number = reader.number()?;
     }
-    let (length, rest) = rest.split_first()?;
-    let (epk, position) = rest.split_at_checked(usize::from(*length))?;
-    Some(QueryToken {
-        container: u32::from_be_bytes(*container),
-        query_hash: u64::from_be_bytes(*query_hash),
-        counters: QueryCounters::from_array(numbers),
-        epk: Epk(epk.to_vec()),
-        position: position.to_vec(),
-    })
+    let count = usize::from(reader.byte()?);
+    if !(1..=PIECES_MAX).contains(&count) {
+        return None;
+    }
+    let pieces = (0..count).map(|_| reader.piece()).collect::<Option<_>>()?;
+    let counters = QueryCounters::from_array(numbers);
+    reader.0.is_empty().then_some(QueryToken { container, query_hash, counters, pieces })
 }
 
 #[cfg(test)]
@@ -84,18 +189,63 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn span(min: &str, max: &str) -> EpkRange {
+        EpkRange::from_hex(min, max).expect("valid")
+    }
+
+    fn piece(min: &str, max: &str, position: &[u8]) -> Piece {
+        Piece { span: span(min, max), position: position.to_vec(), repeats: false }
+    }
+
+    fn token(pieces: Vec<Piece>) -> QueryToken {
+        QueryToken { container: 7, query_hash: 1, counters: QueryCounters::default(), pieces }
+    }
+
+    #[test]
+    fn a_page_leaves_its_position_or_the_start_of_what_follows() {
+        let part = span("10", "20");
+        let at = piece("10", "20", b"p");
+        assert_eq!(QueryToken::pieces_after(None, &part, Some(at.clone())), vec![at.clone()]);
+        let next = QueryToken::pieces_after(Some(&token(vec![at])), &part, None);
+        assert_eq!(next, [piece("20", "FF", b"")]);
+        let token = token(next);
+        assert!(token.is_behind(&part) && !token.is_behind(&span("20", "30")));
+        assert_eq!(token.piece_of(&span("20", "30")).map(|piece| piece.position.len()), Some(0));
+    }
+
+    #[test]
+    fn a_position_holds_in_every_part_of_its_range() {
+        let parent = token(vec![piece("10", "20", b"parent")]);
+        let (low, high) = (span("10", "18"), span("18", "20"));
+        assert_eq!(parent.piece_of(&low).map(|piece| &piece.position[..]), Some(&b"parent"[..]));
+        assert_eq!(parent.piece_of(&high).map(|piece| &piece.position[..]), Some(&b"parent"[..]));
+        assert_eq!(parent.piece_of(&span("20", "30")), None);
+        // The lower half goes on, the upper one waits where the parent was.
+        let both = QueryToken::pieces_after(Some(&parent), &low, Some(piece("10", "18", b"low")));
+        assert_eq!(both, [piece("10", "18", b"low"), piece("18", "20", b"parent")]);
+        let both = token(both);
+        assert_eq!(QueryToken::pieces_after(Some(&both), &low, None), [piece("18", "20", b"parent")]);
+        let moved = QueryToken::pieces_after(Some(&both), &low, Some(piece("10", "18", b"more")));
+        assert_eq!(moved, [piece("10", "18", b"more"), piece("18", "20", b"parent")]);
+        let done = QueryToken::pieces_after(Some(&token(vec![piece("18", "20", b"parent")])), &high, None);
+        assert_eq!(done, [piece("20", "FF", b"")]);
+    }
+
     proptest! {
         #[test]
         fn tokens_survive_and_any_change_is_noticed(
             query_hash in any::<u64>(),
             rows in any::<u64>(),
-            epk in prop::collection::vec(any::<u8>(), 0..49),
+            min in prop::collection::vec(any::<u8>(), 0..49),
             position in prop::collection::vec(any::<u8>(), 0..520),
+            repeats in any::<bool>(),
             at in any::<prop::sample::Index>(),
         ) {
             let counters = QueryCounters { rows, ..QueryCounters::default() };
-            let token = QueryToken { container: 7, query_hash, counters, epk: Epk(epk), position };
-            let text = token.encode();
+            let span = EpkRange { max: Epk([&min[..], &[0xFF]].concat()), min: Epk(min) };
+            let pieces = vec![Piece { span, position, repeats }];
+            let token = QueryToken { container: 7, query_hash, counters, pieces };
+            let text = token.encode().expect("one piece fits");
             prop_assert!(text.len() < 1024);
             prop_assert_eq!(QueryToken::decode(&text, 7, query_hash).expect("its own"), token);
             prop_assert!(QueryToken::decode(&text, 8, query_hash).is_err());

@@ -2,13 +2,18 @@
 //!
 //! Amounts are hundredths of a request unit in integers, so that sums are exact and the same data always costs the same.
 //! The table "azure-2026-04" is the service's published one for reads and writes by item size, with the next larger row
-//! standing for sizes between two rows (that is what the published examples follow), plus 0.2 RU per index term.
+//! standing for sizes between two rows (that is what the published examples follow), plus 0.2 RU per index term. What queries
+//! cost is in `query.rs`.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::Add;
 
 use shardlake_model::ConsistencyLevel;
+
+mod query;
+
+pub use query::QueryCounters;
 
 /// An amount in hundredths of a request unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -61,55 +66,7 @@ pub struct ChargeTable {
     miss: u64,
     /// A feed page costs at least this.
     page_min: u64,
-    query: QueryPrices,
-}
-
-/// What a query costs, in thousandths of a request unit: measured charges of the service, fitted (request-units.md §2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct QueryPrices {
-    /// Each physical partition asked.
-    partition: u64,
-    /// Each row returned.
-    row: u64,
-    /// Each item that was read and not returned.
-    item: u64,
-    /// Each MiB of such items, where that is more.
-    mebibyte: u64,
-    /// Each hundred index entries begun.
-    hundred_postings: u64,
-    /// Each row sorted rather than read in order.
-    sorted_row: u64,
-}
-
-/// What a query has done, over all its pages so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct QueryCounters {
-    pub partitions: u64,
-    pub rows: u64,
-    /// Items read and not returned.
-    pub items: u64,
-    pub item_bytes: u64,
-    pub postings: u64,
-    pub sorted_rows: u64,
-}
-
-impl QueryCounters {
-    pub const COUNT: usize = 6;
-
-    pub fn to_array(self) -> [u64; Self::COUNT] {
-        [self.partitions, self.rows, self.items, self.item_bytes, self.postings, self.sorted_rows]
-    }
-
-    pub fn from_array(numbers: [u64; Self::COUNT]) -> QueryCounters {
-        let [partitions, rows, items, item_bytes, postings, sorted_rows] = numbers;
-        QueryCounters { partitions, rows, items, item_bytes, postings, sorted_rows }
-    }
-
-    /// With what one more page has done.
-    pub fn plus(self, page: QueryCounters) -> QueryCounters {
-        let (all, page) = (self.to_array(), page.to_array());
-        QueryCounters::from_array(std::array::from_fn(|place| all[place].saturating_add(page[place])))
-    }
+    query: query::QueryPrices,
 }
 
 const fn row(size_kib: u64, read: u64, write: u64) -> SizeRow {
@@ -141,14 +98,7 @@ impl Default for ChargeTable {
             patch_operation: 40,
             miss: 100,
             page_min: 100,
-            query: QueryPrices {
-                partition: 2800,
-                row: 130,
-                item: 67,
-                mebibyte: 10_600,
-                hundred_postings: 200,
-                sorted_row: 20,
-            },
+            query: query::PRICES,
         }
     }
 }
@@ -198,25 +148,6 @@ impl ChargeTable {
 
     pub fn not_modified(&self) -> Charge {
         Charge(self.miss)
-    }
-
-    /// A query as a whole. The charge of a page is the difference that it makes, so that pages add up exactly.
-    pub fn query(&self, done: QueryCounters, consistency: ConsistencyLevel) -> Charge {
-        let prices = self.query;
-        let times = |count: u64, price: u64| count.saturating_mul(price);
-        let read = times(done.items, prices.item).max(
-            ((u128::from(done.item_bytes) * u128::from(prices.mebibyte)) >> 20).min(u128::from(u64::MAX))
-                as u64,
-        );
-        let thousandths = [
-            times(done.partitions, prices.partition),
-            times(done.rows, prices.row),
-            read,
-            times(done.postings.div_ceil(100), prices.hundred_postings),
-            times(done.sorted_rows, prices.sorted_row),
-        ];
-        let total = thousandths.into_iter().fold(0u64, u64::saturating_add);
-        Charge(total.saturating_add(5) / 10 * consistency.read_charge_factor())
     }
 
     /// A page of a feed costs as much as reading its items one by one.
@@ -282,22 +213,6 @@ mod tests {
         assert_within(table.create(KIB, 6), 6.29, 10.0);
         // Strong reads.
         assert_eq!(table.read(KIB, ConsistencyLevel::Strong), Charge(200));
-    }
-
-    #[test]
-    fn published_queries_come_out() {
-        let table = ChargeTable::default();
-        let cost = |counters| table.query(counters, ConsistencyLevel::Session);
-        let one = QueryCounters { partitions: 1, ..QueryCounters::default() };
-        // One item by an indexed equality: 2.98.
-        assert_within(cost(QueryCounters { rows: 1, postings: 1, ..one }), 2.98, 10.0);
-        // 60,951 documents of 400 MB without an index: 4,059.95.
-        let scan = QueryCounters { items: 60_951, item_bytes: 400 << 20, ..one };
-        assert_within(cost(scan), 4059.95, 10.0);
-        // The blog's feed of 100 posts: 16.97; a user's posts: 6.46.
-        assert_within(cost(QueryCounters { rows: 100, postings: 100, ..one }), 16.97, 10.0);
-        assert_within(cost(QueryCounters { rows: 30, postings: 30, ..one }), 6.46, 15.0);
-        assert_eq!(table.query(one, ConsistencyLevel::Strong), Charge(560));
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(crate) fn scope(headers: &RequestHeaders<'_>) -> Result<FeedScope> {
         }
         (_, Some(start), Some(end)) => Some((start.to_owned(), end.to_owned())),
         (None, None, None) => None,
+        // The whole of the range that is named besides.
+        (Some(_), None, None) if range_id.is_some() => None,
         _ => {
             return Err(Error::bad_request(
                 "an effective partition key range needs both headers, 'x-ms-start-epk' and 'x-ms-end-epk'",
@@ -111,6 +113,11 @@ mod tests {
         let window =
             RequestHeaders { read_key_type: Some("EffectivePartitionKeyRange"), ..RequestHeaders::default() };
         assert_eq!(scope(&window).expect_err("refused").kind(), ErrorKind::BadRequest);
+        let range = RequestHeaders { range_id: Some("2"), ..window };
+        assert!(matches!(
+            scope(&range).expect("the range"),
+            FeedScope::Range { range_id: Some(2), epk: None }
+        ));
         let point =
             RequestHeaders { read_key_type: Some("EffectivePartitionKey"), ..RequestHeaders::default() };
         assert_eq!(scope(&point).expect_err("refused").kind(), ErrorKind::Unsupported);

@@ -9,6 +9,7 @@
 //! | `account_document.rs`, `databases.rs`, `containers.rs`, `pkranges.rs`, `conflicts.rs`, `offers.rs` | metadata operations |
 //! | `throughput.rs`, `metadata_query.rs` | throughput as clients write it; queries over metadata feeds |
 //! | `items.rs`, `patch.rs`, `feed.rs`, `batch.rs`, `partition_key_delete.rs` | item operations |
+//! | `query.rs`, `query_body.rs`, `query_headers.rs`, `query_plan.rs` | queries over items, and plans for clients that merge |
 //! | `unsupported.rs` | what is refused, and in which words |
 //!
 //! The crate owns no socket, thread or clock: a server hands it requests and writes out the responses. Every operation is
@@ -37,6 +38,7 @@ mod patch;
 mod pkranges;
 mod query;
 mod query_body;
+mod query_headers;
 mod query_plan;
 mod reply;
 mod resource_document;

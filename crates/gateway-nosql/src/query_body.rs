@@ -7,9 +7,6 @@ use shardlake_model::{Error, Result};
 
 use crate::gateway::Call;
 
-/// Parameters of one query; more are a mistake or an attack.
-const PARAMETERS_MAX: usize = 10_000;
-
 /// A query as it was sent. Parameter names have their `@`.
 pub(crate) struct QueryBody {
     pub text: String,
@@ -40,9 +37,10 @@ impl QueryBody {
         let json: Json<'_> = serde_json::from_slice(&call.body)
             .map_err(|error| Error::bad_request(format!("the query request is not valid: {error}")))?;
         let parameters = json.parameters.unwrap_or_default();
-        if parameters.len() > PARAMETERS_MAX {
+        let max = call.account.limits().query_parameters_max;
+        if parameters.len() > max {
             return Err(Error::bad_request(format!(
-                "the query has {} parameters, more than the limit of {PARAMETERS_MAX}",
+                "the query has {} parameters, more than the limit of {max}",
                 parameters.len()
             )));
         }

@@ -104,6 +104,8 @@ header_names! {
     TRANSPORT_REQUEST_ID = "x-ms-transport-request-id";
     REQUEST_DURATION = "x-ms-request-duration-ms";
     QUERY_METRICS = "x-ms-documentdb-query-metrics";
+    INDEX_UTILIZATION = "x-ms-cosmos-index-utilization";
+    QUERY_ADVICE = "x-ms-cosmos-query-advice";
     EXPLANATION = "x-shardlake-explain";
     RESOURCE_QUOTA = "x-ms-resource-quota";
     RESOURCE_USAGE = "x-ms-resource-usage";

@@ -1,5 +1,7 @@
 //! Every limit of the engine in one place, each with its source; `scaled` shrinks the large ones for tests.
 
+use std::time::Duration;
+
 /// engine.md §4.4 unless another source is named.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
@@ -42,6 +44,12 @@ pub struct Limits {
     pub throughput_per_partition: u64,
     /// RU/s of autoscale maximum one physical partition is created for.
     pub autoscale_throughput_per_partition: u64,
+    /// UTF-8 text of a query: 512 KB (wire.md §17). At most ten JOINs is a rule of the language.
+    pub query_text_bytes_max: usize,
+    /// Ours: parameters of one query, far more than any statement needs.
+    pub query_parameters_max: usize,
+    /// A page of a query is cut where it is after this time: 5 s.
+    pub query_page_time: Duration,
     /// Ours: physical partitions of one container on one node.
     pub partitions_per_container_max: usize,
     /// Ours: operations that one bulk (non-atomic) request may carry.
@@ -76,6 +84,9 @@ impl Default for Limits {
             autoscale_max_throughput_min: 1000,
             throughput_per_partition: 6000,
             autoscale_throughput_per_partition: 10_000,
+            query_text_bytes_max: 512 * 1024,
+            query_parameters_max: 10_000,
+            query_page_time: Duration::from_secs(5),
             partitions_per_container_max: 200,
             bulk_operations_max: 1000,
         }

@@ -81,14 +81,6 @@ async fn features_to_come_are_refused_by_name() {
     ] {
         server.get(path).send().await.refused(501, 0, name);
     }
-    let query = || server.post(ITEMS).json(json!({ "query": "SELECT * FROM c" }));
-    query().header("x-ms-documentdb-isquery", "True").send().await.refused(501, 0, "queries over items");
-    query().header("content-type", "application/query+json").send().await.refused(
-        501,
-        0,
-        "queries over items",
-    );
-    query().header("x-ms-cosmos-is-query-plan-request", "True").send().await.refused(501, 0, "query plans");
     server.get(ITEMS).header("a-im", "Incremental Feed").send().await.refused(501, 0, "change feed");
 }
 

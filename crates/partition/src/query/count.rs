@@ -1,7 +1,7 @@
-//! `COUNT` from the index alone, or from the partition's own total.
+//! `COUNT` from the index alone, from the keys of the items, or from the partition's own total.
 //!
-//! Only when nothing has to be looked at in the items: the condition is exactly one leaf's, each item has one value under its
-//! path, the whole partition is in scope, and nothing can have outlived its time.
+//! Only when nothing has to be looked at in the items: there is no condition, or it is exactly one leaf's, each item has one
+//! value under its path, and the whole partition is in scope; and nothing can have outlived its time.
 
 use shardlake_model::Result;
 use shardlake_sql::{Execution, IndexFilter, IndexRef, Leaf, Rows};
@@ -12,6 +12,7 @@ use super::position::AccessPosition;
 use super::spans::Posting;
 use super::{QueryPage, Reader};
 use crate::change_log::LogEntry;
+use crate::feed::matches_filter;
 use crate::keys;
 
 pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> Result<Option<QueryPage>> {
@@ -19,14 +20,17 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
     let may_count = *resume == AccessPosition::Start
         && request.query.counts_items()
         && request.access.precise
-        && reader.shape.default_ttl.is_none()
-        && reader.covers_partition();
+        && reader.shape.default_ttl.is_none();
     if !may_count {
         return Ok(None);
     }
+    let whole = reader.covers_partition();
     let (items, access) = match &request.access.filter {
-        IndexFilter::Everything => (reader.items_total().await?, "the partition's own total"),
-        IndexFilter::Leaf(leaf) if leaf.precise && !is_many_valued(leaf) && reader.layout.is_some() => {
+        IndexFilter::Everything if whole => (reader.items_total().await?, "the partition's own total"),
+        IndexFilter::Everything => (count_keys(reader).await?, "count of the keys"),
+        IndexFilter::Leaf(leaf)
+            if whole && leaf.precise && !is_many_valued(leaf) && reader.layout.is_some() =>
+        {
             let Some(items) = count_postings(reader, leaf).await? else { return Ok(None) };
             (items, "count of index entries")
         }
@@ -38,6 +42,7 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
         return Ok(Some(QueryPage {
             rows: Rows::default(),
             next: None,
+            repeats: false,
             statistics: reader.statistics,
             collected: Some(execution),
             access,
@@ -50,11 +55,31 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
     Ok(Some(QueryPage {
         rows: output.rows,
         next: None,
+        repeats: false,
         statistics: reader.statistics,
         collected: None,
         access,
         wants_counter: None,
     }))
+}
+
+/// Items in scope. Their keys are the index of their partition keys, and are counted as its entries.
+async fn count_keys(reader: &mut Reader<'_>) -> Result<u64> {
+    let (start, end) = reader.scope_range();
+    if start >= end {
+        return Ok(0);
+    }
+    let mut items = 0;
+    let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        reader.statistics.postings_read += rows.len() as u64;
+        for (key, _) in &rows {
+            items += u64::from(matches_filter(reader.request.filter, key)?);
+        }
+        reader.check_interrupted()?;
+        tokio::task::yield_now().await;
+    }
+    Ok(items)
 }
 
 /// `None` when an entry does not tell enough.
@@ -84,6 +109,7 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
                 };
                 items += u64::from(test.matches(&value));
             }
+            reader.check_interrupted()?;
             tokio::task::yield_now().await;
         }
     }

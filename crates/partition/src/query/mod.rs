@@ -64,6 +64,8 @@ pub struct QueryPage {
     pub rows: Rows,
     /// `None` when the partition has no more rows.
     pub next: Option<Vec<u8>>,
+    /// The next page reads again what this one has read.
+    pub repeats: bool,
     pub statistics: QueryStatistics,
     /// With [`QueryPageRequest::collects`].
     pub collected: Option<Execution>,
@@ -166,6 +168,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         return Ok(QueryPage {
             rows: Rows::default(),
             next: None,
+            repeats: false,
             statistics: reader.statistics,
             collected: Some(feed.execution),
             access: words,
@@ -179,6 +182,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
     reader.statistics.rows_sorted = if sorts { reader.statistics.rows } else { 0 };
     Ok(QueryPage {
+        repeats: output.rescan,
         rows: output.rows,
         next: next.map(|position| position.encode()),
         statistics: reader.statistics,
@@ -281,14 +285,19 @@ impl Feed<'_> {
 }
 
 impl Reader<'_> {
-    /// Whether the page must end here although it is not full.
-    fn must_stop(&self, feed: &Feed<'_>) -> Result<bool> {
+    fn check_interrupted(&self) -> Result<()> {
         if (self.request.is_interrupted)() {
             return Err(Error::new(
                 ErrorKind::Timeout,
                 "the query did not finish in the time of its request: narrow its filter or read it in pages",
             ));
         }
+        Ok(())
+    }
+
+    /// Whether the page must end here although it is not full.
+    fn must_stop(&self, feed: &Feed<'_>) -> Result<bool> {
+        self.check_interrupted()?;
         Ok(feed.execution.streams() && (self.request.is_page_time_spent)())
     }
 }

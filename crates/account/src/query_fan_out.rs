@@ -1,0 +1,111 @@
+//! Queries over several partitions whose rows must be merged, merged here: for callers that do not do it themselves.
+//!
+//! All partitions are asked at once and hand out what they have collected for the page; the merge of that is the page. A page may
+//! take several rounds, because where rows come in order each partition is asked for little more than its share.
+
+use shardlake_charge::QueryCounters;
+use shardlake_model::{Error, Result};
+use shardlake_partition::{QueryPage, position_of_state, state_of_position};
+use shardlake_routing::EpkRange;
+use shardlake_sql::{Execution, PageLimits, PageOutput};
+
+use crate::items::check_session;
+use crate::query::{PageOfQuery, PageStart, QueryReply, Running};
+use crate::query_targets::Part;
+use crate::query_token::{Piece, QueryToken};
+
+impl Running<'_> {
+    pub(crate) async fn fan_out(
+        &self,
+        reply: &mut QueryReply,
+        parts: &[Part],
+        PageOfQuery { limits, token, query_hash }: PageOfQuery,
+    ) -> Result<()> {
+        let mut done = token.as_ref().map(|token| token.counters).unwrap_or_default();
+        let charged = done.charged;
+        let mut position = token.and_then(|token| Some(token.pieces.into_iter().next()?.position));
+        loop {
+            let room = PageLimits {
+                rows: limits.rows - reply.rows.len(),
+                size_bytes: limits.size_bytes.saturating_sub(reply.rows.size_bytes()),
+            };
+            let output = self.round(parts, room, position.take(), reply, &mut done).await?;
+            let is_stuck = output.rows.is_empty();
+            done.rows += output.rows.len() as u64;
+            reply.rows.extend(&output.rows);
+            self.account.0.charges.query_page(&mut done, self.ctx.consistency);
+            let Some(state) = output.state else { break };
+            let next = position_of_state(&state);
+            let is_full = reply.rows.len() >= limits.rows || reply.rows.size_bytes() >= limits.size_bytes;
+            let is_late = self.account.clock().elapsed() > self.page_end;
+            if is_full || is_late || is_stuck {
+                let piece = Piece { span: EpkRange::full(), position: next, repeats: true };
+                let container = self.entry.container.rid.number;
+                let token = QueryToken { container, query_hash, counters: done, pieces: vec![piece] };
+                reply.continuation = Some(token.encode()?);
+                break;
+            }
+            position = Some(next);
+        }
+        reply.statistics.rows = reply.rows.len() as u64;
+        reply.statistics.rows_bytes = reply.rows.size_bytes() as u64;
+        self.complete(reply, done.charged - charged);
+        Ok(())
+    }
+
+    /// What all partitions together have for the rest of a page.
+    async fn round(
+        &self,
+        parts: &[Part],
+        room: PageLimits,
+        position: Option<Vec<u8>>,
+        reply: &mut QueryReply,
+        done: &mut QueryCounters,
+    ) -> Result<PageOutput> {
+        let start = match (&position, self.prepared.is_ordered()) {
+            (None, _) => PageStart::First,
+            (Some(_), true) => PageStart::GoesOn,
+            (Some(_), false) => PageStart::ReadsAgain,
+        };
+        let rows = match self.prepared.is_ordered() {
+            // What a partition has beyond that is left for the next round.
+            true => room.rows.min(room.rows * 3 / (2 * parts.len().max(1)) + 10),
+            false => room.rows,
+        };
+        let share = PageLimits { rows, ..room };
+        let mut tasks = Vec::with_capacity(parts.len());
+        for part in parts {
+            check_session(self.ctx, &part.partition)?;
+            let task = self.task(part, position.clone(), share).collecting();
+            tasks.push((part, AbortOnDrop(tokio::spawn(self.account.clone().run_page(task)))));
+        }
+        let mut merged = Execution::merging(&self.prepared, room, state_of_position(position.as_deref())?)?;
+        for (part, task) in tasks {
+            let mut page = task.finished().await?;
+            *done = done.plus(self.counters(&page, start));
+            let collected = page.collected.take();
+            self.note(reply, part, &page);
+            if let Some(collected) = collected {
+                merged.absorb(collected)?;
+            }
+        }
+        let (deadline, clock) = (self.ctx.deadline, self.account.clock());
+        Ok(merged.finish(true, &|| clock.elapsed() > deadline)?)
+    }
+}
+
+/// A task that is stopped when nobody waits for it any more.
+struct AbortOnDrop(tokio::task::JoinHandle<Result<QueryPage>>);
+
+impl AbortOnDrop {
+    async fn finished(mut self) -> Result<QueryPage> {
+        let joined = (&mut self.0).await;
+        joined.map_err(|error| Error::internal(format!("a query's task failed: {error}")))?
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,94 @@
+//! One page of one partition.
+//!
+//! Queries whose rows can be many for one item run on a thread for blocking work, a few of them at a time, so that they do not
+//! hold up the threads that answer requests. All others give way between chunks by themselves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_model::{Error, Result};
+use shardlake_partition::{CommandContext, ContainerShape, QueryPage, QueryPageRequest};
+use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery};
+use shardlake_stdx::Clock;
+
+use crate::Account;
+use crate::query::Running;
+use crate::query_targets::Part;
+
+impl Running<'_> {
+    pub(crate) async fn page(
+        &self,
+        part: &Part,
+        resume: Option<Vec<u8>>,
+        limits: PageLimits,
+    ) -> Result<QueryPage> {
+        self.account.clone().run_page(self.task(part, resume, limits)).await
+    }
+
+    pub(crate) fn task(&self, part: &Part, resume: Option<Vec<u8>>, limits: PageLimits) -> PageTask {
+        PageTask {
+            part: part.clone(),
+            shape: self.entry.shape.clone(),
+            command: self.command.clone(),
+            prepared: self.prepared.clone(),
+            access: self.access.clone(),
+            clock: self.account.clock().clone(),
+            resume,
+            limits,
+            collects: false,
+            page_end: self.page_end,
+            deadline: self.ctx.deadline,
+        }
+    }
+}
+
+impl Account {
+    pub(crate) async fn run_page(self, task: PageTask) -> Result<QueryPage> {
+        if !task.prepared.is_heavy() {
+            return task.run().await;
+        }
+        let permit = self.0.heavy_queries.acquire().await;
+        let _permit = permit.map_err(|_| Error::internal("the account is closed"))?;
+        let runtime = tokio::runtime::Handle::current();
+        let run = tokio::task::spawn_blocking(move || runtime.block_on(task.run()));
+        run.await.map_err(|error| Error::internal(format!("a query's thread failed: {error}")))?
+    }
+}
+
+/// Everything that a page needs, so that it can move to another thread.
+pub(crate) struct PageTask {
+    part: Part,
+    shape: Arc<ContainerShape>,
+    command: CommandContext,
+    prepared: Arc<PreparedQuery>,
+    access: Arc<AccessPlan>,
+    clock: Clock,
+    resume: Option<Vec<u8>>,
+    limits: PageLimits,
+    collects: bool,
+    page_end: Duration,
+    deadline: Duration,
+}
+
+impl PageTask {
+    /// One whose rows stay in the execution, to be merged with others'.
+    pub fn collecting(self) -> PageTask {
+        PageTask { collects: true, ..self }
+    }
+
+    async fn run(self) -> Result<QueryPage> {
+        let is_page_time_spent = || self.clock.elapsed() > self.page_end;
+        let is_interrupted = || self.clock.elapsed() > self.deadline;
+        let request = QueryPageRequest {
+            query: &self.prepared,
+            access: &self.access,
+            filter: &self.part.filter,
+            resume: self.resume.as_deref(),
+            limits: self.limits,
+            collects: self.collects,
+            is_page_time_spent: &is_page_time_spent,
+            is_interrupted: &is_interrupted,
+        };
+        self.part.partition.query_page(&self.shape, &self.command, request).await
+    }
+}

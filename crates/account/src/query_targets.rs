@@ -1,0 +1,196 @@
+//! Where a query goes: its scope, or the partition keys that its text leaves, as parts of partitions in the order of the hash space.
+//!
+//! One part gives the whole answer, and the parts' rows follow one another where they need no merge. Whatever must be merged is
+//! refused with [`ErrorKind::CrossPartitionQuery`], because clients do that with a query plan, unless the caller asks for our merge.
+//! Who names a prefix of a key, or a span of the hash space, has named one thing: its merge is ours without asking.
+
+use std::sync::Arc;
+
+use shardlake_model::{Error, ErrorKind, PartitionKey, Result};
+use shardlake_partition::{FeedFilter, Partition};
+use shardlake_routing::{Epk, EpkRange, effective_partition_key, prefix_range};
+use shardlake_sql::{DistinctKind, KeyFilter, QueryInfo, QueryPlan};
+
+use crate::container_handle::ContainerEntry;
+use crate::feed::{self, FeedScope};
+use crate::keys::logical;
+use crate::query::QueryRequest;
+
+#[derive(Debug)]
+pub(crate) struct Targets {
+    /// In the order of the hash space.
+    pub parts: Vec<Part>,
+    /// What they answer is merged here.
+    pub merges: bool,
+}
+
+/// A partition, and what of it is in scope.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub partition: Arc<Partition>,
+    pub filter: FeedFilter,
+    /// Where that lies in the hash space.
+    pub span: EpkRange,
+}
+
+/// A part of the hash space that a query can match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanRange {
+    /// The hash of one partition key.
+    Point(Epk),
+    Span(EpkRange),
+}
+
+impl Part {
+    fn new(partition: &Arc<Partition>, filter: FeedFilter) -> Part {
+        let span = match &filter {
+            FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => {
+                range.intersection(&partition.epk_range)
+            }
+            FeedFilter::Logical(logical) => span_of_point(&logical.epk),
+        };
+        Part { partition: partition.clone(), filter, span }
+    }
+
+    pub fn is_one_logical_partition(&self) -> bool {
+        matches!(self.filter, FeedFilter::Logical(_))
+    }
+}
+
+/// `plan` is asked for only where the text decides.
+pub(crate) fn targets(
+    entry: &ContainerEntry,
+    request: &QueryRequest<'_>,
+    plan: impl FnOnce() -> Result<QueryPlan>,
+) -> Result<Targets> {
+    if request.scope != FeedScope::All {
+        let (filter, partitions) = feed::resolve(entry, request.scope.clone())?;
+        let parts: Vec<Part> =
+            partitions.iter().map(|partition| Part::new(partition, filter.clone())).collect();
+        let merges = parts.len() > 1 && !is_plain(&plan()?.info);
+        return Ok(Targets { parts, merges });
+    }
+    let plan = plan()?;
+    let parts = parts_of_keys(entry, &plan.keys);
+    let targets_one_key = matches!(&plan.keys, KeyFilter::Keys(keys) if is_one_full(entry, keys));
+    if targets_one_key || plan.keys == KeyFilter::Nothing {
+        // The reference leaves named aggregates to clients even here, and the Python SDK's tests want to be told.
+        let has_named_aggregates =
+            plan.info.group_by_alias_to_aggregate.iter().any(|(_, aggregate)| aggregate.is_some());
+        let leaves = has_named_aggregates && request.allows_cross_partition && !request.fans_out;
+        return if leaves { Err(client_must_merge()) } else { Ok(Targets { parts, merges: false }) };
+    }
+    if !request.allows_cross_partition {
+        return Err(Error::bad_request(
+            "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+        ));
+    }
+    // Who asks for the whole container cannot know that it is one partition for now.
+    let needs_merge = !is_plain(&plan.info) && (parts.len() > 1 || plan.keys == KeyFilter::All);
+    if needs_merge && !request.fans_out {
+        return Err(client_must_merge());
+    }
+    Ok(Targets { merges: needs_merge && parts.len() > 1, parts })
+}
+
+fn parts_of_keys(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<Part> {
+    match keys {
+        KeyFilter::Keys(keys) if is_one_full(entry, keys) => {
+            let logical = logical(entry, keys[0].clone());
+            vec![Part::new(entry.map.lookup(&logical.epk), FeedFilter::Logical(logical))]
+        }
+        // Any partition answers for all of them, and none of its items is in question.
+        KeyFilter::Nothing => {
+            let nowhere = EpkRange { min: Epk::default(), max: Epk::default() };
+            entry
+                .map
+                .iter()
+                .take(1)
+                .map(|first| Part::new(first, FeedFilter::Range(nowhere.clone())))
+                .collect()
+        }
+        KeyFilter::Keys(_) | KeyFilter::All => {
+            let spans = spans_of(entry, keys);
+            let part = |partition| Some(Part::new(partition, FeedFilter::Range(hull(&spans, partition)?)));
+            entry.map.iter().filter_map(part).collect()
+        }
+    }
+}
+
+/// The smallest span with all keys that lie in a partition; the query's own condition tells them from the others.
+fn hull(spans: &[EpkRange], partition: &Partition) -> Option<EpkRange> {
+    let mut inside = spans.iter().filter(|span| span.overlaps(&partition.epk_range));
+    let first = inside.next()?;
+    let last = inside.next_back().unwrap_or(first);
+    Some(EpkRange { min: first.min.clone(), max: last.max.clone() })
+}
+
+/// Whether the partitions' answers simply follow one another.
+fn is_plain(info: &QueryInfo) -> bool {
+    let merges = info.distinct != DistinctKind::None
+        || info.top.is_some()
+        || info.offset.is_some()
+        || info.limit.is_some()
+        || !info.order_by.is_empty()
+        || !info.group_by_expressions.is_empty()
+        || !info.aggregates.is_empty()
+        || !info.group_by_alias_to_aggregate.is_empty()
+        || info.distinct_count.is_some();
+    !merges
+}
+
+fn client_must_merge() -> Error {
+    Error::new(
+        ErrorKind::CrossPartitionQuery,
+        "Cross partition query with TOP/ORDER BY/DISTINCT or aggregate functions is not supported. Use the query plan to merge the partitions' answers, or ask the server to with x-shardlake-fan-out",
+    )
+}
+
+fn is_one_full(entry: &ContainerEntry, keys: &[PartitionKey]) -> bool {
+    matches!(keys, [key] if key.0.len() == entry.shape.key_paths.len())
+}
+
+/// Where matching items can lie, in order and without overlaps.
+fn spans_of(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<EpkRange> {
+    let definition = &entry.container.definition.partition_key;
+    match keys {
+        KeyFilter::All => vec![EpkRange::full()],
+        KeyFilter::Nothing => vec![],
+        KeyFilter::Keys(keys) => {
+            let mut spans: Vec<EpkRange> = keys.iter().map(|key| prefix_range(definition, key)).collect();
+            spans.sort_by(|left, right| left.min.cmp(&right.min).then(right.max.cmp(&left.max)));
+            spans.dedup_by(|later, kept| kept.contains_range(later));
+            spans
+        }
+    }
+}
+
+/// The same for a client, which tells points from spans.
+pub(crate) fn plan_ranges(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<PlanRange> {
+    let definition = &entry.container.definition.partition_key;
+    let spans = spans_of(entry, keys);
+    let KeyFilter::Keys(keys) = keys else { return spans.into_iter().map(PlanRange::Span).collect() };
+    let full = keys.iter().filter(|key| key.0.len() == entry.shape.key_paths.len());
+    let mut points: Vec<Epk> = full.map(|key| effective_partition_key(definition, key)).collect();
+    points.sort();
+    let range = |span: EpkRange| {
+        // The first hash not below the span's start: bounds have lost their trailing zeros.
+        let point = points.get(points.partition_point(|epk| *epk < span.min));
+        match point.filter(|epk| span_of_point(epk) == span) {
+            Some(epk) => PlanRange::Point(epk.clone()),
+            None => PlanRange::Span(span),
+        }
+    };
+    spans.into_iter().map(range).collect()
+}
+
+/// The span that holds one hash and no other that occurs.
+fn span_of_point(epk: &Epk) -> EpkRange {
+    let mut max = epk.clone();
+    max.0.push(0xFF);
+    let mut min = epk.clone();
+    while min.0.last() == Some(&0) {
+        min.0.pop();
+    }
+    EpkRange { min, max }
+}
