@@ -267,7 +267,8 @@ fn string_text() -> impl Strategy<Value = String> {
 /// A condition on one operand.
 fn condition_on(operand: impl Strategy<Value = String> + Clone + 'static) -> BoxedStrategy<String> {
     let operator = prop::sample::select(vec!["=", "!=", "<", "<=", ">", ">="]);
-    let search = prop::sample::select(vec!["STARTSWITH", "CONTAINS", "ENDSWITH", "STRINGEQUALS"]);
+    let search =
+        prop::sample::select(vec!["STARTSWITH", "CONTAINS", "ENDSWITH", "STRINGEQUALS", "REGEXMATCH"]);
     let flag = prop::sample::select(vec!["", ", true", ", false", ", null"]);
     let pattern = prop::sample::select(vec![
         "'a%'",

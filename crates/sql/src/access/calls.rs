@@ -17,11 +17,40 @@ use crate::functions::Function;
 
 /// Whether a function gives `true`, `false` or undefined, never anything else.
 pub(super) fn is_condition(function: Function) -> bool {
-    let name = format!("{function:?}");
-    name.starts_with("Is")
-        || name.starts_with("Contains")
-        || name.starts_with("ArrayContains")
-        || ["StartsWith", "EndsWith", "StringEquals", "RegexMatch"].contains(&name.as_str())
+    is_text_test(function)
+        || matches!(
+            function,
+            Function::IsArray
+                | Function::IsBool
+                | Function::IsDateTime
+                | Function::IsDefined
+                | Function::IsFiniteNumber
+                | Function::IsInteger
+                | Function::IsNull
+                | Function::IsNumber
+                | Function::IsObject
+                | Function::IsPrimitive
+                | Function::IsString
+                | Function::StartsWith
+                | Function::StringEquals
+                | Function::ArrayContains
+                | Function::ArrayContainsAll
+                | Function::ArrayContainsAny
+        )
+}
+
+/// Searches for which the order of texts is of no help.
+fn is_text_test(function: Function) -> bool {
+    matches!(
+        function,
+        Function::Contains
+            | Function::ContainsAllCi
+            | Function::ContainsAllCs
+            | Function::ContainsAnyCi
+            | Function::ContainsAnyCs
+            | Function::EndsWith
+            | Function::RegexMatch
+    )
 }
 
 impl Planner<'_> {
@@ -34,24 +63,28 @@ impl Planner<'_> {
     ) -> Planned {
         let Some(path) = arguments.first() else { return UNKNOWN };
         let types = |first, last| self.check(path, ValueSet::types(first, last), outcome);
-        // By the name of the variant, which is the function's own.
-        match format!("{function:?}").as_str() {
-            "IsDefined" => self.check(path, ValueSet::defined(), outcome),
-            "IsNull" => types(TypeTag::Null, TypeTag::Null),
-            "IsBool" => types(TypeTag::False, TypeTag::True),
-            "IsNumber" => types(TypeTag::Number, TypeTag::Number),
-            "IsString" => types(TypeTag::String, TypeTag::String),
-            "IsArray" => types(TypeTag::Array, TypeTag::Array),
-            "IsObject" => types(TypeTag::Object, TypeTag::Object),
-            "IsPrimitive" => types(TypeTag::Null, TypeTag::String),
-            "IsInteger" | "IsFiniteNumber" => self.tested_check(whole, path, TypeTag::Number, outcome),
-            "IsDateTime" => self.tested_check(whole, path, TypeTag::String, outcome),
-            "StartsWith" | "StringEquals" => self.compared_text(whole, function, arguments, outcome),
-            "Contains" | "EndsWith" | "RegexMatch" | "ContainsAllCi" | "ContainsAllCs" | "ContainsAnyCi"
-            | "ContainsAnyCs" => self.tested(whole, path, texts(), outcome),
-            "ArrayContains" => self.contains(arguments, outcome),
-            "ArrayContainsAny" if outcome => any(self.elements(arguments)),
-            "ArrayContainsAll" if outcome => all(self.elements(arguments)),
+        match function {
+            Function::IsDefined => self.check(path, ValueSet::defined(), outcome),
+            Function::IsNull => types(TypeTag::Null, TypeTag::Null),
+            Function::IsBool => types(TypeTag::False, TypeTag::True),
+            Function::IsNumber => types(TypeTag::Number, TypeTag::Number),
+            Function::IsString => types(TypeTag::String, TypeTag::String),
+            Function::IsArray => types(TypeTag::Array, TypeTag::Array),
+            Function::IsObject => types(TypeTag::Object, TypeTag::Object),
+            Function::IsPrimitive => types(TypeTag::Null, TypeTag::String),
+            Function::IsInteger | Function::IsFiniteNumber => {
+                self.tested_check(whole, path, TypeTag::Number, outcome)
+            }
+            Function::IsDateTime => self.tested_check(whole, path, TypeTag::String, outcome),
+            Function::StartsWith | Function::StringEquals => {
+                self.compared_text(whole, function, arguments, outcome)
+            }
+            // A pattern may turn out to be invalid: that must show, so the item is looked at.
+            Function::RegexMatch => (self.tested(whole, path, texts(), outcome).0, false),
+            search if is_text_test(search) => self.tested(whole, path, texts(), outcome),
+            Function::ArrayContains => self.contains(arguments, outcome),
+            Function::ArrayContainsAny if outcome => any(self.elements(arguments)),
+            Function::ArrayContainsAll if outcome => all(self.elements(arguments)),
             _ => UNKNOWN,
         }
     }

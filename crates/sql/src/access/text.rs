@@ -60,7 +60,7 @@ fn write_operation(expression: &Expression, paths: &Paths, out: &mut String) -> 
             vec![Text("("), Of(value), Text(" LIKE "), Of(pattern), Text(")")]
         }
         Expression::Call { function, arguments, .. } => {
-            name = format!("{function:?}(").to_uppercase();
+            name = format!("{}(", function.name());
             let mut parts = vec![Text(&name)];
             push_list(arguments, &mut parts);
             parts.push(Text(")"));
