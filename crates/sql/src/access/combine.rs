@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::path::is_single;
 use super::ranges::ValueSet;
-use super::{IndexFilter, IndexRef, Leaf, LookupClass};
+use super::{IndexFilter, IndexRef, Leaf, LookupClass, ValueRange};
 
 /// A tree, and whether it says exactly what the condition says.
 pub(super) type Planned = (IndexFilter, bool);
@@ -127,6 +127,45 @@ fn union(leaves: Vec<Leaf>) -> Vec<Leaf> {
     let class = leaves.iter().map(|leaf| leaf.class).max().unwrap_or(LookupClass::Seek);
     let set = ValueSet::union(leaves.iter().map(set_of));
     vec![Leaf { index, ranges: set.ranges, test: None, precise: set.precise, class }]
+}
+
+/// Ranges of one leaf and parts of one OR: what runs a plan numbers them with 16 bits, and looks each of them up.
+const RANGES_MAX: usize = 16_384;
+const PARTS_MAX: usize = 4096;
+
+/// The plan with neighbouring ranges thrown together until there are few enough, and ORs of too many parts given up.
+pub(super) fn bounded((mut filter, precise): Planned) -> Planned {
+    let precise = bound(&mut filter) && precise;
+    (filter, precise)
+}
+
+/// False when something was lost.
+fn bound(filter: &mut IndexFilter) -> bool {
+    match filter {
+        IndexFilter::Everything | IndexFilter::Nothing => true,
+        IndexFilter::Leaf(leaf) if leaf.ranges.len() <= RANGES_MAX => true,
+        IndexFilter::Leaf(leaf) => {
+            let together = leaf.ranges.len().div_ceil(RANGES_MAX);
+            let hull = |ranges: &[ValueRange]| ValueRange {
+                start: ranges[0].start.clone(),
+                end: ranges[ranges.len() - 1].end.clone(),
+            };
+            leaf.ranges = leaf.ranges.chunks(together).map(hull).collect();
+            (leaf.precise, leaf.class) = (false, leaf.class.max(LookupClass::PreciseScan));
+            false
+        }
+        IndexFilter::Or(parts) if parts.len() > PARTS_MAX => {
+            *filter = IndexFilter::Everything;
+            false
+        }
+        IndexFilter::And(parts) | IndexFilter::Or(parts) => {
+            let mut keeps_all = true;
+            for part in parts {
+                keeps_all &= bound(part);
+            }
+            keeps_all
+        }
+    }
 }
 
 fn set_of(leaf: &Leaf) -> ValueSet {

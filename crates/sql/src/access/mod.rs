@@ -169,7 +169,7 @@ pub fn plan_access(query: &PreparedQuery, schema: &IndexSchema<'_>) -> Result<Ac
     }
     let planner = filter::Planner::new(query, schema);
     let (filter, precise) = match &bound.filter {
-        Some(filter) => planner.plan(filter, true),
+        Some(filter) => combine::bounded(planner.plan(filter, true)),
         None => (IndexFilter::Everything, true),
     };
     let order = order::access(query, schema, &filter);
