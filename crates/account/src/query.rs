@@ -312,8 +312,13 @@ impl Running<'_> {
     /// What a page adds to what the query has done.
     pub(crate) fn counters(&self, page: &QueryPage, start: PageStart) -> QueryCounters {
         let statistics = &page.statistics;
-        let rows = QueryCounters { rows: page.rows.len() as u64, ..QueryCounters::default() };
-        if start == PageStart::ReadsAgain {
+        let rows = QueryCounters {
+            partitions: u64::from(start == PageStart::First),
+            rows: page.rows.len() as u64,
+            sorted_rows: statistics.rows_sorted,
+            ..QueryCounters::default()
+        };
+        if start == PageStart::ReadsAgain || page.is_repeated {
             return rows;
         }
         // A scan in the place of an index that could have been used costs no more than the index would have.
@@ -321,11 +326,9 @@ impl Running<'_> {
         let scanned =
             if is_indexed { (0, 0) } else { (statistics.items_scanned, statistics.items_scanned_bytes) };
         QueryCounters {
-            partitions: u64::from(start == PageStart::First),
             items: scanned.0 + statistics.items_loaded,
             item_bytes: scanned.1 + statistics.items_loaded_bytes,
             postings: statistics.postings_read,
-            sorted_rows: statistics.rows_sorted,
             ..rows
         }
     }

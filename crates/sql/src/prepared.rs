@@ -90,6 +90,12 @@ impl PreparedQuery {
             })
     }
 
+    /// Whether some rows are enough for a page, where rows come in the order of `ORDER BY` or there is none.
+    pub fn may_stop_early(&self, ordered: bool) -> bool {
+        let query = &self.query;
+        query.grouping.is_none() && !query.distinct && (ordered || query.order_by.is_empty())
+    }
+
     /// Whether there is an `ORDER BY`.
     pub fn is_ordered(&self) -> bool {
         !self.query.order_by.is_empty()

@@ -45,6 +45,7 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
             repeats: false,
             statistics: reader.statistics,
             collected: Some(execution),
+            is_repeated: false,
             access,
             wants_counter: None,
         }));
@@ -58,6 +59,7 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
         repeats: false,
         statistics: reader.statistics,
         collected: None,
+        is_repeated: false,
         access,
         wants_counter: None,
     }))

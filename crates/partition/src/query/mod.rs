@@ -69,6 +69,8 @@ pub struct QueryPage {
     pub statistics: QueryStatistics,
     /// With [`QueryPageRequest::collects`].
     pub collected: Option<Execution>,
+    /// What was read depends on how the result is cut into pages: it is not charged.
+    pub is_repeated: bool,
     /// The access taken, in words.
     pub access: &'static str,
     /// A path whose items should be counted from now on: index and path hash.
@@ -155,6 +157,8 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     let ordered = matches!(chosen.access, Access::Ordered(_));
     let start = if request.collects { Execution::collecting } else { Execution::start };
     let execution = start(request.query, request.limits, ordered, state.as_deref())?;
+    let is_repeated = (state.is_some() && !execution.streams())
+        || (request.collects && request.query.may_stop_early(ordered));
     let mut feed = Feed { execution, is_interrupted: request.is_interrupted, last: None };
     let words = chosen.access.words();
     let ended = match chosen.access {
@@ -171,6 +175,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
             repeats: false,
             statistics: reader.statistics,
             collected: Some(feed.execution),
+            is_repeated,
             access: words,
             wants_counter: chosen.wants_counter,
         });
@@ -187,6 +192,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         next: next.map(|position| position.encode()),
         statistics: reader.statistics,
         collected: None,
+        is_repeated,
         access: words,
         wants_counter: chosen.wants_counter,
     })
@@ -285,6 +291,14 @@ impl Feed<'_> {
 }
 
 impl Reader<'_> {
+    /// How feeding ended with an item, and what was counted before it: an item that has no room is read, and counted, again.
+    fn ended(&mut self, ended: Ended, before: QueryStatistics) -> Ended {
+        if ended == Ended::Cut {
+            self.statistics = before;
+        }
+        ended
+    }
+
     fn check_interrupted(&self) -> Result<()> {
         if (self.request.is_interrupted)() {
             return Err(Error::new(

@@ -15,7 +15,7 @@ use shardlake_storage::ScanOptions;
 use super::position::{KeyPosition, OrderedPosition, Place};
 use super::scan::Resumed;
 use super::spans::Posting;
-use super::{Ended, Feed, Last, Reader};
+use super::{Ended, Feed, Last, QueryStatistics, Reader};
 use crate::feed::matches_filter;
 use crate::index;
 use crate::item::StoredItem;
@@ -134,14 +134,16 @@ async fn run_undefined(
             if resumed.skips(&key, HEADER)? || !matches_filter(reader.request.filter, &key)? {
                 continue;
             }
+            let before = reader.statistics;
             let item = StoredItem::decode(value, reader.shape)?;
-            reader.statistics.items_scanned += 1;
-            reader.statistics.items_scanned_bytes += item.json_size_bytes() as u64;
             if item.is_expired(reader.now_seconds) || property(reader, &item, path).is_some() {
                 continue;
             }
+            // Only what belongs here counts: a counter that shows there is nothing to look for must not change the charge.
+            reader.statistics.items_scanned += 1;
+            reader.statistics.items_scanned_bytes += item.json_size_bytes() as u64;
             if let Some(ended) = feed.offer(&item.view(), false, || Last::OrderedItem(key.slice(HEADER..)))? {
-                return Ok(ended);
+                return Ok(reader.ended(ended, before));
             }
         }
         if reader.must_stop(feed)? {
@@ -201,7 +203,6 @@ async fn run_postings(
             if walk.skips(&key)? {
                 continue;
             }
-            reader.statistics.postings_read += 1;
             let posting = Posting::parse(&key, prefix.len())?;
             if let Some(ended) = walk.take(reader, feed, order, posting).await? {
                 return Ok(Some(ended));
@@ -224,14 +225,23 @@ struct Walk {
     resumed: Option<Resumed>,
     /// Postings with the same cut string, in the order met.
     group: Vec<Posting>,
+    /// What was counted before the first of them was read.
+    before_group: QueryStatistics,
     /// How many of the first group were dealt with on the page before.
     skip: u32,
 }
 
 impl Walk {
     fn new(prefix: &[u8], range: (Vec<u8>, Vec<u8>), reverse: bool, after: Option<Place>) -> Walk {
-        let mut walk =
-            Walk { prefix_length: prefix.len(), range, reverse, resumed: None, group: Vec::new(), skip: 0 };
+        let mut walk = Walk {
+            prefix_length: prefix.len(),
+            range,
+            reverse,
+            resumed: None,
+            group: Vec::new(),
+            before_group: QueryStatistics::default(),
+            skip: 0,
+        };
         let Some(place) = after else { return walk };
         walk.skip = place.skip;
         match (&place.after, reverse) {
@@ -282,18 +292,27 @@ impl Walk {
         if is_other && let Some(ended) = self.emit_group(reader, feed, order).await? {
             return Ok(Some(ended));
         }
+        let before = reader.statistics;
+        reader.statistics.postings_read += 1;
         if matches!(order.index, IndexRef::Path(_)) && is_cut(posting.value()) {
             if self.group.len() == GROUP_MAX {
                 return Err(Error::bad_request(format!(
                     "ORDER BY met more than {GROUP_MAX} strings with the same first 120 bytes: filter them, or order by something shorter"
                 )));
             }
+            if self.group.is_empty() {
+                self.before_group = before;
+            }
             self.group.push(posting);
             return Ok(None);
         }
-        let Some(item) = reader.item_of(posting.ordinal).await? else { return Ok(None) };
         let last = || Last::Posting { branch: 0, range: 0, key: posting.key.clone(), skip: 0, ordered: true };
-        feed.offer(&item.view(), order.exact && reader.request.access.precise, last)
+        let Some(item) = reader.item_of(posting.ordinal).await? else {
+            feed.last = Some(last());
+            return Ok(None);
+        };
+        let ended = feed.offer(&item.view(), order.exact && reader.request.access.precise, last)?;
+        Ok(ended.map(|ended| reader.ended(ended, before)))
     }
 
     /// Sorts the items of a group by their own values and offers them.
@@ -317,7 +336,13 @@ impl Walk {
             if self.reverse { ascending.reverse() } else { ascending }
         });
         let done = std::mem::take(&mut self.skip) as usize;
+        // A page that ends in the group reads all of it again: each item counts when it goes out.
+        reader.statistics = self.before_group;
         for (index, (_, _, item)) in items.iter().enumerate().skip(done) {
+            let before = reader.statistics;
+            reader.statistics.postings_read += 1;
+            reader.statistics.items_loaded += 1;
+            reader.statistics.items_loaded_bytes += item.json_size_bytes() as u64;
             let last = || Last::Posting {
                 branch: 0,
                 range: 0,
@@ -326,7 +351,7 @@ impl Walk {
                 ordered: true,
             };
             if let Some(ended) = feed.offer(&item.view(), false, last)? {
-                return Ok(Some(ended));
+                return Ok(Some(reader.ended(ended, before)));
             }
         }
         Ok(None)

@@ -107,13 +107,14 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
             if resumed.skips(&key, HEADER)? || !matches_filter(reader.request.filter, &key)? {
                 continue;
             }
+            let before = reader.statistics;
             // Read where it lies: what holds on to its bytes costs more than the look at it.
             let record = Record::decode(&value).map_err(crate::corrupt)?;
             reader.statistics.items_scanned += 1;
             reader.statistics.items_scanned_bytes += u64::from(record.envelope.json_size_bytes);
             let Some(item) = reader.live_view(&record) else { continue };
             if let Some(ended) = feed.offer(&item, false, || Last::Item(key.slice(HEADER..)))? {
-                return Ok(ended);
+                return Ok(reader.ended(ended, before));
             }
         }
         if reader.must_stop(feed)? {

@@ -99,23 +99,23 @@ async fn run_range(
             if resumed.skips(&key, prefix.len())? {
                 continue;
             }
+            let before = reader.statistics;
             reader.statistics.postings_read += 1;
             let posting = Posting::parse(&key, prefix.len())?;
             let is_candidate = passes_test(leaf, posting.value())
                 && spans.others.as_ref().is_none_or(|others| others.contains(&posting.ordinal));
-            if !is_candidate {
-                continue;
-            }
-            let Some(item) = reader.item_of(posting.ordinal).await? else { continue };
-            if is_met_before(reader, spans, (branch, range), &posting, &item) {
-                continue;
-            }
             let last = || Last::Posting { branch, range, key: posting.key.clone(), skip: 0, ordered: false };
+            let item = if is_candidate { reader.item_of(posting.ordinal).await? } else { None };
+            let item = item.filter(|item| !is_met_before(reader, spans, (branch, range), &posting, item));
+            let Some(item) = item else {
+                feed.last = Some(last());
+                continue;
+            };
             // A test cannot see all of a cut value.
             let is_proven =
                 spans.exact && (leaf.test.is_none() || decode_index_value(posting.value()).is_some());
             if let Some(ended) = feed.offer(&item.view(), is_proven, last)? {
-                return Ok(Some(ended));
+                return Ok(Some(reader.ended(ended, before)));
             }
         }
         if reader.must_stop(feed)? {
