@@ -319,4 +319,42 @@ proptest! {
             }
         });
     }
+
+    #[test]
+    fn composite_indexes_give_the_order_of_all_keys(
+        items in prop::collection::vec((prop::option::of(scalar()), prop::option::of(scalar())), 1..30),
+        page in prop::sample::select(vec![1i64, 3, 1000]),
+        filtered in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let policy = r#"{"includedPaths":[{"path":"/*"}],"compositeIndexes":[[{"path":"/a"},{"path":"/b","order":"descending"}]]}"#;
+            let containers = Containers::new(policy).await;
+            let member = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("\"{name}\":{value}"));
+            let items: Vec<_> = items.iter().enumerate().map(|(number, (a, b))| {
+                let members: Vec<String> = [member("a", a), member("b", b)].into_iter().flatten().collect();
+                (number as u8 % 3, number as u8, Some(members.join(",")))
+            }).collect();
+            containers.fill(&items).await;
+            let filter = if filtered { " WHERE IS_DEFINED(c.a)" } else { "" };
+            let (mut rows, _) = containers.answer(&containers.bare, &format!("SELECT c.a, c.b FROM c{filter}"), 1000).await;
+            let key = |row: &Value, name: &str| match row {
+                Value::Object(members) => members.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone()).unwrap_or_default(),
+                _ => Value::Undefined,
+            };
+            rows.sort_by(|left, right| {
+                compare(&key(left, "a"), &key(right, "a")).then_with(|| compare(&key(right, "b"), &key(left, "b")))
+            });
+            let picky = &containers.others[2];
+            for (order, backwards) in [("c.a, c.b DESC", false), ("c.a DESC, c.b", true)] {
+                let text = format!("SELECT c.a, c.b FROM c{filter} ORDER BY {order}");
+                let mut expected = rows.clone();
+                if backwards {
+                    expected.reverse();
+                }
+                let (found, _) = containers.answer(picky, &text, page).await;
+                check(&expected, found, Answers::Sequence, &format!("{text}, {page} a page"));
+            }
+        });
+    }
 }

@@ -36,7 +36,9 @@ pub use access::{
 pub use bind::ComputedProperties;
 pub use bound::AggregateFunction;
 pub use error::{Location, Rule, SqlError};
-pub use execute::{DistinctHash, Execution, Flow, Interrupt, PageLimits, PageOutput, Rows, distinct_hash};
+pub use execute::{
+    DistinctHash, Execution, Flow, Interrupt, PageLimits, PageOutput, Rows, compare_sort_keys, distinct_hash,
+};
 pub use filter::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};
 pub use functions::GeometryKind;
 pub use plan::{

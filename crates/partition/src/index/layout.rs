@@ -1,15 +1,17 @@
 //! An indexing policy compiled for one generation of the index.
 
+use std::cmp::Ordering;
+
 use shardlake_document::{
-    ItemProperty, ItemView, Value, encode_index_value, encode_index_value_raw, is_system_property,
+    ItemProperty, ItemView, TypeTag, Value, decode_index_value, encode_index_value, encode_index_value_raw,
+    index_value_length, is_system_property,
 };
 use shardlake_model::{
     IndexPath, IndexPathSegment, IndexingPolicy, PathKind, PathMatcher, Result, SortOrder,
 };
-use shardlake_sql::ComputedProperties;
+use shardlake_sql::{CompositeSchema, ComputedProperties, compare_sort_keys};
 
 use super::keys;
-use shardlake_sql::CompositeSchema;
 
 /// What one generation of a container's index holds.
 #[derive(Debug)]
@@ -152,7 +154,62 @@ impl CompositeLayout {
     }
 }
 
+impl CompositeLayout {
+    /// Where the first string ends that an entry holds only the start of: entries alike up to there may be out of order.
+    pub fn end_of_cut(&self, entry: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        for member in &self.members {
+            let invert = |byte: &u8| if member.inverted { !byte } else { *byte };
+            let rest: Vec<u8> = entry.get(at..)?.iter().map(invert).collect();
+            let length = index_value_length(&rest)?;
+            at += length;
+            if is_cut_string(&rest[..length]) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// How two items are ordered by their own values, as entries would be that held all of them.
+    pub fn compare(
+        &self,
+        left: &ItemView<'_>,
+        right: &ItemView<'_>,
+        computed: &ComputedProperties,
+    ) -> Ordering {
+        for member in &self.members {
+            let order = compare_sort_keys(&member.value(left, computed), &member.value(right, computed));
+            if order.is_ne() {
+                return if member.inverted { order.reverse() } else { order };
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+/// A string that an index value holds only the start of.
+pub(crate) fn is_cut_string(value: &[u8]) -> bool {
+    value.first() == Some(&(TypeTag::String as u8))
+        && index_value_length(value) == Some(value.len())
+        && decode_index_value(value).is_none()
+}
+
 impl CompositeMember {
+    fn value(&self, item: &ItemView<'_>, computed: &ComputedProperties) -> Value {
+        if let Some(number) = self.computed {
+            return computed.evaluate(number, item);
+        }
+        let property = match &self.names[..] {
+            [name] => item.get(name),
+            names => item.body.get_path(names).map(ItemProperty::Stored),
+        };
+        match property {
+            Some(ItemProperty::Stored(value)) => Value::from_raw(value),
+            Some(ItemProperty::System(value)) => value,
+            None => Value::Undefined,
+        }
+    }
+
     fn push_value(&self, item: &ItemView<'_>, computed: &ComputedProperties, out: &mut Vec<u8>) {
         if let Some(number) = self.computed {
             encode_index_value(&computed.evaluate(number, item), out);

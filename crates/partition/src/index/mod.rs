@@ -22,5 +22,6 @@ pub use build::BuildEnd;
 pub(crate) use counters::load_counted;
 pub use keys::{counter_key, decode_counter, index_prefix, path_hash};
 pub use layout::IndexLayout;
+pub(crate) use layout::is_cut_string;
 pub(crate) use maintain::{IndexChange, Maintained, PostingOps};
 pub(crate) use verify::IndexVerifier;

@@ -5,9 +5,10 @@
 //! a path from the first time that somebody orders by it. Strings too long for the index have equal entries; such a group is
 //! loaded and sorted by the strings themselves.
 
-use shardlake_document::{
-    TypeTag, Value, compare, decode_index_value, encode_index_value, index_value_length,
-};
+use std::cmp::Ordering;
+
+use bytes::Bytes;
+use shardlake_document::{Value, compare, encode_index_value};
 use shardlake_model::{Error, IndexPathSegment, Result};
 use shardlake_sql::{IndexRef, OrderAccess, ValueRange};
 use shardlake_storage::ScanOptions;
@@ -17,7 +18,7 @@ use super::scan::Resumed;
 use super::spans::Posting;
 use super::{Ended, Feed, Last, QueryStatistics, Reader};
 use crate::feed::matches_filter;
-use crate::index;
+use crate::index::{self, is_cut_string};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 
@@ -227,6 +228,8 @@ struct Walk {
     group: Vec<Posting>,
     /// What was counted before the first of them was read.
     before_group: QueryStatistics,
+    /// How far their values are alike.
+    cut_at: usize,
     /// How many of the first group were dealt with on the page before.
     skip: u32,
 }
@@ -240,6 +243,7 @@ impl Walk {
             resumed: None,
             group: Vec::new(),
             before_group: QueryStatistics::default(),
+            cut_at: 0,
             skip: 0,
         };
         let Some(place) = after else { return walk };
@@ -288,13 +292,17 @@ impl Walk {
         order: &OrderAccess,
         posting: Posting,
     ) -> Result<Option<Ended>> {
-        let is_other = self.group.first().is_some_and(|first| first.value() != posting.value());
+        let end_of_cut = end_of_cut(reader, order, posting.value());
+        let alike = |first: &Posting| {
+            end_of_cut.is_some_and(|end| first.value().get(..end) == Some(&posting.value()[..end]))
+        };
+        let is_other = self.group.first().is_some_and(|first| !alike(first));
         if is_other && let Some(ended) = self.emit_group(reader, feed, order).await? {
             return Ok(Some(ended));
         }
         let before = reader.statistics;
         reader.statistics.postings_read += 1;
-        if matches!(order.index, IndexRef::Path(_)) && is_cut(posting.value()) {
+        if let Some(end) = end_of_cut {
             if self.group.len() == GROUP_MAX {
                 return Err(Error::bad_request(format!(
                     "ORDER BY met more than {GROUP_MAX} strings with the same first 120 bytes: filter them, or order by something shorter"
@@ -302,6 +310,7 @@ impl Walk {
             }
             if self.group.is_empty() {
                 self.before_group = before;
+                self.cut_at = end;
             }
             self.group.push(posting);
             return Ok(None);
@@ -323,22 +332,23 @@ impl Walk {
         order: &OrderAccess,
     ) -> Result<Option<Ended>> {
         let group = std::mem::take(&mut self.group);
-        let Some(key) = group.first().map(|posting| posting.key.clone()) else { return Ok(None) };
-        let IndexRef::Path(path) = &order.index else { return Ok(None) };
+        let Some(first) = group.first() else { return Ok(None) };
+        // A position inside a group names what its entries have in common, and no ordinal.
+        let key = Bytes::from([&first.value()[..self.cut_at], &[0; 8]].concat());
         let mut items = Vec::with_capacity(group.len());
         for posting in group {
             if let Some(item) = reader.item_of(posting.ordinal).await? {
-                items.push((property(reader, &item, path).unwrap_or_default(), posting.ordinal, item));
+                items.push((posting.ordinal, item));
             }
         }
         items.sort_by(|left, right| {
-            let ascending = compare(&left.0, &right.0).then(left.1.cmp(&right.1));
+            let ascending = compare_items(reader, order, &left.1, &right.1).then(left.0.cmp(&right.0));
             if self.reverse { ascending.reverse() } else { ascending }
         });
         let done = std::mem::take(&mut self.skip) as usize;
         // A page that ends in the group reads all of it again: each item counts when it goes out.
         reader.statistics = self.before_group;
-        for (index, (_, _, item)) in items.iter().enumerate().skip(done) {
+        for (index, (_, item)) in items.iter().enumerate().skip(done) {
             let before = reader.statistics;
             reader.statistics.postings_read += 1;
             reader.statistics.items_loaded += 1;
@@ -358,9 +368,29 @@ impl Walk {
     }
 }
 
-/// A string that the index holds only the start of.
-fn is_cut(value: &[u8]) -> bool {
-    value.first() == Some(&(TypeTag::String as u8))
-        && index_value_length(value) == Some(value.len())
-        && decode_index_value(value).is_none()
+/// Where the first string of an entry ends that the index holds only the start of.
+fn end_of_cut(reader: &Reader<'_>, order: &OrderAccess, value: &[u8]) -> Option<usize> {
+    match &order.index {
+        IndexRef::Path(_) => is_cut_string(value).then_some(value.len()),
+        IndexRef::Composite(number) => reader.layout.as_ref()?.composites[*number].end_of_cut(value),
+    }
+}
+
+/// The order of two items in the index, if it held all of their values.
+fn compare_items(
+    reader: &Reader<'_>,
+    order: &OrderAccess,
+    left: &StoredItem,
+    right: &StoredItem,
+) -> Ordering {
+    match (&order.index, &reader.layout) {
+        (IndexRef::Composite(number), Some(layout)) => {
+            layout.composites[*number].compare(&left.view(), &right.view(), &layout.computed)
+        }
+        (IndexRef::Path(path), _) => {
+            let value = |item| property(reader, item, path).unwrap_or_default();
+            compare(&value(left), &value(right))
+        }
+        _ => Ordering::Equal,
+    }
 }

@@ -35,6 +35,7 @@ use collect::Collector;
 pub use distinct_hash::{DistinctHash, distinct_hash};
 pub use rows::Rows;
 use rows::{Pushed, is_row};
+pub use state::compare_keys as compare_sort_keys;
 use state::{Resume, ResumeKey, State};
 
 /// Where a page ends.

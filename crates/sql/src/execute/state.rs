@@ -88,7 +88,7 @@ impl ResumeKey {
 }
 
 /// The order of sort keys: that of values, with all arrays equal and all objects equal.
-pub(super) fn compare_keys(left: &Value, right: &Value) -> Ordering {
+pub fn compare_keys(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => Ordering::Equal,
         _ => compare(left, right),
