@@ -1,13 +1,12 @@
-//! From values to text and back, and functions that choose a value.
+//! From values to text and back.
 
-use shardlake_document::{Number, ParseLimits, Value, write_json_string};
-use shardlake_model::Rid;
+use shardlake_document::{ParseLimits, Value, write_json_string};
 
 use crate::error::SqlError;
 use crate::evaluate::VALUE_SIZE_BYTES_MAX;
 use crate::evaluate::datum::{Datum, DatumType};
 use crate::evaluate::grow;
-use crate::functions::call::{Call, int, owned_text, part};
+use crate::functions::call::{Call, owned_text, part};
 
 /// Texts stay as they are; everything else is its JSON, numbers with the fewest digits that read back as the same number.
 pub(super) fn to_string<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
@@ -84,28 +83,4 @@ pub(super) fn parse<'a>(call: &Call<'_, 'a>, wanted: DatumType) -> Option<Datum<
     let value = Value::from_json(call.text(0)?.trim().as_bytes(), &limits).ok()?;
     let datum = Datum::from(value);
     (datum.datum_type() == wanted).then_some(datum)
-}
-
-/// The second argument when the first is true, else the third. A caller that evaluates only one of them need not call this.
-pub(super) fn iif<'a>(call: &Call<'_, 'a>) -> Datum<'a> {
-    let holds = matches!(call.datum(0), Datum::Bool(true));
-    call.datum(if holds { 1 } else { 2 }).clone()
-}
-
-/// The argument at a place, counted from 1 after the first.
-pub(super) fn choose<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    let place = usize::try_from(call.integer(0)?).ok()?;
-    if place == 0 { None } else { call.arguments.get(place).cloned() }
-}
-
-/// The number in an item's resource id, which tells the items of a container apart.
-pub(super) fn document_id<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    let Datum::String(rid) = call.datum(0).view().property("_rid") else { return None };
-    match Rid::parse(&rid)? {
-        Rid::Item(item) => {
-            let ordinal = item.ordinal;
-            Some(i64::try_from(ordinal).map_or(Datum::Number(Number::Double(ordinal as f64)), int))
-        }
-        _ => None,
-    }
 }

@@ -2,8 +2,8 @@
 //!
 //! Names ignore case and underscores, so every spelling of the reference (`STRING_EQUALS`, `StringEquals`) is one name. An
 //! argument that is undefined or has the wrong type makes the result undefined, except for the type checks, which are always
-//! `true` or `false`. Aggregates are not here: the binder knows them. What the language has and this server does not is
-//! refused by name.
+//! `true` or `false`. Aggregates, scores, and the functions that do not evaluate all of their arguments (`IIF`, `CHOOSE`,
+//! `DOCUMENTID`) are not here: the binder knows them. What the language has and this server does not is refused by name.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `array.rs`, `set.rs` | arrays and objects |
 //! | `math.rs`, `integer.rs` | doubles; 64-bit integers |
 //! | `calendar.rs`, `date_time.rs`, `date_format.rs` | points in time |
-//! | `conversion.rs` | from and to text; choices |
+//! | `conversion.rs` | from and to text |
 
 mod array;
 mod calendar;
@@ -80,21 +80,11 @@ pub(crate) fn prepare(function: Function, constants: &[Option<&Value>]) -> Optio
     Some(Arc::new(PreparedCall::Pattern(pattern)))
 }
 
-/// Functions of the language that this server does not have, and aggregates, which have no meaning where [`find`] is asked.
-const UNSUPPORTED: [&str; 21] = [
-    "AVG",
-    "COUNT",
-    "COUNTIF",
-    "MAKELIST",
-    "MAKESET",
-    "MAX",
-    "MIN",
-    "SUM",
+/// Functions of the language that this server does not have.
+const UNSUPPORTED: [&str; 11] = [
     "FULLTEXTCONTAINS",
     "FULLTEXTCONTAINSALL",
     "FULLTEXTCONTAINSANY",
-    "FULLTEXTSCORE",
-    "RRF",
     "VECTORDISTANCE",
     "HASH",
     "ST_AREA",

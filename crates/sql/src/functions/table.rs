@@ -116,9 +116,6 @@ functions! { |call|
     StringToNull "STRINGTONULL" 1, 1 => conversion::parse(call, DatumType::Null);
     StringToNumber "STRINGTONUMBER" 1, 1 => conversion::parse(call, DatumType::Number);
     StringToObject "STRINGTOOBJECT" 1, 1 => conversion::parse(call, DatumType::Object);
-    Iif "IIF" 3, 3 => conversion::iif(call);
-    Choose "CHOOSE" 2, MANY => conversion::choose(call);
-    DocumentId "DOCUMENTID" 1, 1 => conversion::document_id(call);
 
     ArrayAvg "ARRAY_AVG" 1, 1 => array::average(call);
     ArrayConcat "ARRAY_CONCAT" 2, MANY => array::concat(call);
