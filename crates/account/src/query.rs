@@ -1,8 +1,8 @@
 //! Queries: from text and scope to the partitions that answer, one page at a time.
 //!
-//! A query goes to the parts that `query_targets.rs` finds, one behind the other. A page never holds rows of two partitions: where
-//! one is exhausted the page ends, as in the reference, and its token names the start of the next. Partitions without rows are
-//! passed over within one page, as long as there is time. Where rows must be merged, `query_fan_out.rs` asks all parts at once.
+//! A query goes to the parts that `query_targets.rs` finds, one behind the other. A page is of one partition: where that is exhausted
+//! the page ends, empty or not, as in the reference, and its token names the start of the next. Where rows must be merged,
+//! `query_fan_out.rs` asks all parts at once.
 //!
 //! Charges: a page costs the difference that it makes to what the whole query has done, so that pages add up exactly.
 
@@ -101,17 +101,11 @@ pub(crate) enum PageStart {
     First,
     /// Where the page before ended.
     GoesOn,
-    /// With everything that the page before has read.
-    ReadsAgain,
 }
 
 impl PageStart {
-    pub fn of(piece: Option<&Piece>) -> PageStart {
-        match piece {
-            None => PageStart::First,
-            Some(Piece { repeats: false, .. }) => PageStart::GoesOn,
-            Some(Piece { repeats: true, .. }) => PageStart::ReadsAgain,
-        }
+    pub fn of(position: Option<&[u8]>) -> PageStart {
+        if position.is_none() { PageStart::First } else { PageStart::GoesOn }
     }
 }
 
@@ -246,41 +240,32 @@ impl Running<'_> {
         index_utilization(&self.prepared, &shape.index_schema(), &self.access, &keys)
     }
 
-    /// Reads the parts in order up to the first that has rows.
+    /// Reads the part that the token names, or the first.
     async fn drain(
         &self,
         reply: &mut QueryReply,
         parts: Vec<Part>,
-        PageOfQuery { limits, mut token, query_hash }: PageOfQuery,
+        PageOfQuery { limits, token, query_hash }: PageOfQuery,
     ) -> Result<()> {
         let mut done = token.as_ref().map(|token| token.counters).unwrap_or_default();
         let charged = done.charged;
-        let mut parts = parts.into_iter().peekable();
-        while let Some(part) = parts.next() {
-            if token.as_ref().is_some_and(|token| token.is_behind(&part.span)) {
-                continue;
-            }
+        let is_behind = |part: &Part| token.as_ref().is_some_and(|token| token.is_behind(&part.span));
+        let mut parts = parts.into_iter().skip_while(is_behind);
+        if let Some(part) = parts.next() {
             check_session(self.ctx, &part.partition)?;
             let piece = token.as_ref().and_then(|token| token.piece_of(&part.span));
-            let piece = piece.filter(|piece| !piece.position.is_empty()).cloned();
-            let position = piece.as_ref().map(|piece| piece.position.clone());
-            let page = self.page(&part, position, limits).await?;
-            let start = PageStart::of(piece.as_ref());
-            done = done.plus(self.counters(&page, start));
+            let piece = piece.filter(|piece| !piece.position.is_empty());
+            let page = self.page(&part, piece.map(|piece| piece.position.clone()), limits).await?;
+            done = done.plus(self.counters(&page, PageStart::of(piece.map(|piece| &piece.position[..]))));
             self.account.0.charges.query_page(&mut done, self.ctx.consistency);
             self.note(reply, &part, &page);
-            let at =
-                page.next.map(|position| Piece { span: part.span.clone(), position, repeats: page.repeats });
-            let is_cut = at.is_some();
-            let pieces = QueryToken::pieces_after(token.as_ref(), &part.span, at);
-            let container = self.entry.container.rid.number;
-            let next = QueryToken { container, query_hash, counters: done, pieces };
-            let is_late = self.account.clock().elapsed() > self.page_end;
-            if is_cut || (parts.peek().is_some() && (is_late || !reply.rows.is_empty())) {
+            let at = page.next.map(|position| Piece { span: part.span.clone(), position });
+            if at.is_some() || parts.next().is_some() {
+                let pieces = QueryToken::pieces_after(token.as_ref(), &part.span, at);
+                let container = self.entry.container.rid.number;
+                let next = QueryToken { container, query_hash, counters: done, pieces };
                 reply.continuation = Some(next.encode()?);
-                break;
             }
-            token = Some(next);
         }
         self.complete(reply, done.charged - charged);
         Ok(())
@@ -318,7 +303,7 @@ impl Running<'_> {
             sorted_rows: statistics.rows_sorted,
             ..QueryCounters::default()
         };
-        if start == PageStart::ReadsAgain || page.is_repeated {
+        if page.is_repeated {
             return rows;
         }
         // A scan in the place of an index that could have been used costs no more than the index would have.

@@ -39,7 +39,7 @@ impl Running<'_> {
             let is_full = reply.rows.len() >= limits.rows || reply.rows.size_bytes() >= limits.size_bytes;
             let is_late = self.account.clock().elapsed() > self.page_end;
             if is_full || is_late || is_stuck {
-                let piece = Piece { span: EpkRange::full(), position: next, repeats: true };
+                let piece = Piece { span: EpkRange::full(), position: next };
                 let container = self.entry.container.rid.number;
                 let token = QueryToken { container, query_hash, counters: done, pieces: vec![piece] };
                 reply.continuation = Some(token.encode()?);
@@ -62,11 +62,7 @@ impl Running<'_> {
         reply: &mut QueryReply,
         done: &mut QueryCounters,
     ) -> Result<PageOutput> {
-        let start = match (&position, self.prepared.is_ordered()) {
-            (None, _) => PageStart::First,
-            (Some(_), true) => PageStart::GoesOn,
-            (Some(_), false) => PageStart::ReadsAgain,
-        };
+        let start = PageStart::of(position.as_deref());
         let rows = match self.prepared.is_ordered() {
             // What a partition has beyond that is left for the next round.
             true => room.rows.min(room.rows * 3 / (2 * parts.len().max(1)) + 10),

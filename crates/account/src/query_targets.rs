@@ -65,10 +65,17 @@ pub(crate) fn targets(
 ) -> Result<Targets> {
     if request.scope != FeedScope::All {
         let (filter, partitions) = feed::resolve(entry, request.scope.clone())?;
-        let parts: Vec<Part> =
+        let mut parts: Vec<Part> =
             partitions.iter().map(|partition| Part::new(partition, filter.clone())).collect();
-        let merges = parts.len() > 1 && !is_plain(&plan()?.info);
-        return Ok(Targets { parts, merges });
+        if parts.len() <= 1 {
+            return Ok(Targets { parts, merges: false });
+        }
+        let plan = plan()?;
+        if plan.keys == KeyFilter::Nothing {
+            // Any partition answers for all of them.
+            parts.truncate(1);
+        }
+        return Ok(Targets { merges: parts.len() > 1 && !is_plain(&plan.info), parts });
     }
     let plan = plan()?;
     let parts = parts_of_keys(entry, &plan.keys);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! base64url(version u8 | container u32 | query hash u64 | counters 7 × varint | pieces u8 | pieces | crc32 u32)
-//! piece: repeats u8 | min (length u8, bytes) | max (length u8, bytes) | position (length u16, bytes)
+//! piece: min | max | position, each its length as a varint and its bytes
 //! ```
 //! A piece is a span of the hash space and where to go on in every partition within it; an empty position is its start.
 //! Nothing below the first piece is left, everything behind the last is still to do. There is a second piece only where the
@@ -33,8 +33,6 @@ pub(crate) struct QueryToken {
 pub(crate) struct Piece {
     pub span: EpkRange,
     pub position: Vec<u8>,
-    /// The page that starts here reads again what the one before has read.
-    pub repeats: bool,
 }
 
 impl QueryToken {
@@ -63,7 +61,7 @@ impl QueryToken {
         pieces.extend(old.iter().filter(later).cloned());
         if pieces.is_empty() {
             let span = EpkRange { min: part.max.clone(), max: Epk(vec![0xFF]) };
-            pieces.push(Piece { span, position: vec![], repeats: false });
+            pieces.push(Piece { span, position: vec![] });
         }
         pieces
     }
@@ -76,7 +74,6 @@ impl QueryToken {
         self.counters.to_array().into_iter().for_each(|number| push_number(&mut bytes, number));
         bytes.push(self.pieces.len() as u8);
         for piece in &self.pieces {
-            bytes.push(u8::from(piece.repeats));
             push_bytes(&mut bytes, &piece.span.min.0);
             push_bytes(&mut bytes, &piece.span.max.0);
             push_bytes(&mut bytes, &piece.position);
@@ -153,9 +150,8 @@ impl<'a> Reader<'a> {
     }
 
     fn piece(&mut self) -> Option<Piece> {
-        let repeats = self.byte()? != 0;
         let span = EpkRange { min: Epk(self.bytes()?), max: Epk(self.bytes()?) };
-        Some(Piece { span, position: self.bytes()?, repeats })
+        Some(Piece { span, position: self.bytes()? })
     }
 }
 
@@ -194,7 +190,7 @@ mod tests {
     }
 
     fn piece(min: &str, max: &str, position: &[u8]) -> Piece {
-        Piece { span: span(min, max), position: position.to_vec(), repeats: false }
+        Piece { span: span(min, max), position: position.to_vec() }
     }
 
     fn token(pieces: Vec<Piece>) -> QueryToken {
@@ -238,12 +234,11 @@ mod tests {
             rows in any::<u64>(),
             min in prop::collection::vec(any::<u8>(), 0..49),
             position in prop::collection::vec(any::<u8>(), 0..520),
-            repeats in any::<bool>(),
             at in any::<prop::sample::Index>(),
         ) {
             let counters = QueryCounters { rows, ..QueryCounters::default() };
             let span = EpkRange { max: Epk([&min[..], &[0xFF]].concat()), min: Epk(min) };
-            let pieces = vec![Piece { span, position, repeats }];
+            let pieces = vec![Piece { span, position }];
             let token = QueryToken { container: 7, query_hash, counters, pieces };
             let text = token.encode().expect("one piece fits");
             prop_assert!(text.len() < 1024);

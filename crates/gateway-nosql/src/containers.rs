@@ -131,8 +131,11 @@ fn definition(body: &[u8]) -> Result<ContainerDefinition, Error> {
             "the container must specify partition key definition: send 'partitionKey' with 'paths', 'kind' and 'version'",
         ));
     }
-    serde_json::from_value(Value::Object(members))
-        .map_err(|error| Error::bad_request(format!("the container definition is invalid: {error}")))
+    serde_json::from_value(Value::Object(members)).map_err(|error| {
+        Error::bad_request(format!(
+            "One of the specified inputs is invalid: the container definition cannot be read: {error}"
+        ))
+    })
 }
 
 fn written(status: StatusCode, container: &ContainerHandle) -> Reply {

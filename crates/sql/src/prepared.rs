@@ -11,6 +11,7 @@ use crate::bound::{Aggregate, AggregateFunction, BoundQuery, BoundSource};
 use crate::error::SqlError;
 use crate::expression::Expression;
 use crate::functions::{FunctionContext, GeometryKind};
+use crate::plan::reads_items;
 use crate::syntax::ParsedQuery;
 
 /// What a query depends on beside its text and parameters.
@@ -101,9 +102,9 @@ impl PreparedQuery {
         !self.query.order_by.is_empty()
     }
 
-    /// Whether the result depends on items at all.
+    /// False for queries that never name the container: they have the same rows everywhere, for no item in particular.
     pub fn reads_items(&self) -> bool {
-        self.query.sources.first() == Some(&BoundSource::Item)
+        reads_items(&self.query)
     }
 
     /// Whether one item can cost much more than looking at it once.

@@ -45,11 +45,20 @@ impl Server {
     }
 
     pub async fn start_with(settings: GatewaySettings) -> Server {
-        let clock = Clock::manual(NOW);
         let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
+        Server::start_over(shard, settings).await
+    }
+
+    /// Over what is stored already.
+    pub async fn over(shard: Shard) -> Server {
+        Server::start_over(shard, GatewaySettings::default()).await
+    }
+
+    async fn start_over(shard: Shard, settings: GatewaySettings) -> Server {
+        let clock = Clock::manual(NOW);
         let options =
             AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..AccountOptions::default() };
-        let account = Account::open(shard, options).await.expect("an empty account opens");
+        let account = Account::open(shard, options).await.expect("the account opens");
         let keys = vec![
             AccountKey { key: EMULATOR_KEY.into(), access: Access::Full },
             AccountKey { key: READ_ONLY_KEY.into(), access: Access::ReadOnly },

@@ -9,4 +9,5 @@ mod items;
 mod metadata;
 mod named_regressions;
 mod patch;
+mod queries;
 mod refusals;

@@ -42,7 +42,6 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
         return Ok(Some(QueryPage {
             rows: Rows::default(),
             next: None,
-            repeats: false,
             statistics: reader.statistics,
             collected: Some(execution),
             is_repeated: false,
@@ -56,7 +55,6 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
     Ok(Some(QueryPage {
         rows: output.rows,
         next: None,
-        repeats: false,
         statistics: reader.statistics,
         collected: None,
         is_repeated: false,

@@ -64,8 +64,6 @@ pub struct QueryPage {
     pub rows: Rows,
     /// `None` when the partition has no more rows.
     pub next: Option<Vec<u8>>,
-    /// The next page reads again what this one has read.
-    pub repeats: bool,
     pub statistics: QueryStatistics,
     /// With [`QueryPageRequest::collects`].
     pub collected: Option<Execution>,
@@ -162,6 +160,11 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     let mut feed = Feed { execution, is_interrupted: request.is_interrupted, last: None };
     let words = chosen.access.words();
     let ended = match chosen.access {
+        _ if !request.query.reads_items() => match feed.execution.push_nothing(request.is_interrupted)? {
+            Flow::More => Ended::Exhausted,
+            Flow::PageFull => Ended::Cut,
+            Flow::Complete => Ended::Complete,
+        },
         Access::Nothing => Ended::Exhausted,
         Access::Scan(scan) => scan::run(&mut reader, &mut feed, scan).await?,
         Access::Spans(spans) => spans::run(&mut reader, &mut feed, spans).await?,
@@ -172,7 +175,6 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         return Ok(QueryPage {
             rows: Rows::default(),
             next: None,
-            repeats: false,
             statistics: reader.statistics,
             collected: Some(feed.execution),
             is_repeated,
@@ -187,7 +189,6 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
     reader.statistics.rows_sorted = if sorts { reader.statistics.rows } else { 0 };
     Ok(QueryPage {
-        repeats: output.rescan,
         rows: output.rows,
         next: next.map(|position| position.encode()),
         statistics: reader.statistics,

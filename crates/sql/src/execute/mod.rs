@@ -170,13 +170,27 @@ impl Execution {
         filtered: bool,
         interrupt: Interrupt<'_>,
     ) -> Result<Flow, SqlError> {
+        self.feed(Some(item), filtered, interrupt)
+    }
+
+    /// In the place of all items, for a query that reads none.
+    pub fn push_nothing(&mut self, interrupt: Interrupt<'_>) -> Result<Flow, SqlError> {
+        self.feed(None, false, interrupt)
+    }
+
+    fn feed(
+        &mut self,
+        item: Option<&ItemView<'_>>,
+        filtered: bool,
+        interrupt: Interrupt<'_>,
+    ) -> Result<Flow, SqlError> {
         if self.state.left == Some(0) {
             return Ok(Flow::Complete);
         }
         let context = EvaluationContext::new(&self.functions, interrupt);
-        let scope = Scope::of_item(&context, item);
+        let scope = item.map_or_else(|| Scope::new(&context), |item| Scope::of_item(&context, item));
         let query = &*self.query;
-        let ordinal = item.envelope.ordinal;
+        let ordinal = item.map_or(0, |item| item.envelope.ordinal);
         let Some(collector) = &mut self.collector else {
             let page = (&mut self.rows, &mut self.state);
             return stream(query, self.limits, page, (&scope, ordinal), filtered);

@@ -30,7 +30,7 @@ pub(super) fn key_filter(query: &BoundQuery, definition: &PartitionKeyDefinition
 }
 
 /// False for queries that never name the container: they have the same row everywhere.
-pub(super) fn reads_items(query: &BoundQuery) -> bool {
+pub(crate) fn reads_items(query: &BoundQuery) -> bool {
     match query.sources.first() {
         Some(BoundSource::Subquery { query, .. }) => reads_items(query),
         Some(_) => true,

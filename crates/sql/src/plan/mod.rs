@@ -20,6 +20,7 @@ mod tree;
 
 pub use features::{QueryFeature, SupportedFeatures};
 pub use info::{DistinctCount, DistinctKind, KeyFilter, QueryInfo, QueryPlan, SortDirection};
+pub(crate) use keys::reads_items;
 
 use shardlake_document::{Number, Value};
 use shardlake_model::PartitionKeyDefinition;
@@ -41,7 +42,7 @@ pub fn plan_query(
     let prepared = PreparedQuery::prepare(query, parameters, environment)?;
     let keys = keys::key_filter(prepared.bound(), definition);
     let targets = match &keys {
-        _ if !keys::reads_items(prepared.bound()) => Targets::Anywhere,
+        _ if !reads_items(prepared.bound()) => Targets::Anywhere,
         KeyFilter::Keys(found) if matches!(&found[..], [key] if key.0.len() == definition.paths.len()) => {
             Targets::OneKey
         }
