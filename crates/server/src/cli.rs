@@ -64,6 +64,9 @@ struct DemoCommand {
     /// Write the data set to standard output as a seed file, and do not serve
     #[arg(long)]
     print: bool,
+    /// Run every access pattern of the data set through the Python SDK against a server of its own, and check the answers
+    #[arg(long, conflicts_with = "print")]
+    check: bool,
     #[command(flatten)]
     serve: Serve,
 }
@@ -83,6 +86,7 @@ pub fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Serve(serve) => run_server(serve, Introduction::Default),
         Command::Demo(demo) if demo.print => print_demo(&demo),
+        Command::Demo(demo) if demo.check => demo::check(&store_of(&demo)),
         Command::Demo(demo) => run_server(with_demo(demo), Introduction::Always),
         Command::Verify(command) => verify_directory(&command),
     };
@@ -119,13 +123,16 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
         .map_err(|error| format!("the runtime cannot start: {error}"))
 }
 
-fn print_demo(command: &DemoCommand) -> Result<ExitCode, String> {
+fn store_of(command: &DemoCommand) -> WebStore {
     let settings = &command.serve.settings;
-    let store = WebStore {
+    WebStore {
         customers: command.customers.or(settings.demo_customers).unwrap_or(demo::DEFAULT_CUSTOMERS),
         seed_number: command.seed_number.or(settings.demo_seed_number).unwrap_or(demo::DEFAULT_SEED_NUMBER),
-    };
-    match demo::print(&store, &mut BufWriter::new(io::stdout().lock())) {
+    }
+}
+
+fn print_demo(command: &DemoCommand) -> Result<ExitCode, String> {
+    match demo::print(&store_of(command), &mut BufWriter::new(io::stdout().lock())) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         // Whoever read has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),

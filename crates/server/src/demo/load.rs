@@ -14,7 +14,7 @@ use serde_json::Value;
 use shardlake_account::{
     Account, BatchKind, BatchOperation, ContainerHandle, ItemReply, KeyInput, Number, Patch, PatchOperation,
 };
-use shardlake_model::{ErrorKind, Preconditions, RequestContext, Result};
+use shardlake_model::{ErrorKind, Preconditions, RequestContext, Result, Throughput};
 
 use super::DATABASE;
 use super::webstore::{CUSTOMER, Customer, PRODUCT, PRODUCT_META, StoreContainer, WebStore};
@@ -59,7 +59,9 @@ async fn fill(account: &Account, store: &WebStore) -> Result<()> {
 
 async fn container(account: &Account, container: StoreContainer) -> Result<ContainerHandle> {
     let definition = serde_json::from_value(container.definition()).expect("our own definitions are valid");
-    Ok(create_missing_container(account, DATABASE, definition, None).await?.0)
+    // Customers are spread over several partitions, so that the one query over all of them has something to fan out to.
+    let throughput = (container == CUSTOMER).then_some(Throughput::Manual(30_000));
+    Ok(create_missing_container(account, DATABASE, definition, throughput).await?.0)
 }
 
 async fn create_all(account: &Account, into: StoreContainer, items: &[Value]) -> Result<()> {
