@@ -5,11 +5,11 @@
 
 use std::borrow::Cow;
 
-use regex::{Captures, Regex, RegexBuilder};
+use regex::{Regex, RegexBuilder};
 use shardlake_document::Value;
 
 use crate::error::SqlError;
-use crate::evaluate::datum::Datum;
+use crate::evaluate::datum::{Datum, value_size};
 use crate::evaluate::grow;
 use crate::functions::call::Call;
 
@@ -93,33 +93,22 @@ pub(super) fn extract<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Fo
     Ok(found.map(|found| Datum::String(Cow::Owned(found))))
 }
 
-/// `RegexExtractAll(text, pattern[, modifiers[, group]])`: of every match an array of the whole and its groups, or of the
-/// one group that is asked for.
+/// `RegexExtractAll(text, pattern[, modifiers[, group]])`: of every match the whole, or the one group that is asked for. A
+/// match without that group is left out.
 pub(super) fn extract_all<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Found<'a> {
     let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared)?) else { return Ok(None) };
-    let group = match call.arguments.get(3) {
-        None => None,
-        Some(_) => match call.integer(3).and_then(|group| usize::try_from(group).ok()) {
-            Some(group) => Some(group),
-            None => return Ok(None),
-        },
+    let Some(group) = call.integer_or(3, 0).and_then(|group| usize::try_from(group).ok()) else {
+        return Ok(None);
     };
-    let mut size = 0;
-    let mut all = Vec::new();
+    let (mut all, mut size) = (Vec::new(), 0);
     for captures in regex.captures_iter(text) {
-        let groups = groups(&captures, group);
-        grow(&mut size, groups.iter().map(crate::evaluate::datum::value_size).sum())?;
-        all.push(Value::Array(groups));
+        if let Some(found) = captures.get(group) {
+            let found = Value::String(found.as_str().to_owned());
+            grow(&mut size, value_size(&found))?;
+            all.push(found);
+        }
     }
     Ok((!all.is_empty()).then(|| Datum::from(Value::Array(all))))
-}
-
-fn groups(captures: &Captures<'_>, group: Option<usize>) -> Vec<Value> {
-    let text = |found: Option<regex::Match<'_>>| found.map(|found| Value::String(found.as_str().to_owned()));
-    match group {
-        Some(group) => text(captures.get(group)).into_iter().collect(),
-        None => captures.iter().filter_map(text).collect(),
-    }
 }
 
 #[cfg(test)]
