@@ -92,6 +92,9 @@ pub enum SqlError {
         "DISTINCT, GROUP BY or ORDER BY would have to keep too many rows at once: narrow the query with a filter"
     )]
     TooManyGroups,
+    /// A row that came from a partition is not what the rewritten query says.
+    #[error("a partition's answer cannot be merged")]
+    UnmergeableRow,
     #[error("the result holds a number that JSON cannot write: NaN or an infinity")]
     NotFinite,
     /// A part of the language that this server does not have yet.
@@ -231,6 +234,7 @@ impl SqlError {
             | SqlError::OrderByExcluded
             | SqlError::OrderByWithoutComposite
             | SqlError::TooManyGroups
+            | SqlError::UnmergeableRow
             | SqlError::NotFinite
             | SqlError::MissingClientFeatures { .. }
             | SqlError::Unsupported { .. } => None,
@@ -264,6 +268,7 @@ impl SqlError {
             | SqlError::OrderByExcluded
             | SqlError::OrderByWithoutComposite
             | SqlError::TooManyGroups
+            | SqlError::UnmergeableRow
             | SqlError::NotFinite
             | SqlError::MissingClientFeatures { .. }
             | SqlError::Unsupported { .. } => None,
@@ -330,6 +335,7 @@ impl From<SqlError> for shardlake_model::Error {
     fn from(error: SqlError) -> Self {
         match error {
             SqlError::Unsupported { .. } => shardlake_model::Error::unsupported(error.to_string()),
+            SqlError::UnmergeableRow => shardlake_model::Error::internal(error.to_string()),
             SqlError::Interrupted => shardlake_model::Error::new(
                 shardlake_model::ErrorKind::Timeout,
                 "the query did not finish in the time of its request: narrow its filter or read it in pages",

@@ -11,6 +11,7 @@
 //! | `execute/` | rows, pages and the state between them |
 //! | `prepared.rs` | a query that is ready to run for one request |
 //! | `plan/` | what clients need to know to merge a query over partitions |
+//! | `merge/` | that merge, where the server does it |
 //!
 //! Nothing here reads storage. Text length and nesting are bounded, so that no text overflows the stack.
 
@@ -24,6 +25,7 @@ mod expression;
 mod filter;
 #[allow(dead_code)] // Nothing reads the time or the coordinate system yet.
 mod functions;
+mod merge;
 mod plan;
 mod prepared;
 mod syntax;
@@ -41,6 +43,7 @@ pub use execute::{
 };
 pub use filter::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};
 pub use functions::GeometryKind;
+pub use merge::{MergedPage, Merger, Opening};
 pub use plan::{
     DistinctCount, DistinctKind, KeyFilter, QueryFeature, QueryInfo, QueryPlan, SortDirection,
     SupportedFeatures, plan_query,

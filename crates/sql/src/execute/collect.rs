@@ -11,9 +11,9 @@ use shardlake_document::Value;
 
 use super::distinct_hash::{DistinctHash, distinct_hash};
 use super::rows::{Rows, write_row};
-use super::state::{Resume, ResumeKey, State, compare_keys};
+use super::state::{Resume, ResumeKey, State, compare_keys, resume_alike, resume_keys};
 use super::{PageLimits, PageOutput};
-use crate::bound::{BoundQuery, Grouping};
+use crate::bound::{BoundQuery, Grouping, Projection};
 use crate::error::SqlError;
 use crate::evaluate::aggregate::Accumulator;
 use crate::evaluate::evaluate;
@@ -29,6 +29,10 @@ pub(super) struct Collector {
     limits: PageLimits,
     /// Entries worth keeping.
     entries_max: usize,
+    /// Equal rows can have different sort keys, so that any of them may turn out to have gone out before.
+    keeps_all: bool,
+    /// Some entries are kept only to be passed over, so that those of the page lie behind them.
+    passes_over: bool,
     /// This page can hold everything that is left.
     is_last_page: bool,
     resume: Resume,
@@ -75,6 +79,12 @@ struct EntryKey {
     tie: u128,
 }
 
+impl EntryKey {
+    fn values(&self) -> impl Iterator<Item = &Value> {
+        self.keys.iter().map(|(value, _)| value)
+    }
+}
+
 impl Ord for EntryKey {
     fn cmp(&self, other: &Self) -> Ordering {
         for ((left, descending), (right, _)) in self.keys.iter().zip(&other.keys) {
@@ -109,6 +119,8 @@ impl Collector {
             Resume::Sorted { done, keys, .. } if keys.iter().any(ResumeKey::is_cut) => *done,
             _ => 0,
         };
+        let keeps_all = query.distinct && query.grouping.is_none() && !is_ordered_by_its_rows(query);
+        let wanted = if keeps_all { u64::MAX } else { wanted };
         let kind = match &query.grouping {
             Some(_) => Kind::Groups { groups: BTreeMap::new(), smallest_lost: None },
             None => Kind::Rows {
@@ -120,6 +132,8 @@ impl Collector {
         Collector {
             limits,
             entries_max: usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(already_out as usize),
+            keeps_all,
+            passes_over: state.skip > 0 || already_out > 0,
             is_last_page: state
                 .left
                 .is_some_and(|left| state.skip.saturating_add(left) <= limits.rows as u64),
@@ -336,8 +350,11 @@ impl Collector {
         self.size_bytes += text.len();
         self.appeared += 1;
         entries.insert(key, Entry { text, appeared: self.appeared });
-        let room =
-            self.limits.size_bytes + if self.entries_max > self.limits.rows { MEMORY_BYTES_MAX } else { 0 };
+        if self.keeps_all && self.size_bytes > MEMORY_BYTES_MAX {
+            return Err(SqlError::TooManyGroups);
+        }
+        let has_more_room = self.passes_over || self.keeps_all;
+        let room = self.limits.size_bytes + if has_more_room { MEMORY_BYTES_MAX } else { 0 };
         while entries.len() > self.entries_max || (self.size_bytes > room && entries.len() > 1) {
             let Some((key, entry)) = entries.pop_last() else { break };
             self.size_bytes -= entry.text.len();
@@ -412,6 +429,10 @@ impl Collector {
         functions: &FunctionContext,
         interrupt: &dyn Fn() -> bool,
     ) -> Result<PageOutput, SqlError> {
+        let groups_lost = match &self.kind {
+            Kind::Groups { smallest_lost, .. } => *smallest_lost,
+            Kind::Rows { .. } => None,
+        };
         let mut entries = match std::mem::replace(
             &mut self.kind,
             Kind::Groups { groups: BTreeMap::new(), smallest_lost: None },
@@ -429,7 +450,7 @@ impl Collector {
         let mut rows = Rows::default();
         let mut last: Option<EntryKey> = None;
         let mut done_alike = self.already_out;
-        let mut passed = 0;
+        let (mut passed, mut is_cut) = (0, false);
         for (key, entry) in entries {
             if passed < self.already_out as usize && self.is_like_resume(&key) {
                 passed += 1;
@@ -445,6 +466,7 @@ impl Collector {
                 || (rows.size_bytes() + entry.text.len() > self.limits.size_bytes && !rows.is_empty())
             {
                 self.overflowed = true;
+                is_cut = true;
                 break;
             } else {
                 rows.push_text(&entry.text);
@@ -461,8 +483,11 @@ impl Collector {
         if is_over {
             return Ok(PageOutput { rows, state: None, rescan: false });
         }
-        if let Some(last) = last {
-            state.resume = resume_after(&last, done_alike);
+        match (last, groups_lost) {
+            // Groups that came to nothing are dealt with as well.
+            (_, Some(lost)) if !is_cut => state.resume = Resume::Hash(lost.saturating_sub(1)),
+            (Some(last), _) => state.resume = resume_after(&last, done_alike),
+            (None, _) => {}
         }
         Ok(PageOutput { rows, state: Some(state.encode()), rescan: true })
     }
@@ -522,6 +547,15 @@ impl Group {
     }
 }
 
+/// Whether the sort keys are parts of the row, so that equal rows have equal ones.
+fn is_ordered_by_its_rows(query: &BoundQuery) -> bool {
+    query.order_by.iter().all(|key| match &query.projection {
+        Projection::All(_) => true,
+        Projection::Value(value) => *value == key.expression,
+        Projection::Object(members) => members.iter().any(|(_, member)| *member == key.expression),
+    })
+}
+
 /// A group's hash is that of its keys as one array; undefined keys keep their position.
 fn group_hash(keys: &[Value]) -> DistinctHash {
     distinct_hash(&Value::Array(keys.to_vec()))
@@ -529,20 +563,14 @@ fn group_hash(keys: &[Value]) -> DistinctHash {
 
 /// Whether two rows have sort keys that a state would not tell apart.
 fn alike(left: &EntryKey, right: &EntryKey) -> bool {
-    let bytes_max = State::key_bytes_max(left.keys.len());
     !left.keys.is_empty()
-        && left
-            .keys
-            .iter()
-            .zip(&right.keys)
-            .all(|((left, _), (right, _))| ResumeKey::of(left, bytes_max).compare(right).is_eq())
+        && resume_alike(left.values(), right.values(), State::key_bytes_max(left.keys.len()))
 }
 
 fn resume_after(last: &EntryKey, done: u32) -> Resume {
     if last.keys.is_empty() {
         return Resume::Hash(last.tie);
     }
-    let bytes_max = State::key_bytes_max(last.keys.len());
-    let keys = last.keys.iter().map(|(value, _)| ResumeKey::of(value, bytes_max)).collect();
+    let keys = resume_keys(last.values(), State::key_bytes_max(last.keys.len()));
     Resume::Sorted { keys, tie: last.tie, done }
 }

@@ -17,7 +17,7 @@
 mod collect;
 mod distinct_hash;
 mod rows;
-mod state;
+pub(crate) mod state;
 
 use std::fmt;
 use std::ops::ControlFlow::{Break, Continue};

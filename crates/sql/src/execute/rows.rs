@@ -35,6 +35,13 @@ impl Rows {
         starts.zip(&self.ends).map(|(start, end)| &self.text[start..*end])
     }
 
+    /// The JSON text of the row with this number.
+    pub fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)?;
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        Some(&self.text[start..end])
+    }
+
     pub fn push_text(&mut self, row: &[u8]) {
         self.text.extend_from_slice(row);
         self.ends.push(self.text.len());

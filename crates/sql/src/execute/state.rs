@@ -41,21 +41,22 @@ pub(super) enum Resume {
 
 /// A sort key of the last row, or the start of it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum ResumeKey {
+pub(crate) enum ResumeKey {
     Whole(Value),
     StartOf(String),
 }
 
 impl ResumeKey {
-    /// Arrays and objects have no order among themselves: one stands for all.
+    /// Arrays and objects have no order among themselves: one stands for all. A string is cut behind the character that its
+    /// last byte is in, and also when it ends just there: so whatever begins like a cut one is cut to the same.
     pub fn of(value: &Value, bytes_max: usize) -> ResumeKey {
         match value {
             Value::Array(_) => ResumeKey::Whole(Value::Array(vec![])),
             Value::Object(_) => ResumeKey::Whole(Value::Object(vec![])),
-            Value::String(text) if text.len() > bytes_max => {
+            Value::String(text) if text.len() >= bytes_max => {
                 let mut end = bytes_max;
                 while !text.is_char_boundary(end) {
-                    end -= 1;
+                    end += 1;
                 }
                 ResumeKey::StartOf(text[..end].to_owned())
             }
@@ -85,6 +86,36 @@ impl ResumeKey {
     pub fn is_cut(&self) -> bool {
         matches!(self, ResumeKey::StartOf(_))
     }
+}
+
+/// Where to go on behind a row with these sort keys. Behind a key that is cut no further one tells anything.
+pub(crate) fn resume_keys<'v>(keys: impl Iterator<Item = &'v Value>, bytes_max: usize) -> Vec<ResumeKey> {
+    let mut resume = Vec::new();
+    for key in keys {
+        resume.push(ResumeKey::of(key, bytes_max));
+        if resume.last().is_some_and(ResumeKey::is_cut) {
+            break;
+        }
+    }
+    resume
+}
+
+/// Whether rows with these sort keys go on at the same place.
+pub(crate) fn resume_alike<'v>(
+    left: impl Iterator<Item = &'v Value>,
+    right: impl Iterator<Item = &'v Value>,
+    bytes_max: usize,
+) -> bool {
+    for (left, right) in left.zip(right) {
+        let left = ResumeKey::of(left, bytes_max);
+        if left.compare(right).is_ne() {
+            return false;
+        }
+        if left.is_cut() {
+            break;
+        }
+    }
+    true
 }
 
 /// The order of sort keys: that of values, with all arrays equal and all objects equal.
@@ -134,7 +165,7 @@ impl State {
     }
 }
 
-fn push_key(key: &ResumeKey, out: &mut Vec<u8>) {
+pub(crate) fn push_key(key: &ResumeKey, out: &mut Vec<u8>) {
     let (kind, bytes) = match key {
         ResumeKey::StartOf(start) => (1, start.clone().into_bytes()),
         ResumeKey::Whole(Value::Array(_)) => (2, vec![]),
@@ -150,20 +181,20 @@ fn push_key(key: &ResumeKey, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes);
 }
 
-struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(head)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_be_bytes)
     }
 }
@@ -189,7 +220,7 @@ fn read(reader: &mut Reader<'_>) -> Option<State> {
     reader.0.is_empty().then_some(State { skip, left, rows_of_item, resume })
 }
 
-fn read_key(reader: &mut Reader<'_>) -> Option<ResumeKey> {
+pub(crate) fn read_key(reader: &mut Reader<'_>) -> Option<ResumeKey> {
     let [kind] = reader.array()?;
     let length = usize::from(u16::from_be_bytes(reader.array()?));
     let bytes = reader.take(length)?;

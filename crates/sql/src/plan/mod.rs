@@ -29,6 +29,7 @@ use crate::error::SqlError;
 use crate::prepared::{PreparedQuery, QueryEnvironment};
 use crate::syntax::ParsedQuery;
 use crate::syntax::ast;
+pub(crate) use rewrite::RESUME_FILTER;
 use rewrite::{Counts, Targets};
 
 /// The errors are those of [`PreparedQuery::prepare`], and features that the plan needs and the client does not have.

@@ -31,7 +31,7 @@ use crate::syntax::ast::{
 use crate::syntax::printer::{print_expression, print_query};
 
 /// Clients put `true`, or what comes behind the last row they have, in its place.
-const RESUME_FILTER: &str = "({documentdb-formattableorderbyquery-filter})";
+pub(crate) const RESUME_FILTER: &str = "({documentdb-formattableorderbyquery-filter})";
 
 /// `TOP`, `OFFSET` and `LIMIT` as numbers.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,0 +1,326 @@
+//! Merges that must see all rows of all sources before the first row goes out: groups, aggregates, distinct rows.
+//!
+//! Groups and distinct rows are known by their hashes. If all of them fit one page they go out in the order in which they
+//! appeared, source by source; else in the order of their hashes, and every page reads everything again and keeps the smallest
+//! hashes behind the last one that went out.
+
+use std::collections::{BTreeMap, HashSet};
+
+use shardlake_document::Value;
+
+use super::MEMORY_BYTES_MAX;
+use super::envelope::{items, member, parse};
+use super::output::{Output, row_text};
+use super::partial::Partial;
+use super::state::Resume;
+use crate::bound::AggregateFunction;
+use crate::error::SqlError;
+use crate::evaluate::datum::value_size;
+use crate::execute::{DistinctHash, Rows, distinct_hash};
+use crate::plan::{DistinctKind, QueryInfo};
+
+/// Rows kept at a time to pass over for `OFFSET`, beyond the page.
+const SKIPPED_AT_ONCE: u64 = 50_000;
+/// Bytes that an entry takes beside what is in it, roughly.
+const ENTRY_BYTES: usize = 96;
+
+pub(super) struct Collect<'q> {
+    info: &'q QueryInfo,
+    kind: Kind,
+    behind: Option<DistinctHash>,
+    /// Hashes from this one on have been dropped, because they cannot be on this page.
+    lost: Option<DistinctHash>,
+    entries_max: usize,
+    size_bytes: usize,
+    rows_fed: u64,
+}
+
+enum Kind {
+    Rows(BTreeMap<DistinctHash, (Appeared, Vec<u8>)>),
+    Groups(BTreeMap<DistinctHash, (Appeared, Group)>),
+    /// Only the number of distinct rows goes out.
+    Count(HashSet<DistinctHash>),
+}
+
+/// Source and row.
+type Appeared = (usize, u64);
+
+struct Group {
+    parts: Vec<Part>,
+}
+
+/// What a group's row is made of.
+enum Part {
+    Aggregate(Partial),
+    /// The same for all rows of the group.
+    Fixed(Value),
+}
+
+impl<'q> Collect<'q> {
+    pub fn new(info: &'q QueryInfo, output: &Output, resume: Option<Resume>) -> Result<Self, SqlError> {
+        let behind = match resume {
+            None => None,
+            Some(Resume::Hashes(hash)) => Some(hash),
+            Some(_) => return Err(SqlError::InvalidState),
+        };
+        let kind = if info.distinct_count.is_some() {
+            Kind::Count(HashSet::new())
+        } else if merges_groups(info) {
+            Kind::Groups(BTreeMap::new())
+        } else {
+            Kind::Rows(BTreeMap::new())
+        };
+        let wanted = output.skip.min(SKIPPED_AT_ONCE).saturating_add(output.limits.rows as u64);
+        let wanted = wanted.min(output.skip.saturating_add(output.left.unwrap_or(u64::MAX))).max(1);
+        // Which groups make equal rows is only known with all of them.
+        let keeps_all = info.distinct != DistinctKind::None && matches!(kind, Kind::Groups(_));
+        let entries_max = if keeps_all { usize::MAX } else { usize::try_from(wanted).unwrap_or(usize::MAX) };
+        Ok(Collect { info, kind, behind, lost: None, entries_max, size_bytes: 0, rows_fed: 0 })
+    }
+
+    pub fn feed(&mut self, source: usize, rows: &Rows) -> Result<(), SqlError> {
+        for row in rows.iter() {
+            self.rows_fed += 1;
+            let appeared = (source, self.rows_fed);
+            match &mut self.kind {
+                Kind::Count(seen) => {
+                    if seen.insert(distinct_hash(&parse(row)?)) {
+                        self.size_bytes += ENTRY_BYTES / 2;
+                    }
+                    if self.size_bytes > MEMORY_BYTES_MAX {
+                        return Err(SqlError::TooManyGroups);
+                    }
+                }
+                Kind::Rows(_) => self.add_row(row, appeared)?,
+                Kind::Groups(_) => self.add_to_group(row, appeared)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a hash cannot be on this page.
+    fn is_elsewhere(&self, hash: DistinctHash) -> bool {
+        self.behind.is_some_and(|behind| hash <= behind) || self.lost.is_some_and(|lost| hash >= lost)
+    }
+
+    fn add_row(&mut self, row: &[u8], appeared: Appeared) -> Result<(), SqlError> {
+        let hash = distinct_hash(&parse(row)?);
+        if self.is_elsewhere(hash) {
+            return Ok(());
+        }
+        let Kind::Rows(entries) = &mut self.kind else { return Ok(()) };
+        let entry = entries.entry(hash).or_insert_with(|| {
+            self.size_bytes += row.len() + ENTRY_BYTES;
+            (appeared, row.to_vec())
+        });
+        entry.0 = entry.0.min(appeared);
+        while entries.len() > self.entries_max || (self.size_bytes > MEMORY_BYTES_MAX && entries.len() > 1) {
+            let Some((lost, (_, row))) = entries.pop_last() else { break };
+            self.size_bytes -= row.len() + ENTRY_BYTES;
+            self.lost = Some(lost);
+        }
+        Ok(())
+    }
+
+    fn add_to_group(&mut self, row: &[u8], appeared: Appeared) -> Result<(), SqlError> {
+        let info = self.info;
+        let hash = match info.group_by_expressions.is_empty() {
+            true => 0,
+            false => group_hash(row)?,
+        };
+        // With distinct rows, what went out is known by the hash of the row.
+        if info.distinct == DistinctKind::None && self.is_elsewhere(hash) {
+            return Ok(());
+        }
+        let Kind::Groups(groups) = &mut self.kind else { return Ok(()) };
+        let payload = payload(info, row)?;
+        let mut size = 0;
+        let (first, group) = groups.entry(hash).or_insert_with(|| {
+            size += ENTRY_BYTES;
+            (appeared, Group::new(info))
+        });
+        *first = (*first).min(appeared);
+        let before = group.size();
+        group.add(info, &payload)?;
+        self.size_bytes = (self.size_bytes + size + group.size()).saturating_sub(before);
+        while groups.len() > self.entries_max || self.size_bytes > MEMORY_BYTES_MAX {
+            if info.distinct != DistinctKind::None || groups.len() <= 1 {
+                return Err(SqlError::TooManyGroups);
+            }
+            let Some((lost, (_, group))) = groups.pop_last() else { break };
+            self.size_bytes = self.size_bytes.saturating_sub(group.size() + ENTRY_BYTES);
+            self.lost = Some(lost);
+        }
+        Ok(())
+    }
+
+    /// Whether enough distinct rows are there for the whole result, so that the rest need not be read.
+    pub fn is_satisfied(&self, output: &Output) -> bool {
+        let (Kind::Rows(entries), Some(left), None) = (&self.kind, output.left, self.behind) else {
+            return false;
+        };
+        let has_all = entries.len() as u64 >= output.skip.saturating_add(left);
+        let text = || entries.values().map(|(_, row)| row.len()).sum::<usize>();
+        has_all && left <= output.limits.rows as u64 && text() <= output.limits.size_bytes
+    }
+
+    /// Fills the page; says where the next one goes on.
+    pub fn finish(self, output: &mut Output) -> Result<Option<Resume>, SqlError> {
+        let (behind, lost, info) = (self.behind, self.lost, self.info);
+        let mut rows: Vec<(DistinctHash, Appeared, Vec<u8>)> = match self.kind {
+            Kind::Count(seen) => {
+                output.offer(&count_text(info, seen.len())?);
+                return Ok(None);
+            }
+            Kind::Rows(entries) => {
+                entries.into_iter().map(|(hash, (appeared, row))| (hash, appeared, row)).collect()
+            }
+            Kind::Groups(groups) => rows_of_groups(info, groups, behind)?,
+        };
+        let text: usize = rows.iter().map(|(_, _, row)| row.len()).sum();
+        let fits = behind.is_none()
+            && lost.is_none()
+            && rows.len() as u64 <= output.skip.saturating_add(output.limits.rows as u64)
+            && text <= output.limits.size_bytes;
+        if fits {
+            rows.sort_by_key(|(_, appeared, _)| *appeared);
+        }
+        let mut last = None;
+        for (hash, _, row) in rows {
+            if output.is_complete() {
+                return Ok(None);
+            }
+            if !output.offer(&row) {
+                break;
+            }
+            last = Some(hash);
+        }
+        Ok(match lost {
+            _ if output.is_complete() => None,
+            // Groups that came to nothing are dealt with as well.
+            Some(lost) if !output.has_refused => Some(Resume::Hashes(lost.saturating_sub(1))),
+            None if !output.has_refused => None,
+            _ => last.or(behind).map(Resume::Hashes),
+        })
+    }
+}
+
+/// Whether rows of the result are made of several rows.
+pub(super) fn merges_groups(info: &QueryInfo) -> bool {
+    !info.aggregates.is_empty() || !info.group_by_aliases.is_empty() || !info.group_by_expressions.is_empty()
+}
+
+/// The number of distinct rows, as the query wants it.
+fn count_text(info: &QueryInfo, count: usize) -> Result<Vec<u8>, SqlError> {
+    let count = Value::Int(count as i64);
+    match info.distinct_count.as_ref().and_then(|count| count.alias.clone()) {
+        Some(alias) => row_text(&Value::Object(vec![(alias, count)])),
+        None => row_text(&count),
+    }
+}
+
+/// A group's hash is that of its keys as one array; undefined keys keep their position.
+fn group_hash(row: &[u8]) -> Result<DistinctHash, SqlError> {
+    let keys = member(row, "groupByItems")?.ok_or(SqlError::UnmergeableRow)?;
+    Ok(distinct_hash(&Value::Array(items(keys)?)))
+}
+
+/// What a row says about its group.
+fn payload(info: &QueryInfo, row: &[u8]) -> Result<Value, SqlError> {
+    let is_bare = info.group_by_expressions.is_empty() && info.has_select_value;
+    let text = if is_bare { Some(row) } else { member(row, "payload")? };
+    text.map_or(Ok(Value::Undefined), parse)
+}
+
+/// Groups as rows, each once if rows are distinct, in the order of their hashes.
+fn rows_of_groups(
+    info: &QueryInfo,
+    mut groups: BTreeMap<DistinctHash, (Appeared, Group)>,
+    behind: Option<DistinctHash>,
+) -> Result<Vec<(DistinctHash, Appeared, Vec<u8>)>, SqlError> {
+    if info.group_by_expressions.is_empty() && groups.is_empty() && behind.is_none() {
+        groups.insert(0, ((0, 0), Group::new(info)));
+    }
+    let is_distinct = info.distinct != DistinctKind::None;
+    let mut rows: BTreeMap<DistinctHash, (Appeared, Vec<u8>)> = BTreeMap::new();
+    for (hash, (appeared, group)) in groups {
+        let row = group.finish(info);
+        if row.is_undefined() {
+            continue;
+        }
+        let hash = if is_distinct { distinct_hash(&row) } else { hash };
+        if is_distinct && behind.is_some_and(|behind| hash <= behind) {
+            continue;
+        }
+        let text = row_text(&row)?;
+        let entry = rows.entry(hash).or_insert((appeared, text));
+        entry.0 = entry.0.min(appeared);
+    }
+    Ok(rows.into_iter().map(|(hash, (appeared, text))| (hash, appeared, text)).collect())
+}
+
+impl Group {
+    fn new(info: &QueryInfo) -> Group {
+        let part = |function: &Option<AggregateFunction>| match function {
+            Some(function) => Part::Aggregate(Partial::new(*function)),
+            None => Part::Fixed(Value::Undefined),
+        };
+        let parts = match info.has_select_value {
+            true => vec![part(&info.aggregates.first().copied())],
+            false => info.group_by_alias_to_aggregate.iter().map(|(_, function)| part(function)).collect(),
+        };
+        Group { parts }
+    }
+
+    fn add(&mut self, info: &QueryInfo, payload: &Value) -> Result<(), SqlError> {
+        if info.has_select_value {
+            let Some(part) = self.parts.first_mut() else { return Ok(()) };
+            return match (&*part, payload) {
+                (Part::Aggregate(_), Value::Array(partials)) => {
+                    part.add(partials.first().unwrap_or(&Value::Undefined))
+                }
+                (Part::Aggregate(_), _) => Err(SqlError::UnmergeableRow),
+                (Part::Fixed(_), value) => part.add(value),
+            };
+        }
+        for ((alias, _), part) in info.group_by_alias_to_aggregate.iter().zip(&mut self.parts) {
+            part.add(payload.get(alias).unwrap_or(&Value::Undefined))?;
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> usize {
+        let sizes = self.parts.iter().map(|part| match part {
+            Part::Aggregate(partial) => partial.size(),
+            Part::Fixed(value) => value_size(value),
+        });
+        sizes.sum::<usize>() + self.parts.len() * size_of::<Part>()
+    }
+
+    /// `Undefined` where there is no row.
+    fn finish(self, info: &QueryInfo) -> Value {
+        let mut values = self.parts.into_iter().map(|part| match part {
+            Part::Aggregate(partial) => partial.finish(),
+            Part::Fixed(value) => value,
+        });
+        if info.has_select_value {
+            return values.next().unwrap_or(Value::Undefined);
+        }
+        let aliases = info.group_by_aliases.iter().cloned();
+        Value::Object(aliases.zip(values).filter(|(_, value)| !value.is_undefined()).collect())
+    }
+}
+
+impl Part {
+    fn add(&mut self, value: &Value) -> Result<(), SqlError> {
+        match self {
+            Part::Aggregate(partial) => partial.add(value),
+            Part::Fixed(fixed) => {
+                if fixed.is_undefined() {
+                    *fixed = value.clone();
+                }
+                Ok(())
+            }
+        }
+    }
+}

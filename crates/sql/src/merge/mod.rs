@@ -1,0 +1,244 @@
+//! The merge of a query over several sources, for callers that fan a query out themselves: what SDKs do with a query plan and
+//! the rows of its rewritten query (wire.md §9).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | what callers use: which sources to read, how, and pages with the state between them |
+//! | `source.rs`, `state.rs` | where sources and pages go on |
+//! | `ordered.rs`, `boundary.rs` | `ORDER BY` |
+//! | `collect.rs`, `partial.rs` | groups, aggregates, `DISTINCT` |
+//! | `envelope.rs` | rows taken apart |
+//! | `output.rs` | `OFFSET`, `LIMIT`, `TOP`, the page |
+//!
+//! A source is anything that answers a text with rows in pages: a partition, or a part of one. Sources are numbered in the order
+//! of their ranges, and a merge can only go on over as many as it began with. For each page a caller makes a [`Merger`], reads
+//! the sources that [`Merger::needs`] names, each from where [`Merger::opening`] says, feeds what they answer until no source is
+//! needed, and takes the page:
+//!
+//! ```text
+//! while merger.needs() is not empty: for each source: read a chunk of opening(source), then feed(source, rows, next)
+//! merger.take_page()
+//! ```
+//!
+//! Nothing here knows partitions. Memory is bounded: what does not fit is refused in words.
+
+mod boundary;
+mod collect;
+mod envelope;
+mod ordered;
+mod output;
+mod partial;
+mod source;
+mod state;
+
+use collect::{Collect, merges_groups};
+use ordered::Ordered;
+use output::Output;
+use source::Source;
+use state::{Resume, State};
+
+use crate::error::SqlError;
+use crate::execute::{PageLimits, Rows};
+use crate::plan::{DistinctKind, QueryInfo, RESUME_FILTER};
+
+/// Bytes that a merge keeps at most, beyond one chunk.
+const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// More cannot be numbered in a state.
+const SOURCES_MAX: usize = u16::MAX as usize;
+const CHUNK_ROWS_MIN: usize = 16;
+
+/// The merge of one page.
+pub struct Merger<'q> {
+    info: &'q QueryInfo,
+    text: &'q str,
+    sources: Vec<Source>,
+    output: Output,
+    kind: Kind<'q>,
+}
+
+enum Kind<'q> {
+    /// One source behind the other, from this one on.
+    Drain(usize),
+    Ordered(Ordered<'q>),
+    Collect(Collect<'q>),
+}
+
+/// How to read a source for one page of the merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opening {
+    pub text: String,
+    /// What the source said about going on, of an earlier page with the same text; `None` for its start.
+    pub position: Option<Vec<u8>>,
+}
+
+#[derive(Debug)]
+pub struct MergedPage {
+    pub rows: Rows,
+    /// What the next page needs to know; `None` when there is none.
+    pub state: Option<Vec<u8>>,
+}
+
+impl<'q> Merger<'q> {
+    /// `text` is the query's own, for plans that do not rewrite it; `state` is [`MergedPage::state`] of the page before.
+    pub fn new(
+        info: &'q QueryInfo,
+        text: &'q str,
+        sources: usize,
+        limits: PageLimits,
+        state: Option<&[u8]>,
+    ) -> Result<Self, SqlError> {
+        if info.has_non_streaming_order_by {
+            return Err(SqlError::unsupported("the merge of rows that partitions cannot order"));
+        }
+        if sources > SOURCES_MAX {
+            return Err(SqlError::TooManyGroups);
+        }
+        let state = state.map(State::decode).transpose()?;
+        if state.as_ref().is_some_and(|state| usize::from(state.sources) != sources) {
+            return Err(SqlError::InvalidState);
+        }
+        let output = Output::new(info, limits, state.as_ref());
+        let resume = state.map(|state| state.resume);
+        let mut set_up: Vec<Source> = (0..sources).map(|_| Source::default()).collect();
+        let kind = if info.distinct_count.is_some() || merges_groups(info) {
+            Kind::Collect(Collect::new(info, &output, resume)?)
+        } else if !info.order_by.is_empty() {
+            let ordered = Ordered::new(info, sources, resume)?;
+            set_up = (0..sources).map(|index| ordered.source(index)).collect();
+            Kind::Ordered(ordered)
+        } else if info.distinct != DistinctKind::None {
+            Kind::Collect(Collect::new(info, &output, resume)?)
+        } else {
+            Kind::Drain(resume_drain(&mut set_up, resume)?)
+        };
+        Ok(Merger { info, text, sources: set_up, output, kind })
+    }
+
+    /// How to read a source, from its first chunk on.
+    pub fn opening(&self, source: usize) -> Opening {
+        let text = self.info.rewritten_query.as_deref().unwrap_or(self.text);
+        let text = match &self.kind {
+            Kind::Ordered(ordered) => {
+                text.replace(RESUME_FILTER, &format!("({})", ordered.condition(source)))
+            }
+            Kind::Drain(_) | Kind::Collect(_) => text.to_owned(),
+        };
+        Opening { text, position: self.sources[source].position().map(<[u8]>::to_vec) }
+    }
+
+    /// The sources without whose next chunk nothing more can go out. Any of them may be fed, in any order; with none, the page
+    /// can be taken.
+    pub fn needs(&self) -> Vec<usize> {
+        if self.output.is_done() {
+            return vec![];
+        }
+        match &self.kind {
+            Kind::Drain(current) => (*current < self.sources.len()).then_some(*current).into_iter().collect(),
+            Kind::Collect(collect) if collect.is_satisfied(&self.output) => vec![],
+            Kind::Ordered(_) | Kind::Collect(_) => {
+                let needed = self.sources.iter().enumerate().filter(|(_, source)| source.needs_rows());
+                needed.map(|(index, _)| index).collect()
+            }
+        }
+    }
+
+    /// A good size for the next chunk of a source.
+    pub fn chunk_limits(&self) -> PageLimits {
+        let limits = self.output.limits;
+        let wanted = match self.output.left {
+            Some(left) => self.output.skip.saturating_add(left.min(limits.rows as u64)),
+            None => self.output.skip.saturating_add(limits.rows as u64),
+        };
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).max(1);
+        let sources = self.sources.len().max(1);
+        let rows = match &self.kind {
+            Kind::Drain(_) => wanted,
+            // Sources rarely have equal shares, and reading a little more is cheaper than asking again.
+            Kind::Ordered(_) => (wanted / sources * 2).max(CHUNK_ROWS_MIN).min(wanted),
+            Kind::Collect(_) => limits.rows.max(1000),
+        };
+        let size_bytes = (MEMORY_BYTES_MAX / 2 / sources).clamp(1, limits.size_bytes.max(1));
+        PageLimits { rows, size_bytes }
+    }
+
+    /// The next rows of a source that is needed. `next` is what the source says about going on; `None` when it has no more.
+    pub fn feed(&mut self, source: usize, rows: &Rows, next: Option<Vec<u8>>) -> Result<(), SqlError> {
+        match &mut self.kind {
+            Kind::Collect(collect) => {
+                self.sources[source].skip_to(next);
+                collect.feed(source, rows)
+            }
+            Kind::Drain(current) => {
+                self.sources[source].feed(rows, next);
+                drain(current, &mut self.sources, &mut self.output);
+                Ok(())
+            }
+            Kind::Ordered(ordered) => {
+                self.sources[source].feed(rows, next);
+                if self.sources.iter().map(Source::size_bytes).sum::<usize>() > MEMORY_BYTES_MAX {
+                    return Err(SqlError::TooManyGroups);
+                }
+                ordered.advance(&mut self.sources, &mut self.output)
+            }
+        }
+    }
+
+    /// Whether a page may be taken early, with what has been merged so far.
+    pub fn streams(&self) -> bool {
+        !matches!(self.kind, Kind::Collect(_))
+    }
+
+    /// The page, once no source is needed; of a merge that streams, at any time.
+    pub fn take_page(mut self) -> Result<MergedPage, SqlError> {
+        assert!(self.streams() || self.needs().is_empty(), "what is collected is only whole at the end");
+        let is_over = self.output.is_complete()
+            || match &self.kind {
+                Kind::Drain(current) => *current >= self.sources.len(),
+                Kind::Ordered(_) | Kind::Collect(_) => self.sources.iter().all(Source::is_over),
+            };
+        let resume = match self.kind {
+            Kind::Collect(collect) => match self.output.is_complete() {
+                true => None,
+                false => collect.finish(&mut self.output)?,
+            },
+            _ if is_over => None,
+            Kind::Drain(current) => self
+                .sources
+                .get(current)
+                .map(|source| Resume::Drain { source: current as u16, cursor: source.cursor() }),
+            Kind::Ordered(ordered) => Some(ordered.resume(&self.sources)),
+        };
+        let Output { rows, skip, left, .. } = self.output;
+        let sources = self.sources.len() as u16;
+        let state = resume.map(|resume| State { sources, skip, left, resume }.encode());
+        Ok(MergedPage { rows, state })
+    }
+}
+
+/// The source that comes next.
+fn resume_drain(sources: &mut [Source], resume: Option<Resume>) -> Result<usize, SqlError> {
+    match resume {
+        None => Ok(0),
+        Some(Resume::Drain { source, cursor }) => {
+            let source = usize::from(source);
+            sources[source] = Source::at(cursor);
+            Ok(source)
+        }
+        Some(_) => Err(SqlError::InvalidState),
+    }
+}
+
+fn drain(current: &mut usize, sources: &mut [Source], output: &mut Output) {
+    while let Some(source) = sources.get_mut(*current) {
+        while let Some(row) = source.row() {
+            if output.is_complete() || !output.offer(row) {
+                return;
+            }
+            source.consume();
+        }
+        if !source.exhausted {
+            return;
+        }
+        *current += 1;
+    }
+}

@@ -1,0 +1,256 @@
+//! Rows in the order of their sort keys, taken from sources that each have them in that order; of equal keys the first source's
+//! come first.
+//!
+//! A page goes on by the keys of its last row, not by places in the sources, so that what it hands on does not grow with them:
+//! the sources before the last row's go on behind its keys, those behind it at the keys, and that one passes over the rows with
+//! these keys that are out. While rows have the keys at which the page began, the source's own position is kept as well, so that
+//! long runs of equal keys are not read over and over.
+//!
+//! | rows | go on |
+//! |---|---|
+//! | as they are | as above; with a key too long for the state, all at its start, passing over as many merged rows as are out |
+//! | distinct, ordered by themselves | all behind the row, or like a key that is too long if arrays or objects hide several rows |
+//! | distinct, ordered otherwise | all from the start, passing over as many distinct rows as are out |
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use shardlake_document::Value;
+
+use super::MEMORY_BYTES_MAX;
+use super::boundary::{Boundary, condition};
+use super::envelope::{items, member, parse};
+use super::output::Output;
+use super::source::Source;
+use super::state::{Cursor, OrderedAt, Resume, State};
+use crate::error::SqlError;
+use crate::execute::state::{ResumeKey, compare_keys, resume_alike, resume_keys};
+use crate::execute::{DistinctHash, distinct_hash};
+use crate::plan::{DistinctKind, QueryInfo, SortDirection};
+
+/// Bytes that a known hash takes, roughly.
+const HASH_BYTES: usize = 48;
+
+pub(super) struct Ordered<'q> {
+    info: &'q QueryInfo,
+    /// Where the sources began.
+    keys: Vec<ResumeKey>,
+    at: OrderedAt,
+    heads: Vec<Option<Head>>,
+    /// Merged rows to be passed over because an earlier page dealt with them.
+    to_pass: u64,
+    /// Distinct rows met: all, or those that can still come again.
+    seen: HashSet<DistinctHash>,
+    last: Option<Last>,
+}
+
+/// The next row of a source.
+struct Head {
+    keys: Vec<Value>,
+}
+
+/// The last row that was dealt with.
+struct Last {
+    keys: Vec<Value>,
+    source: usize,
+    /// Rows of this source with these keys.
+    of_source: u64,
+    /// Merged rows that go on at the same place.
+    alike: u64,
+}
+
+impl<'q> Ordered<'q> {
+    pub fn new(info: &'q QueryInfo, sources: usize, resume: Option<Resume>) -> Result<Self, SqlError> {
+        let (keys, at) = match resume {
+            None => (vec![], OrderedAt::Keys { done: 0 }),
+            Some(Resume::Ordered { keys, at }) if keys.len() <= info.order_by.len() => (keys, at),
+            Some(_) => return Err(SqlError::InvalidState),
+        };
+        let to_pass = if let OrderedAt::Keys { done } = at { done } else { 0 };
+        let heads = (0..sources).map(|_| None).collect();
+        Ok(Ordered { info, keys, at, heads, to_pass, seen: HashSet::new(), last: None })
+    }
+
+    /// How the source is set up on this page.
+    pub fn source(&self, index: usize) -> Source {
+        match &self.at {
+            OrderedAt::Source { source, cursor } if usize::from(*source) == index => {
+                Source::at(cursor.clone())
+            }
+            _ => Source::default(),
+        }
+    }
+
+    /// The condition under which a source has the rows that are wanted.
+    pub fn condition(&self, index: usize) -> String {
+        let inclusive = match &self.at {
+            OrderedAt::Source { source, .. } => index >= usize::from(*source),
+            OrderedAt::Keys { .. } => true,
+            OrderedAt::BehindKeys => false,
+        };
+        if self.keys.is_empty() {
+            return "true".into();
+        }
+        let boundary = Boundary { keys: &self.keys, inclusive };
+        condition(&boundary, &self.info.order_by_expressions, &self.info.order_by)
+    }
+
+    pub fn advance(&mut self, sources: &mut [Source], output: &mut Output) -> Result<(), SqlError> {
+        while !output.is_done() && self.fill_heads(sources)? {
+            let Some(first) = self.first() else { break };
+            if !self.take(first, &sources[first], output)? {
+                break;
+            }
+            sources[first].consume();
+        }
+        Ok(())
+    }
+
+    /// False when a source has to be fed first.
+    fn fill_heads(&mut self, sources: &[Source]) -> Result<bool, SqlError> {
+        if sources.iter().any(Source::needs_rows) {
+            return Ok(false);
+        }
+        for (head, source) in self.heads.iter_mut().zip(sources) {
+            if let (None, Some(row)) = (&head, source.row()) {
+                let keys = items(member(row, "orderByItems")?.ok_or(SqlError::UnmergeableRow)?)?;
+                if keys.len() != self.info.order_by.len() {
+                    return Err(SqlError::UnmergeableRow);
+                }
+                *head = Some(Head { keys });
+            }
+        }
+        Ok(true)
+    }
+
+    /// The source whose row comes next.
+    fn first(&self) -> Option<usize> {
+        let mut first: Option<(usize, &Head)> = None;
+        for (index, head) in self.heads.iter().enumerate() {
+            let Some(head) = head else { continue };
+            if first.is_none_or(|(_, first)| self.order(&head.keys, &first.keys).is_lt()) {
+                first = Some((index, head));
+            }
+        }
+        first.map(|(index, _)| index)
+    }
+
+    fn order(&self, left: &[Value], right: &[Value]) -> Ordering {
+        for ((left, right), direction) in left.iter().zip(right).zip(&self.info.order_by) {
+            let order = compare_keys(left, right);
+            if order.is_ne() {
+                return if *direction == SortDirection::Descending { order.reverse() } else { order };
+            }
+        }
+        Ordering::Equal
+    }
+
+    /// Deals with a source's row; false when there is no room for it.
+    fn take(&mut self, index: usize, source: &Source, output: &mut Output) -> Result<bool, SqlError> {
+        let Some(head) = self.heads[index].take() else { return Ok(true) };
+        let payload = match source.row() {
+            Some(row) => member(row, "payload")?,
+            None => None,
+        };
+        let is_row = match payload {
+            Some(payload) => self.is_new(payload, &head)?,
+            None => false,
+        };
+        if is_row && self.to_pass > 0 {
+            self.to_pass -= 1;
+        } else if let (true, Some(payload)) = (is_row, payload)
+            && !output.offer(payload)
+        {
+            self.heads[index] = Some(head);
+            return Ok(false);
+        }
+        self.note(index, head, is_row);
+        Ok(true)
+    }
+
+    /// Whether no row like this one came before it.
+    fn is_new(&mut self, payload: &[u8], head: &Head) -> Result<bool, SqlError> {
+        match self.info.distinct {
+            DistinctKind::None => return Ok(true),
+            DistinctKind::Ordered => {
+                let last = self.last.as_ref();
+                if last.is_some_and(|last| compare_keys(&last.keys[0], &head.keys[0]).is_ne()) {
+                    self.seen.clear();
+                }
+            }
+            DistinctKind::Unordered => {}
+        }
+        if self.seen.len() > MEMORY_BYTES_MAX / HASH_BYTES {
+            return Err(SqlError::TooManyGroups);
+        }
+        Ok(self.seen.insert(distinct_hash(&parse(payload)?)))
+    }
+
+    fn note(&mut self, source: usize, head: Head, is_row: bool) {
+        let (mut of_source, mut alike) = (1, u64::from(is_row));
+        if let Some(last) = &self.last {
+            if last.source == source && self.order(&last.keys, &head.keys).is_eq() {
+                of_source += last.of_source;
+            }
+            if self.goes_on_alike(&last.keys, &head.keys) {
+                alike += last.alike;
+            }
+        }
+        self.last = Some(Last { keys: head.keys, source, of_source, alike });
+    }
+
+    /// How many of the sort keys tell where to go on.
+    fn keys_used(&self) -> usize {
+        match self.info.distinct {
+            DistinctKind::None => self.info.order_by.len(),
+            DistinctKind::Ordered => 1,
+            DistinctKind::Unordered => 0,
+        }
+    }
+
+    fn goes_on_alike(&self, left: &[Value], right: &[Value]) -> bool {
+        let used = self.keys_used();
+        resume_alike(left[..used].iter(), right[..used].iter(), State::key_bytes_max(used))
+    }
+
+    /// Where the next page goes on.
+    pub fn resume(&self, sources: &[Source]) -> Resume {
+        let Some(last) = &self.last else {
+            return Resume::Ordered { keys: self.keys.clone(), at: self.at.clone() };
+        };
+        let used = self.keys_used();
+        let keys = resume_keys(last.keys[..used].iter(), State::key_bytes_max(used));
+        let is_exact = !keys.last().is_some_and(ResumeKey::is_cut);
+        let at = match self.info.distinct {
+            DistinctKind::None if is_exact => {
+                if self.began_at(last) {
+                    let at = OrderedAt::Source {
+                        source: last.source as u16,
+                        cursor: sources[last.source].cursor(),
+                    };
+                    return Resume::Ordered { keys: self.keys.clone(), at };
+                }
+                let cursor = Cursor { position: None, done: last.of_source };
+                OrderedAt::Source { source: last.source as u16, cursor }
+            }
+            DistinctKind::Ordered if is_exact && is_scalar(&last.keys[0]) => OrderedAt::BehindKeys,
+            _ => OrderedAt::Keys { done: last.alike },
+        };
+        Resume::Ordered { keys, at }
+    }
+
+    /// Whether the last row's source began this page at the very keys of that row, so that all it gave are like it.
+    fn began_at(&self, last: &Last) -> bool {
+        let inclusive = match &self.at {
+            OrderedAt::Source { source, .. } => last.source >= usize::from(*source),
+            OrderedAt::Keys { .. } | OrderedAt::BehindKeys => false,
+        };
+        inclusive
+            && self.keys.len() == last.keys.len()
+            && self.keys.iter().zip(&last.keys).all(|(key, value)| key.compare(value).is_eq())
+    }
+}
+
+fn is_scalar(value: &Value) -> bool {
+    !matches!(value, Value::Array(_) | Value::Object(_))
+}

@@ -1,0 +1,212 @@
+//! What a page of a merge hands to the next one: bytes that go through the client, bounded whatever the number of sources.
+//!
+//! ```text
+//! version u8 | sources u16 | rows still to skip u64 | rows left u64 (all ones: no limit) | kind u8 | kind's own
+//! 0 drain:   source u16, cursor
+//! 1 ordered: keys u8, each as an execution's state has it; then
+//!            0 | source u16 | cursor   sources before it go on behind the keys, those behind it at them, itself at the cursor
+//!            1 | done u64              all go on at the keys, and so many rows of the merge are out already
+//!            2                         all go on behind the keys
+//! 2 hashes:  hash u128                 rows and groups up to this hash are out
+//! cursor: position u16 and bytes (length all ones: the start) | rows behind it that are dealt with u64
+//! ```
+
+use crate::error::SqlError;
+use crate::execute::state::{Reader, ResumeKey, push_key, read_key};
+
+const VERSION: u8 = 1;
+/// Bytes of string that all keys of a state hold together.
+const KEY_BYTES_MAX: usize = 200;
+/// A source's position that is longer is replaced by counting rows.
+const POSITION_BYTES_MAX: usize = 280;
+const NO_POSITION: u16 = u16::MAX;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct State {
+    pub sources: u16,
+    pub skip: u64,
+    pub left: Option<u64>,
+    pub resume: Resume,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Resume {
+    Drain { source: u16, cursor: Cursor },
+    Ordered { keys: Vec<ResumeKey>, at: OrderedAt },
+    Hashes(u128),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum OrderedAt {
+    Source { source: u16, cursor: Cursor },
+    Keys { done: u64 },
+    BehindKeys,
+}
+
+/// A place in the rows of one source.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Cursor {
+    /// As the source gave it; `None` is its start.
+    pub position: Option<Vec<u8>>,
+    /// Rows behind the position that are dealt with.
+    pub done: u64,
+}
+
+impl Cursor {
+    pub fn has_room_for(position: &[u8]) -> bool {
+        position.len() <= POSITION_BYTES_MAX
+    }
+}
+
+impl State {
+    /// How long a string a key of so many may keep.
+    pub fn key_bytes_max(keys: usize) -> usize {
+        KEY_BYTES_MAX / keys.max(1)
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        out.extend_from_slice(&self.sources.to_be_bytes());
+        out.extend_from_slice(&self.skip.to_be_bytes());
+        out.extend_from_slice(&self.left.unwrap_or(u64::MAX).to_be_bytes());
+        match &self.resume {
+            Resume::Drain { source, cursor } => {
+                out.push(0);
+                push_place(*source, cursor, &mut out);
+            }
+            Resume::Ordered { keys, at } => {
+                out.extend_from_slice(&[1, keys.len() as u8]);
+                keys.iter().for_each(|key| push_key(key, &mut out));
+                match at {
+                    OrderedAt::Source { source, cursor } => {
+                        out.push(0);
+                        push_place(*source, cursor, &mut out);
+                    }
+                    OrderedAt::Keys { done } => {
+                        out.push(1);
+                        out.extend_from_slice(&done.to_be_bytes());
+                    }
+                    OrderedAt::BehindKeys => out.push(2),
+                }
+            }
+            Resume::Hashes(hash) => {
+                out.push(2);
+                out.extend_from_slice(&hash.to_be_bytes());
+            }
+        }
+        out
+    }
+
+    /// States come back from clients: anything may be in them.
+    pub fn decode(bytes: &[u8]) -> Result<State, SqlError> {
+        read(&mut Reader(bytes)).ok_or(SqlError::InvalidState)
+    }
+}
+
+fn push_place(source: u16, cursor: &Cursor, out: &mut Vec<u8>) {
+    out.extend_from_slice(&source.to_be_bytes());
+    match &cursor.position {
+        Some(position) => {
+            out.extend_from_slice(&(position.len() as u16).to_be_bytes());
+            out.extend_from_slice(position);
+        }
+        None => out.extend_from_slice(&NO_POSITION.to_be_bytes()),
+    }
+    out.extend_from_slice(&cursor.done.to_be_bytes());
+}
+
+fn read(reader: &mut Reader<'_>) -> Option<State> {
+    if reader.array()? != [VERSION] {
+        return None;
+    }
+    let sources = u16::from_be_bytes(reader.array()?);
+    let (skip, left) = (reader.u64()?, reader.u64()?);
+    let resume = match reader.array()? {
+        [0] => {
+            let (source, cursor) = read_place(reader, sources)?;
+            Resume::Drain { source, cursor }
+        }
+        [1] => {
+            let [count] = reader.array()?;
+            let keys = (0..count).map(|_| read_key(reader)).collect::<Option<_>>()?;
+            Resume::Ordered { keys, at: read_ordered_at(reader, sources)? }
+        }
+        [2] => Resume::Hashes(u128::from_be_bytes(reader.array()?)),
+        _ => return None,
+    };
+    let left = (left != u64::MAX).then_some(left);
+    reader.0.is_empty().then_some(State { sources, skip, left, resume })
+}
+
+fn read_ordered_at(reader: &mut Reader<'_>, sources: u16) -> Option<OrderedAt> {
+    match reader.array()? {
+        [0] => {
+            let (source, cursor) = read_place(reader, sources)?;
+            Some(OrderedAt::Source { source, cursor })
+        }
+        [1] => Some(OrderedAt::Keys { done: reader.u64()? }),
+        [2] => Some(OrderedAt::BehindKeys),
+        _ => None,
+    }
+}
+
+fn read_place(reader: &mut Reader<'_>, sources: u16) -> Option<(u16, Cursor)> {
+    let source = u16::from_be_bytes(reader.array()?);
+    let position = match u16::from_be_bytes(reader.array()?) {
+        NO_POSITION => None,
+        length => Some(reader.take(usize::from(length))?.to_vec()),
+    };
+    let done = reader.u64()?;
+    (source < sources).then_some((source, Cursor { position, done }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use shardlake_document::Value;
+
+    fn key() -> impl Strategy<Value = ResumeKey> {
+        let value = prop_oneof![
+            Just(Value::Undefined),
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::Int),
+            ".{0,200}".prop_map(Value::String),
+            Just(Value::Array(vec![Value::Null])),
+        ];
+        value.prop_map(|value| ResumeKey::of(&value, State::key_bytes_max(3)))
+    }
+
+    fn cursor() -> impl Strategy<Value = Cursor> {
+        let position = prop::option::of(prop::collection::vec(any::<u8>(), 0..=POSITION_BYTES_MAX));
+        (position, any::<u64>()).prop_map(|(position, done)| Cursor { position, done })
+    }
+
+    fn resume() -> impl Strategy<Value = Resume> {
+        let at = prop_oneof![
+            (0..9u16, cursor()).prop_map(|(source, cursor)| OrderedAt::Source { source, cursor }),
+            any::<u64>().prop_map(|done| OrderedAt::Keys { done }),
+            Just(OrderedAt::BehindKeys),
+        ];
+        prop_oneof![
+            (0..9u16, cursor()).prop_map(|(source, cursor)| Resume::Drain { source, cursor }),
+            (prop::collection::vec(key(), 0..4), at).prop_map(|(keys, at)| Resume::Ordered { keys, at }),
+            any::<u128>().prop_map(Resume::Hashes),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn states_survive_and_stay_short(skip in any::<u64>(), left in prop::option::of(0..u64::MAX), resume in resume()) {
+            let state = State { sources: 9, skip, left, resume };
+            let bytes = state.encode();
+            prop_assert!(bytes.len() < 600, "{} bytes", bytes.len());
+            prop_assert_eq!(State::decode(&bytes).expect("its own encoding").encode(), bytes);
+        }
+
+        #[test]
+        fn foreign_bytes_are_refused_not_fatal(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = State::decode(&bytes);
+        }
+    }
+}
