@@ -29,7 +29,7 @@ fn check(query: &RandomQuery, paged: Vec<String>, whole: Vec<String>, uncut: Vec
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn pages_together_are_the_whole(items in items(30), query in query(), limits in limits()) {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use shardlake_document::{ParseLimits, Value};
 use shardlake_sql::{Merger, PageLimits, SqlError};
 use support::random::{RandomQuery, items, query};
-use support::{Items, merged_rows, plan, prepare};
+use support::{Items, absorbed_rows, merged_rows, plan, prepare};
 
 fn limits() -> impl Strategy<Value = PageLimits> {
     (1..9usize, prop_oneof![Just(1usize), 10..400usize, Just(1 << 20)])
@@ -50,6 +50,12 @@ fn check(query: &RandomQuery, merged: Vec<String>, whole: Vec<String>, uncut: Ve
     }
 }
 
+/// The members that a query orders by, with true where descending.
+fn sort_keys(query: &RandomQuery) -> Vec<(String, bool)> {
+    let keys = query.order_by.trim_start_matches(" ORDER BY ").split(", ").filter(|key| !key.is_empty());
+    keys.map(|key| (key[2..3].to_owned(), key.ends_with("DESC"))).collect()
+}
+
 /// Arrays and objects are no different to an order.
 fn as_keys(rows: &[String]) -> Vec<String> {
     rows.iter()
@@ -68,15 +74,35 @@ fn in_any_list_order(rows: &[String]) -> Vec<Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn one_source_answers_like_many(items in items(30), count in 1..6usize, query in query(), limits in limits()) {
         let parts = sources(&items.0, count);
         let merged_from: Vec<Items> = parts.iter().map(|part| Items::new(part)).collect();
-        let merged = merged_rows(&query.text(), &merged_from, limits).unwrap();
+        let merged = merged_rows(&query.text(), &[], &merged_from, limits).unwrap();
         let alone = Items::new(&in_order_of_ties(&query, &parts));
         let whole = alone.rows(&prepare(&query.text()).unwrap()).unwrap();
+        let uncut = alone.rows(&prepare(&query.uncut().text()).unwrap()).unwrap();
+        check(&query, merged, whole, uncut);
+    }
+
+    #[test]
+    fn one_execution_answers_like_many(items in items(30), count in 1..6usize, query in query(), limits in limits(), ordered in any::<bool>()) {
+        let parts = sources(&items.0, count);
+        let prepared = prepare(&query.text()).unwrap();
+        let starts = parts.iter().scan(1, |next, part| {
+            *next += part.len() as u64;
+            Some(*next - part.len() as u64)
+        });
+        let whole_items: Vec<Value> = parts.iter().flatten().cloned().collect();
+        let numbered: Vec<Items> = parts.iter().zip(starts).map(|(part, start)| {
+            let items = Items::numbered(part, start);
+            if ordered { items.sorted(&sort_keys(&query)) } else { items }
+        }).collect();
+        let merged = absorbed_rows(&prepared, &numbered, limits, ordered).unwrap();
+        let alone = Items::new(&whole_items);
+        let whole = alone.rows(&prepared).unwrap();
         let uncut = alone.rows(&prepare(&query.uncut().text()).unwrap()).unwrap();
         check(&query, merged, whole, uncut);
     }

@@ -278,8 +278,8 @@ impl Collector {
                 }
                 // What went out on earlier pages is known by all of them.
                 for (hash, kept) in by_hash.into_iter().flatten() {
-                    if let (Kind::Rows { by_hash: Some(own), .. }, None) = (&mut self.kind, kept) {
-                        own.insert(hash, None);
+                    if kept.is_none() {
+                        self.note_out(hash);
                     }
                 }
                 for (key, entry) in entries {
@@ -303,6 +303,16 @@ impl Collector {
             }
         }
         Ok(())
+    }
+
+    /// A row like this one went out, so that none of them is kept.
+    fn note_out(&mut self, hash: DistinctHash) {
+        let Kind::Rows { entries, by_hash: Some(by_hash), .. } = &mut self.kind else { return };
+        if let Some(Some(kept)) = by_hash.insert(hash, None)
+            && let Some(entry) = entries.remove(&kept)
+        {
+            self.size_bytes -= entry.text.len();
+        }
     }
 
     fn lose_from(&mut self, lost: EntryKey) {

@@ -11,7 +11,7 @@
 //! | `output.rs` | `OFFSET`, `LIMIT`, `TOP`, the page |
 //!
 //! A source is anything that answers a text with rows in pages: a partition, or a part of one. Sources are numbered in the order
-//! of their ranges, and a merge can only go on over as many as it began with. For each page a caller makes a [`Merger`], reads
+//! of their ranges, and a merge that goes on at one of them must find as many as before. For each page a caller makes a [`Merger`], reads
 //! the sources that [`Merger::needs`] names, each from where [`Merger::opening`] says, feeds what they answer until no source is
 //! needed, and takes the page:
 //!
@@ -94,7 +94,7 @@ impl<'q> Merger<'q> {
             return Err(SqlError::TooManyGroups);
         }
         let state = state.map(State::decode).transpose()?;
-        if state.as_ref().is_some_and(|state| usize::from(state.sources) != sources) {
+        if state.as_ref().is_some_and(|state| !state.fits(sources)) {
             return Err(SqlError::InvalidState);
         }
         let output = Output::new(info, limits, state.as_ref());
@@ -240,5 +240,65 @@ fn drain(current: &mut usize, sources: &mut [Source], output: &mut Output) {
             return;
         }
         *current += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::state::{Cursor, OrderedAt};
+    use super::*;
+    use crate::execute::state::ResumeKey;
+    use crate::plan::SortDirection;
+    use shardlake_document::Value;
+    use std::slice::from_ref;
+
+    const LIMITS: PageLimits = PageLimits { rows: 10, size_bytes: 1000 };
+
+    fn ordered_by(keys: &[SortDirection]) -> QueryInfo {
+        let names = ["c.rank", "c.name"];
+        QueryInfo {
+            order_by: keys.to_vec(),
+            order_by_expressions: names[..keys.len()].iter().map(|&name| name.into()).collect(),
+            rewritten_query: Some(format!("… WHERE {RESUME_FILTER} …")),
+            ..QueryInfo::default()
+        }
+    }
+
+    fn state(keys: &[ResumeKey], source: u16, sources: u16) -> Vec<u8> {
+        let at = OrderedAt::Source { source, cursor: Cursor::default() };
+        let resume = Resume::Ordered { keys: keys.to_vec(), at };
+        State { sources, skip: 0, left: None, resume }.encode()
+    }
+
+    #[test]
+    fn sources_go_on_behind_the_last_row_or_at_it() {
+        let info = ordered_by(&[SortDirection::Ascending, SortDirection::Descending]);
+        let keys = [ResumeKey::Whole(Value::Int(5)), ResumeKey::Whole(Value::String("mid".into()))];
+        let state = state(&keys, 1, 3);
+        let merger = Merger::new(&info, "", 3, LIMITS, Some(&state)).expect("a state of its own");
+        let rank = "c.rank > 5 OR IS_STRING(c.rank) OR IS_ARRAY(c.rank) OR IS_OBJECT(c.rank)";
+        let others = "NOT IS_DEFINED(c.name) OR IS_NULL(c.name) OR IS_BOOL(c.name) OR IS_NUMBER(c.name)";
+        let condition = |operator| {
+            format!("… WHERE (({rank}) OR (c.rank = 5 AND (c.name {operator} \"mid\" OR {others}))) …")
+        };
+        assert_eq!(merger.opening(0).text, condition("<"));
+        assert_eq!(merger.opening(1).text, condition("<="));
+        assert_eq!(merger.opening(2).text, condition("<="));
+    }
+
+    #[test]
+    fn states_of_other_merges_are_refused() {
+        let info = ordered_by(&[SortDirection::Ascending]);
+        let key = ResumeKey::Whole(Value::Null);
+        let refused = |bytes: &[u8], sources| Merger::new(&info, "", sources, LIMITS, Some(bytes)).err();
+        assert_eq!(refused(&state(from_ref(&key), 1, 2), 2), None);
+        for (bytes, sources) in [
+            (state(&[key.clone(), key.clone()], 1, 2), 2),
+            (state(from_ref(&key), 2, 2), 2),
+            (state(from_ref(&key), 1, 2), 3),
+            (vec![], 2),
+        ] {
+            assert_eq!(refused(&bytes, sources), Some(SqlError::InvalidState));
+        }
     }
 }

@@ -148,19 +148,12 @@ impl<'q> Ordered<'q> {
     /// Deals with a source's row; false when there is no room for it.
     fn take(&mut self, index: usize, source: &Source, output: &mut Output) -> Result<bool, SqlError> {
         let Some(head) = self.heads[index].take() else { return Ok(true) };
-        let payload = match source.row() {
-            Some(row) => member(row, "payload")?,
-            None => None,
-        };
-        let is_row = match payload {
-            Some(payload) => self.is_new(payload, &head)?,
-            None => false,
-        };
+        let row = source.row().ok_or(SqlError::UnmergeableRow)?;
+        let payload = member(row, "payload")?.ok_or(SqlError::UnmergeableRow)?;
+        let is_row = self.is_new(payload, &head)?;
         if is_row && self.to_pass > 0 {
             self.to_pass -= 1;
-        } else if let (true, Some(payload)) = (is_row, payload)
-            && !output.offer(payload)
-        {
+        } else if is_row && !output.offer(payload) {
             self.heads[index] = Some(head);
             return Ok(false);
         }

@@ -64,6 +64,15 @@ impl State {
         KEY_BYTES_MAX / keys.max(1)
     }
 
+    /// Whether the state means the same over another number of sources, as it does where ranges have been cut anew.
+    pub fn fits(&self, sources: usize) -> bool {
+        let names_source = matches!(
+            self.resume,
+            Resume::Drain { .. } | Resume::Ordered { at: OrderedAt::Source { .. }, .. }
+        );
+        !names_source || usize::from(self.sources) == sources
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.extend_from_slice(&self.sources.to_be_bytes());

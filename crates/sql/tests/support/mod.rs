@@ -8,7 +8,7 @@ use shardlake_document::{Body, Envelope, ItemView, ParseLimits, Value};
 use shardlake_model::{ContainerRid, DatabaseRid};
 use shardlake_sql::{
     ComputedProperties, Execution, Flow, GeometryKind, Merger, PageLimits, PreparedQuery, QueryEnvironment,
-    QueryPlan, Rows, SqlError, SupportedFeatures, parse_query, plan_query,
+    QueryPlan, Rows, SqlError, SupportedFeatures, compare_sort_keys, parse_query, plan_query,
 };
 use shardlake_stdx::{Guid, Timestamp};
 
@@ -19,12 +19,17 @@ pub struct Items(Vec<(Body, Envelope)>);
 
 impl Items {
     pub fn new(values: &[Value]) -> Items {
+        Items::numbered(values, 1)
+    }
+
+    /// Several containers' worth of items can have ordinals of one.
+    pub fn numbered(values: &[Value], first_ordinal: u64) -> Items {
         let bodies: Vec<Body> = values.iter().map(|value| value.to_body().unwrap()).collect();
         let envelope = |index: usize, body: &Body| Envelope {
             lsn: index as u64 + 1,
             timestamp_seconds: 1_750_000_000 + index as u64,
             etag: Guid([7; 16]),
-            ordinal: index as u64 + 1,
+            ordinal: index as u64 + first_ordinal,
             ttl_seconds: None,
             json_size_bytes: body.raw().as_bytes().len() as u32,
         };
@@ -79,6 +84,40 @@ impl Items {
         let next =
             next.map(|done| [&(done as u32).to_be_bytes()[..], &output.state.unwrap_or_default()].concat());
         Ok((output.rows, next))
+    }
+
+    /// As an index has them: by these members, with true where descending.
+    pub fn sorted(mut self, keys: &[(String, bool)]) -> Items {
+        self.0.sort_by(|left, right| {
+            let value = |item: &(Body, Envelope), name: &str| item.0.raw().get(name).map(Value::from_raw);
+            for (name, descending) in keys {
+                let values = (value(left, name).unwrap_or_default(), value(right, name).unwrap_or_default());
+                let order = compare_sort_keys(&values.0, &values.1);
+                if order.is_ne() {
+                    return if *descending { order.reverse() } else { order };
+                }
+            }
+            let order = left.1.ordinal.cmp(&right.1.ordinal);
+            if keys.first().is_some_and(|(_, descending)| *descending) { order.reverse() } else { order }
+        });
+        self
+    }
+
+    /// What one of several executions over different items collects.
+    pub fn collected(
+        &self,
+        query: &PreparedQuery,
+        limits: PageLimits,
+        ordered: bool,
+        state: Option<&[u8]>,
+    ) -> Result<Execution, SqlError> {
+        let mut execution = Execution::collecting(query, limits, ordered, state)?;
+        for (body, envelope) in &self.0 {
+            if execution.push(&view(body, envelope), false, &|| false)? != Flow::More {
+                break;
+            }
+        }
+        Ok(execution)
     }
 
     /// All rows, in as few pages as there can be.
@@ -146,14 +185,29 @@ pub fn prepare_with(text: &str, parameters: &[(String, Value)]) -> Result<Prepar
 
 /// The plan of a query over a container that is partitioned by `/pk`.
 pub fn plan(text: &str) -> Result<QueryPlan, SqlError> {
+    plan_with(text, &[])
+}
+
+pub fn plan_with(text: &str, parameters: &[(String, Value)]) -> Result<QueryPlan, SqlError> {
     let computed = ComputedProperties::default();
     let definition = serde_json::from_str(r#"{"paths":["/pk"],"kind":"Hash","version":2}"#).unwrap();
-    plan_query(&parse_query(text)?, &[], &definition, &environment(&computed), SupportedFeatures::all())
+    plan_query(
+        &parse_query(text)?,
+        parameters,
+        &definition,
+        &environment(&computed),
+        SupportedFeatures::all(),
+    )
 }
 
 /// All rows of a query over several sources, merged page by page.
-pub fn merged_rows(text: &str, sources: &[Items], limits: PageLimits) -> Result<Vec<String>, SqlError> {
-    let plan = plan(text)?;
+pub fn merged_rows(
+    text: &str,
+    parameters: &[(String, Value)],
+    sources: &[Items],
+    limits: PageLimits,
+) -> Result<Vec<String>, SqlError> {
+    let plan = plan_with(text, parameters)?;
     let (mut all, mut state): (Vec<String>, Option<Vec<u8>>) = (vec![], None);
     let mut empty_pages = 0;
     loop {
@@ -161,7 +215,7 @@ pub fn merged_rows(text: &str, sources: &[Items], limits: PageLimits) -> Result<
         let mut openings = vec![];
         for source in 0..sources.len() {
             let opening = merger.opening(source);
-            openings.push((prepare(&opening.text)?, opening.position));
+            openings.push((prepare_with(&opening.text, parameters)?, opening.position));
         }
         let chunk = merger.chunk_limits();
         loop {
@@ -185,5 +239,35 @@ pub fn merged_rows(text: &str, sources: &[Items], limits: PageLimits) -> Result<
         empty_pages += usize::from(page.rows.is_empty());
         let items: usize = sources.iter().map(|source| source.0.len()).sum();
         assert!(empty_pages <= items, "only groups come to nothing, and each only once");
+    }
+}
+
+/// All rows of a query over several sources, merged page by page from what their executions collect.
+pub fn absorbed_rows(
+    query: &PreparedQuery,
+    sources: &[Items],
+    limits: PageLimits,
+    ordered: bool,
+) -> Result<Vec<String>, SqlError> {
+    let (mut all, mut state, mut empty_pages): (Vec<String>, Option<Vec<u8>>, usize) = (vec![], None, 0);
+    loop {
+        // What a source has beyond its share is left for the next page.
+        let share = match query.is_ordered() {
+            true => PageLimits { rows: limits.rows.div_ceil(2), ..limits },
+            false => limits,
+        };
+        let mut merged = Execution::merging(query, limits, state.clone())?;
+        for source in sources {
+            merged.absorb(source.collected(query, share, ordered, state.as_deref())?)?;
+        }
+        let page = merged.finish(true, &|| false)?;
+        check_limits(&page.rows, limits);
+        all.extend(texts(&page.rows));
+        empty_pages += usize::from(page.rows.is_empty());
+        state = page.state;
+        if state.is_none() {
+            return Ok(all);
+        }
+        assert!(empty_pages <= 30, "the pages come to an end");
     }
 }
