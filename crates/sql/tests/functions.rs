@@ -72,3 +72,9 @@ fn results_have_a_largest_size() {
     let words = format!("StringSplit({}, '0')", grown(1));
     assert!(too_large(run(format!("StringJoin({words}, {})", grown(1)))));
 }
+
+#[test]
+fn spatial_functions() {
+    let item = r#"{"id":"1","place":{"type":"Point","coordinates":[-122.128,47.64]}}"#;
+    check_table(include_str!("functions/spatial.txt"), item);
+}

@@ -13,6 +13,7 @@
 //! | `array.rs`, `set.rs` | arrays and objects |
 //! | `math.rs`, `integer.rs` | doubles; 64-bit integers |
 //! | `calendar.rs`, `date_time.rs`, `date_format.rs` | points in time |
+//! | `spatial/` | points, lines and areas of GeoJSON |
 //! | `conversion.rs` | from and to text |
 
 mod array;
@@ -26,6 +27,7 @@ mod math;
 mod regex;
 mod search;
 mod set;
+mod spatial;
 mod string;
 mod table;
 mod types;
@@ -81,19 +83,8 @@ pub(crate) fn prepare(function: Function, constants: &[Option<&Value>]) -> Optio
 }
 
 /// Functions of the language that this server does not have.
-const UNSUPPORTED: [&str; 11] = [
-    "FULLTEXTCONTAINS",
-    "FULLTEXTCONTAINSALL",
-    "FULLTEXTCONTAINSANY",
-    "VECTORDISTANCE",
-    "HASH",
-    "ST_AREA",
-    "ST_DISTANCE",
-    "ST_INTERSECTS",
-    "ST_ISVALID",
-    "ST_ISVALIDDETAILED",
-    "ST_WITHIN",
-];
+const UNSUPPORTED: [&str; 5] =
+    ["FULLTEXTCONTAINS", "FULLTEXTCONTAINSALL", "FULLTEXTCONTAINSANY", "VECTORDISTANCE", "HASH"];
 
 /// Looks a function up and checks its number of arguments. `locate` is asked for the place of the call when it is wrong.
 pub(crate) fn find(

@@ -6,7 +6,7 @@ use crate::evaluate::datum::{Datum, DatumType};
 use crate::functions::call::{Answer, Call};
 use crate::functions::{
     FunctionContext, PreparedCall, array, conversion, date_format, date_time, integer, is_same_name, math,
-    regex, search, set, string, types,
+    regex, search, set, spatial, string, types,
 };
 
 /// Any number of arguments.
@@ -193,6 +193,13 @@ functions! { |call|
     TicksToDateTime "TICKSTODATETIME" 1, 1 => date_time::from_ticks(call);
     TimestampToDateTime "TIMESTAMPTODATETIME" 1, 1 => date_time::from_timestamp(call);
     Year "YEAR" 1, 1 => date_time::field(call, date_time::Part::Year);
+
+    StArea "ST_AREA" 1, 1 => spatial::area(call);
+    StDistance "ST_DISTANCE" 2, 2 => spatial::distance(call);
+    StIntersects "ST_INTERSECTS" 2, 2 => spatial::intersects(call);
+    StIsValid "ST_ISVALID" 1, 1 => spatial::is_valid(call);
+    StIsValidDetailed "ST_ISVALIDDETAILED" 1, 1 => spatial::is_valid_detailed(call);
+    StWithin "ST_WITHIN" 2, 2 => spatial::is_within(call);
 }
 
 impl Function {
