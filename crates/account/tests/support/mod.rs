@@ -1,6 +1,9 @@
 //! An account over an engine in memory, with a clock that stands still, for the tests of this crate.
 #![allow(dead_code)] // each test file uses its part
 
+pub mod queries;
+pub mod recorded;
+
 use shardlake_account::{Account, AccountOptions, ContainerHandle, StoredItem};
 use shardlake_model::{
     ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
