@@ -276,7 +276,6 @@ fn the_rest_of_the_language_is_refused_by_name() {
         ("SELECT * FROM c OFFSET 1 LIMIT 2", "OFFSET LIMIT"),
         ("SELECT * FROM c WHERE udf.f(c)", "the user-defined function 'f'"),
         ("SELECT * FROM c WHERE FULLTEXTCONTAINS(c.s, 'a')", "the function FULLTEXTCONTAINS"),
-        ("SELECT * FROM c WHERE ST_DISTANCE(c.a, c.b) < 1", "the function ST_DISTANCE"),
     ] {
         let refused = SqlError::Unsupported { feature: feature.into() };
         assert_eq!(parse_filter_query(query).unwrap_err(), refused, "{query}");

@@ -30,6 +30,8 @@ mod set;
 mod spatial;
 mod string;
 mod table;
+#[cfg(test)]
+mod tests;
 mod types;
 
 use std::cell::Cell;
