@@ -1,3 +1,5 @@
+//! The partition keys that conditions leave.
+
 use proptest::prelude::*;
 use shardlake_document::Value;
 use shardlake_model::{KeyComponent, KeyPath, PartitionKeyDefinition};
