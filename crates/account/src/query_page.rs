@@ -1,14 +1,15 @@
 //! One page of one partition.
 //!
 //! Queries whose rows can be many for one item run on a thread for blocking work, a few of them at a time, so that they do not
-//! hold up the threads that answer requests. All others give way between chunks by themselves.
+//! hold up the threads that answer requests; those that wait for a turn wait to their deadline. All others give way between
+//! chunks by themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{Error, Result};
 use shardlake_partition::{CommandContext, ContainerShape, QueryPage, QueryPageRequest};
-use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery};
+use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery, SqlError};
 use shardlake_stdx::Clock;
 
 use crate::Account;
@@ -47,7 +48,9 @@ impl Account {
         if !task.prepared.is_heavy() {
             return task.run().await;
         }
-        let permit = self.0.heavy_queries.acquire().await;
+        let time = task.deadline.saturating_sub(task.clock.elapsed());
+        let permit = tokio::time::timeout(time, self.0.heavy_queries.acquire()).await;
+        let permit = permit.map_err(|_| Error::from(SqlError::Interrupted))?;
         let _permit = permit.map_err(|_| Error::internal("the account is closed"))?;
         let runtime = tokio::runtime::Handle::current();
         let run = tokio::task::spawn_blocking(move || runtime.block_on(task.run()));

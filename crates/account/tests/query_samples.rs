@@ -3,7 +3,6 @@
 //!
 //! The language alone is compared with the same records in the tests of `sql`.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
-#![allow(clippy::print_stderr)] // what was not compared has to be heard
 
 mod support;
 
@@ -13,13 +12,6 @@ use shardlake_account::Value;
 use shardlake_testkit::shared_directory;
 use support::queries::{Tolerance, parse, same_rows, shown};
 use support::recorded::{Containers, list, told};
-
-/// Samples that may be refused by name, with the reason. Answers that differ are never excused.
-const EXCEPTIONS: [(&str, &str); 3] = [
-    ("st-area", "spatial functions are not there yet"),
-    ("st-distance", "spatial functions are not there yet"),
-    ("st-isvaliddetailed", "spatial functions are not there yet"),
-];
 
 fn samples(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory.join("samples")).unwrap();
@@ -46,13 +38,6 @@ async fn samples_give_the_recorded_rows() {
         };
         let expected = list(&sample.join("result.json"));
         let problems = containers.differences(&text, &expected, tolerance).await;
-        let exception = EXCEPTIONS.iter().find(|(exception, _)| *exception == name);
-        if let Some((_, reason)) = exception
-            && problems.iter().all(|problem| problem.ends_with("is not supported"))
-        {
-            eprintln!("not compared: {name}: {reason}");
-            continue;
-        }
         compared += 1;
         if !problems.is_empty() {
             failures.push(format!("{name}: expected {}\n  {}", shown(&expected), problems.join("\n  ")));

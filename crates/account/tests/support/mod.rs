@@ -22,7 +22,16 @@ impl Fixture {
     }
 
     pub async fn over(shard: Shard) -> Fixture {
-        let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        Fixture::with_clock(shard, Clock::manual(Timestamp(1_700_000_000_000))).await
+    }
+
+    /// For what must end in time.
+    pub async fn in_real_time() -> Fixture {
+        let shard = Shard::open(ShardOptions::memory()).await.expect("a memory shard opens");
+        Fixture::with_clock(shard, Clock::default()).await
+    }
+
+    async fn with_clock(shard: Shard, clock: Clock) -> Fixture {
         let options =
             AccountOptions { clock: clock.clone(), random: Random::seeded(42), ..AccountOptions::default() };
         Fixture { account: Account::open(shard, options).await.expect("opens"), clock }

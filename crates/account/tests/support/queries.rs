@@ -5,6 +5,7 @@ use shardlake_account::sql::{KeyFilter, Merger, PageLimits, Rows, SupportedFeatu
 use shardlake_account::{
     ContainerHandle, FeedScope, Number, ParseLimits, QueryReply, QueryRequest, QueryWants, Value,
 };
+use shardlake_document::NESTING_CEILING;
 use shardlake_model::Result;
 
 use super::Fixture;
@@ -34,7 +35,7 @@ pub fn request<'a>(text: &'a str, max_items: i64, continuation: Option<&'a str>)
 }
 
 pub fn parse(row: &[u8]) -> Value {
-    let limits = ParseLimits { size_max_bytes: row.len(), ..ParseLimits::default() };
+    let limits = ParseLimits { size_max_bytes: row.len(), nesting_max: NESTING_CEILING };
     Value::from_json(row, &limits).expect("rows are JSON")
 }
 
