@@ -67,6 +67,9 @@ struct DemoCommand {
     /// Run every access pattern of the data set through the Python SDK against a server of its own, and check the answers
     #[arg(long, conflicts_with = "print")]
     check: bool,
+    /// The Python that has the SDK, for --check
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", requires = "check")]
+    python: String,
     #[command(flatten)]
     serve: Serve,
 }
@@ -86,7 +89,7 @@ pub fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Serve(serve) => run_server(serve, Introduction::Default),
         Command::Demo(demo) if demo.print => print_demo(&demo),
-        Command::Demo(demo) if demo.check => demo::check(&store_of(&demo)),
+        Command::Demo(demo) if demo.check => demo::check(&store_of(&demo), &demo.python),
         Command::Demo(demo) => run_server(with_demo(demo), Introduction::Always),
         Command::Verify(command) => verify_directory(&command),
     };

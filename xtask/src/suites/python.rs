@@ -47,6 +47,7 @@ fn run(which: &str, skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
         .env("SHARDLAKE_KEY", &ready.key)
         .env("SHARDLAKE_CA_FILE", ready.fields["ca_file"].as_str().unwrap_or_default())
         .env("SHARDLAKE_DATA", project::shared_directory("data").1)
+        .env("DEMO_BINARY", project::server_binary("debug"))
         .env("SHARDLAKE_SKIP_LOG", skip_log);
     let (_, ended_well) = run_and_listen(&mut python)?;
     if !ended_well {

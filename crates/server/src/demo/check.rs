@@ -12,15 +12,12 @@ use serde_json::Value;
 use super::{WebStore, print};
 
 const SCRIPT: &str = include_str!("check.py");
-/// The interpreter, unless this variable names another: one with the SDK in a virtual environment, say.
-const PYTHON_VARIABLE: &str = "PYTHON";
 
-pub fn check(store: &WebStore) -> Result<ExitCode, String> {
-    let python = std::env::var(PYTHON_VARIABLE).unwrap_or_else(|_| "python3".into());
-    has_sdk(&python)?;
+pub fn check(store: &WebStore, python: &str) -> Result<ExitCode, String> {
+    has_sdk(python)?;
     let directory = std::env::temp_dir().join(format!("shardlake-check-{}", std::process::id()));
     std::fs::create_dir(&directory).map_err(|error| format!("'{}': {error}", directory.display()))?;
-    let outcome = check_in(&directory, &python, store);
+    let outcome = check_in(&directory, python, store);
     let _ = std::fs::remove_dir_all(&directory);
     outcome
 }
@@ -30,11 +27,11 @@ fn has_sdk(python: &str) -> Result<(), String> {
     match found {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(format!(
-            "the Python SDK is missing: {python} -m pip install azure-cosmos, or name a Python that has it in {PYTHON_VARIABLE}"
+            "the Python SDK is missing: {python} -m pip install azure-cosmos, or name a Python that has it with --python"
         )),
-        Err(error) => Err(format!(
-            "'{python}' does not start ({error}): install Python 3, or name it in {PYTHON_VARIABLE}"
-        )),
+        Err(error) => {
+            Err(format!("'{python}' does not start ({error}): install Python 3, or name it with --python"))
+        }
     }
 }
 
