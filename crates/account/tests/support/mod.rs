@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 pub mod queries;
+pub mod random;
 pub mod recorded;
 
 use shardlake_account::{Account, AccountOptions, ContainerHandle, StoredItem};

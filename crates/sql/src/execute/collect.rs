@@ -173,8 +173,9 @@ impl Collector {
         for key in &query.order_by {
             keys.push((evaluate(&key.expression, row)?.to_value(), key.descending));
         }
-        // As a walk backwards over an index would meet them.
-        let tie = if query.order_by.first().is_some_and(|key| key.descending) { !place } else { place };
+        // As a walk backwards over an index meets them: the last item first, but the rows of each item from its first on.
+        let walks_back = query.order_by.first().is_some_and(|key| key.descending);
+        let tie = if walks_back { place ^ (u128::from(u64::MAX) << 64) } else { place };
         let mut key = EntryKey { keys, tie };
         if !query.distinct && (self.is_out(&key) || self.is_beyond(&key)) {
             return Ok(());
