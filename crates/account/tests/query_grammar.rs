@@ -266,7 +266,9 @@ async fn rows_of_an_item_keep_their_order_whether_sorted_or_not() {
     for filter in
         ["", " WHERE c.n = 1", " WHERE c.id < 'x'", " WHERE c.id IN ('i0', 'i1') AND c.missing != 1"]
     {
-        for (order, expected) in [("c.n", "1 2 3 4 5"), ("c.n DESC", "4 5 1 2 3")] {
+        for (order, expected) in
+            [("c.n", "1 2 3 4 5"), ("c.n DESC", "4 5 1 2 3"), ("c.b", "1 2 3 4 5"), ("c.b DESC", "4 5 1 2 3")]
+        {
             let text = format!("SELECT VALUE t FROM c JOIN t IN c.tags{filter} ORDER BY {order}");
             let rows = world.fixture.answer(&one, &text, 2).await.expect("answered").rows;
             let expected = if filter.contains("!=") { "" } else { expected };

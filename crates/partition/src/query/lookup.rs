@@ -19,7 +19,12 @@ impl<'a> Reader<'a> {
         let ordinal_key = keys::ordinal_key(self.partition.uid, ordinal);
         let stored = self.snapshot.get(&ordinal_key).await.map_err(crate::storage_error)?;
         let item_key = stored.ok_or_else(|| damaged("a posting names an item that is not there"))?;
-        let key = keys::with_header(self.partition.uid, keys::ITEMS, &item_key);
+        self.item_at(&item_key).await
+    }
+
+    /// The item under a key without its header, if it is in the query's scope and alive.
+    pub async fn item_at(&mut self, item_key: &[u8]) -> Result<Option<StoredItem>> {
+        let key = keys::with_header(self.partition.uid, keys::ITEMS, item_key);
         if !self.covers_partition() && !self.is_in_scope(&key)? {
             return Ok(None);
         }

@@ -243,22 +243,17 @@ enum Last {
     /// An item key without its header.
     Item(Bytes),
     /// The part of a posting's key behind its path.
-    Posting {
-        branch: usize,
-        range: usize,
-        key: Bytes,
-        skip: u32,
-        ordered: bool,
-    },
-    OrderedItem(Bytes),
+    Posting { branch: usize, range: usize, key: Bytes, skip: u32, ordered: bool },
+    /// An ordinal, of an item without the property that orders.
+    OrderedItem(u64),
 }
 
 impl Last {
     fn position(self, plan: u32, choice: Option<u8>) -> AccessPosition {
         match self {
             Last::Item(key) => AccessPosition::Scan(KeyPosition::of(&key)),
-            Last::OrderedItem(key) => {
-                AccessPosition::Ordered { plan, at: OrderedPosition::Undefined(KeyPosition::of(&key)) }
+            Last::OrderedItem(ordinal) => {
+                AccessPosition::Ordered { plan, at: OrderedPosition::Undefined(ordinal) }
             }
             Last::Posting { branch, range, key, skip, ordered } => {
                 let after = KeyPosition::of(&key);

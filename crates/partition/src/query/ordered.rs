@@ -6,6 +6,7 @@
 //! loaded and sorted by the strings themselves.
 
 use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 use bytes::Bytes;
 use shardlake_document::{Value, compare, encode_index_value};
@@ -22,6 +23,8 @@ use crate::index::{self, is_cut_string};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 
+/// Ordinals kept at a time of items without the property, where a part of the partition is in scope.
+const RUN_MAX: usize = 4096;
 /// Items with the same long start of a string that are sorted in memory.
 const GROUP_MAX: usize = 10_000;
 
@@ -65,7 +68,7 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: O
     let undefined = undefined && !is_past_undefined;
     let (in_undefined, in_postings) = match at {
         None => (None, None),
-        Some(OrderedPosition::Undefined(key)) => (Some(key), None),
+        Some(OrderedPosition::Undefined(ordinal)) => (Some(ordinal), None),
         Some(OrderedPosition::Postings(place)) => (None, Some(place)),
     };
     let starts_with_postings = in_postings.is_some() || (order.reverse && in_undefined.is_none());
@@ -112,50 +115,125 @@ fn narrowed(order: &OrderAccess, from: Option<&(Value, bool)>) -> OrderAccess {
     order
 }
 
-/// The items without the property, in key order.
+/// The items without the property, in the order of their ordinals as the entries of an index would have it: clients that merge
+/// tell by it which rows of equal sort keys they have had.
 async fn run_undefined(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
     order: &OrderAccess,
-    after: Option<KeyPosition>,
+    after: Option<u64>,
 ) -> Result<Ended> {
     let IndexRef::Path(path) = &order.index else { return Ok(Ended::Exhausted) };
-    // Among themselves they come in the order of their keys, which is not the one in which rows with equal sort keys go out.
-    feed.execution.set_ordered(false);
-    let (start, end) = reader.scope_range();
-    let mut resumed = match &after {
-        Some(position) => Resumed::after(&start[..HEADER], position),
-        None => Resumed::from(start.clone()),
-    };
-    resumed.start = resumed.start.max(start);
-    let mut scan = reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default());
+    if !reader.covers_partition() {
+        return run_undefined_of_scope(reader, feed, order, after).await;
+    }
+    let uid = reader.partition.uid;
+    let (mut start, mut end) = (keys::ordinal_key(uid, 0), keys::ordinal_key(uid, u64::MAX));
+    match after {
+        Some(ordinal) if order.reverse => end = keys::ordinal_key(uid, ordinal),
+        Some(ordinal) => start = keys::ordinal_key(uid, ordinal.saturating_add(1)),
+        None => {}
+    }
+    let mut scan = reader.snapshot.scan(start..end, ScanOptions { reverse: order.reverse, limit: None });
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        let examined = chunk.last().map(|(key, _)| key.slice(HEADER..));
-        for (key, value) in chunk {
-            if resumed.skips(&key, HEADER)? || !matches_filter(reader.request.filter, &key)? {
-                continue;
+        for (key, item_key) in chunk {
+            let ordinal = ordinal_of(&key)?;
+            if let Some(ended) = offer_undefined(reader, feed, path, (ordinal, &item_key)).await? {
+                return Ok(ended);
             }
-            let before = reader.statistics;
-            let item = StoredItem::decode(value, reader.shape)?;
-            if item.is_expired(reader.now_seconds) || property(reader, &item, path).is_some() {
-                continue;
-            }
-            // Only what belongs here counts: a counter that shows there is nothing to look for must not change the charge.
-            reader.statistics.items_scanned += 1;
-            reader.statistics.items_scanned_bytes += item.json_size_bytes() as u64;
-            if let Some(ended) = feed.offer(&item.view(), false, || Last::OrderedItem(key.slice(HEADER..)))? {
-                return Ok(reader.ended(ended, before));
-            }
+            feed.last = Some(Last::OrderedItem(ordinal));
         }
         if reader.must_stop(feed)? {
-            feed.last = examined.map(Last::OrderedItem);
             return Ok(Ended::Cut);
         }
         tokio::task::yield_now().await;
     }
-    resumed.check_found()?;
-    feed.execution.set_ordered(true);
     Ok(Ended::Exhausted)
+}
+
+/// The same where only a part of the partition is in scope: reads all of that, a run of ordinals at a time.
+async fn run_undefined_of_scope(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    order: &OrderAccess,
+    mut after: Option<u64>,
+) -> Result<Ended> {
+    let IndexRef::Path(path) = &order.index else { return Ok(Ended::Exhausted) };
+    loop {
+        let run = undefined_ordinals(reader, order, after).await?;
+        for (ordinal, item_key) in &run {
+            if let Some(ended) = offer_undefined(reader, feed, path, (*ordinal, item_key)).await? {
+                return Ok(ended);
+            }
+            feed.last = Some(Last::OrderedItem(*ordinal));
+        }
+        if run.len() < RUN_MAX {
+            return Ok(Ended::Exhausted);
+        }
+        if reader.must_stop(feed)? {
+            return Ok(Ended::Cut);
+        }
+        after = run.last().map(|(ordinal, _)| *ordinal);
+    }
+}
+
+/// The first ordinals in scope behind one, of items without the property, with the items' keys.
+async fn undefined_ordinals(
+    reader: &Reader<'_>,
+    order: &OrderAccess,
+    after: Option<u64>,
+) -> Result<Vec<(u64, Bytes)>> {
+    let IndexRef::Path(path) = &order.index else { return Ok(vec![]) };
+    // Backwards, the largest come first.
+    let place = |ordinal: u64| if order.reverse { !ordinal } else { ordinal };
+    let mut nearest: BinaryHeap<(u64, Bytes)> = BinaryHeap::new();
+    let (start, end) = reader.scope_range();
+    let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+    while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        for (key, value) in chunk {
+            if !matches_filter(reader.request.filter, &key)? {
+                continue;
+            }
+            let item = StoredItem::decode(value, reader.shape)?;
+            let at = place(item.envelope().ordinal);
+            let is_behind = after.is_none_or(|after| at > place(after));
+            let is_near = nearest.len() < RUN_MAX || nearest.peek().is_some_and(|(last, _)| at < *last);
+            if !is_behind || !is_near || property(reader, &item, path).is_some() {
+                continue;
+            }
+            // A slice would keep the whole chunk.
+            nearest.push((at, Bytes::copy_from_slice(&key[HEADER..])));
+            if nearest.len() > RUN_MAX {
+                nearest.pop();
+            }
+        }
+        reader.check_interrupted()?;
+        tokio::task::yield_now().await;
+    }
+    Ok(nearest.into_sorted_vec().into_iter().map(|(at, key)| (place(at), key)).collect())
+}
+
+/// Offers an item if it lacks the property; `Some` ends the feeding.
+async fn offer_undefined(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    path: &[IndexPathSegment],
+    (ordinal, item_key): (u64, &[u8]),
+) -> Result<Option<Ended>> {
+    let before = reader.statistics;
+    let item = reader.item_at(item_key).await?;
+    // Only what belongs here counts: a counter that shows there is nothing to look for must not change the charge.
+    reader.statistics = before;
+    let Some(item) = item.filter(|item| property(reader, item, path).is_none()) else { return Ok(None) };
+    reader.statistics.items_scanned += 1;
+    reader.statistics.items_scanned_bytes += item.json_size_bytes() as u64;
+    let ended = feed.offer(&item.view(), false, || Last::OrderedItem(ordinal))?;
+    Ok(ended.map(|ended| reader.ended(ended, before)))
+}
+
+fn ordinal_of(key: &[u8]) -> Result<u64> {
+    let bytes = key.get(HEADER..).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(u64::from_be_bytes).ok_or_else(crate::malformed_key)
 }
 
 /// The value that an item is ordered by; `None` when it has none.

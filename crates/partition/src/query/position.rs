@@ -5,7 +5,7 @@
 //! access: 0                                                    from the start (the state alone tells where)
 //!         1 | key                                              a scan in key order, after an item
 //!         2 | plan u32 | choices (u8 count, u8 each) | place   the spans of an index access
-//!         3 | plan u32 | segment u8 | key or place             an ordered access
+//!         3 | plan u32 | segment u8 | ordinal u64 or place     an ordered access
 //! place:  branch u16 | range u16 | key | skip u32
 //! key:    1 | key (u16 length, bytes)
 //!         2 | start of the key (u16 length, bytes) | xxh3-128 of the whole key
@@ -15,7 +15,7 @@
 use shardlake_model::{Error, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// A longer key is kept as its start and its hash.
 const KEY_BYTES_MAX: usize = 320;
 
@@ -36,8 +36,8 @@ pub(crate) enum AccessPosition {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OrderedPosition {
-    /// Among the items without the property.
-    Undefined(KeyPosition),
+    /// Behind an ordinal, among the items without the property.
+    Undefined(u64),
     Postings(Place),
 }
 
@@ -98,9 +98,9 @@ impl Position {
                 out.push(3);
                 out.extend_from_slice(&plan.to_be_bytes());
                 match at {
-                    OrderedPosition::Undefined(item) => {
+                    OrderedPosition::Undefined(ordinal) => {
                         out.push(0);
-                        push_key(&mut out, item);
+                        out.extend_from_slice(&ordinal.to_be_bytes());
                     }
                     OrderedPosition::Postings(place) => {
                         out.push(1);
@@ -198,7 +198,7 @@ fn read_position(reader: &mut Reader<'_>) -> Option<Position> {
         3 => {
             let plan = reader.u32()?;
             let at = match reader.u8()? {
-                0 => OrderedPosition::Undefined(read_key(reader)?),
+                0 => OrderedPosition::Undefined(u64::from_be_bytes(reader.array()?)),
                 1 => OrderedPosition::Postings(read_place(reader)?),
                 _ => return None,
             };
@@ -250,9 +250,9 @@ mod tests {
             key().prop_map(AccessPosition::Scan),
             (any::<u32>(), prop::collection::vec(any::<u8>(), 0..9), place())
                 .prop_map(|(plan, choices, place)| AccessPosition::Spans { plan, choices, place }),
-            (any::<u32>(), key()).prop_map(|(plan, key)| AccessPosition::Ordered {
+            (any::<u32>(), any::<u64>()).prop_map(|(plan, ordinal)| AccessPosition::Ordered {
                 plan,
-                at: OrderedPosition::Undefined(key)
+                at: OrderedPosition::Undefined(ordinal)
             }),
             (any::<u32>(), place()).prop_map(|(plan, place)| AccessPosition::Ordered {
                 plan,

@@ -133,11 +133,6 @@ impl Execution {
         Execution::collecting(query, limits, false, state.as_deref())
     }
 
-    /// Whether items arrive in the order of `ORDER BY`, from now on.
-    pub fn set_ordered(&mut self, ordered: bool) {
-        self.ordered = ordered;
-    }
-
     /// The first sort key up to which rows are out already: a value, or with true the start of a string.
     pub fn resumes_at(&self) -> Option<(Value, bool)> {
         match &self.state.resume {
