@@ -8,8 +8,11 @@ mod support;
 
 use std::cmp::Ordering;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
-use shardlake_account::{ContainerHandle, KeyInput, QueryRequest, QueryWants, Value};
+use shardlake_account::sql::SupportedFeatures;
+use shardlake_account::{ContainerHandle, FeedScope, KeyInput, QueryRequest, QueryWants, Value};
 use shardlake_document::compare;
 use shardlake_model::{ContainerDefinition, PartitionKeyDefinition};
 use shardlake_storage::{Shard, ShardOptions};
@@ -121,6 +124,63 @@ impl World {
                 merged.map_err(|error| TestCaseError::fail(format!("{text} merged in {name}: {error}")))?;
             expected.check(&merged, &format!("{text} merged in {name}, pages of {page}"))?;
             self.check_explained(&container, &text, page).await?;
+            self.check_scopes(&container, query, page).await?;
+        }
+        Ok(())
+    }
+
+    /// A logical partition, and a span of the hash space that cuts through partitions.
+    async fn check_scopes(
+        &self,
+        container: &ContainerHandle,
+        query: &RandomQuery,
+        page: i64,
+    ) -> Result<(), TestCaseError> {
+        let span = FeedScope::Range { range_id: None, epk: Some(("08".into(), "35".into())) };
+        for scope in [FeedScope::Key(r#"["k1"]"#.into()), span.clone()] {
+            let bare =
+                self.fixture.answer_of(&self.container("bare"), &scope, &query.bare().text(), 1000).await;
+            let expected = Expected::new(query, bare.expect("answered for all").rows);
+            let found = self.fixture.answer_of(container, &scope, &query.text(), page).await;
+            let context = format!("{} in {scope:?}, pages of {page}", query.text());
+            expected.check(&found.expect("answered for all").rows, &context)?;
+        }
+        if let [(_, descending), ..] = query.order_by[..] {
+            self.check_ties(container, &FeedScope::All, &query.text(), descending).await?;
+            self.check_ties(container, &span, &query.text(), descending).await?;
+        }
+        Ok(())
+    }
+
+    /// Clients go on behind a row by its sort keys and its `_rid`: rows of equal keys must come in the order of those,
+    /// downwards where the first key does.
+    async fn check_ties(
+        &self,
+        container: &ContainerHandle,
+        within: &FeedScope,
+        text: &str,
+        descending: bool,
+    ) -> Result<(), TestCaseError> {
+        let ctx = self.fixture.ctx();
+        let plan = self.fixture.account.query_plan(&ctx, container, text, &[], &SupportedFeatures::all());
+        let rewritten = plan.expect("answered before").plan.info.rewritten_query.expect("ORDER BY is merged");
+        for range in container.partition_key_ranges() {
+            let epk = match within {
+                FeedScope::Range { epk, .. } => epk.clone(),
+                _ => None,
+            };
+            let scope = FeedScope::Range { range_id: Some(range.id), epk };
+            for filter in ["true", "IS_DEFINED(c.id)"] {
+                let text = rewritten.replace("{documentdb-formattableorderbyquery-filter}", filter);
+                let rows =
+                    self.fixture.answer_of(container, &scope, &text, 3).await.expect("answered before").rows;
+                for pair in rows.windows(2) {
+                    let (left, right) = (ordinal(&pair[0]), ordinal(&pair[1]));
+                    let is_tie = pair[0].get("orderByItems") == pair[1].get("orderByItems");
+                    let is_in_order = if descending { left >= right } else { left <= right };
+                    prop_assert!(!is_tie || is_in_order, "{text} in {scope:?}\n{}", shown(&rows));
+                }
+            }
         }
         Ok(())
     }
@@ -199,6 +259,13 @@ impl Expected {
         }
         Ok(())
     }
+}
+
+/// The number of an item in its partition, from the `_rid` of a row for a merge.
+fn ordinal(row: &Value) -> u64 {
+    let rid = row.get("_rid").and_then(Value::as_str).expect("rows name their item");
+    let bytes = STANDARD.decode(rid.replace('-', "/")).expect("base64");
+    u64::from_le_bytes(bytes[8..].try_into().expect("8 bytes"))
 }
 
 fn keys_of(row: &Value, count: usize) -> Vec<Value> {

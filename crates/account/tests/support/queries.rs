@@ -52,9 +52,21 @@ impl Fixture {
 
     /// All rows of all pages; the server merges.
     pub async fn answer(&self, container: &ContainerHandle, text: &str, max_items: i64) -> Result<Answer> {
+        self.answer_of(container, &FeedScope::All, text, max_items).await
+    }
+
+    /// The same of a part of the container.
+    pub async fn answer_of(
+        &self,
+        container: &ContainerHandle,
+        scope: &FeedScope,
+        text: &str,
+        max_items: i64,
+    ) -> Result<Answer> {
         let (mut answer, mut token) = (Answer::default(), None::<String>);
         loop {
-            let reply = self.page(container, text, max_items, token.as_deref()).await?;
+            let request = QueryRequest { scope: scope.clone(), ..request(text, max_items, token.as_deref()) };
+            let reply = self.account.query(&self.ctx(), container, request).await?;
             assert!(reply.rows.len() as i64 <= max_items, "{text}: a page has {} rows", reply.rows.len());
             answer.rows.extend(reply.rows.iter().map(parse));
             answer.charge_centi += reply.meta.charge_centi;
