@@ -7,7 +7,8 @@ use shardlake_partition::{
 };
 
 use crate::items::{check_session, patch_operation};
-use crate::keys::{key_of_read, key_of_write, partition_of};
+use crate::keys::{key_of_read, key_of_write};
+use crate::serving::{OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput, Patch};
 
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
@@ -61,8 +62,8 @@ impl Account {
             )));
         }
         let logical = key_of_read(container, Some(key))?;
-        let partition = partition_of(&container.entry, &logical);
-        check_session(ctx, partition)?;
+        let mut routing = self.routing(container);
+        check_session(ctx, routing.owner(&logical))?;
         let count = operations.len();
         let mut planned = Vec::with_capacity(count);
         let mut refused = None;
@@ -77,10 +78,20 @@ impl Account {
         }
         if let Some((index, error)) = refused {
             // The operations before it could still fail first in the transaction, but nothing is applied either way.
-            let meta = partition.meta(100, 0);
+            let meta = routing.owner(&logical).meta(100, 0);
             return Ok(BatchReply { outcome: Err(shardlake_partition::BatchFailure { index, error }), meta });
         }
-        partition.execute(&container.entry.shape, &self.command(ctx, count), &logical, planned).await
+        let command = self.command(ctx, count);
+        loop {
+            let partition = routing.owner(&logical);
+            let touched = Touched::Logical(&logical);
+            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let outcome = partition.execute(&routing.entry.shape, &command, &logical, &planned).await;
+            permit.settle_outcome(&outcome, cost_of_batch);
+            if !routing.has_moved(&outcome)? {
+                return outcome;
+            }
+        }
     }
 
     /// Checks one operation of a batch against the batch's key.
@@ -207,12 +218,15 @@ impl Account {
         let (operation, body_key) = self.operation(container, key, &logical, operation).await?;
         let logical = body_key.unwrap_or(logical);
         if let Operation::Read { id, preconditions } = &operation {
-            let partition = partition_of(&container.entry, &logical);
-            let command = self.command(ctx, 0);
-            return partition.read(&container.entry.shape, &command, &logical, id, preconditions).await;
+            return self.read(ctx, container, &logical, id, preconditions).await;
         }
         self.write(ctx, container, &logical, operation).await
     }
+}
+
+fn cost_of_batch(reply: &BatchReply) -> (u64, u64) {
+    let items = reply.outcome.iter().flatten().filter_map(|reply| reply.item.as_ref());
+    (reply.meta.charge_centi, items.map(|item| item.json_size_bytes() as u64).sum())
 }
 
 fn body_of(container: &ContainerHandle, body: Option<Vec<u8>>) -> Result<PreparedBody> {

@@ -6,7 +6,7 @@ use shardlake_model::{
     Container, ContainerDefinition, ContainerRid, DatabaseRid, Error, Preconditions, RequestContext, Result,
     Throughput,
 };
-use shardlake_partition::{PartitionUid, validate_computed_properties};
+use shardlake_partition::{End, PartitionUid, validate_computed_properties};
 use shardlake_routing::initial_ranges;
 
 use crate::catalog::{Catalog, CatalogBatch, ContainerRecord, RangeRecord};
@@ -172,7 +172,7 @@ impl Account {
         owner.containers.remove(&entry.container.definition.id);
         let mut dropped: Vec<PartitionUid> = Vec::new();
         for partition in entry.map.iter() {
-            partition.close().await;
+            partition.close(End::Deleted).await;
             dropped.push(partition.uid);
         }
         self.publish(catalog, batch).await?;

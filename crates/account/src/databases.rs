@@ -6,6 +6,7 @@ use shardlake_model::{
     Database, DatabaseRid, Error, ErrorKind, Preconditions, RequestContext, Result, Throughput,
     validate_resource_id,
 };
+use shardlake_partition::End;
 use shardlake_stdx::Guid;
 
 use crate::Account;
@@ -83,7 +84,7 @@ impl Account {
             batch.delete_container(container);
             self.remove_offer(&mut catalog, &mut batch, &container.container.rid.to_string());
             for partition in container.map.iter() {
-                partition.close().await;
+                partition.close(End::Deleted).await;
                 dropped.push(partition.uid);
             }
         }

@@ -14,6 +14,8 @@ use shardlake_routing::{EpkRange, prefix_range};
 use crate::container_handle::ContainerEntry;
 use crate::items::check_session;
 use crate::keys::{key_of_read, logical, parse_key, partition_of};
+use crate::query_targets::span_of_point;
+use crate::serving::{OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
 
 const TOKEN_VERSION: u8 = 1;
@@ -50,7 +52,23 @@ impl Account {
         max_items: Option<i64>,
         continuation: Option<&str>,
     ) -> Result<FeedPage> {
-        let entry = &container.entry;
+        let mut routing = self.routing(container);
+        loop {
+            let page = self.page_of_feed(ctx, &routing.entry, &scope, max_items, continuation).await;
+            if names_range(&scope) || !routing.has_moved(&page)? {
+                return page;
+            }
+        }
+    }
+
+    async fn page_of_feed(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        scope: &FeedScope,
+        max_items: Option<i64>,
+        continuation: Option<&str>,
+    ) -> Result<FeedPage> {
         let mut after = continuation.map(|token| decode_token(entry, token)).transpose()?;
         let mut room = self.page_limits(max_items)?;
         let (filter, partitions) = resolve(entry, scope)?;
@@ -64,7 +82,14 @@ impl Account {
                 continue;
             }
             check_session(ctx, &partition)?;
-            let part = partition.read_page(&entry.shape, &command, &filter, after.as_deref(), room).await?;
+            let span = span_of(&filter).intersection(&partition.epk_range);
+            let permit = self.admit(ctx, entry, &partition, OperationKind::Feed, Touched::Span(&span))?;
+            let part = partition.read_page(&entry.shape, &command, &filter, after.as_deref(), room).await;
+            permit.settle_outcome(&part, |part| {
+                let sizes = part.items.iter().map(StoredItem::json_size_bytes);
+                (self.0.charges.feed_page(sizes, ctx.consistency).0, part.size_bytes as u64)
+            });
+            let part = part?;
             page.ranges.push((partition.range_id, partition.durable_lsn()));
             room.items -= part.items.len();
             room.size_bytes = room.size_bytes.saturating_sub(part.size_bytes);
@@ -115,11 +140,18 @@ impl Account {
         key: KeyInput<'_>,
     ) -> Result<ReplyMeta> {
         let logical = key_of_read(container, Some(key))?;
-        let partition = partition_of(&container.entry, &logical);
         let command = self.command(ctx, 0);
-        let (_, meta) =
-            partition.delete_logical_partition(&container.entry.shape, &command, &logical).await?;
-        Ok(meta)
+        let mut routing = self.routing(container);
+        loop {
+            let partition = routing.owner(&logical);
+            let touched = Touched::Logical(&logical);
+            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let outcome = partition.delete_logical_partition(&routing.entry.shape, &command, &logical).await;
+            permit.settle_outcome(&outcome, |(_, meta)| (meta.charge_centi, 0));
+            if !routing.has_moved(&outcome)? {
+                return outcome.map(|(_, meta)| meta);
+            }
+        }
     }
 }
 
@@ -127,12 +159,28 @@ fn is_last(entry: &ContainerEntry, partition: &Partition) -> bool {
     entry.map.iter().last().is_some_and(|last| last.uid == partition.uid)
 }
 
-pub(crate) fn resolve(entry: &ContainerEntry, scope: FeedScope) -> Result<(FeedFilter, Vec<Arc<Partition>>)> {
+/// Whether a client has named a range by its id: then it is told when the range is gone.
+pub(crate) fn names_range(scope: &FeedScope) -> bool {
+    matches!(scope, FeedScope::Range { range_id: Some(_), .. })
+}
+
+/// Where in the hash space the items of a filter lie.
+fn span_of(filter: &FeedFilter) -> EpkRange {
+    match filter {
+        FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => range.clone(),
+        FeedFilter::Logical(logical) => span_of_point(&logical.epk),
+    }
+}
+
+pub(crate) fn resolve(
+    entry: &ContainerEntry,
+    scope: &FeedScope,
+) -> Result<(FeedFilter, Vec<Arc<Partition>>)> {
     let of_range = |range: &EpkRange| entry.map.overlapping(range).cloned().collect();
     Ok(match scope {
         FeedScope::All => (FeedFilter::Range(EpkRange::full()), entry.map.iter().cloned().collect()),
         FeedScope::Key(text) => {
-            let key = parse_key(entry, KeyInput(&text))?;
+            let key = parse_key(entry, KeyInput(text))?;
             if key.0.len() == entry.shape.key_paths.len() {
                 let logical = logical(entry, key);
                 let partition = partition_of(entry, &logical).clone();
@@ -145,13 +193,13 @@ pub(crate) fn resolve(entry: &ContainerEntry, scope: FeedScope) -> Result<(FeedF
         }
         FeedScope::Range { range_id, epk } => {
             let span = match epk {
-                Some((min, max)) => EpkRange::from_hex(&min, &max).map_err(|error| {
+                Some((min, max)) => EpkRange::from_hex(min, max).map_err(|error| {
                     Error::bad_request(format!("the effective partition key range is invalid: {error}"))
                 })?,
                 None => EpkRange::full(),
             };
             let partitions = match range_id {
-                Some(id) => vec![find_range(entry, id)?.clone()],
+                Some(id) => vec![find_range(entry, *id)?.clone()],
                 None => of_range(&span),
             };
             (FeedFilter::Range(span), partitions)

@@ -9,7 +9,8 @@ use shardlake_partition::{
 };
 use shardlake_sql::parse_condition;
 
-use crate::keys::{key_of_read, key_of_write, partition_of};
+use crate::keys::{key_of_read, key_of_write};
+use crate::serving::{OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
 
 /// A partial update as a client sends it.
@@ -72,14 +73,34 @@ impl Account {
         preconditions: &Preconditions,
     ) -> Result<ItemReply> {
         let logical = key_of_read(container, key)?;
-        let partition = partition_of(&container.entry, &logical);
-        check_session(ctx, partition)?;
-        let command = self.command(ctx, 0);
         if container.by_rid {
             let id = self.resolve_id(container, &logical, id).await?;
-            return partition.read(&container.entry.shape, &command, &logical, &id, preconditions).await;
+            return self.read(ctx, container, &logical, &id, preconditions).await;
         }
-        partition.read(&container.entry.shape, &command, &logical, id, preconditions).await
+        self.read(ctx, container, &logical, id, preconditions).await
+    }
+
+    pub(crate) async fn read(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        logical: &LogicalKey,
+        id: &str,
+        preconditions: &Preconditions,
+    ) -> Result<ItemReply> {
+        let command = self.command(ctx, 0);
+        let mut routing = self.routing(container);
+        loop {
+            let partition = routing.owner(logical);
+            check_session(ctx, partition)?;
+            let touched = Touched::Logical(logical);
+            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Read, touched)?;
+            let outcome = partition.read(&routing.entry.shape, &command, logical, id, preconditions).await;
+            permit.settle_outcome(&outcome, cost_of_item);
+            if !routing.has_moved(&outcome)? {
+                return outcome;
+            }
+        }
     }
 
     pub async fn delete_item(
@@ -120,8 +141,13 @@ impl Account {
     ) -> Result<String> {
         match Rid::parse(segment) {
             Some(Rid::Item(rid)) if container.by_rid && rid.container == container.entry.container.rid => {
-                let partition = partition_of(&container.entry, logical);
-                let id = partition.id_of_ordinal(logical, rid.ordinal).await?;
+                let mut routing = self.routing(container);
+                let id = loop {
+                    let id = routing.owner(logical).id_of_ordinal(logical, rid.ordinal).await;
+                    if !routing.has_moved(&id)? {
+                        break id?;
+                    }
+                };
                 id.ok_or_else(|| {
                     Error::new(
                         ErrorKind::NotFound,
@@ -140,8 +166,18 @@ impl Account {
         logical: &LogicalKey,
         operation: Operation,
     ) -> Result<ItemReply> {
-        let partition = partition_of(&container.entry, logical);
-        partition.write(&container.entry.shape, &self.command(ctx, 1), logical, operation).await
+        let command = self.command(ctx, 1);
+        let mut routing = self.routing(container);
+        loop {
+            let partition = routing.owner(logical);
+            let touched = Touched::Logical(logical);
+            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let outcome = partition.write(&routing.entry.shape, &command, logical, &operation).await;
+            permit.settle_outcome(&outcome, cost_of_item);
+            if !routing.has_moved(&outcome)? {
+                return outcome;
+            }
+        }
     }
 
     pub(crate) fn command(&self, ctx: &RequestContext, writes: usize) -> CommandContext {
@@ -151,6 +187,12 @@ impl Account {
             etags: (0..writes).map(|_| self.random().guid()).collect(),
         }
     }
+}
+
+/// Charge and bytes of an operation on one item.
+fn cost_of_item(reply: &ItemReply) -> (u64, u64) {
+    let size_bytes = reply.item.as_ref().map_or(0, |item| item.json_size_bytes() as u64);
+    (reply.meta.charge_centi, size_bytes)
 }
 
 /// Refuses a patch that the reference refuses whatever the item holds.

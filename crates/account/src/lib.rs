@@ -8,6 +8,7 @@
 //! | `container_handle.rs` | a container as an operation holds it |
 //! | `index_build.rs` | generations of a container's index and the work between them |
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
+//! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
@@ -32,6 +33,7 @@ mod query_fan_out;
 mod query_page;
 mod query_targets;
 mod query_token;
+mod serving;
 mod verify;
 
 pub use account::{

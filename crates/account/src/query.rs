@@ -13,7 +13,7 @@ use std::time::Duration;
 use shardlake_charge::QueryCounters;
 use shardlake_document::Value;
 use shardlake_model::{Error, KeyPath, ReplyMeta, RequestContext, Result};
-use shardlake_partition::{CommandContext, QueryPage, QueryStatistics};
+use shardlake_partition::{CommandContext, FeedFilter, QueryPage, QueryStatistics};
 use shardlake_sql::{
     AccessPlan, Advice, IndexFilter, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment,
     QueryPlan, Rows, SupportedFeatures, index_utilization, plan_access, plan_query, query_advice,
@@ -21,10 +21,11 @@ use shardlake_sql::{
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::container_handle::ContainerEntry;
-use crate::feed::FeedScope;
+use crate::feed::{FeedScope, names_range};
 use crate::items::check_session;
 use crate::query_targets::{Part, PlanRange, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
+use crate::serving::{OperationKind, Permit, Touched};
 use crate::{Account, ContainerHandle};
 
 /// A query as a client sends it.
@@ -117,24 +118,42 @@ impl Account {
         request: QueryRequest<'_>,
     ) -> Result<QueryReply> {
         let started = self.clock().elapsed();
-        let entry = &container.entry;
         let query = self.parsed(request.text)?;
+        let mut routing = self.routing(container);
+        loop {
+            let mut reply = self.page_of_query(ctx, &routing.entry, &query, &request).await;
+            if let Ok(reply) = &mut reply {
+                let time = self.clock().elapsed().saturating_sub(started);
+                reply.preparation = time.saturating_sub(reply.execution);
+            }
+            if names_range(&request.scope) || !routing.has_moved(&reply)? {
+                return reply;
+            }
+        }
+    }
+
+    async fn page_of_query(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        query: &Query,
+        request: &QueryRequest<'_>,
+    ) -> Result<QueryReply> {
         let all = SupportedFeatures::all();
-        let plan = || self.plan_of(ctx, entry, &query, request.parameters, &all);
-        let targets = targets(entry, &request, plan)?;
+        let plan = || self.plan_of(ctx, entry, query, request.parameters, &all);
+        let targets = targets(entry, request, plan)?;
         let limits = self.row_limits(request.max_items)?;
         let query_hash = hash_of(request.text, request.parameters);
         let decode = |text| QueryToken::decode(text, entry.container.rid.number, query_hash);
         let token = request.continuation.map(decode).transpose()?;
-        let running = self.prepare(ctx, entry, &query, request.parameters)?;
-        let mut reply = running.begin(request.wants, &query, &targets.parts);
+        let running = self.prepare(ctx, entry, query, request.parameters)?;
+        let mut reply = running.begin(request.wants, query, &targets.parts);
         let prepared = self.clock().elapsed();
         let page = PageOfQuery { limits, token, query_hash };
         match targets {
             Targets { merges: true, parts } => running.fan_out(&mut reply, &parts, page).await?,
             Targets { merges: false, parts } => running.drain(&mut reply, parts, page).await?,
         }
-        reply.preparation = prepared.saturating_sub(started);
         reply.execution = self.clock().elapsed().saturating_sub(prepared);
         Ok(reply)
     }
@@ -255,9 +274,14 @@ impl Running<'_> {
             check_session(self.ctx, &part.partition)?;
             let piece = token.as_ref().and_then(|token| token.piece_of(&part.span));
             let piece = piece.filter(|piece| !piece.position.is_empty());
-            let page = self.page(&part, piece.map(|piece| piece.position.clone()), limits).await?;
-            done = done.plus(self.counters(&page, PageStart::of(piece.map(|piece| &piece.position[..]))));
+            let permit = self.permit(&part)?;
+            let page = self.page(&part, piece.map(|piece| piece.position.clone()), limits).await;
+            let page = permit.unless_failed(page)?;
+            let start = PageStart::of(piece.map(|piece| &piece.position[..]));
+            done = done.plus(self.counters(&page.1, start));
             self.account.0.charges.query_page(&mut done, self.ctx.consistency);
+            let (permit, page) = page;
+            permit.settle(done.charged - charged, page.statistics.rows_bytes);
             self.note(reply, &part, &page);
             let at = page.next.map(|position| Piece { span: part.span.clone(), position });
             if at.is_some() || parts.next().is_some() {
@@ -269,6 +293,14 @@ impl Running<'_> {
         }
         self.complete(reply, done.charged - charged);
         Ok(())
+    }
+
+    pub(crate) fn permit<'p>(&self, part: &'p Part) -> Result<Permit<'p>> {
+        let touched = match &part.filter {
+            FeedFilter::Logical(logical) => Touched::Logical(logical),
+            FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&part.span),
+        };
+        self.account.admit(self.ctx, self.entry, &part.partition, OperationKind::Query, touched)
     }
 
     pub(crate) fn complete(&self, reply: &mut QueryReply, charge_centi: u64) {

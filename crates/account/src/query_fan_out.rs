@@ -72,13 +72,17 @@ impl Running<'_> {
         let mut tasks = Vec::with_capacity(parts.len());
         for part in parts {
             check_session(self.ctx, &part.partition)?;
+            let permit = self.permit(part)?;
             let task = self.task(part, position.clone(), share).collecting();
-            tasks.push((part, AbortOnDrop(tokio::spawn(self.account.clone().run_page(task)))));
+            tasks.push((part, permit, AbortOnDrop(tokio::spawn(self.account.clone().run_page(task)))));
         }
         let mut merged = Execution::merging(&self.prepared, room, state_of_position(position.as_deref())?)?;
-        for (part, task) in tasks {
-            let mut page = task.finished().await?;
-            *done = done.plus(self.counters(&page, start));
+        for (part, permit, task) in tasks {
+            let (permit, mut page) = permit.unless_failed(task.finished().await)?;
+            let mut counters = self.counters(&page, start);
+            *done = done.plus(counters);
+            self.account.0.charges.query_page(&mut counters, self.ctx.consistency);
+            permit.settle(counters.charged, page.statistics.items_loaded_bytes);
             let collected = page.collected.take();
             self.note(reply, part, &page);
             if let Some(collected) = collected {

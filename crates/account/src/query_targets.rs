@@ -64,7 +64,7 @@ pub(crate) fn targets(
     plan: impl FnOnce() -> Result<QueryPlan>,
 ) -> Result<Targets> {
     if request.scope != FeedScope::All {
-        let (filter, partitions) = feed::resolve(entry, request.scope.clone())?;
+        let (filter, partitions) = feed::resolve(entry, &request.scope)?;
         let mut parts: Vec<Part> =
             partitions.iter().map(|partition| Part::new(partition, filter.clone())).collect();
         if parts.len() <= 1 {
@@ -192,7 +192,7 @@ pub(crate) fn plan_ranges(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<PlanR
 }
 
 /// The span that holds one hash and no other that occurs.
-fn span_of_point(epk: &Epk) -> EpkRange {
+pub(crate) fn span_of_point(epk: &Epk) -> EpkRange {
     let mut max = epk.clone();
     max.0.push(0xFF);
     let mut min = epk.clone();

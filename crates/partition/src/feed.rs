@@ -66,6 +66,7 @@ impl Partition {
             return Ok(page);
         }
         let snapshot = self.shard().snapshot();
+        self.check_open()?;
         self.wait_for_applied().await?;
         let mut scan = snapshot.scan(start..end, ScanOptions::default());
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {

@@ -40,7 +40,7 @@ pub use keys::{PartitionUid, partition_range};
 pub use operation::{
     BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody,
 };
-pub use partition::{Partition, PartitionIdentity};
+pub use partition::{End, Partition, PartitionIdentity};
 pub use prepare::{extract_partition_key, prepare_body, validate_item_id};
 pub use query::{
     QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state, state_of_position,

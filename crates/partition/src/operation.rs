@@ -59,6 +59,19 @@ pub enum Operation {
     },
 }
 
+impl Operation {
+    /// The id that the operation names; a replace may give the item another one.
+    pub fn id(&self) -> &str {
+        match self {
+            Operation::Create { item } | Operation::Upsert { item, .. } => &item.id,
+            Operation::Replace { id, .. }
+            | Operation::Delete { id, .. }
+            | Operation::Patch { id, .. }
+            | Operation::Read { id, .. } => id,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Created,

@@ -10,7 +10,7 @@
 //! Lock order: the sequencer is the only lock. LSNs go up by exactly one per commit, whatever the number of operations.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use shardlake_model::{Error, ErrorKind, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
@@ -42,6 +42,8 @@ pub struct Partition {
     durable_lsn: AtomicU64,
     items: AtomicU64,
     size_bytes: AtomicU64,
+    /// An [`End`], or 0 while the partition serves.
+    end: AtomicU8,
     /// Generations of the index below this are being dropped: what is left of them must not be read.
     oldest_index: AtomicU32,
 }
@@ -53,18 +55,21 @@ pub(crate) struct Sequencer {
     pub pending: Pending,
     /// What writes keep in step with the items: decided here and not by a request's shape, which may be outdated.
     pub maintained: Maintained,
-    closed: bool,
 }
 
 impl Sequencer {
-    /// Nothing may be written any more: the partition's data is being dropped.
-    pub fn is_closed(&self) -> bool {
-        self.closed
-    }
-
     fn view(&self) -> (&Pending, &Maintained) {
         (&self.pending, &self.maintained)
     }
+}
+
+/// Why a partition answers no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Its items are in other partitions now.
+    Moved = 1,
+    /// Its container was deleted.
+    Deleted = 2,
 }
 
 /// What distinguishes a partition from its siblings.
@@ -107,8 +112,8 @@ impl Partition {
                 counters,
                 pending: Pending::default(),
                 maintained: Maintained { layouts, counted },
-                closed: false,
             }),
+            end: AtomicU8::new(0),
             oldest_index: AtomicU32::new(0),
             durable_lsn: AtomicU64::new(lsn),
             items: AtomicU64::new(counters.items),
@@ -142,9 +147,36 @@ impl Partition {
         self.oldest_index.fetch_max(u32::from(id), Ordering::AcqRel);
     }
 
-    /// Refuses every later write; called before the partition's data is dropped.
-    pub async fn close(&self) {
-        self.sequencer.lock().await.closed = true;
+    /// Refuses everything from now on; called before the partition's data is dropped.
+    pub async fn close(&self, end: End) {
+        let _no_write_is_planned = self.sequencer.lock().await;
+        self.end_with(end);
+    }
+
+    /// Likewise, for whoever holds the sequencer.
+    pub(crate) fn end_with(&self, end: End) {
+        self.end.store(end as u8, Ordering::Release);
+    }
+
+    /// Nothing may be written any more: the partition's data is being dropped.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.end.load(Ordering::Acquire) != 0
+    }
+
+    /// Refuses what the partition does not answer for any more. What was read before this was asked still counts: the
+    /// items change elsewhere only after the partition has ended.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.end.load(Ordering::Acquire) {
+            0 => Ok(()),
+            end if end == End::Moved as u8 => Err(Error::new(
+                ErrorKind::PartitionGone,
+                format!(
+                    "partition key range {} does not exist any more: refresh the partition key ranges",
+                    self.range_id
+                ),
+            )),
+            _ => Err(Error::new(ErrorKind::OwnerNotFound, "the container was deleted")),
+        }
     }
 
     pub fn meta(&self, charge_centi: u64, item_lsn: u64) -> ReplyMeta {
@@ -168,6 +200,7 @@ impl Partition {
     ) -> Result<ItemReply> {
         let key = keys::item_key(self.uid, logical, id);
         let stored = self.shard.get(&key).await.map_err(crate::storage_error)?;
+        self.check_open()?;
         let item = match stored {
             Some(bytes) => StoredItem::decode(bytes, shape)?,
             None => {
@@ -189,9 +222,9 @@ impl Partition {
     /// The id of the item with an ordinal, if there is one in the logical partition.
     pub async fn id_of_ordinal(&self, logical: &LogicalKey, ordinal: u64) -> Result<Option<String>> {
         let key = keys::ordinal_key(self.uid, ordinal);
-        let Some(item_key) = self.shard.get(&key).await.map_err(crate::storage_error)? else {
-            return Ok(None);
-        };
+        let item_key = self.shard.get(&key).await.map_err(crate::storage_error)?;
+        self.check_open()?;
+        let Some(item_key) = item_key else { return Ok(None) };
         let (owner, id) = keys::parse_item_key(&item_key).ok_or_else(crate::malformed_key)?;
         Ok(owner.partition_key.same(&logical.partition_key).then(|| id.to_owned()))
     }
@@ -241,9 +274,9 @@ impl Partition {
         shape: &Arc<ContainerShape>,
         command: &CommandContext,
         logical: &LogicalKey,
-        operation: Operation,
+        operation: &Operation,
     ) -> Result<ItemReply> {
-        let reply = self.execute(shape, command, logical, vec![operation]).await?;
+        let reply = self.execute(shape, command, logical, std::slice::from_ref(operation)).await?;
         match reply.outcome {
             Ok(mut replies) => Ok(replies.pop().expect("one operation has one reply")),
             Err(failure) => Err(failure.error),
@@ -256,17 +289,17 @@ impl Partition {
         shape: &Arc<ContainerShape>,
         command: &CommandContext,
         logical: &LogicalKey,
-        operations: Vec<Operation>,
+        operations: &[Operation],
     ) -> Result<BatchReply> {
         let mut sequencer = self.sequencer.lock().await;
-        self.check_open(&sequencer)?;
+        self.check_open()?;
         sequencer.pending.forget_applied(self.shard.applied());
         let position = (sequencer.lsn, sequencer.counters);
         let mut transaction =
             Transaction::new(self.uid, shape, &self.shard, sequencer.view(), position, command.now);
         let mut replies = Vec::with_capacity(operations.len());
         let mut charge_centi = 0;
-        for (index, operation) in operations.into_iter().enumerate() {
+        for (index, operation) in operations.iter().enumerate() {
             match self.apply(&mut transaction, command, index, logical, operation).await {
                 Ok(reply) => {
                     charge_centi += reply.meta.charge_centi;
@@ -325,30 +358,17 @@ impl Partition {
         Ok(())
     }
 
-    fn check_open(&self, sequencer: &Sequencer) -> Result<()> {
-        if sequencer.closed {
-            return Err(Error::new(ErrorKind::OwnerNotFound, "the container was deleted"));
-        }
-        Ok(())
-    }
-
     async fn apply(
         &self,
         transaction: &mut Transaction<'_>,
         command: &CommandContext,
         index: usize,
         logical: &LogicalKey,
-        operation: Operation,
+        operation: &Operation,
     ) -> Result<ItemReply> {
         let shape = transaction.shape;
-        let id = match &operation {
-            Operation::Create { item } | Operation::Upsert { item, .. } => item.id.clone(),
-            Operation::Replace { id, .. }
-            | Operation::Delete { id, .. }
-            | Operation::Patch { id, .. }
-            | Operation::Read { id, .. } => id.clone(),
-        };
-        let key = keys::item_key(self.uid, logical, &id);
+        let id = operation.id();
+        let key = keys::item_key(self.uid, logical, id);
         let existing = transaction.item(&key).await?;
         let (expired, existing) = match existing {
             Some(item) if item.is_expired(command.now.seconds()) => (Some(item), None),
@@ -357,7 +377,7 @@ impl Partition {
         let etag = command.etags[index];
         match operation {
             Operation::Read { preconditions, .. } => {
-                self.read_reply(shape, command, existing.ok_or_else(plan::not_found)?, &preconditions)
+                self.read_reply(shape, command, existing.ok_or_else(plan::not_found)?, preconditions)
             }
             Operation::Create { item } => match existing {
                 Some(existing) => Err(with_item_lsn(plan::conflict(), &existing)),
@@ -366,22 +386,22 @@ impl Partition {
             Operation::Upsert { item, preconditions } => match existing {
                 None => self.create(transaction, logical, item, etag, expired).await,
                 Some(existing) => {
-                    check(&existing, &preconditions)?;
-                    self.replace(transaction, logical, &id, item, (existing, etag)).await
+                    check(&existing, preconditions)?;
+                    self.replace(transaction, logical, id, item, (existing, etag)).await
                 }
             },
             Operation::Replace { item, preconditions, .. } => {
                 let existing = existing.ok_or_else(plan::not_found)?;
-                check(&existing, &preconditions)?;
-                self.replace(transaction, logical, &id, item, (existing, etag)).await
+                check(&existing, preconditions)?;
+                self.replace(transaction, logical, id, item, (existing, etag)).await
             }
             Operation::Delete { preconditions, .. } => {
                 let existing = existing.ok_or_else(plan::not_found)?;
-                check(&existing, &preconditions)?;
+                check(&existing, preconditions)?;
                 let terms = terms_of(&existing, shape);
                 let charge =
                     shape.charges.delete(existing.json_size_bytes(), terms.len() + system_terms(shape));
-                transaction.delete(logical, &id, &existing, ChangeKind::Delete).await?;
+                transaction.delete(logical, id, &existing, ChangeKind::Delete).await?;
                 Ok(ItemReply {
                     outcome: Outcome::Deleted,
                     item: None,
@@ -390,8 +410,8 @@ impl Partition {
             }
             Operation::Patch { operations, condition, preconditions, .. } => {
                 let existing = existing.ok_or_else(plan::not_found)?;
-                check(&existing, &preconditions)?;
-                if let Some(condition) = &condition {
+                check(&existing, preconditions)?;
+                if let Some(condition) = condition {
                     let holds = condition.matches(existing.body())?;
                     if !holds {
                         return Err(with_item_lsn(
@@ -400,8 +420,8 @@ impl Partition {
                         ));
                     }
                 }
-                let item = plan::patched_body(&existing, &id, &operations, shape)?;
-                let mut reply = self.replace(transaction, logical, &id, item, (existing, etag)).await?;
+                let item = plan::patched_body(&existing, id, operations, shape)?;
+                let mut reply = self.replace(transaction, logical, id, &item, (existing, etag)).await?;
                 reply.outcome = Outcome::Patched;
                 reply.meta.charge_centi += shape.charges.patch_operations(operations.len() as u64).0;
                 Ok(reply)
@@ -413,7 +433,7 @@ impl Partition {
         &self,
         transaction: &mut Transaction<'_>,
         logical: &LogicalKey,
-        item: crate::PreparedBody,
+        item: &crate::PreparedBody,
         etag: shardlake_stdx::Guid,
         expired: Option<StoredItem>,
     ) -> Result<ItemReply> {
@@ -424,7 +444,7 @@ impl Partition {
             etag,
             ordinal: transaction.new_ordinal(self.rid_prefix),
         };
-        let version = plan::new_version(&item, stamp, shape)?;
+        let version = plan::new_version(item, stamp, shape)?;
         transaction.put(logical, &item.id, &version, expired.as_ref(), ChangeKind::Create).await?;
         let charge = shape.charges.create(version.json_size_bytes(), item.terms.len() + system_terms(shape));
         let meta = self.write_meta(charge.0, transaction.lsn);
@@ -437,7 +457,7 @@ impl Partition {
         transaction: &mut Transaction<'_>,
         logical: &LogicalKey,
         id: &str,
-        item: crate::PreparedBody,
+        item: &crate::PreparedBody,
         old: (StoredItem, shardlake_stdx::Guid),
     ) -> Result<ItemReply> {
         let shape = transaction.shape;
@@ -448,7 +468,7 @@ impl Partition {
             etag,
             ordinal: existing.envelope().ordinal,
         };
-        let version = plan::new_version(&item, stamp, shape)?;
+        let version = plan::new_version(item, stamp, shape)?;
         if item.id == id {
             transaction.put(logical, id, &version, Some(&existing), ChangeKind::Replace).await?;
         } else {
@@ -503,7 +523,7 @@ impl Partition {
         let mut charge_centi = 0;
         loop {
             let mut sequencer = self.sequencer.lock().await;
-            self.check_open(&sequencer)?;
+            self.check_open()?;
             // With every queued commit applied, the engine alone shows the logical partition.
             self.drain(&mut sequencer).await?;
             let prefix = keys::logical_prefix(self.uid, logical);

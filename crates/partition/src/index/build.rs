@@ -97,7 +97,7 @@ impl Partition {
     ) -> Result<Chunk> {
         let mut sequencer = self.sequencer.lock().await;
         let is_wanted = sequencer.maintained.layouts.iter().any(|maintained| maintained.id == layout.id);
-        if sequencer.is_closed() || !is_wanted {
+        if self.is_closed() || !is_wanted {
             return Ok(Chunk::End(BuildEnd::Superseded));
         }
         // Before the snapshot: what the overlay forgets, the snapshot shows.

@@ -54,7 +54,7 @@ impl Partition {
             let maintained = &sequencer.maintained;
             let is_known = maintained.counted.iter().any(is_it);
             let is_maintained = maintained.layouts.iter().any(|layout| layout.id == index_id);
-            let is_closed = sequencer.is_closed();
+            let is_closed = self.is_closed();
             if is_closed || is_known || !is_maintained || maintained.counted.len() >= COUNTED_PATHS_MAX {
                 return Ok(());
             }
@@ -80,7 +80,7 @@ impl Partition {
         let mut sequencer = self.sequencer.lock().await;
         let is_it = |counted: &CountedPath| (counted.index_id, counted.path_hash) == (index_id, path_hash);
         // The generation may have gone meanwhile, and its counts with it.
-        if sequencer.is_closed() {
+        if self.is_closed() {
             return Ok(());
         }
         let Some(place) = sequencer.maintained.counted.iter().position(is_it) else { return Ok(()) };
