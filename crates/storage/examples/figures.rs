@@ -116,8 +116,13 @@ async fn main() -> Result<(), StorageError> {
     }
 
     let (start, random) = (clock.elapsed(), Random::seeded(9));
-    let load = shard.ingest((0..rows).map(|number| (key(number).into(), value(&random).into())));
-    load.await?;
+    let mut load = shard.bulk_load();
+    let mut numbers: Vec<u64> = (0..rows).collect();
+    numbers.sort_by_key(|number| key(*number));
+    for chunk in numbers.chunks(256) {
+        load.push(chunk.iter().map(|number| (key(*number).into(), value(&random).into())).collect()).await?;
+    }
+    load.finish().await?;
     let disk_mb = shard.disk_bytes() / 1_000_000;
     println!("load of {rows} rows: {:?}, {} MB, {disk_mb} MB on disk", clock.elapsed() - start, memory_mb());
     reads(&shard, rows).await?;

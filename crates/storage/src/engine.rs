@@ -30,6 +30,12 @@ pub trait Engine: Send + Sync + 'static {
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot>;
 
+    /// Stores rows whose keys ascend and are new, beside the log: all of them, durable when it returns, or none. Blocks, next
+    /// to other callers. `Ok(false)`, and nothing taken, from an engine that has no such way.
+    fn load(&self, _rows: &mut dyn Iterator<Item = Row>) -> Result<bool, StorageError> {
+        Ok(false)
+    }
+
     /// Makes everything durable and sorts it to its place, so that little is left to replay at the next start.
     fn flush(&self) -> EngineFuture<'_, ()>;
 

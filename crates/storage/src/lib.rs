@@ -33,7 +33,7 @@ mod shard;
 pub mod suite;
 
 pub use batch::{Batch, Op};
-pub use bulk::RangeStats;
+pub use bulk::{BulkLoad, RangeStats};
 pub use engine::{Engine, EngineFuture, EngineScan, EngineSnapshot, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
 pub use memory::MemoryEngine;

@@ -15,8 +15,10 @@
 //! - nothing is sorted on drop: without [`Engine::close`] the next start replays the journal;
 //! - compressed journal entries are compressed again at recovery to check them, which a later version of the compressor
 //!   could fail: the journal stays uncompressed.
+//! - ingestion writes sorted tables directly; its end holds the journal's lock while it flushes the memtable, so the memtable is
+//!   sealed and sorted just before, which leaves that flush, and the pause of the writers, little to do.
 //!
-//! `clear`, keyspace deletion, ingestion and separated values are not used.
+//! `clear`, keyspace deletion and separated values are not used.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -44,6 +46,8 @@ const ENGINE_MEMTABLE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 const MEMTABLE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Tables on the first level before writers are slowed down; fjall itself stops at 30.
 const FIRST_LEVEL_TABLES_MAX: usize = 18;
+/// Tables on the first level before a load waits: it leaves room for the writers.
+const FIRST_LEVEL_TABLES_LOAD_MAX: usize = 8;
 const JOURNAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 pub(crate) struct LocalOptions {
@@ -131,6 +135,25 @@ impl LocalEngine {
         Ok(())
     }
 
+    fn load_rows(&self, rows: &mut dyn Iterator<Item = Row>) -> Result<(), StorageError> {
+        while self.rows.l0_table_count() > FIRST_LEVEL_TABLES_LOAD_MAX {
+            self.check_workers()?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut ingestion = self.rows.start_ingestion()?;
+        for (key, value) in rows {
+            ingestion.write(key, value)?;
+        }
+        // A sealed memtable is sorted while writers go on.
+        self.seal_memtable()?;
+        while self.rows.sealed_memtable_count() > 0 {
+            self.check_workers()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ingestion.finish()?;
+        Ok(())
+    }
+
     /// An error when a worker has failed: what it should do will never be done.
     fn check_workers(&self) -> Result<(), StorageError> {
         self.database.persist(PersistMode::Buffer).map_err(StorageError::from)
@@ -185,6 +208,10 @@ impl Engine for LocalEngine {
 
     fn snapshot(&self) -> Box<dyn EngineSnapshot> {
         Box::new(LocalSnapshot { snapshot: self.database.snapshot(), rows: self.rows.clone() })
+    }
+
+    fn load(&self, rows: &mut dyn Iterator<Item = Row>) -> Result<bool, StorageError> {
+        self.load_rows(rows).map(|()| true)
     }
 
     fn flush(&self) -> EngineFuture<'_, ()> {

@@ -16,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::committer::{Committer, Queue, Queued, Writing, lead};
 use crate::local::{LocalEngine, LocalOptions};
-use crate::{Batch, Engine, KEY_BYTES_MAX, MemoryEngine, Snapshot, StorageError, Value};
+use crate::{Batch, Engine, KEY_BYTES_MAX, MemoryEngine, Row, Snapshot, StorageError, Value};
 
 /// Position of a commit in the order of submissions since the shard was opened: 1, 2, 3, …
 pub type Seq = u64;
@@ -204,6 +204,12 @@ impl Shard {
             shared.check()?;
             watermark.changed().await.map_err(|_| StorageError::Closed)?;
         }
+    }
+
+    /// See [`Engine::load`].
+    pub(crate) fn load(&self, rows: &mut dyn Iterator<Item = Row>) -> Result<bool, StorageError> {
+        self.shared().check()?;
+        self.shared().engine.load(rows)
     }
 
     pub fn disk_bytes(&self) -> u64 {

@@ -59,10 +59,11 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
                 doomed.iter().for_each(|key| assert!(model.remove(key).is_some()));
             }
             Step::Ingest(rows) => {
-                let stored = shard
-                    .ingest(rows.iter().map(|(key, value)| (key.clone().into(), value.clone().into())))
-                    .await;
-                assert_eq!(stored.expect("fills succeed"), rows.len() as u64);
+                let mut load = shard.bulk_load();
+                for (key, value) in &rows {
+                    load.push(vec![(key.clone().into(), value.clone().into())]).await.expect("takes rows");
+                }
+                assert_eq!(load.finish().await.expect("loads"), rows.len() as u64);
                 model.extend(rows);
             }
             Step::TakeSnapshot => snapshots.push((shard.snapshot(), model.clone())),

@@ -169,7 +169,9 @@ async fn nothing_deleted_comes_back() {
     }
     for restarts_cleanly in [true, false] {
         let shard = open(&options).await;
-        shard.ingest(rows()).await.expect("fills");
+        let mut load = shard.bulk_load();
+        load.push(rows().collect()).await.expect("takes rows");
+        load.finish().await.expect("loads");
         shard.flush().await.expect("flushes");
         // Held across the deletion, so that nothing can be merged away early.
         let snapshot = shard.snapshot();
