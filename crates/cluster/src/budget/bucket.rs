@@ -1,0 +1,160 @@
+//! A token bucket with debt, and with credit for what was left unused.
+//!
+//! The level rises by the rate up to the capacity, which is what half a second brings. An operation is admitted while the
+//! level is above zero and costs what it costs, so the level may fall below zero: the debt is paid by waiting. Because the
+//! cost is known only afterwards, an estimate is taken on admission and corrected on settlement; however many operations
+//! run at once, together they overdraw by no more than the last one's cost and the errors of the estimates.
+//!
+//! With burst credit, what overflows the capacity is banked, up to 300 seconds' worth, and lifts the level while there is
+//! room: so fast that rate and lift together stay at 3,000 RU/s.
+//!
+//! Levels are counted in grains, the millionth part of a hundredth of a request unit: a rate times microseconds. Times are
+//! readings of one monotonic clock; a reading before the last one counts as no time passed.
+
+use std::time::Duration;
+
+use super::{LOW_PRIORITY_RESERVE_PERCENT, Urgency};
+
+const GRAINS: i64 = 1_000_000;
+const CENTI: u64 = 100;
+
+/// The capacity in terms of the rate.
+const CAPACITY_MILLISECONDS: u64 = 500;
+
+/// Faster partitions have no burst credit, and no partition bursts beyond it: 3,000 RU/s.
+const BURST_RATE_CENTI: u64 = 3_000 * CENTI;
+const BURST_SECONDS: u64 = 300;
+
+/// The longest that a client is told to wait; then it asks again.
+const RETRY_AFTER_MS_MAX: u64 = 30_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Burst {
+    #[default]
+    Off,
+    On,
+}
+
+/// The budget is spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// When the bucket will admit again if nobody else asks; at least 1.
+    pub retry_after_ms: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Bucket {
+    rate_centi: u64,
+    burst: Burst,
+    level: i64,
+    bank: i64,
+    filled_at_us: u64,
+}
+
+impl Bucket {
+    /// A full one, without credit.
+    pub fn new(rate_centi: u64, burst: Burst, now: Duration) -> Self {
+        let level = capacity_of(rate_centi);
+        Bucket { rate_centi, burst, level, bank: 0, filled_at_us: microseconds(now) }
+    }
+
+    pub fn rate_centi(&self) -> u64 {
+        self.rate_centi
+    }
+
+    /// From now on by another rate. A debt stays one; what exceeds the new capacity is lost.
+    pub fn set_rate(&mut self, rate_centi: u64, burst: Burst, now: Duration) {
+        self.refill(now);
+        (self.rate_centi, self.burst) = (rate_centi, burst);
+        self.level = self.level.min(capacity_of(rate_centi));
+        self.bank = self.bank.min(self.bank_max());
+    }
+
+    /// Takes `estimate_centi` if the level allows any operation at all.
+    pub fn admit(&mut self, estimate_centi: u64, urgency: Urgency, now: Duration) -> Result<(), Refusal> {
+        self.refill(now);
+        let floor = self.floor(urgency);
+        if self.level <= floor {
+            return Err(Refusal { retry_after_ms: self.wait_ms(floor) });
+        }
+        self.level = self.level.saturating_sub(grains(estimate_centi));
+        Ok(())
+    }
+
+    /// Replaces the estimate of an admitted operation by what it cost; by 0 if it never ran.
+    pub fn settle(&mut self, estimate_centi: u64, charge_centi: u64) {
+        self.level = self.level.saturating_add(grains(estimate_centi)).saturating_sub(grains(charge_centi));
+    }
+
+    /// What may be spent at once, in hundredths; negative in debt.
+    pub fn level_centi(&mut self, now: Duration) -> i64 {
+        self.refill(now);
+        self.level.div_euclid(GRAINS)
+    }
+
+    /// Burst credit in hundredths.
+    pub fn bank_centi(&mut self, now: Duration) -> u64 {
+        self.refill(now);
+        (self.bank / GRAINS) as u64
+    }
+
+    fn refill(&mut self, now: Duration) {
+        let now_us = microseconds(now);
+        let elapsed_us = now_us.saturating_sub(self.filled_at_us);
+        self.filled_at_us = self.filled_at_us.max(now_us);
+        let capacity = capacity_of(self.rate_centi);
+        let level = self.level.saturating_add(rise(self.rate_centi, elapsed_us));
+        let overflow = level.saturating_sub(capacity).max(0);
+        self.bank = self.bank.saturating_add(overflow).min(self.bank_max());
+        let room = capacity.saturating_sub(level).max(0);
+        let lift = self.bank.min(room).min(rise(self.lift_rate_centi(), elapsed_us));
+        self.bank -= lift;
+        self.level = level.min(capacity) + lift;
+    }
+
+    fn lift_rate_centi(&self) -> u64 {
+        match self.burst {
+            Burst::Off => 0,
+            Burst::On => BURST_RATE_CENTI.saturating_sub(self.rate_centi),
+        }
+    }
+
+    fn bank_max(&self) -> i64 {
+        match self.lift_rate_centi() {
+            0 => 0,
+            _ => rise(self.rate_centi, BURST_SECONDS * 1_000_000),
+        }
+    }
+
+    /// The level that must be exceeded.
+    fn floor(&self, urgency: Urgency) -> i64 {
+        match urgency {
+            Urgency::High => 0,
+            Urgency::Low => capacity_of(self.rate_centi) / 100 * LOW_PRIORITY_RESERVE_PERCENT as i64,
+        }
+    }
+
+    fn wait_ms(&self, floor: i64) -> u64 {
+        let missing = floor.saturating_sub(self.level).saturating_add(1) as u64;
+        let speed = self.rate_centi + if self.bank > 0 { self.lift_rate_centi() } else { 0 };
+        let wait_us = missing.checked_div(speed).unwrap_or(u64::MAX);
+        (wait_us / 1000 + 1).min(RETRY_AFTER_MS_MAX)
+    }
+}
+
+/// At least one request unit, so that the slowest bucket admits an operation when it is full.
+fn capacity_of(rate_centi: u64) -> i64 {
+    rise(rate_centi, CAPACITY_MILLISECONDS * 1000).max(grains(CENTI))
+}
+
+fn rise(rate_centi: u64, elapsed_us: u64) -> i64 {
+    i64::try_from(rate_centi.saturating_mul(elapsed_us)).unwrap_or(i64::MAX)
+}
+
+fn grains(centi: u64) -> i64 {
+    i64::try_from(centi).unwrap_or(i64::MAX).saturating_mul(GRAINS)
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

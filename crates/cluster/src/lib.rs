@@ -1,0 +1,9 @@
+//! What decides over physical partitions as a whole: how much throughput each may hand out.
+//!
+//! Pure rules on given times; nothing here reads a clock, stores a byte or calls a partition. The account asks and obeys.
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | `budget` | whether an operation is admitted, and when it may come again if not |
+
+pub mod budget;
