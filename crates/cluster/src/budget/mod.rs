@@ -1,12 +1,24 @@
 //! Budgets of request units.
 //!
 //! A container's throughput is divided over its physical partitions ([`shares_of`]); each partition hands out its share by a
-//! token bucket ([`Bucket`]). Charges are hundredths of a request unit, as everywhere.
+//! token bucket ([`Bucket`]), and a database's containers may draw from one bucket together. Charges are hundredths of a
+//! request unit, as everywhere.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `bucket.rs` | the token bucket: rate, capacity, debt, burst credit, priorities |
+//! | `partition.rs` | a bucket for many threads, with the estimate that is reserved on admission |
+//! | `shares.rs` | how a total is divided over partitions |
+//! | `container.rs` | the budgets of a container through changes of its ranges and its offer |
 
 mod bucket;
+mod container;
+mod partition;
 mod shares;
 
 pub use bucket::{Bucket, Burst, Refusal};
+pub use container::{Allowance, BudgetRules, ContainerBudget, RangeThroughput, Reservation};
+pub use partition::{BudgetReport, PartitionBudget};
 pub use shares::shares_of;
 
 /// Who is refused first when a budget runs low.
@@ -20,3 +32,16 @@ pub enum Urgency {
 
 /// The part of a bucket's capacity that only operations of high priority may use.
 pub const LOW_PRIORITY_RESERVE_PERCENT: u64 = 30;
+
+/// The RU/s of a container that pays by what it uses: 5,000 as long as that gives its partitions 1,000 each, then 1,000 each.
+pub fn serverless_throughput(partitions: usize) -> u64 {
+    5_000.max(1_000 * partitions as u64)
+}
+
+/// The RU/s that an autoscale container is scaled to: as much of its maximum as its busiest partition used of its share,
+/// in a recent second, and never less than a tenth.
+pub fn scaled_throughput(max_throughput: u64, reports: &[(u32, BudgetReport)]) -> u64 {
+    let percent = |report: &BudgetReport| (report.peak_centi * 100).div_ceil(report.rate_centi.max(1));
+    let busiest = reports.iter().map(|(_, report)| percent(report)).max().unwrap_or(0);
+    max_throughput * busiest.clamp(10, 100) / 100
+}

@@ -1,0 +1,166 @@
+//! The budget of a container: those of its partitions, and the one of its database where that is shared.
+//!
+//! It outlives every change of the container. Whoever publishes new ranges or a new offer calls
+//! [`ContainerBudget::follow`]; partitions that stay keep their level, debt and credit. Operations find their partition's
+//! budget without a lock, by the id of its range.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use super::{BudgetReport, Burst, PartitionBudget, Refusal, Urgency, shares_of};
+
+/// What a container may use.
+#[derive(Debug, Clone)]
+pub enum Allowance {
+    /// Whatever it wants; nothing is counted here.
+    Unlimited,
+    /// Its own throughput in RU/s, divided over its partitions.
+    Own { throughput: u64 },
+    /// That of its database, whichever partitions use it.
+    Shared(Arc<PartitionBudget>),
+}
+
+/// A partition and the throughput that was set for it by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeThroughput {
+    pub range_id: u32,
+    pub by_hand: Option<u64>,
+}
+
+/// The rules that hold for all containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetRules {
+    pub burst: Burst,
+    /// RU/s that no physical partition exceeds.
+    pub partition_throughput_max: u64,
+}
+
+#[derive(Debug)]
+pub struct ContainerBudget(ArcSwap<Plan>);
+
+#[derive(Debug, Default)]
+struct Plan {
+    is_limited: bool,
+    /// By range id, ascending.
+    partitions: Vec<(u32, Arc<PartitionBudget>)>,
+    shared: Option<Arc<PartitionBudget>>,
+}
+
+impl Default for ContainerBudget {
+    /// Unlimited until it follows something.
+    fn default() -> Self {
+        ContainerBudget(ArcSwap::from_pointee(Plan::default()))
+    }
+}
+
+impl ContainerBudget {
+    /// Adopts the ranges and what they may use together.
+    pub fn follow(
+        &self,
+        ranges: &[RangeThroughput],
+        allowance: &Allowance,
+        rules: BudgetRules,
+        now: Duration,
+    ) {
+        let old = self.0.load();
+        let max_centi = rules.partition_throughput_max * 100;
+        let (rates, shared) = match allowance {
+            Allowance::Unlimited => {
+                self.0.store(Arc::new(Plan::default()));
+                return;
+            }
+            Allowance::Own { throughput } => {
+                let weights: Vec<_> = ranges.iter().map(|range| range.by_hand).collect();
+                (shares_of(throughput * 100, &weights), None)
+            }
+            Allowance::Shared(budget) => (vec![max_centi; ranges.len()], Some(budget.clone())),
+        };
+        // What is shared has credit or debt in one place, so the partitions below it only keep their ceiling.
+        let burst = if shared.is_some() { Burst::Off } else { rules.burst };
+        let budget_of = |(range, rate): (&RangeThroughput, u64)| {
+            let rate = rate.min(max_centi);
+            let budget = match old.partition(range.range_id) {
+                Some(budget) => {
+                    budget.set_rate(rate, burst, now);
+                    budget.clone()
+                }
+                None => Arc::new(PartitionBudget::new(rate, burst, now)),
+            };
+            (range.range_id, budget)
+        };
+        let mut partitions: Vec<_> = ranges.iter().zip(rates).map(budget_of).collect();
+        partitions.sort_by_key(|(range_id, _)| *range_id);
+        self.0.store(Arc::new(Plan { is_limited: true, partitions, shared }));
+    }
+
+    /// Leave for one operation on a partition: nothing to settle where nothing is limited. `now` is asked only if it matters.
+    pub fn admit(
+        &self,
+        range_id: u32,
+        urgency: Urgency,
+        now: impl FnOnce() -> Duration,
+    ) -> Result<Option<Reservation>, Refusal> {
+        let plan = self.0.load();
+        if !plan.is_limited {
+            return Ok(None);
+        }
+        // A range that the plan does not know is gone or not yet published: whoever serves it says so.
+        let Some(partition) = plan.partition(range_id) else { return Ok(None) };
+        let now = now();
+        let own_centi = partition.admit(urgency, now)?;
+        let shared = match &plan.shared {
+            None => None,
+            Some(budget) => match budget.admit(urgency, now) {
+                Ok(reserved_centi) => Some((budget.clone(), reserved_centi)),
+                Err(refusal) => {
+                    partition.release(own_centi);
+                    return Err(refusal);
+                }
+            },
+        };
+        Ok(Some(Reservation { own: Some((partition.clone(), own_centi)), shared }))
+    }
+
+    pub fn is_limited(&self) -> bool {
+        self.0.load().is_limited
+    }
+
+    /// How each partition's budget stands; empty where nothing is limited.
+    pub fn report(&self, now: Duration) -> Vec<(u32, BudgetReport)> {
+        let plan = self.0.load();
+        plan.partitions.iter().map(|(range_id, budget)| (*range_id, budget.report(now))).collect()
+    }
+}
+
+impl Plan {
+    fn partition(&self, range_id: u32) -> Option<&Arc<PartitionBudget>> {
+        let at = self.partitions.binary_search_by_key(&range_id, |(range_id, _)| *range_id).ok()?;
+        Some(&self.partitions[at].1)
+    }
+}
+
+/// What an admitted operation holds of its budgets. Dropped unsettled, it gives everything back.
+#[derive(Debug)]
+#[must_use = "what the operation cost must be settled"]
+pub struct Reservation {
+    own: Option<(Arc<PartitionBudget>, u64)>,
+    shared: Option<(Arc<PartitionBudget>, u64)>,
+}
+
+impl Reservation {
+    pub fn settle(mut self, charge_centi: u64) {
+        for (budget, reserved_centi) in self.own.take().into_iter().chain(self.shared.take()) {
+            budget.settle(reserved_centi, charge_centi);
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        for (budget, reserved_centi) in self.own.take().into_iter().chain(self.shared.take()) {
+            budget.release(reserved_centi);
+        }
+    }
+}
