@@ -1,20 +1,21 @@
-//! An account: the catalog and the partitions of one shard.
+//! An account: the catalog and the partitions on its shards.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use shardlake_charge::ChargeTable;
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
-use shardlake_partition::{ContainerShape, Partition, PartitionUid, partition_range};
-use shardlake_routing::PartitionMap;
+use shardlake_partition::{ContainerShape, Partition, partition_range};
+use shardlake_routing::{PartitionMap, ShardLoad};
 use shardlake_stdx::{Clock, Random};
-use shardlake_storage::Shard;
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry};
+use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry, Placed};
 use crate::container_handle::ContainerEntry;
 use crate::index_build::IndexRecord;
 use crate::query_cache::QueryCache;
+use crate::shards::Shards;
 
 /// Hundredths of a request unit for reading a database, container or offer; the reference charges these to a separate
 /// budget and reports 1 or 2 RU.
@@ -38,7 +39,7 @@ pub struct Account(pub(crate) Arc<AccountState>);
 
 #[derive(Debug)]
 pub(crate) struct AccountState {
-    pub shard: Shard,
+    pub shards: Shards,
     pub limits: Arc<Limits>,
     pub charges: ChargeTable,
     pub clock: Clock,
@@ -62,14 +63,26 @@ pub struct AccountStatistics {
     pub partitions: u64,
     pub items: u64,
     pub size_bytes: u64,
+    pub shards: u64,
+    /// Of all shards together.
+    pub disk_bytes: u64,
 }
 
 impl Account {
-    /// Reads the catalog, opens every partition and resumes deletions that a stop interrupted.
-    pub async fn open(shard: Shard, options: AccountOptions) -> Result<Account> {
-        let stored = catalog::load(&shard).await?;
+    /// Reads the catalog, opens every partition and resumes deletions that a stop interrupted. The shards come in the
+    /// order they always had; further empty ones may follow.
+    pub async fn open(shards: impl Into<Shards>, options: AccountOptions) -> Result<Account> {
+        Account::open_shards(shards.into(), options).await
+    }
+
+    async fn open_shards(shards: Shards, options: AccountOptions) -> Result<Account> {
+        shards.check_count()?;
+        let stored = catalog::load(shards.first()).await?;
+        for dropped in &stored.dropped {
+            shards.get(dropped.shard)?;
+        }
         let account = Account(Arc::new(AccountState {
-            shard,
+            shards,
             limits: Arc::new(options.limits),
             charges: ChargeTable::default(),
             clock: options.clock,
@@ -122,10 +135,9 @@ impl Account {
         for range in &record.ranges {
             let identity = range.identity(record.session_version)?;
             let epk_range = identity.epk_range.clone();
-            partitions.push((
-                epk_range,
-                Arc::new(Partition::open(state.shard.clone(), identity, shape.maintained()).await?),
-            ));
+            let shard = state.shards.get(range.shard)?.clone();
+            partitions
+                .push((epk_range, Arc::new(Partition::open(shard, identity, shape.maintained()).await?)));
         }
         let map = PartitionMap::new(record.generation, partitions).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("stored ranges do not fit together: {error}"))
@@ -146,30 +158,26 @@ impl Account {
         Ok(entry)
     }
 
-    /// Deletes the data of dropped partitions, then their marks. The marks survive a crash; the work is repeatable.
-    pub(crate) fn drop_partitions_in_background(&self, dropped: Vec<PartitionUid>) {
-        if dropped.is_empty() {
-            return;
+    /// Deletes the data of dropped partitions, then their marks, on each shard by itself. The marks survive a crash; the
+    /// work is repeatable.
+    pub(crate) fn drop_partitions_in_background(&self, dropped: Vec<Placed>) {
+        let mut by_shard: BTreeMap<u16, Vec<Placed>> = BTreeMap::new();
+        for placed in dropped {
+            by_shard.entry(placed.shard).or_default().push(placed);
         }
-        let shard = self.0.shard.clone();
-        tokio::spawn(async move {
-            for uid in dropped {
-                let (start, end) = partition_range(uid);
-                let result = match shard.drop_range(start, end).await {
-                    Ok(_) => {
-                        let mut batch = CatalogBatch::new();
-                        batch.forget_dropped(uid);
-                        batch.commit(&shard).await
+        for dropped in by_shard.into_values() {
+            let shards = self.0.shards.clone();
+            tokio::spawn(async move {
+                for placed in dropped {
+                    if let Err(error) = drop_partition(&shards, placed).await {
+                        // The mark stays, so the next start tries again.
+                        let (partition, shard) = (placed.uid.0, placed.shard);
+                        tracing::warn!(partition, shard, %error, "deleting a dropped partition stopped");
+                        return;
                     }
-                    Err(error) => Err(shardlake_partition::storage_error(error)),
-                };
-                if let Err(error) = result {
-                    // The mark stays, so the next start tries again.
-                    tracing::warn!(partition = uid.0, %error, "deleting a dropped partition stopped");
-                    return;
                 }
-            }
-        });
+            });
+        }
     }
 
     pub fn limits(&self) -> &Limits {
@@ -188,19 +196,24 @@ impl Account {
         self.0.consistency
     }
 
-    /// Makes everything durable and closes the shard; later operations fail.
+    /// Makes everything durable and closes the shards; later operations fail.
     pub async fn close(&self) -> Result<()> {
-        self.0.shard.close().await.map_err(shardlake_partition::storage_error)
+        self.0.shards.close().await
     }
 
-    /// False once storage has refused a write for good.
+    /// False once storage has refused a write for good, on whichever shard.
     pub fn is_writable(&self) -> bool {
-        !self.0.shard.is_poisoned()
+        !self.0.shards.is_poisoned()
     }
 
     pub fn statistics(&self) -> AccountStatistics {
         let catalog = self.0.catalog.load();
-        let mut total = AccountStatistics { databases: catalog.databases.len() as u64, ..Default::default() };
+        let mut total = AccountStatistics {
+            databases: catalog.databases.len() as u64,
+            shards: u64::from(self.0.shards.count()),
+            disk_bytes: self.0.shards.disk_bytes(),
+            ..Default::default()
+        };
         for container in catalog.databases.values().flat_map(|entry| entry.containers.values()) {
             total.containers += 1;
             for partition in container.map.iter() {
@@ -214,9 +227,29 @@ impl Account {
 
     /// Replaces the catalog after its change is durable. Call with the writer lock held.
     pub(crate) async fn publish(&self, catalog: Catalog, batch: CatalogBatch) -> Result<()> {
-        batch.commit(&self.0.shard).await?;
+        let shard = self.0.shards.first();
+        batch.commit(shard).await?;
+        if self.0.shards.count() > 1 {
+            // Journals are synced on their own. Nothing may reach another shard before the catalog says why it is there,
+            // or a crash would leave data under a number that is given out again.
+            shard.wait_durable(shard.applied()).await.map_err(shardlake_partition::storage_error)?;
+        }
         self.0.catalog.store(Arc::new(catalog));
         Ok(())
+    }
+
+    /// What lies on each shard, as far as the catalog knows.
+    pub(crate) fn shard_loads(&self, catalog: &Catalog) -> Vec<ShardLoad> {
+        let mut loads = vec![ShardLoad::default(); usize::from(self.0.shards.count())];
+        for container in catalog.databases.values().flat_map(|owner| owner.containers.values()) {
+            for (range, partition) in container.ranges.iter().zip(container.map.iter()) {
+                if let Some(load) = loads.get_mut(usize::from(range.shard)) {
+                    load.partitions += 1;
+                    load.size_bytes += partition.size_bytes();
+                }
+            }
+        }
+        loads
     }
 
     pub(crate) fn check_room(&self, catalog: &Catalog) -> Result<()> {
@@ -228,4 +261,17 @@ impl Account {
         }
         Ok(())
     }
+}
+
+async fn drop_partition(shards: &Shards, placed: Placed) -> Result<()> {
+    let (start, end) = partition_range(placed.uid);
+    let shard = shards.get(placed.shard)?;
+    shard.drop_range(start, end).await.map_err(shardlake_partition::storage_error)?;
+    if placed.shard != 0 {
+        // The mark is in another journal: were its removal on disk first, a crash could bring back what nobody deletes.
+        shard.wait_durable(shard.applied()).await.map_err(shardlake_partition::storage_error)?;
+    }
+    let mut batch = CatalogBatch::new();
+    batch.forget_dropped(placed.uid);
+    batch.commit(shards.first()).await
 }

@@ -1,12 +1,12 @@
 //! The catalog: which databases, containers, ranges and offers there are.
 //!
-//! Stored under partition 0 of the shard, one record per resource, each `crc32 u32 | JSON`:
+//! Stored under partition 0 of shard 0, one record per resource, each `crc32 u32 | JSON`:
 //!
 //! ```text
 //! 0u32 | 'D' | database rid u32             → Database
 //! 0u32 | 'C' | database u32 | container u32 → ContainerRecord
 //! 0u32 | 'O' | offer rid u32                → Offer
-//! 0u32 | 'X' | partition uid u32            → "dropped": its data is still to be deleted
+//! 0u32 | 'X' | partition uid u32            → DroppedMark: its data is still to be deleted
 //! 0u32 | 'N'                                → Numbers: the next numbers to hand out
 //! ```
 //! A change is one batch, durable before it shows. Dropping a container writes `X` marks in the same batch, so that a
@@ -58,9 +58,16 @@ pub(crate) struct RangeRecord {
     pub max: String,
     pub rid_prefix: u32,
     pub parents: Vec<u32>,
+    /// The shard that holds it; 0 in records from before there were several.
+    #[serde(default)]
+    pub shard: u16,
 }
 
 impl RangeRecord {
+    pub fn placed(&self) -> Placed {
+        Placed { shard: self.shard, uid: PartitionUid(self.uid) }
+    }
+
     pub fn identity(&self, session_version: i64) -> Result<PartitionIdentity> {
         let epk_range = EpkRange::from_hex(&self.min, &self.max).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("a stored range is malformed: {error}"))
@@ -72,6 +79,30 @@ impl RangeRecord {
             rid_prefix: self.rid_prefix,
             session_version,
         })
+    }
+}
+
+/// A partition and the shard that holds its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub shard: u16,
+    pub uid: PartitionUid,
+}
+
+/// Says where the data to be deleted lies; marks from before there were several shards are a bare `"dropped"`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum DroppedMark {
+    On { shard: u16 },
+    OnShardZero(String),
+}
+
+impl DroppedMark {
+    fn shard(&self) -> u16 {
+        match self {
+            DroppedMark::On { shard } => *shard,
+            DroppedMark::OnShardZero(_) => 0,
+        }
     }
 }
 
@@ -89,13 +120,13 @@ impl Default for Numbers {
     }
 }
 
-/// What the shard holds, as records.
+/// What the catalog's shard holds, as records.
 #[derive(Debug, Default)]
 pub(crate) struct StoredCatalog {
     pub databases: Vec<Database>,
     pub containers: Vec<ContainerRecord>,
     pub offers: Vec<Offer>,
-    pub dropped: Vec<PartitionUid>,
+    pub dropped: Vec<Placed>,
     pub numbers: Numbers,
 }
 
@@ -211,8 +242,8 @@ impl CatalogBatch {
     pub fn delete_container(&mut self, entry: &ContainerEntry) {
         let rid = entry.container.rid;
         self.0.delete(key(CONTAINER, &[rid.database.0, rid.number]));
-        for partition in entry.map.iter() {
-            self.0.put(key(DROPPED, &[partition.uid.0]), encode(&"dropped"));
+        for range in &entry.ranges {
+            self.0.put(key(DROPPED, &[range.uid]), encode(&DroppedMark::On { shard: range.shard }));
         }
     }
 
@@ -255,7 +286,8 @@ pub(crate) async fn load(shard: &Shard) -> Result<StoredCatalog> {
                     let uid = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
                     let uid =
                         uid.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a dropped mark is malformed"))?;
-                    stored.dropped.push(PartitionUid(uid));
+                    let shard = decode::<DroppedMark>(&value)?.shard();
+                    stored.dropped.push(Placed { shard, uid: PartitionUid(uid) });
                 }
                 other => {
                     return Err(Error::new(
@@ -282,5 +314,15 @@ mod tests {
             broken[at] ^= 1;
             assert!(decode::<Numbers>(&broken).is_err(), "byte {at}");
         }
+    }
+    #[test]
+    fn records_from_before_there_were_several_shards_mean_the_first() {
+        let mark = decode::<DroppedMark>(&encode(&"dropped")).expect("an old mark");
+        assert_eq!(mark.shard(), 0);
+        let mark = decode::<DroppedMark>(&encode(&DroppedMark::On { shard: 7 })).expect("a mark");
+        assert_eq!(mark.shard(), 7);
+        let range = r#"{"uid":4,"range_id":0,"min":"","max":"FF","rid_prefix":0,"parents":[]}"#;
+        let range: RangeRecord = serde_json::from_str(range).expect("an old range");
+        assert_eq!(range.placed(), Placed { shard: 0, uid: PartitionUid(4) });
     }
 }

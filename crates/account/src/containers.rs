@@ -6,8 +6,8 @@ use shardlake_model::{
     Container, ContainerDefinition, ContainerRid, DatabaseRid, Error, Preconditions, RequestContext, Result,
     Throughput,
 };
-use shardlake_partition::{End, PartitionUid, validate_computed_properties};
-use shardlake_routing::initial_ranges;
+use shardlake_partition::{End, validate_computed_properties};
+use shardlake_routing::{initial_ranges, place_together};
 
 use crate::catalog::{Catalog, CatalogBatch, ContainerRecord, RangeRecord};
 use crate::container_handle::ContainerEntry;
@@ -67,12 +67,14 @@ impl Account {
     ) -> ContainerRecord {
         let count = throughput.map_or(1, |throughput| throughput.partition_count(self.limits()));
         let ranges = initial_ranges(&container.definition.partition_key, count);
-        let ranges = ranges.into_iter().enumerate().map(|(index, range)| {
+        let shards = place_together(&self.shard_loads(catalog), count);
+        let ranges = ranges.into_iter().zip(shards).enumerate().map(|(index, (range, shard))| {
             let uid = catalog.numbers.partition;
             catalog.numbers.partition =
                 uid.checked_add(1).expect("fewer than 2^32 partitions are ever created");
             let (min, max) = range.to_hex();
-            RangeRecord { uid, range_id: index as u32, min, max, rid_prefix: index as u32, parents: vec![] }
+            let (range_id, rid_prefix) = (index as u32, index as u32);
+            RangeRecord { uid, range_id, min, max, rid_prefix, parents: vec![], shard: shard as u16 }
         });
         let session_version = ctx.now.milliseconds() as i64;
         let index = IndexRecord::of_new(&container);
@@ -170,13 +172,11 @@ impl Account {
         let owner =
             owner.ok_or_else(|| Error::internal("the catalog lost a database that it just showed"))?;
         owner.containers.remove(&entry.container.definition.id);
-        let mut dropped: Vec<PartitionUid> = Vec::new();
         for partition in entry.map.iter() {
             partition.close(End::Deleted).await;
-            dropped.push(partition.uid);
         }
         self.publish(catalog, batch).await?;
-        self.drop_partitions_in_background(dropped);
+        self.drop_partitions_in_background(entry.ranges.iter().map(RangeRecord::placed).collect());
         Ok(())
     }
 }

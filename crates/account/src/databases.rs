@@ -10,7 +10,7 @@ use shardlake_partition::End;
 use shardlake_stdx::Guid;
 
 use crate::Account;
-use crate::catalog::{Catalog, CatalogBatch, DatabaseEntry};
+use crate::catalog::{Catalog, CatalogBatch, DatabaseEntry, RangeRecord};
 
 impl Account {
     pub async fn create_database(
@@ -85,8 +85,8 @@ impl Account {
             self.remove_offer(&mut catalog, &mut batch, &container.container.rid.to_string());
             for partition in container.map.iter() {
                 partition.close(End::Deleted).await;
-                dropped.push(partition.uid);
             }
+            dropped.extend(container.ranges.iter().map(RangeRecord::placed));
         }
         catalog.databases.remove(&entry.database.id);
         self.publish(catalog, batch).await?;

@@ -3,7 +3,8 @@
 //! | file | what it does |
 //! |---|---|
 //! | `account.rs` | opens and closes an account; what it holds |
-//! | `catalog.rs` | databases, containers, offers and ranges: in memory, and as records in the shard |
+//! | `shards.rs` | the stores that the data lies on |
+//! | `catalog.rs` | databases, containers, offers and ranges: in memory, and as records in shard 0 |
 //! | `databases.rs`, `containers.rs`, `offers.rs` | operations on those resources |
 //! | `container_handle.rs` | a container as an operation holds it |
 //! | `index_build.rs` | generations of a container's index and the work between them |
@@ -34,6 +35,7 @@ mod query_page;
 mod query_targets;
 mod query_token;
 mod serving;
+mod shards;
 mod verify;
 
 pub use account::{
@@ -53,4 +55,5 @@ pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, Stor
 pub use shardlake_routing::EpkRange;
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
+pub use shards::{SHARDS_MAX, Shards};
 pub use verify::{VerifyReport, verify};

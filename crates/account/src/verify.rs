@@ -1,14 +1,15 @@
-//! Checks everything a shard stores against itself: the catalog, then every partition of every container.
+//! Checks everything the shards store against itself: the catalog, then every partition of every container.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use shardlake_charge::ChargeTable;
 use shardlake_model::{Limits, Result};
-use shardlake_partition::{ContainerShape, PartitionReport, verify_partition};
+use shardlake_partition::{ContainerShape, PartitionReport, PartitionUid, verify_partition};
 use shardlake_storage::{ScanOptions, Shard};
 
-use crate::catalog;
+use crate::catalog::{self, Placed};
+use crate::shards::Shards;
 
 #[derive(Debug, Default)]
 pub struct VerifyReport {
@@ -34,9 +35,14 @@ impl VerifyReport {
     }
 }
 
-/// Reads everything; changes nothing. `Err` only when the shard cannot be read at all.
-pub async fn verify(shard: &Shard) -> Result<VerifyReport> {
-    let stored = catalog::load(shard).await?;
+/// Reads everything; changes nothing. `Err` only when a shard cannot be read at all.
+pub async fn verify(shards: impl Into<Shards>) -> Result<VerifyReport> {
+    verify_shards(&shards.into()).await
+}
+
+async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
+    shards.check_count()?;
+    let stored = catalog::load(shards.first()).await?;
     let mut report = VerifyReport {
         databases: stored.databases.len() as u64,
         containers: stored.containers.len() as u64,
@@ -44,8 +50,9 @@ pub async fn verify(shard: &Shard) -> Result<VerifyReport> {
         ..VerifyReport::default()
     };
     let limits = Arc::new(Limits::default());
-    let mut known: HashSet<u32> = stored.dropped.iter().map(|uid| uid.0).collect();
-    known.insert(0);
+    // The catalog is partition 0 of shard 0. A number is never used for two partitions, on whichever shards.
+    let catalog = Placed { shard: 0, uid: PartitionUid(0) };
+    let mut known: Known = stored.dropped.iter().chain([&catalog]).map(|at| (at.uid.0, at.shard)).collect();
     for record in &stored.containers {
         let rid = record.container.rid;
         let database = stored.databases.iter().find(|database| database.rid == rid.database);
@@ -58,7 +65,7 @@ pub async fn verify(shard: &Shard) -> Result<VerifyReport> {
         let shape = Arc::new(shape);
         for range in &record.ranges {
             let name = format!("{}/{}/{}", database.id, record.container.definition.id, range.range_id);
-            if !known.insert(range.uid) {
+            if known.insert(range.uid, range.shard).is_some() {
                 report.problems.push(format!("partition number {} of {name} is in use twice", range.uid));
             }
             if range.uid >= stored.numbers.partition {
@@ -66,6 +73,10 @@ pub async fn verify(shard: &Shard) -> Result<VerifyReport> {
                     .problems
                     .push(format!("partition number {} of {name} was never handed out", range.uid));
             }
+            let Ok(shard) = shards.get(range.shard) else {
+                report.problems.push(format!("{name} lies on shard {}, which is not there", range.shard));
+                continue;
+            };
             let partition = verify_partition(shard, &range.identity(record.session_version)?, &shape).await?;
             report.partitions.push(VerifiedPartition { name, report: partition });
         }
@@ -79,12 +90,18 @@ pub async fn verify(shard: &Shard) -> Result<VerifyReport> {
             report.problems.push(format!("offer {} is for a resource that does not exist", offer.rid));
         }
     }
-    find_strays(shard, &known, &mut report).await?;
+    for (shard, number) in shards.iter().zip(0..) {
+        find_strays(shard, number, &known, &mut report).await?;
+    }
     Ok(report)
 }
 
-/// Every key must belong to the catalog or to a partition that the catalog knows. Skips from partition to partition.
-async fn find_strays(shard: &Shard, known: &HashSet<u32>, report: &mut VerifyReport) -> Result<()> {
+/// From the numbers of partitions to their shards.
+type Known = HashMap<u32, u16>;
+
+/// Every key must belong to the catalog or to a partition that the catalog knows to be on this shard. Skips from
+/// partition to partition.
+async fn find_strays(shard: &Shard, number: u16, known: &Known, report: &mut VerifyReport) -> Result<()> {
     let snapshot = shard.snapshot();
     let mut from = 0u32;
     loop {
@@ -93,11 +110,18 @@ async fn find_strays(shard: &Shard, known: &HashSet<u32>, report: &mut VerifyRep
         let chunk = scan.next_chunk().await.map_err(shardlake_partition::storage_error)?;
         let Some((key, _)) = chunk.into_iter().flatten().next() else { return Ok(()) };
         let Some(uid) = key.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes) else {
-            report.problems.push(format!("a key of {} bytes belongs to nothing", key.len()));
+            let problem = format!("a key of {} bytes on shard {number} belongs to nothing", key.len());
+            report.problems.push(problem);
             return Ok(());
         };
-        if !known.contains(&uid) {
-            report.problems.push(format!("data of partition number {uid} belongs to no container"));
+        match known.get(&uid) {
+            Some(shard) if *shard == number => {}
+            Some(shard) => report
+                .problems
+                .push(format!("partition number {uid} of shard {shard} has data on shard {number}")),
+            None => report
+                .problems
+                .push(format!("data of partition number {uid} on shard {number} belongs to no container")),
         }
         match uid.checked_add(1) {
             Some(next) => from = next,

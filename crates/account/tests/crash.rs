@@ -9,7 +9,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use shardlake_account::{BatchKind, BatchOperation, FeedScope, KeyInput, verify};
+use shardlake_account::{BatchKind, BatchOperation, FeedScope, KeyInput, Shards, verify};
 use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions, UniqueKey};
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
@@ -87,11 +87,16 @@ async fn run_writer(fixture: Arc<Fixture>, writer: u64, seed: u64, acknowledged:
     }
 }
 
-async fn crash_once(seed: u64) {
-    let engine = Arc::new(FaultEngine::new());
-    let fixture = Arc::new(Fixture::over(shard_over(engine.clone())).await);
+async fn crash_once(shards: u64, seed: u64) {
+    let engines: Vec<Arc<FaultEngine>> = (0..shards).map(|_| Arc::new(FaultEngine::new())).collect();
+    let over = |engines: &[Arc<FaultEngine>]| -> Shards {
+        engines.iter().cloned().map(shard_over).collect::<Vec<Shard>>().into()
+    };
+    let fixture = Arc::new(Fixture::over(over(&engines)).await);
     fixture.container_with(definition(), 12_000).await;
     let random = Random::seeded(seed);
+    // The fault meets one shard; the power goes for all of them.
+    let engine = &engines[(seed / 3 % shards) as usize];
     match seed % 3 {
         0 => engine.fail_sync(1 + random.below(40)),
         1 => engine.fail_apply(1 + random.below(40)),
@@ -107,11 +112,12 @@ async fn crash_once(seed: u64) {
     for writer in writers.collect::<Vec<_>>() {
         writer.await.expect("no writer panics");
     }
-    let survivor = Arc::new(engine.crash(random.below(3) as usize));
-    let shard = shard_over(survivor);
-    let report = verify(&shard).await.expect("readable");
+    let survivors: Vec<Arc<FaultEngine>> =
+        engines.iter().map(|engine| Arc::new(engine.crash(random.below(3) as usize))).collect();
+    let shards = over(&survivors);
+    let report = verify(&shards).await.expect("readable");
     assert_eq!(report.problem_count(), 0, "seed {seed}: {report:?}");
-    let fixture = Fixture::over(shard).await;
+    let fixture = Fixture::over(shards).await;
     check_acknowledged(&fixture, &acknowledged, seed).await;
 }
 
@@ -152,7 +158,14 @@ async fn check_acknowledged(fixture: &Fixture, acknowledged: &Acknowledged, seed
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_and_nothing_stored_contradicts_itself() {
     for seed in 0..24 {
-        crash_once(seed).await;
+        crash_once(1, seed).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_writes_survive_on_every_one_of_two_shards() {
+    for seed in 0..24 {
+        crash_once(2, seed).await;
     }
 }
 

@@ -1,13 +1,14 @@
-//! The same commands give the same answers in memory and on disk, in one partition and in five.
+//! The same commands give the same answers in memory and on disk, in one partition and in five, on one shard
+//! and on three.
 
 mod support;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use shardlake_account::{FeedScope, verify};
+use shardlake_account::{FeedScope, Shards, verify};
 use shardlake_model::{Error, Result};
 use shardlake_storage::{Shard, ShardOptions};
-use support::{Fixture, json, none};
+use support::{Fixture, json, memory_shards, none};
 
 #[derive(Debug, Clone)]
 enum Command {
@@ -87,31 +88,39 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     #[test]
-    fn engines_and_partition_counts_do_not_show(commands in prop::collection::vec(command(), 1..60)) {
+    fn engines_and_counts_of_partitions_and_shards_do_not_show(commands in prop::collection::vec(command(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let directory = tempfile::tempdir().expect("a directory");
-            let local = || Shard::open(ShardOptions::local(directory.path()));
+            let local = || async {
+                let path = |number: usize| directory.path().join(number.to_string());
+                let open = |number| Shard::open(ShardOptions::local(path(number)));
+                vec![open(0).await.expect("opens"), open(1).await.expect("opens")]
+            };
             let one = Fixture::new().await;
             one.container(400).await;
             let five = Fixture::new().await;
             five.container(30_000).await;
-            let disk = Fixture::over(local().await.expect("opens")).await;
+            let spread = Fixture::over(memory_shards(3).await).await;
+            spread.container(30_000).await;
+            let disk = Fixture::over(local().await).await;
             disk.container(12_000).await;
             for command in &commands {
-                let answers = [run(&one, command).await, run(&five, command).await, run(&disk, command).await];
-                assert_eq!(answers[0], answers[1], "{command:?}");
-                assert_eq!(answers[0], answers[2], "{command:?}");
+                let expected = run(&one, command).await;
+                for other in [&five, &spread, &disk] {
+                    assert_eq!(run(other, command).await, expected, "{command:?}");
+                }
             }
             let expected = contents(&one).await;
-            assert_eq!(contents(&five).await, expected);
-            assert_eq!(contents(&disk).await, expected);
+            for other in [&five, &spread, &disk] {
+                assert_eq!(contents(other).await, expected);
+            }
             disk.account.close().await.expect("closes");
             drop(disk);
-            let shard = local().await.expect("opens again");
-            let report = verify(&shard).await.expect("readable");
+            let shards = Shards::from(local().await);
+            let report = verify(&shards).await.expect("readable");
             assert_eq!(report.problem_count(), 0, "{report:?}");
-            let reopened = Fixture::over(shard).await;
+            let reopened = Fixture::over(shards).await;
             assert_eq!(contents(&reopened).await, expected);
         });
     }

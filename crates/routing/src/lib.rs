@@ -5,14 +5,17 @@
 //! | `epk.rs` | effective partition keys, versions 1, 2 and hierarchical |
 //! | `range.rs` | spans of the hash space, prefixes, and the even cut of a new container |
 //! | `map.rs` | a gap-free cover of the hash space by partitions |
+//! | `placement.rs` | the shard that a new partition goes to |
 //! | `header.rs` | the JSON array in which clients send a partition key |
 
 mod epk;
 mod header;
 mod map;
+mod placement;
 mod range;
 
 pub use epk::{Epk, effective_partition_key};
 pub use header::{KeyError, parse_partition_key_header};
 pub use map::{MapError, PartitionMap};
+pub use placement::{ShardLoad, place, place_together};
 pub use range::{EpkRange, RangeError, initial_ranges, prefix_range};

@@ -5,7 +5,7 @@ pub mod queries;
 pub mod random;
 pub mod recorded;
 
-use shardlake_account::{Account, AccountOptions, ContainerHandle, StoredItem};
+use shardlake_account::{Account, AccountOptions, ContainerHandle, Shards, StoredItem};
 use shardlake_model::{
     ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
 };
@@ -19,23 +19,22 @@ pub struct Fixture {
 
 impl Fixture {
     pub async fn new() -> Fixture {
-        Fixture::over(Shard::open(ShardOptions::memory()).await.expect("a memory shard opens")).await
+        Fixture::over(memory_shards(1).await).await
     }
 
-    pub async fn over(shard: Shard) -> Fixture {
-        Fixture::with_clock(shard, Clock::manual(Timestamp(1_700_000_000_000))).await
+    pub async fn over(shards: impl Into<Shards>) -> Fixture {
+        Fixture::with_clock(shards, Clock::manual(Timestamp(1_700_000_000_000))).await
     }
 
     /// For what must end in time.
     pub async fn in_real_time() -> Fixture {
-        let shard = Shard::open(ShardOptions::memory()).await.expect("a memory shard opens");
-        Fixture::with_clock(shard, Clock::default()).await
+        Fixture::with_clock(memory_shards(1).await, Clock::default()).await
     }
 
-    async fn with_clock(shard: Shard, clock: Clock) -> Fixture {
+    async fn with_clock(shards: impl Into<Shards>, clock: Clock) -> Fixture {
         let options =
             AccountOptions { clock: clock.clone(), random: Random::seeded(42), ..AccountOptions::default() };
-        Fixture { account: Account::open(shard, options).await.expect("opens"), clock }
+        Fixture { account: Account::open(shards, options).await.expect("opens"), clock }
     }
 
     pub fn ctx(&self) -> RequestContext {
@@ -55,6 +54,14 @@ impl Fixture {
         let throughput = Some(Throughput::Manual(throughput));
         self.account.create_container(&self.ctx(), "db", definition, throughput).await.expect("created")
     }
+}
+
+pub async fn memory_shards(count: usize) -> Shards {
+    let mut shards = Vec::new();
+    for _ in 0..count {
+        shards.push(Shard::open(ShardOptions::memory()).await.expect("a memory shard opens"));
+    }
+    shards.into()
 }
 
 pub fn none() -> Preconditions {
