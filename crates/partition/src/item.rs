@@ -106,6 +106,12 @@ impl StoredItem {
     }
 }
 
+/// The JSON size of an item, from its record.
+pub(crate) fn stored_size(record: &[u8]) -> Result<u64> {
+    let record = Record::decode(record).map_err(crate::corrupt)?;
+    Ok(u64::from(record.envelope.json_size_bytes))
+}
+
 /// Size of the rendered item whose body members take `members` bytes. Every item has an `id`, so there is a comma.
 pub(crate) fn rendered_size(members: usize, shape: &ContainerShape, timestamp_seconds: u64) -> usize {
     let digits = timestamp_seconds.checked_ilog10().unwrap_or(0) as usize + 1;

@@ -5,8 +5,10 @@
 //!   I  items       epk | partition key | id            → record
 //!   L  change log  lsn u64                             → log entry
 //!   O  ordinals    ordinal u64                         → item key without its header
+//!   S  sizes       epk | partition key                 → items u64 | JSON bytes u64 of the logical partition (sizes/)
 //!   X  postings    index id u16 | path hash u64 | index value | ordinal u64 → nothing (index/keys.rs)
 //!   C  counters    index id u16 | path hash u64       → items u64 (index/keys.rs)
+//!   M  markers     index id u16                        → how far a generation is built (index/keys.rs)
 //!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder
 //! ```
 //! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and
@@ -26,6 +28,7 @@ pub(crate) const ITEMS: u8 = b'I';
 pub(crate) const CHANGE_LOG: u8 = b'L';
 pub(crate) const UNIQUE_KEYS: u8 = b'U';
 pub(crate) const ORDINALS: u8 = b'O';
+pub(crate) const SIZES: u8 = b'S';
 
 /// Bytes before the part of a key that does not name the partition.
 pub(crate) const HEADER: usize = 5;
@@ -47,6 +50,13 @@ pub(crate) fn item_key(uid: PartitionUid, logical: &LogicalKey, id: &str) -> Vec
 /// Every item of a logical partition starts with this.
 pub(crate) fn logical_prefix(uid: PartitionUid, logical: &LogicalKey) -> Vec<u8> {
     let mut key = header(uid, ITEMS, 48);
+    push_logical(&mut key, logical);
+    key
+}
+
+/// Where the size of a logical partition lies.
+pub(crate) fn size_key(uid: PartitionUid, logical: &LogicalKey) -> Vec<u8> {
+    let mut key = header(uid, SIZES, 48);
     push_logical(&mut key, logical);
     key
 }
@@ -188,6 +198,19 @@ pub(crate) fn parse_item_key(key: &[u8]) -> Option<(LogicalKey, &str)> {
     let mut rest = key;
     let logical = read_logical(&mut rest)?;
     Some((logical, std::str::from_utf8(rest).ok()?))
+}
+
+/// The logical partition of a size's key without its header; `None` when it is malformed.
+pub(crate) fn parse_size_key(key: &[u8]) -> Option<LogicalKey> {
+    let mut rest = key;
+    let logical = read_logical(&mut rest)?;
+    rest.is_empty().then_some(logical)
+}
+
+/// The part of an item key without its header that names the logical partition.
+pub(crate) fn logical_part(item: &[u8]) -> Option<&[u8]> {
+    let (_, id) = parse_item_key(item)?;
+    Some(&item[..item.len() - id.len()])
 }
 
 fn read_logical(rest: &mut &[u8]) -> Option<LogicalKey> {

@@ -12,6 +12,7 @@
 //! | `change_log.rs` | the log entry written with every commit |
 //! | `index/` | the inverted index: keys, layouts, terms |
 //! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
+//! | `sizes/` | the size of every logical partition |
 //! | `verify.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
@@ -28,6 +29,7 @@ mod plan;
 mod prepare;
 mod query;
 mod shape;
+mod sizes;
 mod terms;
 mod transaction;
 mod verify;
@@ -46,6 +48,7 @@ pub use query::{
     QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state, state_of_position,
 };
 pub use shape::{ContainerShape, computed_definitions, computed_properties, validate_computed_properties};
+pub use sizes::LogicalSize;
 pub use terms::TermSet;
 pub use verify::{PartitionReport, verify_partition};
 

@@ -25,6 +25,7 @@ use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, Logi
 use crate::pending::Pending;
 use crate::plan::{self, Stamp};
 use crate::shape::ContainerShape;
+use crate::sizes::count_if_missing;
 use crate::terms::{SYSTEM_TERMS, TermSet};
 use crate::transaction::{PlannedCommit, Transaction};
 
@@ -97,6 +98,9 @@ impl Partition {
             Some((key, value)) => (keys::log_lsn(&key)?, LogEntry::decode(&value)?.counters),
             None => (0, Counters::default()),
         };
+        if counters.items > 0 {
+            count_if_missing(&shard, identity.uid).await?;
+        }
         let mut counted = crate::index::load_counted(&shard, identity.uid).await?;
         counted.retain(|counted| layouts.iter().any(|layout| layout.id == counted.index_id));
         let PartitionIdentity { uid, range_id, epk_range, rid_prefix, session_version } = identity;
@@ -323,6 +327,7 @@ impl Partition {
             self.wait_for(queued).await?;
             return Ok(BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) });
         }
+        transaction.record_size().await?;
         let lsn = transaction.lsn;
         let planned = transaction.into_batch();
         let commit = self.queue(&mut sequencer, lsn, planned)?;
@@ -550,6 +555,7 @@ impl Partition {
             if !transaction.changes_anything() {
                 return Ok((deleted, self.meta(charge_centi.max(100), 0)));
             }
+            transaction.record_size().await?;
             let lsn = transaction.lsn;
             let planned = transaction.into_batch();
             let commit = self.queue(&mut sequencer, lsn, planned)?;

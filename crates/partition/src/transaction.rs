@@ -18,6 +18,7 @@ use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
 use crate::pending::Pending;
 use crate::shape::ContainerShape;
+use crate::sizes::{LogicalSize, SizeChange};
 
 /// Keys of postings in one transaction. A single operation may exceed it: an item's size bounds what it changes.
 const POSTINGS_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -35,6 +36,8 @@ pub(crate) struct Transaction<'a> {
     writes: FxHashMap<Vec<u8>, Option<Bytes>>,
     operations: Vec<LogOperation>,
     counters: Counters,
+    /// Where the size of the logical partition lies that the transaction writes to, and how it changes.
+    sized: Option<(Vec<u8>, SizeChange)>,
     pub lsn: u64,
     pub now: Timestamp,
 }
@@ -60,6 +63,7 @@ impl<'a> Transaction<'a> {
             writes: FxHashMap::default(),
             operations: Vec::new(),
             counters,
+            sized: None,
             lsn: last_lsn + 1,
             now,
         }
@@ -101,12 +105,9 @@ impl<'a> Transaction<'a> {
     ) -> Result<()> {
         if let Some(old) = old {
             self.release_unique_keys(logical, id, old).await?;
-            self.counters.size_bytes -= old.json_size_bytes() as u64;
-        } else {
-            self.counters.items += 1;
         }
         self.claim_unique_keys(logical, id, item).await?;
-        self.counters.size_bytes += item.json_size_bytes() as u64;
+        self.count(logical, old, Some(item));
         let key = keys::item_key(self.uid, logical, id);
         let ordinal = item.envelope().ordinal;
         self.log(kind, ordinal, old, &key);
@@ -129,13 +130,39 @@ impl<'a> Transaction<'a> {
         kind: ChangeKind,
     ) -> Result<()> {
         self.release_unique_keys(logical, id, old).await?;
-        self.counters.items -= 1;
-        self.counters.size_bytes -= old.json_size_bytes() as u64;
+        self.count(logical, Some(old), None);
         let key = keys::item_key(self.uid, logical, id);
         self.log(kind, old.envelope().ordinal, Some(old), &key);
         self.writes.insert(keys::ordinal_key(self.uid, old.envelope().ordinal), None);
         self.writes.insert(key, None);
         self.index(Some(old), None).await
+    }
+
+    /// Notes an item's change in the totals of the partition and of the logical partition.
+    fn count(&mut self, logical: &LogicalKey, old: Option<&StoredItem>, new: Option<&StoredItem>) {
+        let size = |item: Option<&StoredItem>| item.map_or(0, |item| item.json_size_bytes() as i64);
+        let by = SizeChange {
+            items: i64::from(new.is_some()) - i64::from(old.is_some()),
+            size_bytes: size(new) - size(old),
+        };
+        self.counters.items = self.counters.items.wrapping_add_signed(by.items);
+        self.counters.size_bytes = self.counters.size_bytes.wrapping_add_signed(by.size_bytes);
+        let uid = self.uid;
+        let (key, change) =
+            self.sized.get_or_insert_with(|| (keys::size_key(uid, logical), SizeChange::default()));
+        debug_assert_eq!(*key, keys::size_key(uid, logical), "a transaction writes to one logical partition");
+        change.items += by.items;
+        change.size_bytes += by.size_bytes;
+    }
+
+    /// Writes the new size of the logical partition, after the last change.
+    pub async fn record_size(&mut self) -> Result<()> {
+        let Some((key, change)) = self.sized.take() else { return Ok(()) };
+        let stored = self.get(&key).await?;
+        let before = stored.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode)?;
+        let after = before.changed_by(change)?;
+        self.writes.insert(key, (after.items > 0).then(|| after.encode()));
+        Ok(())
     }
 
     async fn index(&mut self, old: Option<&StoredItem>, new: Option<&StoredItem>) -> Result<()> {

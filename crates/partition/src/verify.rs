@@ -1,6 +1,6 @@
 //! Walks everything a partition stores and reports every disagreement: items against their keys and checksums, the change
-//! log against itself and against the items, unique keys against both, the index against the items, and the counters against
-//! what was counted.
+//! log against itself and against the items, unique keys against both, the index against the items, and the counters and the
+//! sizes of logical partitions against what was counted.
 //!
 //! Runs offline over one snapshot. It holds one map entry per item that the log names, so its memory grows with the
 //! number of items, not with their size.
@@ -20,6 +20,7 @@ use crate::keys::{self, HEADER};
 use crate::partition::PartitionIdentity;
 use crate::prepare::extract_partition_key;
 use crate::shape::ContainerShape;
+use crate::sizes::SizeVerifier;
 
 /// Problems listed one by one; beyond this many they are only counted.
 const PROBLEMS_LISTED_MAX: usize = 100;
@@ -59,6 +60,7 @@ struct Verifier<'a> {
     changes: FxHashMap<Vec<u8>, LastChange>,
     counted: Counters,
     indexes: Vec<IndexVerifier>,
+    sizes: SizeVerifier,
 }
 
 /// Reports on one partition; `Err` only when the shard cannot be read at all.
@@ -74,10 +76,12 @@ pub async fn verify_partition(
             indexes.push(IndexVerifier::new(&snapshot, identity.uid, layout, is_building).await?);
         }
     }
+    let sizes = SizeVerifier::new(&snapshot, identity.uid).await?;
     let mut verifier = Verifier {
         identity,
         shape,
         snapshot,
+        sizes,
         indexes,
         report: PartitionReport::default(),
         changes: FxHashMap::default(),
@@ -89,7 +93,9 @@ pub async fn verify_partition(
     verifier.walk_ordinals().await?;
     verifier.check_indexes().await?;
     verifier.compare_counters(&last);
-    Ok(verifier.report)
+    let Verifier { sizes, mut report, .. } = verifier;
+    sizes.finish().await?.into_iter().for_each(|problem| report.problem(|| problem));
+    Ok(report)
 }
 
 impl Verifier<'_> {
@@ -148,7 +154,11 @@ impl Verifier<'_> {
                 match StoredItem::decode(value, self.shape) {
                     Ok(item) => {
                         self.indexes.iter_mut().for_each(|index| index.note_item(&key, &item));
-                        self.counted.size_bytes += item.json_size_bytes() as u64;
+                        let size_bytes = item.json_size_bytes() as u64;
+                        self.counted.size_bytes += size_bytes;
+                        if let Some(problem) = self.sizes.note_item(&key[HEADER..], size_bytes).await? {
+                            self.report.problem(|| problem);
+                        }
                         let problems = self.check_item(&key, &item, last);
                         problems.into_iter().for_each(|problem| self.report.problem(|| problem));
                         if !ordinals.insert(item.envelope().ordinal) {
