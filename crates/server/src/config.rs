@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use shardlake_account::SHARDS_MAX;
 use shardlake_model::ConsistencyLevel;
 
 use crate::settings::{DemoName, DurabilityMode, LogFormat, Settings};
@@ -20,6 +21,8 @@ pub struct Config {
     /// `None` only with [`DurabilityMode::Memory`].
     pub data_dir: Option<PathBuf>,
     pub durability: DurabilityMode,
+    /// `None`: as many as there are.
+    pub shards: Option<u16>,
     pub cache_size_bytes: u64,
     pub write_buffer_size_bytes: u64,
     pub listen: Vec<ListenAddress>,
@@ -86,6 +89,7 @@ impl Config {
         Ok(Config {
             data_dir: (!nowhere).then_some(data_dir),
             durability,
+            shards: settings.shards.map(shards).transpose()?,
             cache_size_bytes: settings.cache_size.map_or(256 << 20, |size| size.0),
             write_buffer_size_bytes: settings.write_buffer_size.map_or(32 << 20, |size| size.0),
             listen: listen.iter().map(|text| ListenAddress::parse(text)).collect::<Result<_, _>>()?,
@@ -125,6 +129,13 @@ impl Config {
 
 fn positive(name: &str, number: usize) -> Result<usize, String> {
     if number == 0 { Err(format!("{name} must be at least 1")) } else { Ok(number) }
+}
+
+fn shards(number: u16) -> Result<u16, String> {
+    match usize::from(number) {
+        1..=SHARDS_MAX => Ok(number),
+        _ => Err(format!("--shards must be at least 1 and at most {SHARDS_MAX}")),
+    }
 }
 
 fn seconds(name: &str, given: Option<u64>, default: u64) -> Result<Duration, String> {
@@ -219,6 +230,10 @@ mod tests {
         assert!(Config::new(half).expect_err("half").contains("--tls-key"));
         let zero = Settings { idle_seconds: Some(0), ..Settings::default() };
         assert!(Config::new(zero).expect_err("zero").contains("--idle-seconds"));
+        for shards in [0, 65] {
+            let shards = Settings { shards: Some(shards), ..Settings::default() };
+            assert!(Config::new(shards).expect_err("shards").contains("--shards"));
+        }
         let no_demo = Settings { demo_customers: Some(1), ..Settings::default() };
         assert!(Config::new(no_demo).expect_err("no demo").contains("--demo"));
         let level = Settings { consistency: Some("x".into()), ..Settings::default() };

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `cli.rs` | the commands `serve`, `demo`, `verify` |
 //! | `settings.rs`, `layers.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
-//! | `serve.rs` | a server from start to end |
+//! | `serve.rs`, `shards.rs` | a server from start to end; what the data directory holds |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
 //! | `front.rs`, `metrics.rs` | operator routes, panics and timeouts, counting |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
@@ -32,6 +32,7 @@ mod ready;
 mod seed;
 mod serve;
 mod settings;
+mod shards;
 mod tls;
 mod verify;
 mod watched_io;

@@ -88,6 +88,8 @@ pub struct Metrics {
     partitions: Gauge,
     items: Gauge,
     size_bytes: Gauge,
+    shards: Gauge,
+    disk_bytes: Gauge,
     storage_poisoned: Gauge,
 }
 
@@ -106,6 +108,8 @@ impl Metrics {
             partitions: Gauge::default(),
             items: Gauge::default(),
             size_bytes: Gauge::default(),
+            shards: Gauge::default(),
+            disk_bytes: Gauge::default(),
             storage_poisoned: Gauge::default(),
         };
         metrics.registered(durability)
@@ -127,6 +131,9 @@ impl Metrics {
         to.register("partitions", "Physical partitions", self.partitions.clone());
         to.register("items", "Items", self.items.clone());
         to.register_with_unit("items_size", "JSON size of all items", Unit::Bytes, self.size_bytes.clone());
+        to.register("shards", "Stores that the data is spread over", self.shards.clone());
+        let help = "Size of the files of all shards";
+        to.register_with_unit("disk_size", help, Unit::Bytes, self.disk_bytes.clone());
         let help = "1 when storage refuses writes until the server is started again";
         to.register("storage_poisoned", help, self.storage_poisoned.clone());
         let build = Info::new(vec![
@@ -159,6 +166,8 @@ impl Metrics {
                 (&self.partitions, statistics.partitions),
                 (&self.items, statistics.items),
                 (&self.size_bytes, statistics.size_bytes),
+                (&self.shards, statistics.shards),
+                (&self.disk_bytes, statistics.disk_bytes),
                 (&self.storage_poisoned, u64::from(!account.is_writable())),
             ];
             for (gauge, total) in totals {

@@ -1,7 +1,8 @@
 //! A server from start to end.
 //!
-//! Start: listen (probes get "not yet" from here on) → open the shard, which locks the data directory → keys and certificate →
-//! open the account → seed and demo → ready record. Nothing of the data directory is read or written before it is locked.
+//! Start: listen (probes get "not yet" from here on) → open the shards, which locks the data directory → keys and certificate →
+//! open the account → seed and demo → ready record. Nothing of the data directory is read or written before it is locked, but for
+//! the names of its shards.
 //!
 //! End, at SIGTERM or SIGINT: say "not ready", stop accepting, let requests in flight finish for a bounded time, close
 //! storage. A second signal ends at once, which loses nothing that was acknowledged: the next start replays the journal.
@@ -11,10 +12,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_account::{Account, AccountOptions};
+use shardlake_account::{Account, AccountOptions, Shards};
 use shardlake_gateway_nosql::{Gateway, GatewaySettings};
 use shardlake_stdx::{Clock, Random};
-use shardlake_storage::{Durability, EngineKind, Shard, ShardOptions, StorageError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -29,7 +29,7 @@ use crate::listener::{self, Bound};
 use crate::metrics::Metrics;
 use crate::ready::ReadyRecord;
 use crate::seed::{self, Seed};
-use crate::settings::DurabilityMode;
+use crate::shards;
 use crate::tls::Tls;
 
 /// What a person at the terminal wants to see.
@@ -49,7 +49,7 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let authorities: Vec<String> = bound.iter().map(|bound| bound.authority.clone()).collect();
     let metrics = Metrics::new(config.durability.name());
     let front = Arc::new(Front::new(metrics, clock.clone(), config.limits.request_max));
-    let shard = open_shard(&config).await?;
+    let shards = shards::open(&config).await?;
     let keys = AccountKeys::load(&config, &random)?;
     let tls = Tls::load(&config, clock.now())?;
     if let Some(pem) = &tls.ca_pem {
@@ -58,13 +58,13 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let door =
         Door::open(bound, &config, front.clone(), TlsAcceptor::from(tls.server.clone()), clock.clone());
 
-    let starting = start(&config, shard.clone(), &clock, &random);
+    let starting = start(&config, shards.clone(), &clock, &random);
     let account = tokio::select! {
         account = starting => account?,
         () = signals.received() => {
             tracing::info!("stopped before it was ready");
             door.abort();
-            shard.close().await.map_err(|error| error.to_string())?;
+            shards.close().await.map_err(|error| error.to_string())?;
             return Ok(ExitCode::SUCCESS);
         }
     };
@@ -88,63 +88,16 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     Ok(stop(door, &front, &account, &mut signals, config.drain_max).await)
 }
 
-async fn open_shard(config: &Config) -> Result<Shard, String> {
-    let durability = match config.durability {
-        DurabilityMode::Sync => Durability::Sync,
-        DurabilityMode::Async => Durability::Async,
-        DurabilityMode::Memory => Durability::Memory,
-    };
-    let make_directory = |path: &std::path::Path| {
-        std::fs::create_dir_all(path)
-            .map_err(|error| format!("the data directory '{}' cannot be made: {error}", path.display()))
-    };
-    let options = match (&config.data_dir, config.durability) {
-        (Some(data_dir), DurabilityMode::Sync | DurabilityMode::Async) => {
-            let directory = data_dir.join(SHARD_DIRECTORY);
-            make_directory(&directory)?;
-            ShardOptions { engine: EngineKind::Local { directory }, durability, ..shard_sizes(config) }
-        }
-        (data_dir, _) => {
-            if let Some(data_dir) = data_dir {
-                make_directory(data_dir)?;
-            }
-            ShardOptions { engine: EngineKind::Memory, durability, ..shard_sizes(config) }
-        }
-    };
-    Shard::open(options).await.map_err(|error| explain(&error))
-}
-
-/// Where in the data directory the shard lies.
-pub const SHARD_DIRECTORY: &str = "shard";
-
-fn shard_sizes(config: &Config) -> ShardOptions {
-    ShardOptions {
-        cache_bytes: config.cache_size_bytes,
-        memtable_bytes: config.write_buffer_size_bytes,
-        ..ShardOptions::memory()
-    }
-}
-
-/// What to do about storage that does not open.
-pub fn explain(error: &StorageError) -> String {
-    let advice = match error {
-        StorageError::Locked { .. } => ": stop the other server, or choose another --data-dir",
-        StorageError::Corrupt { .. } => ": restore the directory from a backup, or serve another one",
-        StorageError::Format { .. } => ": serve it with the version that wrote it",
-        _ => "",
-    };
-    format!("{error}{advice}")
-}
-
-async fn start(config: &Config, shard: Shard, clock: &Clock, random: &Random) -> Result<Account, String> {
+async fn start(config: &Config, shards: Shards, clock: &Clock, random: &Random) -> Result<Account, String> {
     let options = AccountOptions {
         clock: clock.clone(),
         random: random.clone(),
         consistency: config.consistency,
         ..AccountOptions::default()
     };
-    let account =
-        Account::open(shard, options).await.map_err(|error| format!("the account does not open: {error}"))?;
+    let account = Account::open(shards, options)
+        .await
+        .map_err(|error| format!("the account does not open: {error}"))?;
     if let Some(file) = &config.seed {
         let loaded = seed::load(&account, &Seed::read(file)?, file).await?;
         tracing::info!(

@@ -33,14 +33,22 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durability: Option<DurabilityMode>,
 
-    /// Memory for blocks read from disk [default: 256MiB]
+    /// Stores that data is spread over, 1 to 64 [default: as many as the data directory has; 1 in a new one]
+    ///
+    /// Each is a directory of its own with its own journal, and partitions can be moved between them. More can be added at any
+    /// start; starting with fewer than there are is refused.
+    #[arg(long, value_name = "NUMBER", help_heading = "Storage")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u16>,
+
+    /// Memory for blocks read from disk, of all shards together [default: 256MiB]
     ///
     /// More makes reads of data that does not fit faster; it is taken as data is read, never at once.
     #[arg(long, value_name = "SIZE", help_heading = "Storage")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_size: Option<ByteSize>,
 
-    /// Memory for writes before they are sorted to disk [default: 32MiB]
+    /// Memory for writes before they are sorted to disk, of all shards together [default: 32MiB]
     ///
     /// More makes long bursts of writes smoother and a start after a crash slower. A few of these can exist at once.
     #[arg(long, value_name = "SIZE", help_heading = "Storage")]

@@ -6,24 +6,16 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use shardlake_account::VerifyReport;
-use shardlake_storage::{Shard, ShardOptions};
 
-use crate::serve::{SHARD_DIRECTORY, explain};
+use crate::shards;
 
 /// `directory` is a data directory. The exit code is 0 only when nothing is wrong.
 pub async fn verify(directory: &Path, as_json: bool) -> Result<ExitCode, String> {
-    let shard_directory = directory.join(SHARD_DIRECTORY);
-    if !shard_directory.is_dir() {
-        return Err(format!(
-            "'{}' is no data directory of a server: there is no '{SHARD_DIRECTORY}' in it",
-            directory.display()
-        ));
-    }
-    let shard = Shard::open(ShardOptions::local(shard_directory)).await.map_err(|error| explain(&error))?;
-    let report = shardlake_account::verify(&shard)
+    let shards = shards::open_existing(directory).await?;
+    let report = shardlake_account::verify(&shards)
         .await
         .map_err(|error| format!("the data cannot be read: {error}"))?;
-    shard.close().await.map_err(|error| error.to_string())?;
+    shards.close().await.map_err(|error| error.to_string())?;
     let text = if as_json { format!("{:#}\n", to_json(&report)) } else { to_text(&report) };
     io::stdout()
         .lock()

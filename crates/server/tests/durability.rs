@@ -33,7 +33,8 @@ fn acknowledged_writes_survive_kill_9() {
         number_from_environment("SHARDLAKE_SEED").unwrap_or_else(|| Clock::System.now().milliseconds());
     println!("{cycles} cycles, SHARDLAKE_SEED={seed}");
     let random = Random::seeded(seed);
-    let mut server = ServerOptions::new(env!("CARGO_BIN_EXE_shardlake")).start();
+    // Its two partitions lie on a shard each.
+    let mut server = ServerOptions::new(env!("CARGO_BIN_EXE_shardlake")).argument("--shards=2").start();
     create_ledger(&server.client());
     let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, &random)).collect();
     let mut commits = CommitNumbers::default();

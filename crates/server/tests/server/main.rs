@@ -5,6 +5,7 @@
 //! | `transports.rs` | plain HTTP, TLS, HTTP/1.1 and HTTP/2 on one port; certificates |
 //! | `lifecycle.rs` | the ready record, probes, metrics, signals, restarts, two servers on one directory |
 //! | `settings.rs` | flags, variables and files; which keys are accepted where |
+//! | `shards.rs` | data directories with several shards |
 //! | `data.rs` | seeds and the demo |
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
 //! | `support.rs` | what the tests share |
@@ -14,5 +15,6 @@ mod data;
 mod hostile;
 mod lifecycle;
 mod settings;
+mod shards;
 mod support;
 mod transports;
