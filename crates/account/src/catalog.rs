@@ -77,6 +77,8 @@ impl RangeRecord {
             range_id: self.range_id,
             epk_range,
             rid_prefix: self.rid_prefix,
+            // A range's prefix is its id.
+            inherited_prefixes: self.parents.clone(),
             session_version,
         })
     }

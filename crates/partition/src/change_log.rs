@@ -1,5 +1,8 @@
 //! The change log: one entry per commit, written in the same batch as the items it describes.
 //!
+//! Entries that a partition has from those it was made of name only its own items, and carry the counters of those; where
+//! it was made of several, entries of one LSN have become one.
+//!
 //! LSNs are contiguous, so a lost commit is a hole that `verify` sees. An entry also carries the partition's counters as
 //! they are after it: the last entry is all a partition needs to open. Layout, little-endian:
 //!
@@ -55,6 +58,18 @@ pub enum ChangeKind {
 }
 
 impl LogEntry {
+    /// Without the operations on items that others have.
+    pub(crate) fn part(&self, is_own: impl Fn(&[u8]) -> bool) -> LogEntry {
+        let operations = self.operations.iter().filter(|operation| is_own(&operation.key)).cloned().collect();
+        LogEntry { operations, ..*self }
+    }
+
+    /// One entry for two of one LSN, from partitions that become one.
+    pub(crate) fn join(&mut self, other: LogEntry) {
+        self.timestamp_ms = self.timestamp_ms.max(other.timestamp_ms);
+        self.operations.extend(other.operations);
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + self.operations.len() * 96);
         out.push(VERSION);

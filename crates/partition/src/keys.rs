@@ -9,6 +9,7 @@
 //!   X  postings    index id u16 | path hash u64 | index value | ordinal u64 → nothing (index/keys.rs)
 //!   C  counters    index id u16 | path hash u64       → items u64 (index/keys.rs)
 //!   M  markers     index id u16                        → how far a generation is built (index/keys.rs)
+//!   R  relocation  nothing                             → how far it is, while the partition is the target of one
 //!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder
 //! ```
 //! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and
@@ -29,6 +30,8 @@ pub(crate) const CHANGE_LOG: u8 = b'L';
 pub(crate) const UNIQUE_KEYS: u8 = b'U';
 pub(crate) const ORDINALS: u8 = b'O';
 pub(crate) const SIZES: u8 = b'S';
+
+const RELOCATION: u8 = b'R';
 
 /// Bytes before the part of a key that does not name the partition.
 pub(crate) const HEADER: usize = 5;
@@ -71,6 +74,26 @@ pub(crate) fn ordinal_key(uid: PartitionUid, ordinal: u64) -> Vec<u8> {
     let mut key = header(uid, ORDINALS, 8);
     key.extend_from_slice(&ordinal.to_be_bytes());
     key
+}
+
+pub(crate) fn relocation_key(uid: PartitionUid) -> Vec<u8> {
+    header(uid, RELOCATION, 0)
+}
+
+/// The least item key, without header, that lies above a range; `None` when nothing does.
+pub(crate) fn item_key_bound(range: &EpkRange) -> Option<Vec<u8>> {
+    let mut bound = Vec::new();
+    (!range.is_unbounded_above()).then(|| {
+        push_escaped(&mut bound, &range.max.0);
+        bound
+    })
+}
+
+/// The least item key, without header, that lies in a range.
+pub(crate) fn item_key_bound_below(range: &EpkRange) -> Vec<u8> {
+    let mut bound = Vec::new();
+    push_escaped(&mut bound, &range.min.0);
+    bound
 }
 
 /// The least item key after one given without its header.

@@ -9,8 +9,9 @@
 //! | `feed.rs` | pages of items in key order |
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
-//! | `change_log.rs` | the log entry written with every commit |
+//! | `change_log.rs`, `changes.rs` | the log entry written with every commit; reading the log |
 //! | `index/` | the inverted index: keys, layouts, terms |
+//! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
 //! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
 //! | `sizes/` | the size of every logical partition |
 //! | `verify.rs` | walks everything stored and compares it with itself |
@@ -18,6 +19,7 @@
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
 
 mod change_log;
+mod changes;
 mod feed;
 mod index;
 mod item;
@@ -28,6 +30,7 @@ mod pending;
 mod plan;
 mod prepare;
 mod query;
+mod relocate;
 mod shape;
 mod sizes;
 mod terms;
@@ -35,6 +38,7 @@ mod transaction;
 mod verify;
 
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
+pub use changes::ChangePage;
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position};
 pub use index::{BuildEnd, IndexLayout, path_hash};
 pub use item::StoredItem;
@@ -47,6 +51,7 @@ pub use prepare::{extract_partition_key, prepare_body, validate_item_id};
 pub use query::{
     QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state, state_of_position,
 };
+pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{ContainerShape, computed_definitions, computed_properties, validate_computed_properties};
 pub use sizes::LogicalSize;
 pub use terms::TermSet;

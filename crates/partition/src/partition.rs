@@ -38,7 +38,7 @@ pub struct Partition {
     pub rid_prefix: u32,
     pub session_version: i64,
     shard: Shard,
-    pub(crate) sequencer: Mutex<Sequencer>,
+    pub(crate) sequencer: Arc<Mutex<Sequencer>>,
     /// Highest LSN known to be durable; what replies and session tokens carry.
     durable_lsn: AtomicU64,
     items: AtomicU64,
@@ -59,6 +59,10 @@ pub(crate) struct Sequencer {
 }
 
 impl Sequencer {
+    pub fn next_ordinal(&self) -> u64 {
+        self.counters.next_ordinal
+    }
+
     fn view(&self) -> (&Pending, &Maintained) {
         (&self.pending, &self.maintained)
     }
@@ -80,6 +84,8 @@ pub struct PartitionIdentity {
     pub range_id: u32,
     pub epk_range: EpkRange,
     pub rid_prefix: u32,
+    /// Prefixes of the partitions that this one was made of: items keep their ordinals.
+    pub inherited_prefixes: Vec<u32>,
     /// See [`ReplyMeta::session_version`].
     pub session_version: i64,
 }
@@ -103,7 +109,7 @@ impl Partition {
         }
         let mut counted = crate::index::load_counted(&shard, identity.uid).await?;
         counted.retain(|counted| layouts.iter().any(|layout| layout.id == counted.index_id));
-        let PartitionIdentity { uid, range_id, epk_range, rid_prefix, session_version } = identity;
+        let PartitionIdentity { uid, range_id, epk_range, rid_prefix, session_version, .. } = identity;
         Ok(Partition {
             uid,
             range_id,
@@ -111,12 +117,12 @@ impl Partition {
             rid_prefix,
             session_version,
             shard,
-            sequencer: Mutex::new(Sequencer {
+            sequencer: Arc::new(Mutex::new(Sequencer {
                 lsn,
                 counters,
                 pending: Pending::default(),
                 maintained: Maintained { layouts, counted },
-            }),
+            })),
             end: AtomicU8::new(0),
             oldest_index: AtomicU32::new(0),
             durable_lsn: AtomicU64::new(lsn),

@@ -103,10 +103,33 @@ impl<'a> Transaction<'a> {
         old: Option<&StoredItem>,
         kind: ChangeKind,
     ) -> Result<()> {
+        self.put_version(logical, id, item, old, kind, Claim::IfFree).await
+    }
+
+    /// Writes the version that another partition decided on: unique values are its items' whoever has had them here.
+    pub async fn put_copy(
+        &mut self,
+        logical: &LogicalKey,
+        id: &str,
+        item: &StoredItem,
+        old: Option<&StoredItem>,
+    ) -> Result<()> {
+        self.put_version(logical, id, item, old, ChangeKind::Replace, Claim::Always).await
+    }
+
+    async fn put_version(
+        &mut self,
+        logical: &LogicalKey,
+        id: &str,
+        item: &StoredItem,
+        old: Option<&StoredItem>,
+        kind: ChangeKind,
+        claim: Claim,
+    ) -> Result<()> {
         if let Some(old) = old {
             self.release_unique_keys(logical, id, old).await?;
         }
-        self.claim_unique_keys(logical, id, item).await?;
+        self.claim_unique_keys(logical, id, item, claim).await?;
         self.count(logical, old, Some(item));
         let key = keys::item_key(self.uid, logical, id);
         let ordinal = item.envelope().ordinal;
@@ -195,9 +218,16 @@ impl<'a> Transaction<'a> {
         self.operations.push(LogOperation { kind, ordinal, previous_lsn, key: key[HEADER..].to_vec() });
     }
 
-    async fn claim_unique_keys(&mut self, logical: &LogicalKey, id: &str, item: &StoredItem) -> Result<()> {
+    async fn claim_unique_keys(
+        &mut self,
+        logical: &LogicalKey,
+        id: &str,
+        item: &StoredItem,
+        claim: Claim,
+    ) -> Result<()> {
         for (key, paths) in self.unique_keys_of(logical, item) {
-            if let Some(holder) = self.get(&key).await?
+            if claim == Claim::IfFree
+                && let Some(holder) = self.get(&key).await?
                 && holder != id.as_bytes()
                 && self.is_live(logical, &holder).await?
             {
@@ -258,6 +288,19 @@ impl<'a> Transaction<'a> {
         self.pending.last_seq().unwrap_or_else(|| self.shard.applied())
     }
 
+    /// Adds the writes alone, and gives the totals after them: the log of what is copied comes from elsewhere.
+    pub async fn into_copy(mut self, batch: &mut Batch) -> Result<Counters> {
+        self.record_size().await?;
+        for (key, value) in self.writes {
+            match value {
+                Some(value) => batch.put(key, value),
+                None => batch.delete(key),
+            }
+        }
+        self.postings.add_to(batch);
+        Ok(self.counters)
+    }
+
     pub fn into_batch(self) -> PlannedCommit {
         let entry = LogEntry {
             timestamp_ms: self.now.milliseconds(),
@@ -277,6 +320,13 @@ impl<'a> Transaction<'a> {
         self.postings.add_to(&mut batch);
         PlannedCommit { batch, counters: self.counters, writes, pending_counts: self.pending_counts }
     }
+}
+
+/// When an item gets a unique value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    IfFree,
+    Always,
 }
 
 /// What a transaction comes to.

@@ -208,11 +208,16 @@ impl Verifier<'_> {
         let size =
             rendered_size(shardlake_document::json_size(body) - 2, self.shape, envelope.timestamp_seconds);
         expect(size == item.json_size_bytes(), "its recorded size is wrong");
-        expect(
-            envelope.ordinal >> 40 == u64::from(self.identity.rid_prefix),
-            "its ordinal has another partition's prefix",
-        );
-        expect(envelope.ordinal & ((1 << 40) - 1) < last.next_ordinal, "its ordinal was never handed out");
+        let (prefix, number) = (envelope.ordinal >> 40, envelope.ordinal & ((1 << 40) - 1));
+        let inherits = |inherited: &u32| u64::from(*inherited) == prefix;
+        if prefix == u64::from(self.identity.rid_prefix) {
+            expect(number < last.next_ordinal, "its ordinal was never handed out");
+        } else {
+            expect(
+                self.identity.inherited_prefixes.iter().any(inherits),
+                "its ordinal has another partition's prefix",
+            );
+        }
         match self.changes.get_mut(&key[HEADER..]) {
             Some(change) if change.alive && change.lsn == envelope.lsn => change.seen = true,
             Some(change) => {

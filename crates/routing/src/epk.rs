@@ -137,6 +137,20 @@ pub(crate) fn push_binary_number(out: &mut Vec<u8>, number: f64) {
     }
 }
 
+/// The number that bytes begin with, if they do; a bound may have lost its last zero bytes.
+pub(crate) fn binary_number(bytes: &[u8]) -> Option<f64> {
+    let (first, groups) = bytes.strip_prefix(&[5])?.split_first()?;
+    let mut ordered = u64::from(*first) << 56;
+    for (place, group) in groups.iter().take(8).enumerate() {
+        ordered |= u64::from(group >> 1) << (49 - 7 * place as u32);
+        if group & 1 == 0 {
+            break;
+        }
+    }
+    let bits = if ordered >= 1 << 63 { ordered ^ (1 << 63) } else { !(ordered.wrapping_sub(1)) };
+    Some(f64::from_bits(bits))
+}
+
 fn push_binary(out: &mut Vec<u8>, component: &KeyComponent) {
     match component {
         KeyComponent::Undefined => out.push(0),

@@ -2,7 +2,7 @@
 
 use shardlake_model::{KeyKind, PartitionKey, PartitionKeyDefinition};
 
-use crate::epk::{Epk, effective_partition_key, push_binary_number};
+use crate::epk::{Epk, binary_number, effective_partition_key, push_binary_number};
 
 /// `[min, max)`.
 ///
@@ -120,6 +120,46 @@ fn inner_bound(definition: &PartitionKeyDefinition, index: u128, count: u128) ->
     Epk((step * index).to_be_bytes().to_vec())
 }
 
+/// The middle of a range, in the part of the space that keys really use; `None` when no bound lies between its ends.
+pub fn midpoint(definition: &PartitionKeyDefinition, range: &EpkRange) -> Option<Epk> {
+    let middle = if definition.kind == KeyKind::Hash && definition.version == 1 {
+        let low = binary_number(&range.min.0).unwrap_or(0.0);
+        let high = match range.is_unbounded_above() {
+            true => (1u64 << 32) as f64,
+            false => binary_number(&range.max.0)?,
+        };
+        let mut bytes = Vec::new();
+        push_binary_number(&mut bytes, ((low + high) / 2.0).floor());
+        bytes
+    } else {
+        // Hashes of a level have two clear bits: 40… is above them all.
+        let high: &[u8] = if range.is_unbounded_above() { &[0x40] } else { &range.max.0 };
+        mean(&range.min.0, high)
+    };
+    let middle = trimmed(Epk(middle));
+    (range.min < middle && range.max > middle).then_some(middle)
+}
+
+/// The mean of two bounds as binary fractions, to one byte more than the longer has, and at least to the length of a hash.
+fn mean(low: &[u8], high: &[u8]) -> Vec<u8> {
+    let length = low.len().max(high.len()).max(15) + 1;
+    let byte = |bytes: &[u8], place: usize| u16::from(bytes.get(place).copied().unwrap_or(0));
+    let mut sum = vec![0u16; length];
+    let mut carry = 0;
+    for place in (0..length).rev() {
+        let total = byte(low, place) + byte(high, place) + carry;
+        sum[place] = total & 0xFF;
+        carry = total >> 8;
+    }
+    let mut rest = carry;
+    let halved = sum.iter().map(|digit| {
+        let value = rest << 8 | digit;
+        rest = value & 1;
+        (value >> 1) as u8
+    });
+    halved.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +219,45 @@ mod tests {
         assert!(EpkRange::from_hex("3", "FF").is_err());
     }
 
+    #[test]
+    fn halves_of_halves_hold_even_shares() {
+        for definition in definitions() {
+            let mut ranges = vec![EpkRange::full()];
+            for _ in 0..3 {
+                let halves = ranges.iter().flat_map(|range| {
+                    let middle = midpoint(&definition, range).expect("wide enough");
+                    let low = EpkRange { min: range.min.clone(), max: middle.clone() };
+                    [low, EpkRange { min: middle, max: range.max.clone() }]
+                });
+                ranges = halves.collect();
+            }
+            let mut counts = [0usize; 8];
+            for number in 0..16_000 {
+                let epk = effective_partition_key(&definition, &key_of(&definition, number));
+                counts[ranges.iter().position(|range| range.contains(&epk)).expect("covered")] += 1;
+            }
+            assert!(counts.iter().all(|count| (1700..=2300).contains(count)), "{definition:?}: {counts:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_midpoint_lies_inside_or_is_none(which in 0usize..3, bounds in prop::collection::vec(prop::collection::vec(0u8..=0x3F, 0..34), 2)) {
+            let bound = |bytes: &Vec<u8>| match which {
+                0 => { let mut number = Vec::new(); push_binary_number(&mut number, bytes.iter().fold(0f64, |sum, byte| (sum * 64.0 + f64::from(*byte)) % 4294967296.0)); number }
+                _ => bytes.clone(),
+            };
+            let mut bounds: Vec<Epk> = bounds.iter().map(|bytes| trimmed(Epk(bound(bytes)))).collect();
+            bounds.sort();
+            let range = EpkRange { min: bounds[0].clone(), max: bounds[1].clone() };
+            if let Some(middle) = midpoint(&definitions()[which], &range) {
+                prop_assert!(range.min < middle && middle < range.max);
+            } else {
+                // Only bounds next to one another have nothing between them.
+                prop_assert!(which == 0 || range.is_empty() || range.min >= range.max);
+            }
+        }
+
         #[test]
         fn any_count_covers_the_whole_space(count in 1usize..200, which in 0usize..3) {
             let ranges = initial_ranges(&definitions()[which], count);

@@ -20,6 +20,7 @@ mod verify;
 
 pub use build::BuildEnd;
 pub(crate) use counters::load_counted;
+pub(crate) use keys::POSTINGS;
 pub use keys::{counter_key, decode_counter, index_prefix, path_hash};
 pub use layout::IndexLayout;
 pub(crate) use layout::is_cut_string;

@@ -1,0 +1,49 @@
+//! Reading the change log: what was written to a part of a partition, in the order of the commits.
+
+use shardlake_model::Result;
+use shardlake_routing::EpkRange;
+use shardlake_storage::ScanOptions;
+
+use crate::change_log::LogEntry;
+use crate::keys;
+use crate::partition::Partition;
+
+/// Entries of the log, without those that concern nothing in the span.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangePage {
+    pub entries: Vec<(u64, LogEntry)>,
+    /// The last LSN that was looked at: the next page goes on behind it.
+    pub last_lsn: u64,
+    /// Nothing durable lies behind it yet.
+    pub is_last: bool,
+}
+
+impl Partition {
+    /// Looks at up to `entries_max` durable entries above `after`. LSNs of the partitions that this one was made of count, too:
+    /// whoever has followed one of them over `span` goes on here with the last LSN seen there.
+    pub async fn changes(&self, span: &EpkRange, after: u64, entries_max: usize) -> Result<ChangePage> {
+        let snapshot = self.shard().snapshot();
+        self.check_open()?;
+        self.wait_for_applied().await?;
+        let span = span.intersection(&self.epk_range);
+        let (start, end) = (keys::item_key_bound_below(&span), keys::item_key_bound(&span));
+        let is_inside = |key: &[u8]| key >= &start[..] && end.as_ref().is_none_or(|end| key < &end[..]);
+        let (_, log_end) = keys::space_range(self.uid, keys::CHANGE_LOG);
+        let options = ScanOptions { reverse: false, limit: Some(entries_max) };
+        let mut scan = snapshot.scan(keys::log_key(self.uid, after.saturating_add(1))..log_end, options);
+        let mut page = ChangePage { last_lsn: after, ..ChangePage::default() };
+        let mut looked_at = 0;
+        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            for (key, value) in rows {
+                looked_at += 1;
+                page.last_lsn = keys::log_lsn(&key)?;
+                let entry = LogEntry::decode(&value)?.part(is_inside);
+                if !entry.operations.is_empty() {
+                    page.entries.push((page.last_lsn, entry));
+                }
+            }
+        }
+        page.is_last = looked_at < entries_max;
+        Ok(page)
+    }
+}

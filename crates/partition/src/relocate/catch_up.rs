@@ -1,0 +1,182 @@
+//! Applies what changed in the sources since a target's positions: for every item that the log names, the target gets what the
+//! source has now, which may be newer than the entry and is then only confirmed by later ones.
+//!
+//! A round is a bounded number of log entries of one source. What a target gets of it ends with the commit that moves its
+//! position; if that is not reached, the round is applied again, which changes nothing that is there already.
+
+use std::sync::atomic::Ordering;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use shardlake_model::Result;
+use shardlake_stdx::Timestamp;
+use shardlake_storage::{Batch, ScanOptions, Snapshot};
+
+use super::{Relocation, SeededBug, nothing_pending};
+use crate::change_log::{ChangeKind, LogEntry};
+use crate::item::StoredItem;
+use crate::keys::{self, ITEMS};
+use crate::transaction::Transaction;
+
+const ROUND_ENTRIES: usize = 512;
+const COMMIT_BYTES: usize = 2 * 1024 * 1024;
+
+impl Relocation {
+    /// Rounds until little is left to do, or until they gain nothing on the writers any more.
+    pub async fn catch_up(&mut self) -> Result<()> {
+        let mut before = u64::MAX;
+        loop {
+            self.progress.check()?;
+            let lag = self.lag();
+            self.progress.lag.store(lag, Ordering::Relaxed);
+            if lag <= ROUND_ENTRIES as u64 / 8 || lag >= before {
+                return Ok(());
+            }
+            before = lag;
+            self.catch_up_round().await?;
+        }
+    }
+
+    /// Log entries that the targets do not have yet.
+    fn lag(&self) -> u64 {
+        let positions =
+            |place: usize| self.targets.iter().map(|target| target.state.positions[place]).min().unwrap_or(0);
+        let sources = self.sources.iter().enumerate();
+        sources.map(|(place, source)| source.durable_lsn().saturating_sub(positions(place))).sum()
+    }
+
+    /// Everything that is durable now.
+    pub(super) async fn catch_up_round(&mut self) -> Result<()> {
+        for source in 0..self.sources.len() {
+            let snapshot = self.sources[source].shard().snapshot();
+            self.sources[source].wait_for_applied().await?;
+            while self.apply_entries(source, &snapshot).await? {
+                self.progress.check()?;
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies entries of one source from a snapshot, and says whether there were any.
+    async fn apply_entries(&mut self, source: usize, snapshot: &Snapshot) -> Result<bool> {
+        let uid = self.sources[source].uid;
+        let from = self.targets.iter().map(|target| target.state.positions[source]).min().unwrap_or(0);
+        let (_, end) = keys::space_range(uid, keys::CHANGE_LOG);
+        let options = ScanOptions { reverse: false, limit: Some(ROUND_ENTRIES) };
+        let mut scan = snapshot.scan(keys::log_key(uid, from + 1)..end, options);
+        let mut entries = Vec::new();
+        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            for (key, value) in rows {
+                entries.push((keys::log_lsn(&key)?, LogEntry::decode(&value)?));
+            }
+        }
+        if entries.is_empty() {
+            return Ok(false);
+        }
+        if self.bug == Some(SeededBug::SkippedCatchUp) && entries.len() > 1 {
+            entries.iter_mut().for_each(|(_, entry)| entry.operations.clear());
+        }
+        for place in 0..self.targets.len() {
+            // Targets may be apart where a crash came between their commits.
+            let own = self.targets[place].state.positions[source];
+            let entries = entries.iter().filter(|(lsn, _)| *lsn > own);
+            let parts: Vec<_> =
+                entries.map(|(lsn, entry)| (*lsn, entry.part(|key| self.target_of(key) == place))).collect();
+            self.apply_to(place, source, snapshot, &parts).await?;
+        }
+        Ok(true)
+    }
+
+    async fn apply_to(
+        &mut self,
+        place: usize,
+        source: usize,
+        snapshot: &Snapshot,
+        entries: &[(u64, LogEntry)],
+    ) -> Result<()> {
+        let Some((last, _)) = entries.last() else { return Ok(()) };
+        let source_uid = self.sources[source].uid;
+        let mut batch = Batch::new();
+        for keys in by_logical_partition(entries)? {
+            let mut keys = keys.into_iter().peekable();
+            while keys.peek().is_some() {
+                let mut transaction = self.transaction(place);
+                while let Some(key) = keys.next_if(|_| transaction.postings_bytes() < COMMIT_BYTES) {
+                    let there = snapshot.get(&keys::with_header(source_uid, ITEMS, key)).await;
+                    let there = there.map_err(crate::storage_error)?;
+                    let item = there.map(|bytes| StoredItem::decode(bytes, &self.shape)).transpose()?;
+                    transfer(&mut transaction, key, item).await?;
+                }
+                let counters = transaction.into_copy(&mut batch).await?;
+                self.targets[place].state.counters = counters;
+                // The position stays: what is committed early is only confirmed when the entries are applied again.
+                if keys.peek().is_some() || batch.size_bytes() >= COMMIT_BYTES {
+                    self.commit(place, std::mem::take(&mut batch)).await?;
+                }
+            }
+        }
+        let target = &self.targets[place];
+        for (lsn, entry) in entries {
+            let key = keys::log_key(target.uid(), *lsn);
+            let mut entry = entry.clone();
+            if self.sources.len() > 1
+                && let Some(other) = target.shard.get(&key).await.map_err(crate::storage_error)?
+            {
+                entry.join(LogEntry::decode(&other)?);
+            }
+            batch.put(key, entry.encode());
+        }
+        self.targets[place].state.positions[source] = *last;
+        self.commit(place, batch).await
+    }
+
+    /// A commit in the making, for one logical partition of a target.
+    fn transaction(&self, place: usize) -> Transaction<'_> {
+        let target = &self.targets[place];
+        let view = (nothing_pending(), &self.maintained);
+        let position = (0, target.state.counters);
+        Transaction::new(target.uid(), &self.shape, &target.shard, view, position, Timestamp(0))
+    }
+
+    /// Stores writes with what the target knows of itself after them.
+    async fn commit(&self, place: usize, mut batch: Batch) -> Result<()> {
+        let target = &self.targets[place];
+        batch.put(keys::relocation_key(target.uid()), target.state.encode());
+        target.shard.commit_in_background(batch).await.map_err(crate::storage_error)
+    }
+}
+
+/// The keys of the items that entries name, each once.
+fn by_logical_partition(entries: &[(u64, LogEntry)]) -> Result<Vec<Vec<&[u8]>>> {
+    let mut places: FxHashMap<&[u8], usize> = FxHashMap::default();
+    let mut groups: Vec<Vec<&[u8]>> = Vec::new();
+    let mut seen = FxHashSet::default();
+    for operation in entries.iter().flat_map(|(_, entry)| &entry.operations) {
+        if seen.insert(&operation.key[..]) {
+            let logical = keys::logical_part(&operation.key).ok_or_else(crate::malformed_key)?;
+            let place = *places.entry(logical).or_insert(groups.len());
+            if place == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[place].push(&operation.key);
+        }
+    }
+    Ok(groups)
+}
+
+/// Makes the target's item what the source's is.
+async fn transfer(
+    transaction: &mut Transaction<'_>,
+    item_key: &[u8],
+    item: Option<StoredItem>,
+) -> Result<()> {
+    let (logical, id) = keys::parse_item_key(item_key).ok_or_else(crate::malformed_key)?;
+    let key = keys::with_header(transaction.uid, ITEMS, item_key);
+    let there = transaction.item(&key).await?;
+    match (there, item) {
+        (Some(there), Some(item)) if there.lsn() == item.lsn() => Ok(()),
+        (there, Some(item)) => transaction.put_copy(&logical, id, &item, there.as_ref()).await,
+        (Some(there), None) => transaction.delete(&logical, id, &there, ChangeKind::Delete).await,
+        (None, None) => Ok(()),
+    }
+}

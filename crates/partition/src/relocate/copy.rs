@@ -1,0 +1,223 @@
+//! Copies what one snapshot of each source shows, space by space in the order of the keys, into the targets' shards past
+//! their logs. Where there are several sources, their rows are merged by key.
+//!
+//! Bounded memory: a chunk of rows per source and target, and one bit per item where there are two targets.
+
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use shardlake_model::Result;
+use shardlake_storage::{Batch, BulkLoad, Row, Scan, ScanOptions, Snapshot};
+
+use super::ordinals::OrdinalSet;
+use super::{Relocation, SeededBug, TargetState};
+use crate::change_log::{Counters, LogEntry};
+use crate::index::POSTINGS;
+use crate::item::StoredItem;
+use crate::keys::{self, CHANGE_LOG, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS};
+
+/// Rows collected for a target before they are handed to its load.
+const CHUNK_ROWS: usize = 512;
+
+/// What is copied, in the order of the keys: items first, since they decide where postings go. Counters are counted anew
+/// when a query asks for them.
+const SPACES: [u8; 6] = [ITEMS, CHANGE_LOG, ORDINALS, SIZES, UNIQUE_KEYS, POSTINGS];
+
+/// The rows of one source's space, a chunk ahead.
+struct Cursor {
+    scan: Scan,
+    rows: std::vec::IntoIter<Row>,
+    head: Option<Row>,
+}
+
+impl Cursor {
+    async fn advance(&mut self) -> Result<()> {
+        if self.rows.as_slice().is_empty()
+            && let Some(rows) = self.scan.next_chunk().await.map_err(crate::storage_error)?
+        {
+            self.rows = rows.into_iter();
+        }
+        self.head = self.rows.next();
+        Ok(())
+    }
+
+    fn rest(&self) -> Option<&[u8]> {
+        self.head.as_ref().map(|(key, _)| &key[HEADER..])
+    }
+}
+
+/// A target's load and the rows on their way to it.
+struct Loading {
+    load: BulkLoad,
+    rows: Vec<Row>,
+}
+
+impl Loading {
+    async fn push(&mut self, row: Row) -> Result<()> {
+        self.rows.push(row);
+        if self.rows.len() < CHUNK_ROWS {
+            return Ok(());
+        }
+        let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(CHUNK_ROWS));
+        self.load.push(rows).await.map_err(crate::storage_error)
+    }
+
+    async fn finish(mut self) -> Result<()> {
+        if !self.rows.is_empty() {
+            self.load.push(self.rows).await.map_err(crate::storage_error)?;
+        }
+        self.load.finish().await.map(drop).map_err(crate::storage_error)
+    }
+}
+
+/// What the copy finds out on its way.
+struct Copied {
+    states: Vec<TargetState>,
+    /// The items of the second of two targets.
+    second: OrdinalSet,
+}
+
+impl Relocation {
+    /// The targets' key ranges hold nothing yet.
+    pub async fn copy(&mut self) -> Result<()> {
+        let mut snapshots = Vec::with_capacity(self.sources.len());
+        let mut positions = Vec::with_capacity(self.sources.len());
+        for source in &self.sources {
+            let snapshot = source.shard().snapshot();
+            // Nothing may reach a target that a crash could undo in the source.
+            source.wait_for_applied().await?;
+            positions.push(last_lsn(&snapshot, source.uid).await?);
+            snapshots.push(snapshot);
+        }
+        let items = self.sources.iter().map(|source| source.items()).sum();
+        self.progress.items.store(items, Ordering::Relaxed);
+        self.progress.items_copied.store(0, Ordering::Relaxed);
+        let state = |_| TargetState { counters: Counters::default(), positions: positions.clone() };
+        let mut copied =
+            Copied { states: (0..self.targets.len()).map(state).collect(), second: OrdinalSet::default() };
+        let mut loads: Vec<Loading> = Vec::with_capacity(self.targets.len());
+        for target in &self.targets {
+            loads.push(Loading { load: target.shard.bulk_load(), rows: Vec::with_capacity(CHUNK_ROWS) });
+        }
+        let copying = self.copy_spaces(&snapshots, &mut loads, &mut copied).await;
+        for load in loads {
+            // Also after a failure: whoever drops what there is must be the last to touch it.
+            let finished = load.finish().await;
+            if copying.is_ok() {
+                finished?;
+            }
+        }
+        copying?;
+        for (target, state) in self.targets.iter_mut().zip(copied.states) {
+            let mut batch = Batch::new();
+            batch.put(keys::relocation_key(target.uid()), state.encode());
+            target.shard.commit_in_background(batch).await.map_err(crate::storage_error)?;
+            target.state = state;
+        }
+        Ok(())
+    }
+
+    async fn copy_spaces(
+        &self,
+        snapshots: &[Snapshot],
+        loads: &mut [Loading],
+        copied: &mut Copied,
+    ) -> Result<()> {
+        for space in SPACES {
+            let mut cursors = Vec::with_capacity(self.sources.len());
+            for (source, snapshot) in self.sources.iter().zip(snapshots) {
+                let (start, end) = keys::space_range(source.uid, space);
+                let scan = snapshot.scan(start..end, ScanOptions::default());
+                let mut cursor = Cursor { scan, rows: Vec::new().into_iter(), head: None };
+                cursor.advance().await?;
+                cursors.push(cursor);
+            }
+            let mut steps = 0u32;
+            while let Some(least) = least(&cursors) {
+                let (key, value) = cursors[least].head.take().expect("the least has a head");
+                cursors[least].advance().await?;
+                match space {
+                    CHANGE_LOG => {
+                        let mut entry = LogEntry::decode(&value)?;
+                        for cursor in &mut cursors {
+                            if cursor.rest() == Some(&key[HEADER..]) {
+                                let (_, value) = cursor.head.take().expect("it has that key");
+                                entry.join(LogEntry::decode(&value)?);
+                                cursor.advance().await?;
+                            }
+                        }
+                        for (place, load) in loads.iter_mut().enumerate() {
+                            let part = entry.part(|key| self.target_of(key) == place);
+                            load.push((self.renumbered(&key, place), Bytes::from(part.encode()))).await?;
+                        }
+                    }
+                    _ => {
+                        if let Some(place) = self.place_of(space, &key, &value, copied)? {
+                            loads[place].push((self.renumbered(&key, place), value)).await?;
+                        }
+                    }
+                }
+                steps += 1;
+                if steps.is_multiple_of(1024) {
+                    self.progress.check()?;
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which target a row goes to; none for a row that is not carried over.
+    fn place_of(&self, space: u8, key: &[u8], value: &Bytes, copied: &mut Copied) -> Result<Option<usize>> {
+        let rest = &key[HEADER..];
+        let place = match space {
+            ITEMS => {
+                let item = StoredItem::decode(value.clone(), &self.shape)?;
+                let place = self.target_of(rest);
+                let counters = &mut copied.states[place].counters;
+                counters.items += 1;
+                counters.size_bytes += item.json_size_bytes() as u64;
+                if place == 1 {
+                    copied.second.insert(item.envelope().ordinal);
+                }
+                self.progress.items_copied.fetch_add(1, Ordering::Relaxed);
+                place
+            }
+            ORDINALS => self.target_of(value),
+            SIZES => self.target_of(rest),
+            // Led by the number of the policy.
+            UNIQUE_KEYS => self.target_of(rest.get(1..).ok_or_else(crate::malformed_key)?),
+            _ => {
+                let (index_id, rest) = rest.split_first_chunk().ok_or_else(crate::malformed_key)?;
+                let index_id = u16::from_be_bytes(*index_id);
+                if self.maintained.layouts.iter().all(|layout| layout.id != index_id) {
+                    return Ok(None);
+                }
+                let ordinal = rest.last_chunk().ok_or_else(crate::malformed_key)?;
+                let is_second = copied.second.contains(u64::from_be_bytes(*ordinal));
+                usize::from(is_second && self.bug != Some(SeededBug::MisroutedPostings))
+            }
+        };
+        Ok(Some(place))
+    }
+
+    fn renumbered(&self, key: &[u8], place: usize) -> Bytes {
+        let mut key = key.to_vec();
+        key[..4].copy_from_slice(&self.targets[place].uid().0.to_be_bytes());
+        Bytes::from(key)
+    }
+}
+
+/// The cursor with the least key.
+fn least(cursors: &[Cursor]) -> Option<usize> {
+    let heads = cursors.iter().enumerate().filter_map(|(place, cursor)| Some((cursor.rest()?, place)));
+    heads.min().map(|(_, place)| place)
+}
+
+/// The last commit that a snapshot shows of a partition.
+async fn last_lsn(snapshot: &Snapshot, uid: keys::PartitionUid) -> Result<u64> {
+    let (start, end) = keys::space_range(uid, CHANGE_LOG);
+    let mut scan = snapshot.scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
+    let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
+    last.map_or(Ok(0), |(key, _)| keys::log_lsn(&key))
+}

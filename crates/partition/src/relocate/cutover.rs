@@ -1,0 +1,88 @@
+//! The end of a relocation: the sources' sequencers are held, so that nobody writes; the targets get the last changes and their
+//! first log entry; the caller publishes the routing; the sources answer no more.
+//!
+//! Writers wait for the sequencer meanwhile, and find the partition ended, or not, when they get it. Readers go on.
+
+use std::time::Duration;
+
+use shardlake_model::Result;
+use shardlake_stdx::Clock;
+use shardlake_storage::Batch;
+use tokio::sync::OwnedMutexGuard;
+
+use super::{Relocation, SeededBug};
+use crate::change_log::LogEntry;
+use crate::keys;
+use crate::partition::{End, Sequencer};
+
+/// The targets are complete, and nothing is written anywhere until this goes.
+#[derive(Debug)]
+#[must_use = "writers wait until it is completed or dropped"]
+pub struct Cutover<'r> {
+    relocation: &'r Relocation,
+    _fences: Vec<OwnedMutexGuard<Sequencer>>,
+}
+
+impl Relocation {
+    /// Holds the writers and brings the targets up to the last commit. `None`, and the writers go on, when that is not done
+    /// `within` a time: then it is for more catching up.
+    pub async fn cut_over(&mut self, clock: &Clock, within: Duration) -> Result<Option<Cutover<'_>>> {
+        let deadline = clock.elapsed() + within;
+        let mut fences = Vec::with_capacity(self.sources.len());
+        let mut ordered: Vec<_> = self.sources.iter().collect();
+        // Nobody else holds two.
+        ordered.sort_by_key(|source| source.uid);
+        for source in ordered {
+            let mut fence = source.sequencer.clone().lock_owned().await;
+            source.check_open()?;
+            source.drain(&mut fence).await?;
+            // A moved partition goes on with the ordinals of its own prefix; others begin.
+            for target in &mut self.targets {
+                if target.identity.rid_prefix == source.rid_prefix {
+                    target.state.counters.next_ordinal = fence.next_ordinal();
+                }
+            }
+            if self.bug != Some(SeededBug::NoFence) {
+                fences.push(fence);
+            }
+        }
+        self.progress.check()?;
+        if clock.elapsed() > deadline {
+            return Ok(None);
+        }
+        self.catch_up_round().await?;
+        if clock.elapsed() > deadline {
+            return Ok(None);
+        }
+        let timestamp_ms = clock.now().milliseconds();
+        let last = self.sources.iter().map(|source| source.durable_lsn()).max().unwrap_or(0);
+        for target in &self.targets {
+            let lsn = if self.bug == Some(SeededBug::LsnRestarts) { 1 } else { last + 1 };
+            // Below it the log has no holes: one of the sources had all those LSNs.
+            let first = LogEntry { timestamp_ms, counters: target.state.counters, operations: Vec::new() };
+            let mut batch = Batch::new();
+            batch.put(keys::log_key(target.uid(), lsn), first.encode());
+            target.shard.commit_in_background(batch).await.map_err(crate::storage_error)?;
+        }
+        Ok(Some(Cutover { relocation: self, _fences: fences }))
+    }
+
+    /// Takes away what is only needed on the way.
+    pub async fn clean_up(&self) -> Result<()> {
+        for target in &self.targets {
+            let mut batch = Batch::new();
+            batch.delete(keys::relocation_key(target.uid()));
+            target.shard.commit_in_background(batch).await.map_err(crate::storage_error)?;
+        }
+        Ok(())
+    }
+}
+
+impl Cutover<'_> {
+    /// The routing has been published: the sources end here.
+    pub fn complete(self) {
+        for source in &self.relocation.sources {
+            source.end_with(End::Moved);
+        }
+    }
+}

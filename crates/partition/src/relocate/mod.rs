@@ -1,0 +1,218 @@
+//! Moving the items of partitions to other partitions while they are read and written: the one routine behind split, merge and
+//! move.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | sources, targets, and how far the work is |
+//! | `copy.rs` | the bulk: everything a snapshot shows, sorted, past the log |
+//! | `ordinals.rs` | which target an item went to, for the postings that name it by ordinal |
+//! | `catch_up.rs` | what the change log says has changed since |
+//! | `cutover.rs` | the end: the sources' sequencers held, the last changes, the targets' first log entry |
+//!
+//! Order of events: [`Relocation::copy`] → [`Relocation::catch_up`] until little is left → [`Relocation::cut_over`], while which
+//! nothing is written → the caller publishes the new routing → [`Cutover::complete`]: the sources answer no more. Sources change
+//! nothing but their last state, so giving up is dropping the targets' data.
+//!
+//! A target's items, unique keys, ordinals, logical sizes, postings and log are those of its part of the hash space: items keep
+//! their LSNs, etags and ordinals, so that resource ids and positions in index order hold. Its log has the sources' entries,
+//! without the operations on others' items; where sources meet, entries of one LSN become one. Its own commits start above
+//! the highest LSN of its sources.
+
+mod catch_up;
+mod copy;
+mod cutover;
+mod ordinals;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_storage::Shard;
+
+use crate::change_log::Counters;
+use crate::index::{IndexLayout, Maintained};
+use crate::keys::{self, PartitionUid};
+use crate::partition::{Partition, PartitionIdentity};
+use crate::pending::Pending;
+use crate::shape::ContainerShape;
+
+pub use cutover::Cutover;
+
+/// Where items go.
+#[derive(Debug, Clone)]
+pub struct RelocationTarget {
+    pub identity: PartitionIdentity,
+    pub shard: Shard,
+}
+
+/// How far the work is; shared with whoever wants to know, and with whoever wants it stopped.
+#[derive(Debug, Default)]
+pub struct RelocationProgress {
+    /// Of [`RelocationProgress::items`], as the sources counted them when the copy began.
+    pub items_copied: AtomicU64,
+    pub items: AtomicU64,
+    /// Log entries that the targets have not caught up with, when that was looked at last.
+    pub lag: AtomicU64,
+    /// 1 once the work is to be given up.
+    aborted: AtomicU64,
+}
+
+impl RelocationProgress {
+    /// The work stops at its next step.
+    pub fn abort(&self) {
+        self.aborted.store(1, Ordering::Release);
+    }
+
+    pub fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Acquire) != 0
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.is_aborted() {
+            return Err(Error::new(ErrorKind::Conflict, "the relocation was aborted"));
+        }
+        Ok(())
+    }
+}
+
+/// Mistakes that tests make on purpose, to see that they are noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeededBug {
+    /// One batch of changes is passed over.
+    SkippedCatchUp,
+    /// The sequencers are not held for the last changes.
+    NoFence,
+    /// A target's LSNs start at 1.
+    LsnRestarts,
+    /// Postings go to the first target, whoever has the item.
+    MisroutedPostings,
+}
+
+/// One relocation at work. Its state is in the targets, so that another process can go on from there.
+#[derive(Debug)]
+pub struct Relocation {
+    /// In the order of the hash space.
+    sources: Vec<Arc<Partition>>,
+    targets: Vec<Target>,
+    shape: Arc<ContainerShape>,
+    /// The generations of the index that are carried over.
+    maintained: Maintained,
+    pub progress: Arc<RelocationProgress>,
+    pub bug: Option<SeededBug>,
+}
+
+#[derive(Debug)]
+struct Target {
+    identity: PartitionIdentity,
+    shard: Shard,
+    state: TargetState,
+    /// First item key, without header, that is not this target's.
+    end: Option<Vec<u8>>,
+}
+
+/// What a target knows of itself before it is a partition; stored with every change of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct TargetState {
+    counters: Counters,
+    /// The last LSN of each source that the target has.
+    positions: Vec<u64>,
+}
+
+const STATE_VERSION: u8 = 1;
+
+impl TargetState {
+    fn encode(&self) -> Vec<u8> {
+        let Counters { items, size_bytes, next_ordinal } = self.counters;
+        let mut bytes = vec![STATE_VERSION];
+        for number in [items, size_bytes, next_ordinal].iter().chain(&self.positions) {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<TargetState> {
+        let rest = bytes.strip_prefix(&[STATE_VERSION])?;
+        let (numbers, rest) = rest.as_chunks::<8>();
+        let mut numbers = numbers.iter().map(|bytes| u64::from_be_bytes(*bytes));
+        let counters =
+            Counters { items: numbers.next()?, size_bytes: numbers.next()?, next_ordinal: numbers.next()? };
+        rest.is_empty().then(|| TargetState { counters, positions: numbers.collect() })
+    }
+}
+
+impl Relocation {
+    /// `targets` cover what `sources` cover; both are in the order of the hash space. One of the two lists has one member.
+    /// `layouts` are the generations of the index that the targets will serve.
+    pub fn new(
+        sources: Vec<Arc<Partition>>,
+        targets: Vec<RelocationTarget>,
+        shape: Arc<ContainerShape>,
+        layouts: Vec<Arc<IndexLayout>>,
+        progress: Arc<RelocationProgress>,
+    ) -> Relocation {
+        assert!(sources.len() == 1 || targets.len() == 1, "ranges are cut or joined, not both");
+        let target = |RelocationTarget { identity, shard }| Target {
+            end: keys::item_key_bound(&identity.epk_range),
+            identity,
+            shard,
+            state: TargetState::default(),
+        };
+        Relocation {
+            targets: targets.into_iter().map(target).collect(),
+            sources,
+            shape,
+            maintained: Maintained { layouts, counted: Vec::new() },
+            progress,
+            bug: None,
+        }
+    }
+
+    /// Whether an earlier run has copied everything: then the work goes on with catching up.
+    pub async fn resume(&mut self) -> Result<bool> {
+        for target in &mut self.targets {
+            let key = keys::relocation_key(target.identity.uid);
+            let Some(bytes) = target.shard.get(&key).await.map_err(crate::storage_error)? else {
+                return Ok(false);
+            };
+            match TargetState::decode(&bytes) {
+                Some(state) if state.positions.len() == self.sources.len() => target.state = state,
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The place of the target that an item belongs to, by the item's key without its header.
+    fn target_of(&self, item_key: &[u8]) -> usize {
+        let ends = self.targets.iter().map(|target| target.end.as_deref());
+        ends.take_while(|end| end.is_some_and(|end| item_key >= end)).count()
+    }
+}
+
+impl Target {
+    fn uid(&self) -> PartitionUid {
+        self.identity.uid
+    }
+}
+
+/// Nothing is queued for a target: what it has is in its shard.
+fn nothing_pending() -> &'static Pending {
+    static NOTHING: std::sync::OnceLock<Pending> = std::sync::OnceLock::new();
+    NOTHING.get_or_init(Pending::default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_survive_and_cut_ones_are_refused() {
+        let counters = Counters { items: 3, size_bytes: 900, next_ordinal: 7 };
+        let state = TargetState { counters, positions: vec![12, 99] };
+        let bytes = state.encode();
+        assert_eq!(TargetState::decode(&bytes), Some(state));
+        for end in 0..bytes.len() {
+            assert!(TargetState::decode(&bytes[..end]).is_none_or(|state| state.positions.len() < 2));
+        }
+    }
+}
