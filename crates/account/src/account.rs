@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use shardlake_charge::ChargeTable;
+use shardlake_cluster::budget::Burst;
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
 use shardlake_partition::{ContainerShape, Partition, partition_range};
 use shardlake_routing::{PartitionMap, ShardLoad};
@@ -16,6 +17,7 @@ use crate::container_handle::ContainerEntry;
 use crate::index_build::IndexRecord;
 use crate::query_cache::QueryCache;
 use crate::shards::Shards;
+use crate::throughput::{CapacityMode, DatabaseBudgets, Enforcement, ThroughputRules};
 
 /// Hundredths of a request unit for reading a database, container or offer; the reference charges these to a separate
 /// budget and reports 1 or 2 RU.
@@ -32,6 +34,10 @@ pub struct AccountOptions {
     pub clock: Clock,
     pub random: Random,
     pub consistency: ConsistencyLevel,
+    pub throughput: Enforcement,
+    pub capacity: CapacityMode,
+    /// Burst credit for partitions under 3,000 RU/s.
+    pub burst: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -45,6 +51,8 @@ pub(crate) struct AccountState {
     pub clock: Clock,
     pub random: Random,
     pub consistency: ConsistencyLevel,
+    pub throughput: ThroughputRules,
+    pub database_budgets: DatabaseBudgets,
     pub catalog: ArcSwap<Catalog>,
     /// Held by whoever changes the catalog.
     pub catalog_writer: Mutex<()>,
@@ -88,6 +96,12 @@ impl Account {
             clock: options.clock,
             random: options.random,
             consistency: options.consistency,
+            throughput: ThroughputRules {
+                enforcement: options.throughput,
+                capacity: options.capacity,
+                burst: if options.burst { Burst::On } else { Burst::Off },
+            },
+            database_budgets: DatabaseBudgets::default(),
             catalog: ArcSwap::default(),
             catalog_writer: Mutex::new(()),
             index_builds: Mutex::new(()),
@@ -113,6 +127,7 @@ impl Account {
             entry.containers.insert(container.container.definition.id.clone(), container);
         }
         catalog.offers = stored.offers.into_iter().map(|offer| (offer.rid, Arc::new(offer))).collect();
+        account.follow_throughput(&catalog);
         account.0.catalog.store(Arc::new(catalog));
         account.drop_partitions_in_background(stored.dropped);
         let catalog = account.0.catalog.load();
@@ -142,7 +157,7 @@ impl Account {
         let map = PartitionMap::new(record.generation, partitions).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("stored ranges do not fit together: {error}"))
         })?;
-        Ok(ContainerEntry::new(database, record, shape, map))
+        Ok(ContainerEntry::new(database, record, shape, map, Arc::default()))
     }
 
     /// A container's entry under a new record; its partitions and their sequencers live on.
@@ -151,7 +166,8 @@ impl Account {
         let layouts = record.index.layouts()?;
         let shape =
             ContainerShape::new(&record.container, layouts, state.limits.clone(), state.charges.clone())?;
-        let mut entry = ContainerEntry::new(old.database.clone(), record, shape, old.map.clone());
+        let (map, budget) = (old.map.clone(), old.budget.clone());
+        let mut entry = ContainerEntry::new(old.database.clone(), record, shape, map, budget);
         if entry.index == old.index {
             entry.progress = old.progress.clone();
         }
@@ -234,6 +250,7 @@ impl Account {
             // or a crash would leave data under a number that is given out again.
             shard.wait_durable(shard.applied()).await.map_err(shardlake_partition::storage_error)?;
         }
+        self.follow_throughput(&catalog);
         self.0.catalog.store(Arc::new(catalog));
         Ok(())
     }

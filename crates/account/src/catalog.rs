@@ -61,6 +61,9 @@ pub(crate) struct RangeRecord {
     /// The shard that holds it; 0 in records from before there were several.
     #[serde(default)]
     pub shard: u16,
+    /// RU/s set by hand; `None` for an even share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<u64>,
 }
 
 impl RangeRecord {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use shardlake_cluster::budget::ContainerBudget;
 use shardlake_model::{Container, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result};
 use shardlake_partition::{ContainerShape, Partition, path_hash};
 use shardlake_routing::PartitionMap;
@@ -20,6 +21,8 @@ pub(crate) struct ContainerEntry {
     pub session_version: i64,
     pub index: IndexRecord,
     pub progress: Arc<BuildProgress>,
+    /// Lives as long as the container, through all its entries.
+    pub budget: Arc<ContainerBudget>,
     rid_text: String,
     self_link: String,
     alt_link: String,
@@ -31,6 +34,7 @@ impl ContainerEntry {
         record: ContainerRecord,
         shape: ContainerShape,
         map: PartitionMap<Arc<Partition>>,
+        budget: Arc<ContainerBudget>,
     ) -> Self {
         let container = record.container;
         ContainerEntry {
@@ -46,7 +50,12 @@ impl ContainerEntry {
             session_version: record.session_version,
             index: record.index,
             progress: Arc::default(),
+            budget,
         }
+    }
+
+    pub fn rid_text(&self) -> &str {
+        &self.rid_text
     }
 
     pub fn record(&self, container: Container) -> ContainerRecord {
@@ -98,7 +107,7 @@ impl ContainerHandle {
     }
 
     pub fn rid_text(&self) -> &str {
-        &self.entry.rid_text
+        self.entry.rid_text()
     }
 
     /// `dbs/{rid}/colls/{rid}/`.

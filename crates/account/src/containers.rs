@@ -13,7 +13,7 @@ use crate::catalog::{Catalog, CatalogBatch, ContainerRecord, RangeRecord};
 use crate::container_handle::ContainerEntry;
 use crate::databases::{check_preconditions, conflict, not_found, owner_not_found};
 use crate::index_build::IndexRecord;
-use crate::{Account, ContainerHandle};
+use crate::{Account, CapacityMode, ContainerHandle};
 
 impl Account {
     /// `definition` is as the client wrote it. Without a throughput the container shares the database's, or gets 400 RU/s.
@@ -28,6 +28,7 @@ impl Account {
         let definition = definition.normalise(limits)?;
         validate_computed_properties(&definition)?;
         if let Some(throughput) = throughput {
+            self.check_has_throughput()?;
             throughput.validate(limits, throughput.minimum_for_new(limits))?;
         }
         let _writer = self.0.catalog_writer.lock().await;
@@ -38,8 +39,10 @@ impl Account {
         }
         self.check_room(&catalog)?;
         let shared = catalog.offer_of(&owner.database.rid.to_string()).is_some();
+        let enforced = throughput.is_some();
+        let needs_own = !shared && self.capacity_mode() == CapacityMode::Provisioned;
         let throughput =
-            throughput.or_else(|| (!shared).then_some(Throughput::Manual(limits.throughput_min)));
+            throughput.or_else(|| needs_own.then_some(Throughput::Manual(limits.throughput_min)));
         let rid = self.new_container_rid(owner.database.rid, &catalog);
         let container =
             Container { rid, etag: self.random().guid().0, timestamp: ctx.now.seconds(), definition };
@@ -48,7 +51,7 @@ impl Account {
         batch.put_container(&record);
         if let Some(throughput) = throughput {
             let (resource, rid) = (format!("dbs/{}/colls/{rid}/", rid.database), rid.to_string());
-            self.add_offer(&mut catalog, &mut batch, (resource, rid), throughput, ctx);
+            self.add_offer(&mut catalog, &mut batch, (resource, rid), (throughput, enforced), ctx);
         }
         batch.put_numbers(catalog.numbers);
         let entry = Arc::new(self.open_container(owner.database.clone(), record).await?);
@@ -74,7 +77,16 @@ impl Account {
                 uid.checked_add(1).expect("fewer than 2^32 partitions are ever created");
             let (min, max) = range.to_hex();
             let (range_id, rid_prefix) = (index as u32, index as u32);
-            RangeRecord { uid, range_id, min, max, rid_prefix, parents: vec![], shard: shard as u16 }
+            RangeRecord {
+                uid,
+                range_id,
+                min,
+                max,
+                rid_prefix,
+                parents: vec![],
+                shard: shard as u16,
+                throughput: None,
+            }
         });
         let session_version = ctx.now.milliseconds() as i64;
         let index = IndexRecord::of_new(&container);

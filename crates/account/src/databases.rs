@@ -21,6 +21,7 @@ impl Account {
     ) -> Result<Arc<Database>> {
         validate_resource_id(id, self.limits())?;
         if let Some(throughput) = throughput {
+            self.check_has_throughput()?;
             throughput.validate(self.limits(), throughput.minimum_for_new(self.limits()))?;
         }
         let _writer = self.0.catalog_writer.lock().await;
@@ -36,7 +37,7 @@ impl Account {
         batch.put_database(&database);
         if let Some(throughput) = throughput {
             let (resource, rid) = (format!("dbs/{rid}/"), rid.to_string());
-            self.add_offer(&mut catalog, &mut batch, (resource, rid), throughput, ctx);
+            self.add_offer(&mut catalog, &mut batch, (resource, rid), (throughput, true), ctx);
         }
         let entry = DatabaseEntry { database: database.clone(), containers: Default::default() };
         catalog.databases.insert(id.to_owned(), entry);

@@ -10,6 +10,7 @@
 //! | `index_build.rs` | generations of a container's index and the work between them |
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
+//! | `throughput.rs` | the budgets that containers live by |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
@@ -36,6 +37,7 @@ mod query_targets;
 mod query_token;
 mod serving;
 mod shards;
+mod throughput;
 mod verify;
 
 pub use account::{
@@ -56,4 +58,5 @@ pub use shardlake_routing::EpkRange;
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
 pub use shards::{SHARDS_MAX, Shards};
+pub use throughput::{CapacityMode, Enforcement};
 pub use verify::{VerifyReport, verify};

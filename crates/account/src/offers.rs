@@ -26,6 +26,7 @@ impl Account {
         throughput: Throughput,
         preconditions: &Preconditions,
     ) -> Result<Arc<Offer>> {
+        self.check_has_throughput()?;
         let _writer = self.0.catalog_writer.lock().await;
         let mut catalog = Catalog::clone(&self.0.catalog.load());
         let old = find(&catalog, rid)?;
@@ -33,6 +34,7 @@ impl Account {
         throughput.validate(self.limits(), old.minimum(throughput, self.limits()) as i64)?;
         let offer = Arc::new(Offer {
             throughput,
+            enforced: true,
             highest_throughput: old.highest_throughput.max(throughput.maximum()),
             timestamp: ctx.now.seconds(),
             etag: self.random().guid().0,
@@ -56,7 +58,7 @@ impl Account {
         catalog: &mut Catalog,
         batch: &mut CatalogBatch,
         resource: (String, String),
-        throughput: Throughput,
+        (throughput, enforced): (Throughput, bool),
         ctx: &RequestContext,
     ) {
         let offer = Offer {
@@ -65,6 +67,7 @@ impl Account {
             resource_rid: resource.1,
             throughput,
             highest_throughput: throughput.maximum(),
+            enforced,
             timestamp: ctx.now.seconds(),
             etag: self.random().guid().0,
         };

@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+use shardlake_cluster::budget::{Refusal, Reservation, Urgency};
+use shardlake_model::{Error, ErrorKind, Priority, RequestContext, Result};
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_routing::EpkRange;
 
@@ -62,11 +63,17 @@ impl Routing<'_> {
 #[must_use = "what the operation cost must be settled"]
 pub(crate) struct Permit<'a> {
     _partition: &'a Partition,
+    /// `None` where nothing is limited.
+    budget: Option<Reservation>,
 }
 
 impl Permit<'_> {
     /// What the operation came to: its charge, also that of a failure, and the bytes that it read or wrote.
-    pub fn settle(self, _charge_centi: u64, _size_bytes: u64) {}
+    pub fn settle(self, charge_centi: u64, _size_bytes: u64) {
+        if let Some(reservation) = self.budget {
+            reservation.settle(charge_centi);
+        }
+    }
 
     /// Settles a failure; whoever succeeded has yet to find out the cost.
     pub fn unless_failed<T>(self, outcome: Result<T>) -> Result<(Self, T)> {
@@ -104,15 +111,34 @@ impl Account {
         found.ok_or_else(|| Error::new(ErrorKind::OwnerNotFound, "the container was deleted"))
     }
 
-    /// Asks the partition's budget.
+    /// Asks the partition's budget. A permit that is dropped unsettled, because the request was, costs nothing.
     pub(crate) fn admit<'a>(
         &self,
-        _ctx: &RequestContext,
-        _entry: &ContainerEntry,
+        ctx: &RequestContext,
+        entry: &ContainerEntry,
         partition: &'a Partition,
         _kind: OperationKind,
         _touched: Touched<'_>,
     ) -> Result<Permit<'a>> {
-        Ok(Permit { _partition: partition })
+        let urgency = match ctx.priority {
+            Priority::System => return Ok(Permit { _partition: partition, budget: None }),
+            Priority::High => Urgency::High,
+            Priority::Low => Urgency::Low,
+        };
+        let clock = &self.0.clock;
+        let budget = entry.budget.admit(partition.range_id, urgency, || clock.elapsed());
+        let budget = budget.map_err(|refusal| too_many_requests(partition, refusal))?;
+        Ok(Permit { _partition: partition, budget })
     }
+}
+
+/// Nothing was done and nothing is charged.
+fn too_many_requests(partition: &Partition, refusal: Refusal) -> Error {
+    let message = format!(
+        "partition key range '{}' has spent its request units: retry after {} ms",
+        partition.range_id, refusal.retry_after_ms
+    );
+    Error::new(ErrorKind::TooManyRequests, message)
+        .with_meta(partition.meta(0, 0))
+        .with_retry_after_ms(refusal.retry_after_ms)
 }

@@ -186,6 +186,7 @@ impl Inner {
             deadline: started + self.settings.request_timeout,
             consistency: headers.consistency(self.account.consistency())?,
             session: None,
+            priority: headers.priority()?,
         })
     }
 }

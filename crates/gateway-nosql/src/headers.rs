@@ -4,7 +4,7 @@
 //! [`IGNORED`] so that the decision can be seen. Header names that nobody has met are ignored as HTTP asks.
 
 use http::HeaderMap;
-use shardlake_model::{ConsistencyLevel, ETagCondition, Error, Preconditions, Result};
+use shardlake_model::{ConsistencyLevel, ETagCondition, Error, Preconditions, Priority, Result};
 
 /// Headers that change nothing here, and why that is right.
 #[cfg(test)]
@@ -29,7 +29,6 @@ pub(crate) const IGNORED: &[(&str, &str)] = &[
     ("x-ms-cosmos-allow-tentative-writes", "there is one write region"),
     ("x-ms-cosmos-batch-ordered", "operations always run in order"),
     ("x-ms-cosmos-supported-serialization-formats", "JSON text is always among them"),
-    ("x-ms-cosmos-priority-level", "a hint for throttling"),
     ("x-ms-dedicatedgateway-max-age", "there is no cache to be stale"),
     ("x-ms-dedicatedgateway-bypass-cache", "there is no cache to bypass"),
     ("x-ms-thinclient-proxy-resource-type", "there is no proxy"),
@@ -91,6 +90,7 @@ pub(crate) struct RequestHeaders<'h> {
     pub populate_content: Option<&'h str>,
     pub intended_rid: Option<&'h str>,
     pub throughput_bucket: Option<&'h str>,
+    pub priority: Option<&'h str>,
 }
 
 impl<'h> RequestHeaders<'h> {
@@ -176,6 +176,7 @@ impl<'h> RequestHeaders<'h> {
             "migrate-offer-to-manual-throughput" => &mut self.migrate_to_manual,
             "populate-content-response-on-write" => &mut self.populate_content,
             "intended-collection-rid" => &mut self.intended_rid,
+            "priority-level" => &mut self.priority,
             "throughput-bucket" => &mut self.throughput_bucket,
             _ => return None,
         })
@@ -213,6 +214,15 @@ impl<'h> RequestHeaders<'h> {
             )));
         }
         Ok(asked)
+    }
+
+    pub fn priority(&self) -> Result<Priority> {
+        let Some(text) = self.priority else { return Ok(Priority::default()) };
+        Priority::parse(text).ok_or_else(|| {
+            Error::bad_request(format!(
+                "the value '{text}' of header 'x-ms-cosmos-priority-level' is invalid: use 'High' or 'Low'"
+            ))
+        })
     }
 
     /// Whether a write's reply carries the item: an explicit header, else `Prefer`, else yes.

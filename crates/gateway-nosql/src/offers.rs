@@ -100,6 +100,7 @@ mod tests {
             resource_rid: "AAAAAYAAAAE=".into(),
             throughput,
             highest_throughput: throughput.maximum(),
+            enforced: true,
             timestamp: 5,
             etag: [1; 16],
         };

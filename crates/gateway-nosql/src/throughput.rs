@@ -157,6 +157,7 @@ mod tests {
             resource_rid: "AAAAAQ==".into(),
             throughput,
             highest_throughput: throughput.maximum(),
+            enforced: true,
             timestamp: 0,
             etag: [0; 16],
         }

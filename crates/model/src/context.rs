@@ -125,6 +125,24 @@ pub struct Preconditions {
     pub if_none_match: Option<ETagCondition>,
 }
 
+/// Who gives way first where throughput is short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Priority {
+    /// The server's own work, outside every budget.
+    System,
+    #[default]
+    High,
+    Low,
+}
+
+impl Priority {
+    /// What a client may ask for.
+    pub fn parse(name: &str) -> Option<Self> {
+        let known = [("High", Priority::High), ("Low", Priority::Low)];
+        known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, priority)| priority)
+    }
+}
+
 /// Goes down the call chain with every request.
 #[derive(Debug, Clone)]
 pub struct RequestContext {
@@ -135,6 +153,7 @@ pub struct RequestContext {
     pub deadline: Duration,
     pub consistency: ConsistencyLevel,
     pub session: Option<SessionToken>,
+    pub priority: Priority,
 }
 
 impl RequestContext {
@@ -146,6 +165,7 @@ impl RequestContext {
             deadline: clock.elapsed() + Duration::from_secs(3600),
             consistency: ConsistencyLevel::Session,
             session: None,
+            priority: Priority::System,
         }
     }
 }

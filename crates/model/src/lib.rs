@@ -14,7 +14,7 @@ mod rid;
 mod throughput;
 
 pub use context::{
-    ConsistencyLevel, ETagCondition, Preconditions, RequestContext, SessionEntry, SessionToken,
+    ConsistencyLevel, ETagCondition, Preconditions, Priority, RequestContext, SessionEntry, SessionToken,
 };
 pub use error::{Error, ErrorKind, ReplyMeta, Result};
 pub use indexing::BoundingBox;

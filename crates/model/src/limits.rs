@@ -42,6 +42,8 @@ pub struct Limits {
     pub autoscale_max_throughput_min: u64,
     /// RU/s of manual throughput one physical partition is created for (wire.md §14: 30,000 RU/s make 5).
     pub throughput_per_partition: u64,
+    /// RU/s that no physical partition exceeds, however much its container has.
+    pub partition_throughput_max: u64,
     /// RU/s of autoscale maximum one physical partition is created for.
     pub autoscale_throughput_per_partition: u64,
     /// UTF-8 text of a query: 512 KB (wire.md §17). At most ten JOINs is a rule of the language.
@@ -84,6 +86,7 @@ impl Default for Limits {
             autoscale_max_throughput_min: 1000,
             throughput_per_partition: 6000,
             autoscale_throughput_per_partition: 10_000,
+            partition_throughput_max: 10_000,
             query_text_bytes_max: 512 * 1024,
             query_parameters_max: 10_000,
             query_page_time: Duration::from_secs(5),

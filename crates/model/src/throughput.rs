@@ -89,6 +89,9 @@ pub struct Offer {
     pub throughput: Throughput,
     /// Highest throughput ever provisioned: the minimum follows it.
     pub highest_throughput: u64,
+    /// Somebody asked for it, so operations are held to it; what is only the default is shown and not enforced.
+    #[serde(default)]
+    pub enforced: bool,
     /// Unix seconds.
     pub timestamp: u64,
     pub etag: [u8; 16],
