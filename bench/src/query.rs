@@ -35,7 +35,10 @@ pub fn run(options: &QueryOptions) -> Outcome {
 
 fn measure_set(options: &QueryOptions, items: u64, with_postgres: bool, text: &mut String) -> Outcome {
     let directory = tempfile::TempDir::with_prefix("shardlake-bench-query-")?;
-    let server = ServerOptions::new(&options.server).data_dir(directory.path().join("data")).start();
+    let server = ServerOptions::new(&options.server)
+        .data_dir(directory.path().join("data"))
+        .argument("--throughput=unlimited")
+        .start();
     eprintln!("loading {items} items");
     query_workload::load(&server, items)?;
     let postgres = if with_postgres { postgres(items)? } else { None };

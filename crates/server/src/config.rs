@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use shardlake_account::SHARDS_MAX;
+use shardlake_account::{CapacityMode, Enforcement};
 use shardlake_model::ConsistencyLevel;
 
-use crate::settings::{DemoName, DurabilityMode, LogFormat, Settings};
+use crate::settings::{CapacityName, DemoName, DurabilityMode, LogFormat, Settings, ThroughputMode};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_DATA_DIR: &str = "shardlake-data";
@@ -31,6 +32,9 @@ pub struct Config {
     pub key_file: Option<PathBuf>,
     pub clock_skew_max: Duration,
     pub consistency: ConsistencyLevel,
+    pub throughput: Enforcement,
+    pub capacity: CapacityMode,
+    pub burst: bool,
     pub limits: ConnectionLimits,
     pub drain_max: Duration,
     pub seed: Option<PathBuf>,
@@ -86,6 +90,11 @@ impl Config {
         {
             return Err("--demo-customers and --demo-seed-number need --demo".into());
         }
+        if settings.burst_capacity == Some(true) && settings.capacity_mode == Some(CapacityName::Serverless) {
+            return Err(
+                "--burst-capacity needs provisioned throughput: leave out --capacity-mode serverless".into(),
+            );
+        }
         Ok(Config {
             data_dir: (!nowhere).then_some(data_dir),
             durability,
@@ -98,6 +107,15 @@ impl Config {
             key_file: settings.key_file,
             clock_skew_max: Duration::from_secs(settings.clock_skew.unwrap_or(900)),
             consistency: consistency(settings.consistency.as_deref())?,
+            throughput: match settings.throughput {
+                None | Some(ThroughputMode::Enforced) => Enforcement::Enforced,
+                Some(ThroughputMode::Unlimited) => Enforcement::Unlimited,
+            },
+            capacity: match settings.capacity_mode {
+                None | Some(CapacityName::Provisioned) => CapacityMode::Provisioned,
+                Some(CapacityName::Serverless) => CapacityMode::Serverless,
+            },
+            burst: settings.burst_capacity.unwrap_or(false),
             limits: ConnectionLimits {
                 connections_max: positive("--max-connections", settings.max_connections.unwrap_or(10_000))?,
                 header_size_bytes_max: settings
@@ -236,6 +254,12 @@ mod tests {
         }
         let no_demo = Settings { demo_customers: Some(1), ..Settings::default() };
         assert!(Config::new(no_demo).expect_err("no demo").contains("--demo"));
+        let burst = Settings {
+            burst_capacity: Some(true),
+            capacity_mode: Some(CapacityName::Serverless),
+            ..Settings::default()
+        };
+        assert!(Config::new(burst).expect_err("burst").contains("--capacity-mode"));
         let level = Settings { consistency: Some("x".into()), ..Settings::default() };
         assert!(Config::new(level).expect_err("level").contains("Eventual"));
     }

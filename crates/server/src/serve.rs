@@ -93,6 +93,9 @@ async fn start(config: &Config, shards: Shards, clock: &Clock, random: &Random) 
         clock: clock.clone(),
         random: random.clone(),
         consistency: config.consistency,
+        throughput: config.throughput,
+        capacity: config.capacity,
+        burst: config.burst,
         ..AccountOptions::default()
     };
     let account = Account::open(shards, options)

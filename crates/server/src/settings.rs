@@ -101,6 +101,29 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consistency: Option<String>,
 
+    /// Whether requests are held to the throughput of their container: enforced or unlimited [default: enforced]
+    ///
+    /// enforced: a container whose throughput was asked for, by a client or a seed, answers 429 beyond it; what only has the
+    /// default of 400 RU/s is not held to it. unlimited: nothing is refused; request charges are reported all the same.
+    #[arg(long, value_name = "MODE", help_heading = "Throughput")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<ThroughputMode>,
+
+    /// How throughput is had: provisioned or serverless [default: provisioned]
+    ///
+    /// serverless: there is none to set, requests that try are refused, and each container may use 5,000 RU/s, or 1,000
+    /// for each of its partitions where that is more.
+    #[arg(long, value_name = "MODE", help_heading = "Throughput")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_mode: Option<CapacityName>,
+
+    /// Let partitions under 3,000 RU/s bank up to 300 seconds of what they leave unused, and spend it at up to 3,000 RU/s
+    ///
+    /// Short bursts then meet fewer 429s; how many depends on what happened before.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Throughput")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst_capacity: Option<bool>,
+
     /// Connections at once; further ones are answered 503 and closed [default: 10000]
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -187,6 +210,20 @@ impl DurabilityMode {
             DurabilityMode::Memory => "memory",
         }
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ThroughputMode {
+    Enforced,
+    Unlimited,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CapacityName {
+    Provisioned,
+    Serverless,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -34,7 +34,10 @@ fn acknowledged_writes_survive_kill_9() {
     println!("{cycles} cycles, SHARDLAKE_SEED={seed}");
     let random = Random::seeded(seed);
     // Its two partitions lie on a shard each.
-    let mut server = ServerOptions::new(env!("CARGO_BIN_EXE_shardlake")).argument("--shards=2").start();
+    let mut server = ServerOptions::new(env!("CARGO_BIN_EXE_shardlake"))
+        .argument("--shards=2")
+        .argument("--throughput=unlimited")
+        .start();
     create_ledger(&server.client());
     let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, &random)).collect();
     let mut commits = CommitNumbers::default();

@@ -59,10 +59,12 @@ pub fn choose(names: &[String]) -> Outcome<Vec<&'static Suite>> {
         .collect())
 }
 
-/// A server of its own for one suite, from the build that the workspace tests use.
+/// A server of its own for one suite, from the build that the workspace tests use. It refuses no request for its throughput:
+/// the suites ask for some to get partitions, and are not written for a server that throttles them.
 fn start_server() -> Outcome<ServerProcess> {
     workspace::build_server()?;
-    Ok(ServerOptions::new(project::server_binary("debug")).try_start()?)
+    let options = ServerOptions::new(project::server_binary("debug"));
+    Ok(options.argument("--throughput=unlimited").try_start()?)
 }
 
 #[cfg(test)]
