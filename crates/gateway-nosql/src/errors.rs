@@ -53,6 +53,8 @@ pub(crate) fn shape(kind: ErrorKind) -> Shape {
         ErrorKind::CrossPartitionQuery => (StatusCode::BAD_REQUEST, 1004, "BadRequest", ""),
         ErrorKind::Unauthorized => (StatusCode::UNAUTHORIZED, 0, "Unauthorized", ""),
         ErrorKind::Forbidden => (StatusCode::FORBIDDEN, 0, "Forbidden", ""),
+        ErrorKind::LogicalPartitionFull => (StatusCode::FORBIDDEN, 1014, "Forbidden", ""),
+        ErrorKind::PartitionFull => (StatusCode::FORBIDDEN, 0, "Forbidden", ""),
         ErrorKind::NotFound => (
             StatusCode::NOT_FOUND,
             0,
@@ -166,6 +168,8 @@ mod tests {
             (CrossPartitionQuery, 400, 1004, "BadRequest"),
             (Unauthorized, 401, 0, "Unauthorized"),
             (Forbidden, 403, 0, "Forbidden"),
+            (LogicalPartitionFull, 403, 1014, "Forbidden"),
+            (PartitionFull, 403, 0, "Forbidden"),
             (NotFound, 404, 0, "NotFound"),
             (OwnerNotFound, 404, 1003, "NotFound"),
             (SessionNotAvailable, 404, 1002, "NotFound"),

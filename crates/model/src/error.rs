@@ -22,6 +22,10 @@ pub enum ErrorKind {
     Unauthorized,
     /// Credentials are valid but do not allow this: use others.
     Forbidden,
+    /// The logical partition has reached its size: delete from it, or choose a partition key with more values.
+    LogicalPartitionFull,
+    /// The physical partition has grown to where it takes no more: delete from it, or have it split.
+    PartitionFull,
     /// The addressed resource does not exist.
     NotFound,
     /// The database or container that should hold the resource does not exist.

@@ -6,6 +6,7 @@
 mod context;
 mod error;
 mod indexing;
+mod limit_scale;
 mod limits;
 mod partition_key;
 mod path_matcher;
@@ -22,6 +23,7 @@ pub use indexing::{
     CompositePath, ExcludedPath, FullTextIndex, IncludedPath, IndexPath, IndexPathSegment, IndexingMode,
     IndexingPolicy, PathKind, SortOrder, SpatialIndex, VectorIndex,
 };
+pub use limit_scale::LimitScale;
 pub use limits::Limits;
 pub use partition_key::{
     KeyComponent, KeyKind, KeyPath, PartitionKey, PartitionKeyDefinition, PartitionKeyPathError,

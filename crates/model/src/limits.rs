@@ -1,6 +1,8 @@
-//! Every limit of the engine in one place, each with its source; `scaled` shrinks the large ones for tests.
+//! Every limit of the engine in one place, each with its source; `scaled` shrinks the large ones, to see them at work.
 
 use std::time::Duration;
+
+use crate::LimitScale;
 
 /// engine.md §4.4 unless another source is named.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,10 +42,16 @@ pub struct Limits {
     pub throughput_min: u64,
     pub throughput_max: u64,
     pub autoscale_max_throughput_min: u64,
+    /// JSON of all items with one partition key value: 20 GB.
+    pub logical_partition_size_bytes_max: u64,
+    /// JSON of all items of a physical partition: 50 GB. Beyond it the partition is to be split.
+    pub physical_partition_size_bytes_max: u64,
+    /// Ours: where a partition that was not split refuses to grow, twice the size at which it should have been.
+    pub physical_partition_size_bytes_hard_max: u64,
+    /// RU/s that no physical partition exceeds, however much its container has: 10,000.
+    pub partition_throughput_max: u64,
     /// RU/s of manual throughput one physical partition is created for (wire.md §14: 30,000 RU/s make 5).
     pub throughput_per_partition: u64,
-    /// RU/s that no physical partition exceeds, however much its container has.
-    pub partition_throughput_max: u64,
     /// RU/s of autoscale maximum one physical partition is created for.
     pub autoscale_throughput_per_partition: u64,
     /// UTF-8 text of a query: 512 KB (wire.md §17). At most ten JOINs is a rule of the language.
@@ -84,14 +92,58 @@ impl Default for Limits {
             throughput_min: 400,
             throughput_max: 1_000_000,
             autoscale_max_throughput_min: 1000,
+            logical_partition_size_bytes_max: 20 << 30,
+            physical_partition_size_bytes_max: 50 << 30,
+            physical_partition_size_bytes_hard_max: 100 << 30,
+            partition_throughput_max: 10_000,
             throughput_per_partition: 6000,
             autoscale_throughput_per_partition: 10_000,
-            partition_throughput_max: 10_000,
             query_text_bytes_max: 512 * 1024,
             query_parameters_max: 10_000,
             query_page_time: Duration::from_secs(5),
             partitions_per_container_max: 200,
             bulk_operations_max: 1000,
         }
+    }
+}
+
+impl Limits {
+    /// Partitions become smaller and slower, and so more of them are made, while everything that a single item, request or
+    /// offer needs stays as it is: items of 2 MB, and throughput from 400 in steps of 100.
+    pub fn scaled(self, scale: LimitScale) -> Limits {
+        Limits {
+            logical_partition_size_bytes_max: scale.of(self.logical_partition_size_bytes_max),
+            physical_partition_size_bytes_max: scale.of(self.physical_partition_size_bytes_max),
+            physical_partition_size_bytes_hard_max: scale.of(self.physical_partition_size_bytes_hard_max),
+            partition_throughput_max: scale.of(self.partition_throughput_max),
+            throughput_per_partition: scale.of(self.throughput_per_partition),
+            autoscale_throughput_per_partition: scale.of(self.autoscale_throughput_per_partition),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_shrinks_partitions_and_nothing_else() {
+        let limits = Limits::default();
+        assert_eq!(limits.clone().scaled(LimitScale::default()), limits);
+        let small = limits.clone().scaled("0.001".parse().expect("a scale"));
+        assert_eq!(small.logical_partition_size_bytes_max, (20 << 30) / 1000);
+        assert_eq!(small.partition_throughput_max, 10);
+        assert_eq!(small.throughput_per_partition, 6);
+        let unscaled = Limits {
+            logical_partition_size_bytes_max: limits.logical_partition_size_bytes_max,
+            physical_partition_size_bytes_max: limits.physical_partition_size_bytes_max,
+            physical_partition_size_bytes_hard_max: limits.physical_partition_size_bytes_hard_max,
+            partition_throughput_max: limits.partition_throughput_max,
+            throughput_per_partition: limits.throughput_per_partition,
+            autoscale_throughput_per_partition: limits.autoscale_throughput_per_partition,
+            ..small
+        };
+        assert_eq!(unscaled, limits);
     }
 }

@@ -309,23 +309,37 @@ impl Partition {
             Transaction::new(self.uid, shape, &self.shard, sequencer.view(), position, command.now);
         let mut replies = Vec::with_capacity(operations.len());
         let mut charge_centi = 0;
+        let mut last_growth = 0;
+        let mut failure = None;
         for (index, operation) in operations.iter().enumerate() {
+            let grown_before = transaction.growth_bytes();
             match self.apply(&mut transaction, command, index, logical, operation).await {
                 Ok(reply) => {
                     charge_centi += reply.meta.charge_centi;
                     replies.push(reply);
                 }
-                Err(mut error) => {
-                    let queued = transaction.queued();
-                    drop(sequencer);
-                    // What the error tells (an item exists, or not) may rest on commits that are not durable yet.
-                    self.wait_for(queued).await?;
-                    let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
-                    *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
-                    let meta = self.meta(charge_centi + charge, 0);
-                    return Ok(BatchReply { outcome: Err(BatchFailure { index, error }), meta });
+                Err(error) => {
+                    failure = Some((index, error));
+                    break;
                 }
             }
+            if transaction.growth_bytes() > grown_before {
+                last_growth = index;
+            }
+        }
+        if failure.is_none() {
+            // The whole decides; the last operation that took room stands for it.
+            failure = transaction.record_size().await.err().map(|error| (last_growth, error));
+        }
+        if let Some((index, mut error)) = failure {
+            let queued = transaction.queued();
+            drop(sequencer);
+            // What the error tells (an item exists, or not) may rest on commits that are not durable yet.
+            self.wait_for(queued).await?;
+            let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
+            *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
+            let meta = self.meta(charge_centi + charge, 0);
+            return Ok(BatchReply { outcome: Err(BatchFailure { index, error }), meta });
         }
         if !transaction.changes_anything() {
             let queued = transaction.queued();
@@ -333,7 +347,6 @@ impl Partition {
             self.wait_for(queued).await?;
             return Ok(BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) });
         }
-        transaction.record_size().await?;
         let lsn = transaction.lsn;
         let planned = transaction.into_batch();
         let commit = self.queue(&mut sequencer, lsn, planned)?;

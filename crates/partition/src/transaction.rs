@@ -18,7 +18,7 @@ use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
 use crate::pending::Pending;
 use crate::shape::ContainerShape;
-use crate::sizes::{LogicalSize, SizeChange};
+use crate::sizes::{LogicalSize, SizeChange, limit};
 
 /// Keys of postings in one transaction. A single operation may exceed it: an item's size bounds what it changes.
 const POSTINGS_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -178,12 +178,19 @@ impl<'a> Transaction<'a> {
         change.size_bytes += by.size_bytes;
     }
 
-    /// Writes the new size of the logical partition, after the last change.
+    /// By how much the logical partition has grown so far.
+    pub fn growth_bytes(&self) -> i64 {
+        self.sized.as_ref().map_or(0, |(_, change)| change.size_bytes)
+    }
+
+    /// Writes the new size of the logical partition, after the last change. Refuses what would take it, or the partition,
+    /// over its limit.
     pub async fn record_size(&mut self) -> Result<()> {
         let Some((key, change)) = self.sized.take() else { return Ok(()) };
         let stored = self.get(&key).await?;
         let before = stored.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode)?;
         let after = before.changed_by(change)?;
+        limit::check(before, after, self.counters.size_bytes, &self.shape.limits)?;
         self.writes.insert(key, (after.items > 0).then(|| after.encode()));
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use shardlake_account::SHARDS_MAX;
 use shardlake_account::{CapacityMode, Enforcement};
-use shardlake_model::ConsistencyLevel;
+use shardlake_model::{ConsistencyLevel, LimitScale};
 
 use crate::settings::{CapacityName, DemoName, DurabilityMode, LogFormat, Settings, ThroughputMode};
 
@@ -36,6 +36,7 @@ pub struct Config {
     pub capacity: CapacityMode,
     pub burst: bool,
     pub limits: ConnectionLimits,
+    pub limits_scale: LimitScale,
     pub drain_max: Duration,
     pub seed: Option<PathBuf>,
     pub demo: Option<Demo>,
@@ -127,6 +128,7 @@ impl Config {
                 header_max: seconds("--header-seconds", settings.header_seconds, 20)?,
                 idle_max: seconds("--idle-seconds", settings.idle_seconds, 300)?,
             },
+            limits_scale: settings.limits_scale.unwrap_or_default(),
             drain_max: Duration::from_secs(settings.drain_seconds.unwrap_or(10)),
             seed: settings.seed,
             demo: settings.demo.map(|name| Demo {

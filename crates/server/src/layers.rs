@@ -59,11 +59,13 @@ fn to_map(settings: &Settings) -> Map<String, Value> {
 fn read_file(path: &Path) -> Result<Settings, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("the settings file '{}' cannot be read: {error}", path.display()))?;
-    toml::from_str(&text).map_err(|error| {
+    let read: Result<Settings, _> = toml::from_str(&text);
+    let settings = read.map_err(|error| {
         let line = |start: usize| text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
         let place = error.span().map_or(String::new(), |span| format!(", line {}", line(span.start)));
         format!("the settings file '{}'{place}: {}", path.display(), error.message())
-    })
+    })?;
+    settings.fold_tables().map_err(|error| format!("the settings file '{}': {error}", path.display()))
 }
 
 fn read_variables(variables: &[(String, OsString)]) -> Result<Settings, String> {
@@ -94,6 +96,7 @@ mod tests {
     use super::*;
     use crate::byte_size::ByteSize;
     use crate::settings::DurabilityMode;
+    use shardlake_model::LimitScale;
 
     fn variables(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
         pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
@@ -122,6 +125,31 @@ mod tests {
         assert_eq!(merged.clock_skew, Some(5));
         assert_eq!(merged.listen, Some(vec!["[::1]:0".to_owned()]));
         assert_eq!(merged.tls_name, Some(vec!["a".to_owned(), "b".to_owned()]));
+    }
+
+    #[test]
+    fn a_scale_of_limits_is_said_everywhere_as_people_write_it() {
+        let nothing = Settings::default();
+        let milli = LimitScale::new(1, 1000);
+        for text in [
+            "limits-scale = 0.001",
+            "limits-scale = \"1/1000\"",
+            "[limits]\nscale = 0.001",
+            "limits.scale = 0.001",
+        ] {
+            let merged = merge(&nothing, Some(file(text).path()), []).expect(text);
+            assert_eq!(merged.limits_scale, milli, "{text}");
+        }
+        let merged = merge(&nothing, None, variables(&[("SHARDLAKE_LIMITS_SCALE", "0.001")]));
+        assert_eq!(merged.expect("valid").limits_scale, milli);
+        for (text, words) in [
+            ("limits-scale = 2", "is no scale"),
+            ("limits.size = 1", "unknown field `size`"),
+            ("limits-scale = 1\nlimits.scale = 1", "one setting"),
+        ] {
+            let message = merge(&nothing, Some(file(text).path()), []).expect_err(text);
+            assert!(message.contains(words), "{message}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use shardlake_account::{Account, AccountOptions, Shards};
 use shardlake_gateway_nosql::{Gateway, GatewaySettings};
+use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -90,6 +91,7 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
 
 async fn start(config: &Config, shards: Shards, clock: &Clock, random: &Random) -> Result<Account, String> {
     let options = AccountOptions {
+        limits: Limits::default().scaled(config.limits_scale),
         clock: clock.clone(),
         random: random.clone(),
         consistency: config.consistency,

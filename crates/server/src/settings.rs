@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer, Serialize};
+use shardlake_model::LimitScale;
 
 use crate::byte_size::ByteSize;
 
@@ -124,6 +125,20 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst_capacity: Option<bool>,
 
+    /// Factor by which partitions are smaller and slower than the service's, such as 0.001 or 1/1000 [default: 1]
+    ///
+    /// It shrinks the 20 GB of a logical partition, the 50 GB and 10,000 RU/s of a physical one and the RU/s that one is
+    /// made for, so that full partitions, splits and throttling can be seen with little data. Items and the
+    /// throughput that may be asked for keep their limits. In a settings file also as limits.scale.
+    #[arg(long, value_name = "FACTOR", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits_scale: Option<LimitScale>,
+
+    /// The other way to write `limits-scale` in a file; [`Settings::fold_tables`] takes it away.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsTable>,
+
     /// Connections at once; further ones are answered 503 and closed [default: 10000]
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,6 +207,24 @@ pub struct Settings {
     #[arg(long, value_name = "LEVEL", help_heading = "Logs")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_level: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsTable {
+    pub scale: LimitScale,
+}
+
+impl Settings {
+    /// Settings that a file may also write as a table become what flags and variables say.
+    pub fn fold_tables(mut self) -> Result<Settings, String> {
+        if let Some(table) = self.limits.take()
+            && self.limits_scale.replace(table.scale).is_some()
+        {
+            return Err("limits.scale and limits-scale are one setting: write one of them".into());
+        }
+        Ok(self)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

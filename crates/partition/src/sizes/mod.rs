@@ -7,11 +7,13 @@
 //! | file | what it does |
 //! |---|---|
 //! | `count.rs` | counts a partition from before there were sizes |
+//! | `limit.rs` | refuses what would grow too large |
 //! | `largest.rs` | the largest logical partitions, kept in memory |
 //! | `median.rs` | where half of the bytes lie on either side |
 //! | `verify.rs` | compares the sizes with the items |
 
 mod count;
+pub(crate) mod limit;
 mod verify;
 
 pub(crate) use count::count_if_missing;
