@@ -5,6 +5,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use shardlake_account::{Account, AccountOptions};
 use shardlake_gateway_nosql::{Access, AccountKey, Gateway, GatewaySettings, Scheme};
+use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 use shardlake_testkit::{EMULATOR_KEY, authorization, http_date_after_epoch, resource_of_path};
@@ -46,18 +47,30 @@ impl Server {
 
     pub async fn start_with(settings: GatewaySettings) -> Server {
         let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
-        Server::start_over(shard, settings).await
+        Server::start_over(shard, settings, Limits::default()).await
+    }
+
+    /// With limits that tests can reach, and a container `items`.
+    pub async fn with_limits(limits: Limits) -> Server {
+        let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
+        let server = Server::start_over(shard, GatewaySettings::default(), limits).await;
+        server.create_items_container().await;
+        server
     }
 
     /// Over what is stored already.
     pub async fn over(shard: Shard) -> Server {
-        Server::start_over(shard, GatewaySettings::default()).await
+        Server::start_over(shard, GatewaySettings::default(), Limits::default()).await
     }
 
-    async fn start_over(shard: Shard, settings: GatewaySettings) -> Server {
+    async fn start_over(shard: Shard, settings: GatewaySettings, limits: Limits) -> Server {
         let clock = Clock::manual(NOW);
-        let options =
-            AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..AccountOptions::default() };
+        let options = AccountOptions {
+            clock: clock.clone(),
+            random: Random::seeded(7),
+            limits,
+            ..AccountOptions::default()
+        };
         let account = Account::open(shard, options).await.expect("the account opens");
         let keys = vec![
             AccountKey { key: EMULATOR_KEY.into(), access: Access::Full },
@@ -70,12 +83,13 @@ impl Server {
     /// With a database `db` and a container `items`, whose key is `/pk`.
     pub async fn with_container() -> Server {
         let server = Server::start().await;
+        server.create_items_container().await;
         server
-            .create_container(
-                json!({ "id": "items", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } }),
-            )
-            .await;
-        server
+    }
+
+    async fn create_items_container(&self) {
+        let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+        self.create_container(json!({ "id": "items", "partitionKey": key })).await;
     }
 
     pub async fn create_container(&self, definition: Value) -> Value {

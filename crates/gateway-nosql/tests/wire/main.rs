@@ -6,6 +6,7 @@ mod batch;
 mod feeds;
 mod harness;
 mod items;
+mod limits;
 mod metadata;
 mod named_regressions;
 mod patch;
