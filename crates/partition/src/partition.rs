@@ -329,7 +329,8 @@ impl Partition {
         }
         if failure.is_none() {
             // The whole decides; the last operation that took room stands for it.
-            failure = transaction.record_size().await.err().map(|error| (last_growth, error));
+            let checked = transaction.record_size_within_limits().await;
+            failure = checked.err().map(|error| (last_growth, error));
         }
         if let Some((index, mut error)) = failure {
             let queued = transaction.queued();

@@ -183,16 +183,24 @@ impl<'a> Transaction<'a> {
         self.sized.as_ref().map_or(0, |(_, change)| change.size_bytes)
     }
 
-    /// Writes the new size of the logical partition, after the last change. Refuses what would take it, or the partition,
-    /// over its limit.
-    pub async fn record_size(&mut self) -> Result<()> {
-        let Some((key, change)) = self.sized.take() else { return Ok(()) };
+    /// Writes the new size of the logical partition, after the last change, and gives it with the old one.
+    pub async fn record_size(&mut self) -> Result<Option<(LogicalSize, LogicalSize)>> {
+        let Some((key, change)) = self.sized.take() else { return Ok(None) };
         let stored = self.get(&key).await?;
         let before = stored.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode)?;
         let after = before.changed_by(change)?;
-        limit::check(before, after, self.counters.size_bytes, &self.shape.limits)?;
         self.writes.insert(key, (after.items > 0).then(|| after.encode()));
-        Ok(())
+        Ok(Some((before, after)))
+    }
+
+    /// Likewise for what a client writes: refuses what would take the logical partition or the partition over its limit.
+    pub async fn record_size_within_limits(&mut self) -> Result<()> {
+        match self.record_size().await? {
+            Some((before, after)) => {
+                limit::check(before, after, self.counters.size_bytes, &self.shape.limits)
+            }
+            None => Ok(()),
+        }
     }
 
     async fn index(&mut self, old: Option<&StoredItem>, new: Option<&StoredItem>) -> Result<()> {
