@@ -12,10 +12,11 @@ use shardlake_routing::{PartitionMap, ShardLoad};
 use shardlake_stdx::{Clock, Random};
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry, Placed};
+use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry, Placed, RangeRecord};
 use crate::container_handle::ContainerEntry;
 use crate::index_build::IndexRecord;
 use crate::query_cache::QueryCache;
+use crate::relocation::RelocationHooks;
 use crate::shards::Shards;
 use crate::throughput::{CapacityMode, DatabaseBudgets, Enforcement, ThroughputRules};
 
@@ -38,6 +39,8 @@ pub struct AccountOptions {
     pub capacity: CapacityMode,
     /// Burst credit for partitions under 3,000 RU/s.
     pub burst: bool,
+    /// For tests.
+    pub hooks: RelocationHooks,
 }
 
 #[derive(Debug, Clone)]
@@ -53,6 +56,7 @@ pub(crate) struct AccountState {
     pub consistency: ConsistencyLevel,
     pub throughput: ThroughputRules,
     pub database_budgets: DatabaseBudgets,
+    pub hooks: RelocationHooks,
     pub catalog: ArcSwap<Catalog>,
     /// Held by whoever changes the catalog.
     pub catalog_writer: Mutex<()>,
@@ -102,6 +106,7 @@ impl Account {
                 burst: if options.burst { Burst::On } else { Burst::Off },
             },
             database_budgets: DatabaseBudgets::default(),
+            hooks: options.hooks,
             catalog: ArcSwap::default(),
             catalog_writer: Mutex::new(()),
             index_builds: Mutex::new(()),
@@ -133,6 +138,9 @@ impl Account {
         let catalog = account.0.catalog.load();
         for container in catalog.databases.values().flat_map(|owner| owner.containers.values()) {
             account.tend_index_in_background(container.clone());
+            if container.relocation.is_some() {
+                account.relocate_in_background(container);
+            }
         }
         Ok(account)
     }
@@ -162,16 +170,39 @@ impl Account {
 
     /// A container's entry under a new record; its partitions and their sequencers live on.
     pub(crate) fn entry_of(&self, old: &ContainerEntry, record: ContainerRecord) -> Result<ContainerEntry> {
+        self.entry_over(old, record, old.map.clone())
+    }
+
+    /// The same with other partitions.
+    pub(crate) fn entry_over(
+        &self,
+        old: &ContainerEntry,
+        record: ContainerRecord,
+        map: PartitionMap<Arc<Partition>>,
+    ) -> Result<ContainerEntry> {
         let state = &self.0;
         let layouts = record.index.layouts()?;
         let shape =
             ContainerShape::new(&record.container, layouts, state.limits.clone(), state.charges.clone())?;
-        let (map, budget) = (old.map.clone(), old.budget.clone());
+        let budget = old.budget.clone();
         let mut entry = ContainerEntry::new(old.database.clone(), record, shape, map, budget);
         if entry.index == old.index {
             entry.progress = old.progress.clone();
         }
+        entry.motion = old.motion.clone();
         Ok(entry)
+    }
+
+    /// The same for a deleted container, whose marks are made; what a relocation was copying goes when that has ended.
+    pub(crate) fn drop_container_in_background(&self, entry: &ContainerEntry) {
+        self.drop_partitions_in_background(entry.ranges.iter().map(RangeRecord::placed).collect());
+        let Some(relocation) = &entry.relocation else { return };
+        let targets = relocation.targets.iter().map(RangeRecord::placed).collect();
+        let (account, motion) = (self.clone(), entry.motion.clone());
+        tokio::spawn(async move {
+            let _turn = motion.topology.lock().await;
+            account.drop_partitions_in_background(targets);
+        });
     }
 
     /// Deletes the data of dropped partitions, then their marks, on each shard by itself. The marks survive a crash; the
@@ -214,6 +245,7 @@ impl Account {
 
     /// Makes everything durable and closes the shards; later operations fail.
     pub async fn close(&self) -> Result<()> {
+        self.pause_relocations().await;
         self.0.shards.close().await
     }
 

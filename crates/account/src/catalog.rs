@@ -27,6 +27,7 @@ use shardlake_storage::{Batch, ScanOptions, Shard};
 
 use crate::container_handle::ContainerEntry;
 use crate::index_build::IndexRecord;
+use crate::relocation::RelocationRecord;
 
 const DATABASE: u8 = b'D';
 const CONTAINER: u8 = b'C';
@@ -47,9 +48,11 @@ pub(crate) struct ContainerRecord {
     /// Empty in records from before there was an index.
     #[serde(default)]
     pub index: IndexRecord,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relocation: Option<RelocationRecord>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RangeRecord {
     pub uid: u32,
     pub range_id: u32,
@@ -247,9 +250,13 @@ impl CatalogBatch {
     pub fn delete_container(&mut self, entry: &ContainerEntry) {
         let rid = entry.container.rid;
         self.0.delete(key(CONTAINER, &[rid.database.0, rid.number]));
-        for range in &entry.ranges {
-            self.0.put(key(DROPPED, &[range.uid]), encode(&DroppedMark::On { shard: range.shard }));
-        }
+        let targets = entry.relocation.iter().flat_map(|relocation| &relocation.targets);
+        entry.ranges.iter().chain(targets).for_each(|range| self.drop_range(range.placed()));
+    }
+
+    /// Marks a partition's data for deletion.
+    pub fn drop_range(&mut self, placed: Placed) {
+        self.0.put(key(DROPPED, &[placed.uid.0]), encode(&DroppedMark::On { shard: placed.shard }));
     }
 
     pub fn put_offer(&mut self, offer: &Offer) {

@@ -10,6 +10,7 @@ use shardlake_routing::PartitionMap;
 
 use crate::catalog::{ContainerRecord, RangeRecord};
 use crate::index_build::{BuildProgress, IndexRecord};
+use crate::relocation::{Motion, RelocationRecord};
 
 pub(crate) struct ContainerEntry {
     pub database: Arc<Database>,
@@ -23,6 +24,8 @@ pub(crate) struct ContainerEntry {
     pub progress: Arc<BuildProgress>,
     /// Lives as long as the container, through all its entries.
     pub budget: Arc<ContainerBudget>,
+    pub relocation: Option<RelocationRecord>,
+    pub motion: Arc<Motion>,
     rid_text: String,
     self_link: String,
     alt_link: String,
@@ -51,6 +54,8 @@ impl ContainerEntry {
             index: record.index,
             progress: Arc::default(),
             budget,
+            relocation: record.relocation,
+            motion: Arc::default(),
         }
     }
 
@@ -65,6 +70,7 @@ impl ContainerEntry {
             generation: self.generation,
             session_version: self.session_version,
             index: self.index.clone(),
+            relocation: self.relocation.clone(),
         }
     }
 }

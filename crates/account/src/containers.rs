@@ -90,7 +90,14 @@ impl Account {
         });
         let session_version = ctx.now.milliseconds() as i64;
         let index = IndexRecord::of_new(&container);
-        ContainerRecord { ranges: ranges.collect(), container, generation: 1, session_version, index }
+        ContainerRecord {
+            ranges: ranges.collect(),
+            container,
+            generation: 1,
+            session_version,
+            index,
+            relocation: None,
+        }
     }
 
     /// Random for the same reason as a database's.
@@ -184,11 +191,12 @@ impl Account {
         let owner =
             owner.ok_or_else(|| Error::internal("the catalog lost a database that it just showed"))?;
         owner.containers.remove(&entry.container.definition.id);
+        entry.motion.state().progress.abort();
         for partition in entry.map.iter() {
             partition.close(End::Deleted).await;
         }
         self.publish(catalog, batch).await?;
-        self.drop_partitions_in_background(entry.ranges.iter().map(RangeRecord::placed).collect());
+        self.drop_container_in_background(&entry);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use shardlake_partition::End;
 use shardlake_stdx::Guid;
 
 use crate::Account;
-use crate::catalog::{Catalog, CatalogBatch, DatabaseEntry, RangeRecord};
+use crate::catalog::{Catalog, CatalogBatch, DatabaseEntry};
 
 impl Account {
     pub async fn create_database(
@@ -80,18 +80,17 @@ impl Account {
         let mut batch = CatalogBatch::new();
         batch.delete_database(entry.database.rid);
         self.remove_offer(&mut catalog, &mut batch, &entry.database.rid.to_string());
-        let mut dropped = Vec::new();
         for container in entry.containers.values() {
             batch.delete_container(container);
             self.remove_offer(&mut catalog, &mut batch, &container.container.rid.to_string());
+            container.motion.state().progress.abort();
             for partition in container.map.iter() {
                 partition.close(End::Deleted).await;
             }
-            dropped.extend(container.ranges.iter().map(RangeRecord::placed));
         }
         catalog.databases.remove(&entry.database.id);
         self.publish(catalog, batch).await?;
-        self.drop_partitions_in_background(dropped);
+        entry.containers.values().for_each(|container| self.drop_container_in_background(container));
         Ok(())
     }
 }

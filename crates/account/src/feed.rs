@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result};
-use shardlake_partition::{FeedFilter, PageLimits, Partition, StoredItem, epk_of_position};
+use shardlake_partition::{ChangePage, FeedFilter, PageLimits, Partition, StoredItem, epk_of_position};
 use shardlake_routing::{EpkRange, prefix_range};
 
 use crate::container_handle::ContainerEntry;
@@ -55,7 +55,7 @@ impl Account {
         let mut routing = self.routing(container);
         loop {
             let page = self.page_of_feed(ctx, &routing.entry, &scope, max_items, continuation).await;
-            if names_range(&scope) || !routing.has_moved(&page)? {
+            if !routing.has_moved(&page)? {
                 return page;
             }
         }
@@ -117,6 +117,29 @@ impl Account {
         Ok(page)
     }
 
+    /// The change log of a range, or of the part of it that lies in a span, above an LSN. Positions of a range hold in the
+    /// ranges that take its place, for the same span.
+    pub async fn changes(
+        &self,
+        container: &ContainerHandle,
+        range_id: u32,
+        span: &EpkRange,
+        after: u64,
+        entries_max: usize,
+    ) -> Result<ChangePage> {
+        let mut routing = self.routing(container);
+        loop {
+            // A moved range is there under its id; any other end shows by the id being gone.
+            let page = match find_range(&routing.entry, range_id) {
+                Ok(partition) => partition.changes(span, after, entries_max).await,
+                Err(gone) => Err(gone),
+            };
+            if !routing.has_moved(&page)? {
+                return page;
+            }
+        }
+    }
+
     pub(crate) fn page_limits(&self, max_items: Option<i64>) -> Result<PageLimits> {
         let limits = self.limits();
         let items = match max_items {
@@ -157,11 +180,6 @@ impl Account {
 
 fn is_last(entry: &ContainerEntry, partition: &Partition) -> bool {
     entry.map.iter().last().is_some_and(|last| last.uid == partition.uid)
-}
-
-/// Whether a client has named a range by its id: then it is told when the range is gone.
-pub(crate) fn names_range(scope: &FeedScope) -> bool {
-    matches!(scope, FeedScope::Range { range_id: Some(_), .. })
 }
 
 /// Where in the hash space the items of a filter lie.

@@ -113,6 +113,10 @@ impl Account {
     }
 
     async fn tend_index(&self, entry: Arc<ContainerEntry>) -> Result<()> {
+        let motion = entry.motion.clone();
+        let _turn = motion.topology.lock().await;
+        // The partitions may have been others when the turn was asked for.
+        let Ok(entry) = self.current_entry(&entry) else { return Ok(()) };
         let partitions: Vec<Arc<Partition>> = entry.map.iter().cloned().collect();
         drop_unused(&partitions, &entry.index).await?;
         let Some(building) = &entry.index.building else { return Ok(()) };

@@ -8,6 +8,7 @@
 //! | `databases.rs`, `containers.rs`, `offers.rs` | operations on those resources |
 //! | `container_handle.rs` | a container as an operation holds it |
 //! | `index_build.rs` | generations of a container's index and the work between them |
+//! | `relocation.rs`, `relocation_run.rs` | split, merge and move: their plans and records, and the work |
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
 //! | `throughput.rs` | the budgets that containers live by |
@@ -35,6 +36,8 @@ mod query_fan_out;
 mod query_page;
 mod query_targets;
 mod query_token;
+mod relocation;
+mod relocation_run;
 mod serving;
 mod shards;
 mod throughput;
@@ -50,10 +53,15 @@ pub use items::Patch;
 pub use keys::KeyInput;
 pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;
+pub use relocation::{
+    RelocationHooks, RelocationKind, RelocationReport, RelocationStatus, RelocationStep, RelocationTicket,
+    SplitAt,
+};
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
 pub use shardlake_partition::QueryStatistics;
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
+pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 pub use shardlake_routing::EpkRange;
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;

@@ -21,7 +21,7 @@ use shardlake_sql::{
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::container_handle::ContainerEntry;
-use crate::feed::{FeedScope, names_range};
+use crate::feed::FeedScope;
 use crate::items::check_session;
 use crate::query_targets::{Part, PlanRange, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
@@ -126,7 +126,7 @@ impl Account {
                 let time = self.clock().elapsed().saturating_sub(started);
                 reply.preparation = time.saturating_sub(reply.execution);
             }
-            if names_range(&request.scope) || !routing.has_moved(&reply)? {
+            if !routing.has_moved(&reply)? {
                 return reply;
             }
         }

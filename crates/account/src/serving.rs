@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use shardlake_cluster::budget::{Refusal, Reservation, Urgency};
-use shardlake_model::{Error, ErrorKind, Priority, RequestContext, Result};
+use shardlake_model::{ContainerRid, Error, ErrorKind, Priority, RequestContext, Result};
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_routing::EpkRange;
 
@@ -104,8 +104,11 @@ impl Account {
 
     /// The entry of a container as the catalog has it now.
     pub(crate) fn current_entry(&self, entry: &ContainerEntry) -> Result<Arc<ContainerEntry>> {
+        self.entry_of_rid(entry.container.rid)
+    }
+
+    pub(crate) fn entry_of_rid(&self, rid: ContainerRid) -> Result<Arc<ContainerEntry>> {
         let catalog = self.0.catalog.load();
-        let rid = entry.container.rid;
         let mut entries = catalog.databases.values().flat_map(|owner| owner.containers.values());
         let found = entries.find(|entry| entry.container.rid == rid).cloned();
         found.ok_or_else(|| Error::new(ErrorKind::OwnerNotFound, "the container was deleted"))

@@ -63,6 +63,9 @@ impl Relocation {
             let mut batch = Batch::new();
             batch.put(keys::log_key(target.uid(), lsn), first.encode());
             target.shard.commit_in_background(batch).await.map_err(crate::storage_error)?;
+            // Also where commits are acknowledged earlier: the catalog may be on another shard.
+            let applied = target.shard.applied();
+            target.shard.wait_durable(applied).await.map_err(crate::storage_error)?;
         }
         Ok(Some(Cutover { relocation: self, _fences: fences }))
     }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_storage::Shard;
+use shardlake_storage::{Durability, Shard};
 
 use crate::change_log::Counters;
 use crate::index::{IndexLayout, Maintained};
@@ -53,25 +53,34 @@ pub struct RelocationProgress {
     pub items: AtomicU64,
     /// Log entries that the targets have not caught up with, when that was looked at last.
     pub lag: AtomicU64,
-    /// 1 once the work is to be given up.
-    aborted: AtomicU64,
+    /// [`GOES_ON`], [`ABORTED`] or [`PAUSED`].
+    wish: AtomicU64,
 }
 
+const GOES_ON: u64 = 0;
+const ABORTED: u64 = 1;
+const PAUSED: u64 = 2;
+
 impl RelocationProgress {
-    /// The work stops at its next step.
+    /// The work is given up at its next step.
     pub fn abort(&self) {
-        self.aborted.store(1, Ordering::Release);
+        self.wish.store(ABORTED, Ordering::Release);
     }
 
-    pub fn is_aborted(&self) -> bool {
-        self.aborted.load(Ordering::Acquire) != 0
+    /// The work stops at its next step, to be gone on with by another process.
+    pub fn pause(&self) {
+        self.wish.store(PAUSED, Ordering::Release);
     }
 
     fn check(&self) -> Result<()> {
-        if self.is_aborted() {
-            return Err(Error::new(ErrorKind::Conflict, "the relocation was aborted"));
+        match self.wish.load(Ordering::Acquire) {
+            GOES_ON => Ok(()),
+            ABORTED => Err(Error::new(ErrorKind::Conflict, "the relocation was aborted")),
+            _ => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the server is stopping: the relocation goes on at its next start",
+            )),
         }
-        Ok(())
     }
 }
 
@@ -169,6 +178,10 @@ impl Relocation {
 
     /// Whether an earlier run has copied everything: then the work goes on with catching up.
     pub async fn resume(&mut self) -> Result<bool> {
+        // Where commits are acknowledged before they are durable, a crash may have taken from a source what a target has.
+        if self.sources.iter().any(|source| source.shard().durability() == Durability::Async) {
+            return Ok(false);
+        }
         for target in &mut self.targets {
             let key = keys::relocation_key(target.identity.uid);
             let Some(bytes) = target.shard.get(&key).await.map_err(crate::storage_error)? else {

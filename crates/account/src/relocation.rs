@@ -1,0 +1,426 @@
+//! Split, merge and move: the plan of a relocation, its record in the catalog, and what can be seen of it.
+//!
+//! A relocation is in the container's record from before its first byte is copied until the routing that it leads to is
+//! published, in one durable change with the marks that have the sources' data dropped. So a stop at any moment leaves the old
+//! ranges with a relocation to go on with, or the new ones. `relocation_run.rs` does the work.
+//!
+//! Children of a split and the child of a merge get ids above all that there were, and list their ancestors, the oldest first.
+//! A moved range keeps its id: to clients nothing has happened.
+
+use std::fmt;
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
+use shardlake_partition::RelocationProgress;
+use shardlake_routing::{Epk, EpkRange, midpoint, place};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+use crate::catalog::{Catalog, CatalogBatch, ContainerRecord, RangeRecord};
+use crate::container_handle::ContainerEntry;
+use crate::{Account, ContainerHandle};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RelocationKind {
+    Split,
+    Merge,
+    Move,
+}
+
+impl RelocationKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            RelocationKind::Split => "split",
+            RelocationKind::Merge => "merge",
+            RelocationKind::Move => "move",
+        }
+    }
+}
+
+/// Where a range is cut.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SplitAt {
+    /// Where the load halves when one side of the middle is much hotter than the other, else in the middle.
+    #[default]
+    Best,
+    Middle,
+    /// Where the bytes halve.
+    Size,
+    /// Where the request units of the last minutes halve.
+    Load,
+    /// A bound in hexadecimal, inside the range.
+    Epk(String),
+}
+
+/// The parts of a relocation, in the order in which they end. A test may stop the work after each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RelocationStep {
+    /// It is in the catalog.
+    Planned,
+    /// The targets hold what the sources held when the copy began.
+    Copied,
+    /// The targets are almost where the sources are.
+    CaughtUp,
+    /// Writers are held, the targets are complete, and the routing is still the old one.
+    Fenced,
+    /// The new routing is in force.
+    Published,
+    /// Nothing is left of the way there.
+    CleanedUp,
+}
+
+impl RelocationStep {
+    pub const ALL: [RelocationStep; 6] = [
+        RelocationStep::Planned,
+        RelocationStep::Copied,
+        RelocationStep::CaughtUp,
+        RelocationStep::Fenced,
+        RelocationStep::Published,
+        RelocationStep::CleanedUp,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            RelocationStep::Planned => "planned",
+            RelocationStep::Copied => "copied",
+            RelocationStep::CaughtUp => "caught up",
+            RelocationStep::Fenced => "fenced",
+            RelocationStep::Published => "published",
+            RelocationStep::CleanedUp => "cleaned up",
+        }
+    }
+}
+
+/// Asked at the end of each step; `false` stops the work where it is, as if the process had died.
+type StepTest = dyn Fn(RelocationStep) -> bool + Send + Sync;
+
+/// For tests: what happens at the steps of relocations.
+#[derive(Clone, Default)]
+pub struct RelocationHooks {
+    pub goes_on: Option<Arc<StepTest>>,
+    pub bug: Option<shardlake_partition::SeededBug>,
+}
+
+impl fmt::Debug for RelocationHooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "relocation hooks, bug {:?}", self.bug)
+    }
+}
+
+/// What a container's record says of a relocation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RelocationRecord {
+    pub kind: RelocationKind,
+    /// Range ids, in the order of the hash space.
+    pub sources: Vec<u32>,
+    pub targets: Vec<RangeRecord>,
+}
+
+/// How a relocation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelocationReport {
+    pub kind: RelocationKind,
+    pub sources: Vec<u32>,
+    /// Ids of the ranges that took their place.
+    pub targets: Vec<u32>,
+    pub items: u64,
+    pub duration: Duration,
+    /// For how long writers were held.
+    pub pause: Duration,
+    /// Times that the last catch-up took too long and was put off.
+    pub attempts: u32,
+}
+
+/// A relocation at work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelocationStatus {
+    pub kind: RelocationKind,
+    pub sources: Vec<u32>,
+    /// Id, bounds in hexadecimal, shard.
+    pub targets: Vec<(u32, String, String, u16)>,
+    /// The last step that has ended.
+    pub step: RelocationStep,
+    pub items: u64,
+    pub items_copied: u64,
+    pub lag: u64,
+}
+
+/// What all entries of one container share about its relocations.
+#[derive(Debug, Default)]
+pub(crate) struct Motion {
+    /// Held by whoever moves partitions or fills an index: one at a time.
+    pub topology: Mutex<()>,
+    state: StdMutex<MotionState>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct MotionState {
+    pub step: Option<RelocationStep>,
+    pub progress: Arc<RelocationProgress>,
+    pub last: Option<Result<RelocationReport, String>>,
+}
+
+impl Motion {
+    pub fn state(&self) -> MutexGuard<'_, MotionState> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+}
+
+/// A relocation that has begun. It goes on whether or not anybody waits.
+#[derive(Debug)]
+pub struct RelocationTicket {
+    /// The ranges that will be there when it is done.
+    pub ranges: Vec<u32>,
+    task: JoinHandle<Result<RelocationReport>>,
+}
+
+impl RelocationTicket {
+    pub async fn finished(self) -> Result<RelocationReport> {
+        self.task.await.map_err(|error| Error::internal(format!("a relocation's task failed: {error}")))?
+    }
+}
+
+impl Account {
+    /// Cuts a range in two.
+    pub async fn split(
+        &self,
+        container: &ContainerHandle,
+        range_id: u32,
+        at: SplitAt,
+    ) -> Result<RelocationTicket> {
+        let at = self.split_bound(&container.entry, range_id, at).await?;
+        self.begin(container, |account, catalog, entry| {
+            let source = range_of(entry, range_id)?;
+            let whole = bounds_of(source)?;
+            if !(whole.min < at && whole.contains(&at)) {
+                return Err(Error::bad_request(format!(
+                    "the bound '{}' does not lie inside range {range_id}, which is '{}' to '{}'",
+                    at.to_hex(),
+                    source.min,
+                    source.max
+                )));
+            }
+            let next_id = next_range_id(entry);
+            let mut parents = source.parents.clone();
+            parents.push(source.range_id);
+            let other_shard = place(&account.shard_loads(catalog)).unwrap_or(0) as u16;
+            let low = EpkRange { min: whole.min.clone(), max: at.clone() };
+            let high = EpkRange { min: at.clone(), max: whole.max };
+            let targets = [(low, source.shard), (high, other_shard)].into_iter().enumerate();
+            let targets = targets
+                .map(|(place, (range, shard))| {
+                    let range = new_range(catalog, next_id + place as u32, &range, shard, parents.clone());
+                    RangeRecord { throughput: source.throughput.map(|share| share / 2), ..range }
+                })
+                .collect();
+            Ok(RelocationRecord { kind: RelocationKind::Split, sources: vec![range_id], targets })
+        })
+        .await
+    }
+
+    /// Joins neighbouring ranges.
+    pub async fn merge(&self, container: &ContainerHandle, range_ids: &[u32]) -> Result<RelocationTicket> {
+        self.begin(container, |account, catalog, entry| {
+            let mut sources: Vec<&RangeRecord> =
+                range_ids.iter().map(|id| range_of(entry, *id)).collect::<Result<_>>()?;
+            let mut bounds = Vec::new();
+            for source in &sources {
+                bounds.push((bounds_of(source)?, source.range_id));
+            }
+            bounds.sort_by(|left, right| left.0.min.cmp(&right.0.min));
+            if bounds.len() < 2 || bounds.windows(2).any(|pair| pair[0].0.max != pair[1].0.min) {
+                return Err(Error::bad_request(
+                    "a merge names two or more ranges, each of them once, that follow one another in the hash space",
+                ));
+            }
+            account.check_merge(entry, &bounds.iter().map(|(_, id)| *id).collect::<Vec<_>>())?;
+            sources.sort_by_key(|source| bounds.iter().position(|(_, id)| *id == source.range_id));
+            let mut parents: Vec<u32> =
+                sources.iter().flat_map(|source| source.parents.iter().copied()).collect();
+            parents.extend(sources.iter().map(|source| source.range_id));
+            parents.sort_unstable();
+            parents.dedup();
+            let range = EpkRange { min: bounds[0].0.min.clone(), max: bounds[bounds.len() - 1].0.max.clone() };
+            let target = new_range(catalog, next_range_id(entry), &range, sources[0].shard, parents);
+            let shares: Option<Vec<u64>> = sources.iter().map(|source| source.throughput).collect();
+            let target = RangeRecord { throughput: shares.map(|shares| shares.iter().sum()), ..target };
+            let sources = bounds.iter().map(|(_, id)| *id).collect();
+            Ok(RelocationRecord { kind: RelocationKind::Merge, sources, targets: vec![target] })
+        })
+        .await
+    }
+
+    /// Has a range stored on another shard.
+    pub async fn move_partition(
+        &self,
+        container: &ContainerHandle,
+        range_id: u32,
+        shard: u16,
+    ) -> Result<RelocationTicket> {
+        self.begin(container, |account, catalog, entry| {
+            let source = range_of(entry, range_id)?;
+            let count = account.0.shards.count();
+            if shard >= count {
+                return Err(Error::bad_request(format!(
+                    "there is no shard {shard}: this server has {count}, counted from 0"
+                )));
+            }
+            if source.shard == shard {
+                return Err(Error::bad_request(format!("range {range_id} is on shard {shard} already")));
+            }
+            let target = RangeRecord { uid: new_uid(catalog), shard, ..source.clone() };
+            Ok(RelocationRecord {
+                kind: RelocationKind::Move,
+                sources: vec![range_id],
+                targets: vec![target],
+            })
+        })
+        .await
+    }
+
+    /// Gives up the relocation of a container; what was copied is dropped. Says whether there was one.
+    pub async fn abort_relocation(&self, container: &ContainerHandle) -> Result<bool> {
+        let entry = self.current_entry(&container.entry)?;
+        if entry.relocation.is_none() {
+            return Ok(false);
+        }
+        entry.motion.state().progress.abort();
+        // Its end is the end of the work's turn.
+        let _turn = entry.motion.topology.lock().await;
+        Ok(self.current_entry(&entry)?.relocation.is_none())
+    }
+
+    /// Records a relocation and has it begin.
+    async fn begin(
+        &self,
+        container: &ContainerHandle,
+        plan: impl FnOnce(&Account, &mut Catalog, &ContainerEntry) -> Result<RelocationRecord>,
+    ) -> Result<RelocationTicket> {
+        let _writer = self.0.catalog_writer.lock().await;
+        let mut catalog = Catalog::clone(&self.0.catalog.load());
+        let old = self.current_entry(&container.entry)?;
+        if let Some(running) = &old.relocation {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "a {} of ranges {:?} is in progress: wait for its end, or abort it",
+                    running.kind.name(),
+                    running.sources
+                ),
+            ));
+        }
+        let relocation = plan(self, &mut catalog, &old)?;
+        old.motion.state().progress = Arc::default();
+        let ranges = relocation.targets.iter().map(|target| target.range_id).collect();
+        let record = ContainerRecord { relocation: Some(relocation), ..old.record(old.container.clone()) };
+        let mut batch = CatalogBatch::new();
+        batch.put_container(&record);
+        batch.put_numbers(catalog.numbers);
+        let entry = Arc::new(self.entry_of(&old, record)?);
+        crate::containers::insert(&mut catalog, entry.clone());
+        self.publish(catalog, batch).await?;
+        Ok(RelocationTicket { ranges, task: self.relocate_in_background(&entry) })
+    }
+
+    async fn split_bound(&self, entry: &ContainerEntry, range_id: u32, at: SplitAt) -> Result<Epk> {
+        let entry = self.current_entry(entry)?;
+        let range = bounds_of(range_of(&entry, range_id)?)?;
+        let definition = &entry.container.definition.partition_key;
+        let middle = midpoint(definition, &range);
+        let bound = match at {
+            SplitAt::Epk(text) => {
+                let range = EpkRange::from_hex(&text, "FF").map_err(|error| {
+                    Error::bad_request(format!("the bound of the split is invalid: {error}"))
+                })?;
+                Some(range.min)
+            }
+            _ => middle,
+        };
+        bound.ok_or_else(|| {
+            Error::bad_request(format!("range {range_id} cannot be split: no bound lies inside it"))
+        })
+    }
+
+    /// Refuses a merge whose child would have to be split again.
+    fn check_merge(&self, entry: &ContainerEntry, range_ids: &[u32]) -> Result<()> {
+        let partitions = entry.map.iter().filter(|partition| range_ids.contains(&partition.range_id));
+        let size_bytes: u64 = partitions.map(|partition| partition.size_bytes()).sum();
+        let max = self.limits().physical_partition_size_bytes_max;
+        if size_bytes > max {
+            return Err(Error::bad_request(format!(
+                "the ranges hold {size_bytes} bytes together, more than the {max} of one partition"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl ContainerHandle {
+    /// The relocation that is in progress.
+    pub fn relocation(&self) -> Option<RelocationStatus> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let record = self.entry.relocation.as_ref()?;
+        let state = self.entry.motion.state();
+        let target =
+            |target: &RangeRecord| (target.range_id, target.min.clone(), target.max.clone(), target.shard);
+        Some(RelocationStatus {
+            kind: record.kind,
+            sources: record.sources.clone(),
+            targets: record.targets.iter().map(target).collect(),
+            step: state.step.unwrap_or(RelocationStep::Planned),
+            items: state.progress.items.load(Relaxed),
+            items_copied: state.progress.items_copied.load(Relaxed),
+            lag: state.progress.lag.load(Relaxed),
+        })
+    }
+
+    /// How the last relocation of this process ended: its report, or why it was given up.
+    pub fn last_relocation(&self) -> Option<Result<RelocationReport, String>> {
+        self.entry.motion.state().last.clone()
+    }
+}
+
+pub(crate) fn range_of(entry: &ContainerEntry, range_id: u32) -> Result<&RangeRecord> {
+    entry.ranges.iter().find(|range| range.range_id == range_id).ok_or_else(|| {
+        Error::new(
+            ErrorKind::PartitionGone,
+            format!(
+                "partition key range {range_id} does not exist (any more): refresh the partition key ranges"
+            ),
+        )
+    })
+}
+
+pub(crate) fn bounds_of(range: &RangeRecord) -> Result<EpkRange> {
+    EpkRange::from_hex(&range.min, &range.max)
+        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("a stored range is malformed: {error}")))
+}
+
+/// The newest range is always there, so ids only go up.
+fn next_range_id(entry: &ContainerEntry) -> u32 {
+    entry.ranges.iter().map(|range| range.range_id + 1).max().unwrap_or(0)
+}
+
+fn new_uid(catalog: &mut Catalog) -> u32 {
+    let uid = catalog.numbers.partition;
+    catalog.numbers.partition = uid.checked_add(1).expect("fewer than 2^32 partitions are ever created");
+    uid
+}
+
+/// Without a share of the throughput that was given to it by name.
+fn new_range(
+    catalog: &mut Catalog,
+    range_id: u32,
+    range: &EpkRange,
+    shard: u16,
+    parents: Vec<u32>,
+) -> RangeRecord {
+    let (min, max) = range.to_hex();
+    let uid = new_uid(catalog);
+    RangeRecord { uid, range_id, min, max, rid_prefix: range_id, parents, shard, throughput: None }
+}
+
+/// What a relocation is about.
+pub(crate) type Subject = ContainerRid;

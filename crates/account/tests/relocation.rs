@@ -1,0 +1,266 @@
+//! Split, merge and move: what is there stays, what is written meanwhile is not lost, and clients find their way.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use shardlake_account::{
+    ContainerHandle, EpkRange, FeedScope, KeyInput, Outcome, RelocationKind, SplitAt, verify,
+};
+use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, SessionToken, UniqueKey};
+use shardlake_storage::{Shard, ShardOptions};
+use support::{Fixture, json, memory_shards, none};
+
+fn definition() -> ContainerDefinition {
+    let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
+    definition.unique_key_policy.unique_keys = vec![UniqueKey { paths: vec!["/u".into()] }];
+    definition
+}
+
+async fn write(fixture: &Fixture, container: &ContainerHandle, number: u64, value: u64) {
+    let pk = format!("k{}", number % 17);
+    let body =
+        format!(r#"{{"id":"{number}","pk":"{pk}","v":{value},"u":"{number}-{value}","tags":["a","{pk}"]}}"#);
+    let key = format!("[\"{pk}\"]");
+    let reply = fixture
+        .account
+        .upsert_item(&fixture.ctx(), container, Some(KeyInput(&key)), body.as_bytes(), &none())
+        .await
+        .expect("written");
+    assert!(matches!(reply.outcome, Outcome::Created | Outcome::Replaced));
+}
+
+fn current(fixture: &Fixture) -> ContainerHandle {
+    fixture.account.container("db", "c").expect("there")
+}
+
+/// Every item by id, from a feed in small pages.
+async fn items(fixture: &Fixture, container: &ContainerHandle, scope: FeedScope) -> BTreeMap<u64, u64> {
+    let mut found = BTreeMap::new();
+    let mut token = None;
+    loop {
+        let page = fixture
+            .account
+            .read_feed(&fixture.ctx(), container, scope.clone(), Some(7), token.as_deref())
+            .await
+            .expect("a page");
+        for item in &page.items {
+            let item = json(item);
+            let id = item["id"].as_str().expect("text").parse().expect("a number");
+            assert!(found.insert(id, item["v"].as_u64().expect("a number")).is_none(), "item {id} twice");
+        }
+        token = page.continuation;
+        if token.is_none() {
+            return found;
+        }
+    }
+}
+
+async fn check(fixture: &Fixture, shards: &shardlake_account::Shards, expected: &BTreeMap<u64, u64>) {
+    let container = current(fixture);
+    assert_eq!(items(fixture, &container, FeedScope::All).await, *expected);
+    for text in ["SELECT c.id FROM c WHERE c.v >= 0", "SELECT c.id FROM c WHERE ARRAY_CONTAINS(c.tags, 'a')"]
+    {
+        let answer = fixture.merged(&container, text, 9).await.expect("an answer");
+        assert_eq!(answer.len(), expected.len(), "{text}");
+    }
+    let report = verify(shards).await.expect("readable");
+    assert_eq!(report.problem_count(), 0, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn splits_merges_and_moves_keep_everything() {
+    let shards = memory_shards(2).await;
+    let fixture = Fixture::over(&shards).await;
+    let container = fixture.container_with(definition(), 400).await;
+    let mut expected = BTreeMap::new();
+    for number in 0..200 {
+        write(&fixture, &container, number, 0).await;
+        expected.insert(number, 0);
+    }
+    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    assert_eq!(split.ranges, [1, 2]);
+    // Through the handle of before, while it happens.
+    for number in 150..250 {
+        write(&fixture, &container, number, 1).await;
+        expected.insert(number, 1);
+    }
+    let report = split.finished().await.expect("ends");
+    assert_eq!(
+        (report.kind, &report.sources[..], &report.targets[..]),
+        (RelocationKind::Split, &[0][..], &[1, 2][..])
+    );
+    check(&fixture, &shards, &expected).await;
+    let after = current(&fixture);
+    assert_eq!(after.routing_generation(), 2);
+    let ranges = after.partition_key_ranges();
+    assert_eq!(
+        ranges.iter().map(|range| (range.id, range.parents.clone())).collect::<Vec<_>>(),
+        [(1, vec![0]), (2, vec![0])]
+    );
+    assert!(ranges.iter().all(|range| range.lsn > 200));
+
+    let moved = fixture.account.move_partition(&after, 2, 0).await;
+    let moved = match moved {
+        Ok(moved) => moved,
+        Err(_) => fixture.account.move_partition(&after, 2, 1).await.expect("begins"),
+    };
+    moved.finished().await.expect("ends");
+    write(&fixture, &container, 300, 2).await;
+    expected.insert(300, 2);
+    check(&fixture, &shards, &expected).await;
+
+    let again = fixture.account.split(&current(&fixture), 1, SplitAt::Middle).await.expect("begins");
+    again.finished().await.expect("ends");
+    check(&fixture, &shards, &expected).await;
+    let merge = fixture.account.merge(&current(&fixture), &[4, 2]).await.expect("begins");
+    merge.finished().await.expect("ends");
+    let merge = fixture.account.merge(&current(&fixture), &[3, 5]).await.expect("begins");
+    for number in 0..100 {
+        write(&fixture, &container, number, 3).await;
+        expected.insert(number, 3);
+    }
+    merge.finished().await.expect("ends");
+    check(&fixture, &shards, &expected).await;
+    let ranges = current(&fixture).partition_key_ranges();
+    assert_eq!(ranges.len(), 1);
+    assert_eq!((ranges[0].id, &ranges[0].parents[..]), (6, &[0, 1, 2, 3, 4, 5][..]));
+
+    drop(fixture);
+    let fixture = Fixture::over(&shards).await;
+    check(&fixture, &shards, &expected).await;
+}
+
+#[tokio::test]
+async fn who_names_a_gone_range_is_told_and_sessions_go_on() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container_with(definition(), 400).await;
+    for number in 0..50 {
+        write(&fixture, &container, number, 0).await;
+    }
+    let version = container.partition_key_ranges()[0].lsn;
+    fixture
+        .account
+        .split(&container, 0, SplitAt::Middle)
+        .await
+        .expect("begins")
+        .finished()
+        .await
+        .expect("ends");
+    let scope = FeedScope::Range { range_id: Some(0), epk: None };
+    for handle in [&container, &current(&fixture)] {
+        let told = fixture.account.read_feed(&fixture.ctx(), handle, scope.clone(), None, None).await;
+        assert_eq!(told.expect_err("gone").kind(), ErrorKind::PartitionGone);
+    }
+    // A token of the parent holds for its children, which are at least as far.
+    let mut ctx = fixture.ctx();
+    let reply = fixture
+        .account
+        .read_item(&ctx, &container, Some(KeyInput("[\"k3\"]")), "3", &none())
+        .await
+        .expect("read through an old handle");
+    assert!(reply.meta.lsn > version);
+    ctx.session = SessionToken::parse(&format!("0:{}#{}", reply.meta.session_version, version + 10_000));
+    let behind = fixture.account.read_item(&ctx, &container, Some(KeyInput("[\"k3\"]")), "3", &none()).await;
+    assert_eq!(behind.expect_err("behind").kind(), ErrorKind::SessionNotAvailable);
+    ctx.session = SessionToken::parse(&format!("0:{}#{version}", reply.meta.session_version));
+    fixture
+        .account
+        .read_item(&ctx, &container, Some(KeyInput("[\"k3\"]")), "3", &none())
+        .await
+        .expect("reached");
+}
+
+#[tokio::test]
+async fn a_reader_of_the_log_goes_on_in_the_children_and_in_the_merged() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container_with(definition(), 400).await;
+    for number in 0..30 {
+        write(&fixture, &container, number, 0).await;
+    }
+    let account = &fixture.account;
+    let full = EpkRange::full();
+    let page = account.changes(&container, 0, &full, 0, 1000).await.expect("the log");
+    assert_eq!((page.entries.len(), page.last_lsn, page.is_last), (30, 30, true));
+    account.split(&container, 0, SplitAt::Middle).await.expect("begins").finished().await.expect("ends");
+    for number in 0..30 {
+        write(&fixture, &container, number, 1).await;
+    }
+    let gone = account.changes(&container, 0, &full, 30, 1000).await;
+    assert_eq!(gone.expect_err("gone").kind(), ErrorKind::PartitionGone);
+    let mut seen = 0;
+    for range in current(&fixture).partition_key_ranges() {
+        let page = account.changes(&container, range.id, &full, 30, 1000).await.expect("the log");
+        assert!(page.entries.iter().all(|(lsn, _)| *lsn > 30));
+        seen += page.entries.len();
+    }
+    assert_eq!(seen, 30);
+    account.merge(&container, &[1, 2]).await.expect("begins").finished().await.expect("ends");
+    let page = account.changes(&container, 3, &full, 0, 1000).await.expect("the log");
+    let operations: usize = page.entries.iter().map(|(_, entry)| entry.operations.len()).sum();
+    assert_eq!(operations, 60);
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_refused_and_changes_nothing() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container_with(definition(), 12_000).await;
+    let account = &fixture.account;
+    let kind = |refused: shardlake_model::Result<_>| -> ErrorKind {
+        let refused: shardlake_model::Result<shardlake_account::RelocationTicket> = refused;
+        refused.expect_err("refused").kind()
+    };
+    assert_eq!(kind(account.split(&container, 7, SplitAt::Middle).await), ErrorKind::PartitionGone);
+    for bound in ["", "20", "3F", "zz", "FF"] {
+        let at = SplitAt::Epk(bound.into());
+        assert_eq!(kind(account.split(&container, 0, at).await), ErrorKind::BadRequest, "{bound}");
+    }
+    for ids in [&[0][..], &[0, 0], &[]] {
+        assert_eq!(kind(account.merge(&container, ids).await), ErrorKind::BadRequest, "{ids:?}");
+    }
+    assert_eq!(kind(account.merge(&container, &[0, 9]).await), ErrorKind::PartitionGone);
+    assert_eq!(kind(account.move_partition(&container, 0, 0).await), ErrorKind::BadRequest);
+    assert_eq!(kind(account.move_partition(&container, 0, 1).await), ErrorKind::BadRequest);
+    assert!(!account.abort_relocation(&container).await.expect("nothing to abort"));
+    assert_eq!(current(&fixture).routing_generation(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_disk_and_after_restarts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let open = || async {
+        let mut shards = Vec::new();
+        for number in 0..2 {
+            let options = ShardOptions::local(directory.path().join(number.to_string()));
+            shards.push(Shard::open(options).await.expect("opens"));
+        }
+        shardlake_account::Shards::from(shards)
+    };
+    let mut expected = BTreeMap::new();
+    for round in 0..3u64 {
+        let shards = open().await;
+        let fixture = Fixture::over(&shards).await;
+        let container = match round {
+            0 => fixture.container_with(definition(), 400).await,
+            _ => current(&fixture),
+        };
+        for number in 0..300 {
+            write(&fixture, &container, number + round * 100, round).await;
+            expected.insert(number + round * 100, round);
+        }
+        let id = container.partition_key_ranges()[0].id;
+        let ticket = match round {
+            1 => fixture.account.move_partition(&container, id, 1).await,
+            _ => fixture.account.split(&container, id, SplitAt::Middle).await,
+        };
+        for number in 0..100 {
+            write(&fixture, &container, number, round + 10).await;
+            expected.insert(number, round + 10);
+        }
+        ticket.expect("begins").finished().await.expect("ends");
+        check(&fixture, &shards, &expected).await;
+        fixture.account.close().await.expect("closes");
+    }
+    let shards = open().await;
+    check(&Fixture::over(&shards).await, &shards, &expected).await;
+}
