@@ -1,0 +1,189 @@
+//! What a storm happens to: an account over shards, a container with items that never change and items that always do, and the
+//! notebooks of everybody.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use shardlake_account::{Account, AccountOptions, ContainerHandle, Enforcement, Shards};
+use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, RequestContext, Throughput};
+use shardlake_stdx::{Clock, Random, Timestamp};
+use shardlake_testkit::history::Recorder;
+
+use crate::session::Commits;
+
+/// Items that are written before the storm and never again: a drained query has each of them exactly once.
+pub const STABLE_ITEMS: u64 = 150;
+/// Logical partitions that the clients fight over.
+pub const LOGICAL: u64 = 10;
+pub const IDS: [&str; 4] = ["a", "b", "left", "right"];
+/// Of the problems that a storm reports.
+const PROBLEMS_MAX: usize = 20;
+
+/// How a storm blows.
+#[derive(Debug, Clone)]
+pub struct Weather {
+    pub seed: u64,
+    pub clients: u32,
+    /// It ends when everybody has done so much, and no client does more than twice its share.
+    pub operations: u64,
+    pub drains: u64,
+    pub moves: u64,
+    pub readers: u32,
+    pub shards: usize,
+    pub throughput: u64,
+    /// Answers some reads from memory, to see that this is noticed.
+    pub stale_reads: bool,
+    pub motions: bool,
+    /// Answers may fail to come.
+    pub crashes: bool,
+}
+
+impl Default for Weather {
+    fn default() -> Self {
+        Weather {
+            seed: 0,
+            clients: 6,
+            operations: 1500,
+            drains: 20,
+            moves: 8,
+            readers: 2,
+            shards: 2,
+            throughput: 12_000,
+            stale_reads: false,
+            motions: true,
+            crashes: false,
+        }
+    }
+}
+
+/// Shared by everybody in a storm.
+#[derive(Debug)]
+pub struct World {
+    pub account: Account,
+    pub clock: Clock,
+    pub weather: Weather,
+    pub recorder: Recorder,
+    pub commits: Commits,
+    /// Everybody is to come to an end.
+    is_over: AtomicBool,
+    pub counts: Counts,
+    problems: Mutex<Vec<String>>,
+}
+
+/// That something happened at all.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub operations: AtomicU64,
+    pub drained: AtomicU64,
+    pub ranges_gone: AtomicU64,
+    pub motions: AtomicU64,
+}
+
+pub fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl World {
+    pub async fn open(shards: Shards, weather: Weather) -> Arc<World> {
+        World::with_notebook(shards, weather, Recorder::default(), Commits::default()).await
+    }
+
+    /// For the life after a crash.
+    pub async fn with_notebook(
+        shards: Shards,
+        weather: Weather,
+        recorder: Recorder,
+        commits: Commits,
+    ) -> Arc<World> {
+        let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        let options = AccountOptions {
+            clock: clock.clone(),
+            random: Random::seeded(weather.seed),
+            throughput: Enforcement::Unlimited,
+            ..AccountOptions::default()
+        };
+        let account = Account::open(shards, options).await.expect("opens");
+        Arc::new(World {
+            account,
+            clock,
+            weather,
+            recorder,
+            commits,
+            is_over: AtomicBool::new(false),
+            counts: Counts::default(),
+            problems: Mutex::default(),
+        })
+    }
+
+    /// The container `db/c` with the stable items.
+    pub async fn populate(&self) {
+        let ctx = self.ctx();
+        self.account.create_database(&ctx, "db", None).await.expect("created");
+        let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
+        let throughput = Some(Throughput::Manual(self.weather.throughput));
+        self.account.create_container(&ctx, "db", definition, throughput).await.expect("created");
+        let container = self.container();
+        for number in 0..STABLE_ITEMS {
+            let body = body("s", &format!("stable {number}"), number as i64, true);
+            self.account.create_item(&ctx, &container, None, body.as_bytes()).await.expect("created");
+        }
+    }
+
+    /// As a front end does it for every request.
+    pub fn container(&self) -> ContainerHandle {
+        self.account.container("db", "c").expect("it is there")
+    }
+
+    pub fn ctx(&self) -> RequestContext {
+        RequestContext::internal(&self.clock, self.account.random().guid())
+    }
+
+    pub fn random(&self, role: &str, number: u32) -> Random {
+        let mut seed = self.weather.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        for byte in role.bytes() {
+            seed = seed.wrapping_mul(31).wrapping_add(u64::from(byte));
+        }
+        Random::seeded(seed.wrapping_add(u64::from(number) << 40))
+    }
+
+    pub fn is_over(&self) -> bool {
+        let reached = |counter: &AtomicU64, wanted| counter.load(Ordering::Relaxed) >= wanted;
+        let Weather { operations, drains, moves, motions, .. } = self.weather;
+        let is_enough = reached(&self.counts.operations, operations)
+            && reached(&self.counts.drained, drains)
+            && (!motions || reached(&self.counts.motions, moves));
+        is_enough || self.is_over.load(Ordering::Acquire)
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// One is enough to end the storm.
+    pub fn problem(&self, text: impl Into<String>) {
+        self.end();
+        let mut problems = self.problems.lock().expect("no holder panics");
+        if problems.len() < PROBLEMS_MAX {
+            problems.push(text.into());
+        }
+    }
+
+    pub fn problems(&self) -> Vec<String> {
+        self.problems.lock().expect("no holder panics").clone()
+    }
+}
+
+/// An item's text. Its rank depends on its name only, so that an order by it holds still.
+pub fn body(id: &str, pk: &str, value: i64, is_stable: bool) -> String {
+    let rank = shardlake_stdx::murmur3_32(format!("{pk}/{id}").as_bytes());
+    let (rank, third) = (rank % 1000, rank % 3);
+    format!(
+        r#"{{"id":"{id}","pk":"{pk}","v":{value},"rank":{rank},"third":{third},"stable":{is_stable},"filler":"{}"}}"#,
+        "x".repeat(100)
+    )
+}
+
+pub fn logical_name(number: u64) -> String {
+    format!("p{number}")
+}
