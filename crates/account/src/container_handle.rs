@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use shardlake_cluster::budget::ContainerBudget;
+use shardlake_cluster::budget::{ContainerBudget, fractions_of};
 use shardlake_model::{Container, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result};
 use shardlake_partition::{ContainerShape, Partition, path_hash};
 use shardlake_routing::PartitionMap;
@@ -147,9 +147,12 @@ impl ContainerHandle {
     }
 
     pub fn partition_key_ranges(&self) -> Vec<PartitionKeyRange> {
+        let by_hand: Vec<_> = self.entry.ranges.iter().map(|record| record.throughput).collect();
         let ranges = self.entry.ranges.iter().zip(self.entry.map.iter());
         ranges
-            .map(|(record, partition)| PartitionKeyRange {
+            .zip(fractions_of(&by_hand))
+            .map(|((record, partition), throughput_fraction)| PartitionKeyRange {
+                throughput_fraction,
                 id: record.range_id,
                 min_inclusive: record.min.clone(),
                 max_exclusive: record.max.clone(),

@@ -83,7 +83,15 @@ impl Account {
             }
             check_session(ctx, &partition)?;
             let span = span_of(&filter).intersection(&partition.epk_range);
-            let permit = self.admit(ctx, entry, &partition, OperationKind::Feed, Touched::Span(&span))?;
+            let permit = match self.admit(ctx, entry, &partition, OperationKind::Feed, Touched::Span(&span)) {
+                // What was read is paid for, so it is answered; the next page finds out whether there is budget again.
+                Err(error) if error.kind() == ErrorKind::TooManyRequests && !page.items.is_empty() => {
+                    let last = page.items.last().map(|item| item.position(&entry.shape));
+                    page.continuation = last.map(|position| encode_token(entry, &position));
+                    break;
+                }
+                permit => permit?,
+            };
             let part = partition.read_page(&entry.shape, &command, &filter, after.as_deref(), room).await;
             permit.settle_outcome(&part, |part| {
                 let sizes = part.items.iter().map(StoredItem::json_size_bytes);

@@ -57,6 +57,7 @@ pub use relocation::{
     RelocationHooks, RelocationKind, RelocationReport, RelocationStatus, RelocationStep, RelocationTicket,
     SplitAt,
 };
+pub use shardlake_cluster::budget::BudgetReport;
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
 pub use shardlake_partition::QueryStatistics;
@@ -66,5 +67,5 @@ pub use shardlake_routing::EpkRange;
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
 pub use shards::{SHARDS_MAX, Shards};
-pub use throughput::{CapacityMode, Enforcement};
+pub use throughput::{CapacityMode, Enforcement, ThroughputReport};
 pub use verify::{VerifyReport, verify};

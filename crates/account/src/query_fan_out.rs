@@ -4,7 +4,7 @@
 //! take several rounds, because where rows come in order each partition is asked for little more than its share.
 
 use shardlake_charge::QueryCounters;
-use shardlake_model::{Error, Result};
+use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{QueryPage, position_of_state, state_of_position};
 use shardlake_routing::EpkRange;
 use shardlake_sql::{Execution, PageLimits, PageOutput};
@@ -29,7 +29,16 @@ impl Running<'_> {
                 rows: limits.rows - reply.rows.len(),
                 size_bytes: limits.size_bytes.saturating_sub(reply.rows.size_bytes()),
             };
-            let output = self.round(parts, room, position.take(), reply, &mut done).await?;
+            let asked = self.round(parts, room, position.clone(), reply, &mut done).await;
+            let output = match asked {
+                // The rows of earlier rounds are paid for, so they are answered; the next page goes on from here.
+                Err(error) if error.kind() == ErrorKind::TooManyRequests && !reply.rows.is_empty() => {
+                    reply.continuation =
+                        position.map(|position| self.token_at(position, query_hash, done)).transpose()?;
+                    break;
+                }
+                output => output?,
+            };
             let is_stuck = output.rows.is_empty();
             done.rows += output.rows.len() as u64;
             reply.rows.extend(&output.rows);
@@ -39,10 +48,7 @@ impl Running<'_> {
             let is_full = reply.rows.len() >= limits.rows || reply.rows.size_bytes() >= limits.size_bytes;
             let is_late = self.account.clock().elapsed() > self.page_end;
             if is_full || is_late || is_stuck {
-                let piece = Piece { span: EpkRange::full(), position: next };
-                let container = self.entry.container.rid.number;
-                let token = QueryToken { container, query_hash, counters: done, pieces: vec![piece] };
-                reply.continuation = Some(token.encode()?);
+                reply.continuation = Some(self.token_at(next, query_hash, done)?);
                 break;
             }
             position = Some(next);
@@ -51,6 +57,12 @@ impl Running<'_> {
         reply.statistics.rows_bytes = reply.rows.size_bytes() as u64;
         self.complete(reply, done.charged - charged);
         Ok(())
+    }
+
+    fn token_at(&self, position: Vec<u8>, query_hash: u64, counters: QueryCounters) -> Result<String> {
+        let piece = Piece { span: EpkRange::full(), position };
+        let container = self.entry.container.rid.number;
+        QueryToken { container, query_hash, counters, pieces: vec![piece] }.encode()
     }
 
     /// What all partitions together have for the rest of a page.

@@ -1,4 +1,4 @@
-//! Throughput in force: which budget each container lives by, and its division over partitions by hand.
+//! Throughput in force: which budget each container lives by, how it stands, and its division over partitions by hand.
 //!
 //! Budgets are made from the catalog. Whenever one is about to be published, [`Account::follow_throughput`] gives every
 //! container's budget its ranges and its allowance; budgets outlive the entries that refer to them, so debts and credit do too.
@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use shardlake_cluster::budget::{
-    Allowance, BudgetRules, Burst, PartitionBudget, RangeThroughput, serverless_throughput,
+    Allowance, BudgetReport, BudgetRules, Burst, PartitionBudget, RangeThroughput, scaled_throughput,
+    serverless_throughput, shares_of,
 };
-use shardlake_model::{DatabaseRid, Error, Offer, Result};
+use shardlake_model::{DatabaseRid, Error, Limits, Offer, RequestContext, Result, Throughput};
 
-use crate::Account;
-use crate::catalog::{Catalog, RangeRecord};
+use crate::catalog::{Catalog, CatalogBatch, RangeRecord};
 use crate::container_handle::ContainerEntry;
+use crate::containers::insert;
+use crate::{Account, ContainerHandle};
 
 /// Whether budgets refuse anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +43,21 @@ pub(crate) struct ThroughputRules {
     pub enforcement: Enforcement,
     pub capacity: CapacityMode,
     pub burst: Burst,
+}
+
+/// Charges in hundredths of a request unit.
+#[derive(Debug, Clone)]
+pub struct ThroughputReport {
+    /// The container's own offer.
+    pub own: Option<Arc<Offer>>,
+    /// The database's, where the container has none.
+    pub shared: Option<Arc<Offer>>,
+    /// RU/s that autoscale is at.
+    pub scaled_to: Option<u64>,
+    /// By range id; empty where nothing is limited.
+    pub partitions: Vec<(u32, BudgetReport)>,
+    /// What the containers of the database share.
+    pub database: Option<BudgetReport>,
 }
 
 /// Of the databases whose containers share a throughput.
@@ -119,6 +136,132 @@ impl Account {
     pub fn capacity_mode(&self) -> CapacityMode {
         self.0.throughput.capacity
     }
+
+    /// How a container's budgets stand now.
+    pub fn throughput_of(&self, container: &ContainerHandle) -> ThroughputReport {
+        let entry = &container.entry;
+        let now = self.0.clock.elapsed();
+        let catalog = self.0.catalog.load();
+        let own = catalog.offer_of(entry.rid_text()).cloned();
+        let shared = match own {
+            Some(_) => None,
+            None => catalog.offer_of(&entry.database.rid.to_string()).cloned(),
+        };
+        let budgets = self.0.database_budgets.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let database = shared.as_ref().and_then(|_| budgets.get(&entry.database.rid)).cloned();
+        drop(budgets);
+        let partitions = entry.budget.report(now);
+        let database = database.map(|budget| budget.report(now));
+        let scaled_to = match own.as_ref().or(shared.as_ref()).map(|offer| offer.throughput) {
+            Some(Throughput::Autoscale(autoscale)) => Some(match database {
+                Some(report) => scaled_throughput(autoscale.max_throughput, &[(0, report)]),
+                None => scaled_throughput(autoscale.max_throughput, &partitions),
+            }),
+            _ => None,
+        };
+        ThroughputReport { own, shared, scaled_to, partitions, database }
+    }
+
+    /// Gives named partitions shares of their own in RU/s; the others keep theirs, and the sum must stay the container's
+    /// throughput. No shares at all mean equal ones again.
+    pub async fn redistribute(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        shares: &[(u32, u64)],
+    ) -> Result<ContainerHandle> {
+        self.redistribute_by(ctx, container, shares, SumRule::Kept).await
+    }
+
+    /// Like [`Account::redistribute`], but the sum becomes the container's throughput.
+    pub async fn redistribute_and_resize(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        shares: &[(u32, u64)],
+    ) -> Result<ContainerHandle> {
+        self.redistribute_by(ctx, container, shares, SumRule::Followed).await
+    }
+
+    async fn redistribute_by(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        shares: &[(u32, u64)],
+        rule: SumRule,
+    ) -> Result<ContainerHandle> {
+        self.check_has_throughput()?;
+        let _writer = self.0.catalog_writer.lock().await;
+        let old = self.current_entry(&container.entry)?;
+        let mut catalog = Catalog::clone(&self.0.catalog.load());
+        let offer = catalog.offer_of(old.rid_text()).cloned().ok_or_else(|| {
+            Error::bad_request(
+                "the container has no throughput of its own to divide: its database shares one",
+            )
+        })?;
+        let mut record = old.record(old.container.clone());
+        let total = divide(&mut record.ranges, offer.throughput.maximum(), shares, self.limits())?;
+        let mut offer = Offer { enforced: true, ..Offer::clone(&offer) };
+        if total != offer.throughput.maximum() {
+            if rule == SumRule::Kept {
+                return Err(Error::bad_request(format!(
+                    "the shares of all partitions add up to {total} RU/s, and the container has {}",
+                    offer.throughput.maximum()
+                )));
+            }
+            offer.throughput = offer.throughput.resized(total);
+            offer
+                .throughput
+                .validate(self.limits(), offer.minimum(offer.throughput, self.limits()) as i64)?;
+            offer.highest_throughput = offer.highest_throughput.max(total);
+            (offer.timestamp, offer.etag) = (ctx.now.seconds(), self.random().guid().0);
+        }
+        let mut batch = CatalogBatch::new();
+        batch.put_container(&record);
+        batch.put_offer(&offer);
+        catalog.offers.insert(offer.rid, Arc::new(offer));
+        let entry = Arc::new(self.entry_of(&old, record)?);
+        insert(&mut catalog, entry.clone());
+        self.publish(catalog, batch).await?;
+        Ok(ContainerHandle { entry, by_rid: container.by_rid })
+    }
+}
+
+/// Whether shares may change the total.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SumRule {
+    Kept,
+    Followed,
+}
+
+/// Sets the shares, and tells what all of them add up to.
+fn divide(ranges: &mut [RangeRecord], total: u64, shares: &[(u32, u64)], limits: &Limits) -> Result<u64> {
+    let max = limits.partition_throughput_max;
+    let by_hand: Vec<_> = ranges.iter().map(|range| range.throughput).collect();
+    if shares.is_empty() {
+        ranges.iter_mut().for_each(|range| range.throughput = None);
+        return Ok(total);
+    }
+    for (range, share) in ranges.iter_mut().zip(shares_of(total, &by_hand)) {
+        range.throughput = Some(share);
+    }
+    for (at, (range_id, share)) in shares.iter().enumerate() {
+        if *share == 0 || *share > max {
+            return Err(Error::bad_request(format!(
+                "partition key range '{range_id}' cannot have {share} RU/s: a partition has 1 to {max}"
+            )));
+        }
+        if shares[..at].iter().any(|(earlier, _)| earlier == range_id) {
+            return Err(Error::bad_request(format!("partition key range '{range_id}' is named twice")));
+        }
+        let range = ranges.iter_mut().find(|range| range.range_id == *range_id);
+        let range = range.ok_or_else(|| {
+            Error::bad_request(format!("the container has no partition key range '{range_id}'"))
+        })?;
+        range.throughput = Some(*share);
+    }
+    let sum = |sum: u64, range: &RangeRecord| sum.saturating_add(range.throughput.unwrap_or(0));
+    Ok(ranges.iter().fold(0, sum))
 }
 
 fn follow(container: &ContainerEntry, allowance: &Allowance, rules: BudgetRules, now: Duration) {

@@ -48,8 +48,7 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
         Reply::empty(StatusCode::NOT_MODIFIED, METADATA_READ_CHARGE_CENTI)
     } else {
         let ranges = container.partition_key_ranges();
-        let rows: Vec<Vec<u8>> =
-            ranges.iter().map(|range| render(range, &container, &etag, ranges.len())).collect();
+        let rows: Vec<Vec<u8>> = ranges.iter().map(|range| render(range, &container, &etag)).collect();
         feed(container.rid_text(), "PartitionKeyRanges", &rows)
     };
     Ok(reply.with_header(ETAG, HeaderValue::try_from(etag).expect("resource ids and digits are ASCII")))
@@ -60,7 +59,7 @@ fn same_etag(sent: &str, etag: &str) -> bool {
     sent.trim().trim_matches('"') == etag.trim_matches('"')
 }
 
-fn render(range: &PartitionKeyRange, handle: &ContainerHandle, etag: &str, count: usize) -> Vec<u8> {
+fn render(range: &PartitionKeyRange, handle: &ContainerHandle, etag: &str) -> Vec<u8> {
     let container = handle.container();
     let rid = container.rid.range(u64::from(range.id));
     document(&RangeDocument {
@@ -71,7 +70,7 @@ fn render(range: &PartitionKeyRange, handle: &ContainerHandle, etag: &str, count
         min_inclusive: &range.min_inclusive,
         max_exclusive: &range.max_exclusive,
         rid_prefix: range.rid_prefix,
-        throughput_fraction: 1.0 / count as f64,
+        throughput_fraction: range.throughput_fraction,
         status: "online",
         parents: range.parents.iter().map(u32::to_string).collect(),
         archived: [],

@@ -27,7 +27,7 @@ pub struct Container {
 }
 
 /// A physical partition as clients see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PartitionKeyRange {
     pub id: u32,
     /// Upper-case hexadecimal, `""` lowest.
@@ -38,6 +38,8 @@ pub struct PartitionKeyRange {
     /// Ids of the ranges it came from, oldest first.
     pub parents: Vec<u32>,
     pub lsn: u64,
+    /// Its part of the container's throughput.
+    pub throughput_fraction: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -34,6 +34,17 @@ impl Throughput {
         }
     }
 
+    /// The same kind with another maximum.
+    #[must_use]
+    pub fn resized(self, maximum: u64) -> Throughput {
+        match self {
+            Throughput::Manual(_) => Throughput::Manual(maximum),
+            Throughput::Autoscale(autoscale) => {
+                Throughput::Autoscale(Autoscale { max_throughput: maximum, ..autoscale })
+            }
+        }
+    }
+
     /// Physical partitions that a container with this throughput starts with.
     pub fn partition_count(self, limits: &Limits) -> usize {
         let units = match self {

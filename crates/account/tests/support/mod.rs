@@ -31,9 +31,18 @@ impl Fixture {
         Fixture::with_clock(memory_shards(1).await, Clock::default()).await
     }
 
+    /// Random numbers are seeded and the clock stands still, whatever the options say of them.
+    pub async fn with_options(options: AccountOptions) -> Fixture {
+        let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        Fixture::with(memory_shards(1).await, clock, options).await
+    }
+
     async fn with_clock(shards: impl Into<Shards>, clock: Clock) -> Fixture {
-        let options =
-            AccountOptions { clock: clock.clone(), random: Random::seeded(42), ..AccountOptions::default() };
+        Fixture::with(shards, clock, AccountOptions::default()).await
+    }
+
+    async fn with(shards: impl Into<Shards>, clock: Clock, options: AccountOptions) -> Fixture {
+        let options = AccountOptions { clock: clock.clone(), random: Random::seeded(42), ..options };
         Fixture { account: Account::open(shards, options).await.expect("opens"), clock }
     }
 

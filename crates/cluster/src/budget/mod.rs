@@ -19,7 +19,7 @@ mod shares;
 pub use bucket::{Bucket, Burst, Refusal};
 pub use container::{Allowance, BudgetRules, ContainerBudget, RangeThroughput, Reservation};
 pub use partition::{BudgetReport, PartitionBudget};
-pub use shares::shares_of;
+pub use shares::{fractions_of, shares_of};
 
 /// Who is refused first when a budget runs low.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
