@@ -53,7 +53,7 @@ pub use query::{
 };
 pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{ContainerShape, computed_definitions, computed_properties, validate_computed_properties};
-pub use sizes::LogicalSize;
+pub use sizes::{LogicalSize, SizedKey};
 pub use terms::TermSet;
 pub use verify::{PartitionReport, verify_partition};
 

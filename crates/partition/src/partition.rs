@@ -7,7 +7,8 @@
 //! *Read*: no lock. The engine shows commits a moment before they are durable; a read that meets one waits for it, so
 //! that nobody learns of a write that a crash could still undo.
 //!
-//! Lock order: the sequencer is the only lock. LSNs go up by exactly one per commit, whatever the number of operations.
+//! Lock order: the walk over sizes, then the sequencer; there is no other lock. LSNs go up by exactly one per commit, whatever
+//! the number of operations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -25,7 +26,7 @@ use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, Logi
 use crate::pending::Pending;
 use crate::plan::{self, Stamp};
 use crate::shape::ContainerShape;
-use crate::sizes::count_if_missing;
+use crate::sizes::{Largest, LogicalSize, count_if_missing};
 use crate::terms::{SYSTEM_TERMS, TermSet};
 use crate::transaction::{PlannedCommit, Transaction};
 
@@ -39,6 +40,8 @@ pub struct Partition {
     pub session_version: i64,
     shard: Shard,
     pub(crate) sequencer: Arc<Mutex<Sequencer>>,
+    /// Held while the sizes of all logical partitions are read.
+    pub(crate) size_walk: Mutex<()>,
     /// Highest LSN known to be durable; what replies and session tokens carry.
     durable_lsn: AtomicU64,
     items: AtomicU64,
@@ -56,6 +59,8 @@ pub(crate) struct Sequencer {
     pub pending: Pending,
     /// What writes keep in step with the items: decided here and not by a request's shape, which may be outdated.
     pub maintained: Maintained,
+    /// Kept from the first time that somebody asks.
+    pub largest: Option<Box<Largest>>,
 }
 
 impl Sequencer {
@@ -122,7 +127,9 @@ impl Partition {
                 counters,
                 pending: Pending::default(),
                 maintained: Maintained { layouts, counted },
+                largest: None,
             })),
+            size_walk: Mutex::new(()),
             end: AtomicU8::new(0),
             oldest_index: AtomicU32::new(0),
             durable_lsn: AtomicU64::new(lsn),
@@ -366,6 +373,13 @@ impl Partition {
         let commit = self.shard.commit(planned.batch).map_err(crate::storage_error)?;
         sequencer.lsn = lsn;
         sequencer.counters = planned.counters;
+        if let Some(largest) = &mut sequencer.largest {
+            let is_size = |key: &[u8]| key[keys::HEADER - 1] == keys::SIZES;
+            for (key, value) in planned.writes.iter().filter(|(key, _)| is_size(key)) {
+                let size = value.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode);
+                largest.note(&key[keys::HEADER..], size.expect("a size just encoded decodes"));
+            }
+        }
         sequencer.pending.add(commit.seq(), planned.writes.into_iter());
         for (place, by) in planned.pending_counts {
             let pending = &mut sequencer.maintained.counted[place].pending;

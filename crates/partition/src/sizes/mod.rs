@@ -13,10 +13,16 @@
 //! | `verify.rs` | compares the sizes with the items |
 
 mod count;
+mod largest;
 pub(crate) mod limit;
+mod median;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 pub(crate) use count::count_if_missing;
+pub(crate) use largest::Largest;
+pub use largest::SizedKey;
 pub(crate) use verify::SizeVerifier;
 
 use bytes::Bytes;

@@ -1,0 +1,159 @@
+//! The largest logical partitions of a physical one, for whoever explains or lists it.
+//!
+//! Nothing is kept until somebody asks. Then the sizes in storage are walked once, beside the running writes, and from
+//! there on every commit keeps the list right: it holds a bounded number of logical partitions, and how large the largest
+//! one is that it leaves out. What it holds at or above that is certainly among the largest. Where deletes leave too
+//! few of those, the sizes are walked again.
+//!
+//! Why the walk misses nothing: commits are noted from before its snapshot. At its end, under the sequencer, what it found
+//! and no commit has noted is looked up again; what was written meanwhile and is not noted was left out as too small.
+
+use rustc_hash::FxHashMap;
+use shardlake_model::Result;
+use shardlake_storage::{ScanOptions, Snapshot};
+
+use super::LogicalSize;
+use crate::keys::{self, HEADER, PartitionUid};
+use crate::operation::LogicalKey;
+use crate::partition::Partition;
+
+/// Logical partitions that can be asked for.
+const ASKED_MAX: usize = 32;
+/// Held after a cut, and at most before one: between them lies what a cut costs.
+const HELD: usize = 2 * ASKED_MAX;
+const HELD_MAX: usize = 2 * HELD;
+
+/// A logical partition and its size.
+#[derive(Debug, Clone)]
+pub struct SizedKey {
+    pub key: LogicalKey,
+    pub size: LogicalSize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Largest {
+    /// By the part of their keys that names them.
+    held: FxHashMap<Box<[u8]>, LogicalSize>,
+    /// No logical partition that is not held has more bytes.
+    left_out_bytes: u64,
+    is_complete: bool,
+}
+
+impl Largest {
+    pub fn note(&mut self, key: &[u8], size: LogicalSize) {
+        if size.items == 0 {
+            self.held.remove(key);
+        } else if let Some(held) = self.held.get_mut(key) {
+            *held = size;
+        } else if size.size_bytes > self.left_out_bytes {
+            self.held.insert(key.into(), size);
+            if self.held.len() > HELD_MAX {
+                self.cut();
+            }
+        }
+    }
+
+    /// From now on what is not held was left out or does not exist.
+    pub fn complete(&mut self) {
+        self.is_complete = true;
+    }
+
+    fn cut(&mut self) {
+        let mut held: Vec<_> = std::mem::take(&mut self.held).into_iter().collect();
+        // Keys differ, so that exactly so many stay, however many sizes are equal.
+        held.select_nth_unstable_by(HELD, |(key, size), (other_key, other)| {
+            other.size_bytes.cmp(&size.size_bytes).then_with(|| key.cmp(other_key))
+        });
+        self.left_out_bytes = self.left_out_bytes.max(held[HELD].1.size_bytes);
+        held.truncate(HELD);
+        self.held = held.into_iter().collect();
+    }
+
+    /// The largest ones, up to `count`; `None` where the list cannot tell even so many as are needed.
+    pub fn first(&self, count: usize, needed: usize) -> Option<Vec<(&[u8], LogicalSize)>> {
+        let certain = self.held.iter().filter(|(_, size)| size.size_bytes >= self.left_out_bytes);
+        let mut certain: Vec<_> = certain.map(|(key, size)| (&key[..], *size)).collect();
+        if !self.is_complete || (certain.len() < needed && self.left_out_bytes > 0) {
+            return None;
+        }
+        certain.sort_unstable_by(|(key, size), (other_key, other)| {
+            other.size_bytes.cmp(&size.size_bytes).then(key.cmp(other_key))
+        });
+        certain.truncate(count);
+        Some(certain)
+    }
+}
+
+impl Partition {
+    /// The largest logical partitions, largest first, at most 32. The first time, and rarely again, it takes as long as
+    /// reading all sizes.
+    pub async fn largest_logical_partitions(&self, count: usize) -> Result<Vec<SizedKey>> {
+        let count = count.min(ASKED_MAX);
+        if let Some(known) = self.known_largest(count, count).await? {
+            return Ok(known);
+        }
+        let _one_walk = self.size_walk.lock().await;
+        if let Some(known) = self.known_largest(count, count).await? {
+            return Ok(known);
+        }
+        self.find_largest().await?;
+        // Deletes while the sizes were read may have left fewer than asked for: those are still the largest.
+        Ok(self.known_largest(count, 0).await?.unwrap_or_default())
+    }
+
+    async fn known_largest(&self, count: usize, needed: usize) -> Result<Option<Vec<SizedKey>>> {
+        let sequencer = self.sequencer.lock().await;
+        self.check_open()?;
+        let Some(first) = sequencer.largest.as_ref().and_then(|largest| largest.first(count, needed)) else {
+            return Ok(None);
+        };
+        let sized = first.into_iter().map(|(key, size)| {
+            let key = keys::parse_size_key(key).ok_or_else(crate::malformed_key)?;
+            Ok(SizedKey { key, size })
+        });
+        sized.collect::<Result<_>>().map(Some)
+    }
+
+    async fn find_largest(&self) -> Result<()> {
+        let snapshot = {
+            let mut sequencer = self.sequencer.lock().await;
+            self.check_open()?;
+            self.drain(&mut sequencer).await?;
+            sequencer.largest = Some(Box::default());
+            self.shard().snapshot()
+        };
+        let found = walk(&snapshot, self.uid).await?;
+        drop(snapshot);
+        let mut sequencer = self.sequencer.lock().await;
+        self.check_open()?;
+        self.drain(&mut sequencer).await?;
+        // Whoever holds the lock of walks is the only one to replace it.
+        let Some(mut largest) = sequencer.largest.take() else { return Ok(()) };
+        let now = self.shard().snapshot();
+        for key in found.held.keys() {
+            if !largest.held.contains_key(key) {
+                let stored = now.get(&keys::with_header(self.uid, keys::SIZES, key)).await;
+                if let Some(size) = stored.map_err(crate::storage_error)? {
+                    largest.note(key, LogicalSize::decode(&size)?);
+                }
+            }
+        }
+        largest.left_out_bytes = largest.left_out_bytes.max(found.left_out_bytes);
+        largest.complete();
+        sequencer.largest = Some(largest);
+        Ok(())
+    }
+}
+
+async fn walk(snapshot: &Snapshot, uid: PartitionUid) -> Result<Largest> {
+    let (start, end) = keys::space_range(uid, keys::SIZES);
+    let mut scan = snapshot.scan(start..end, ScanOptions::default());
+    let mut largest = Largest::default();
+    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        for (key, value) in rows {
+            largest.note(&key[HEADER..], LogicalSize::decode(&value)?);
+        }
+        tokio::task::yield_now().await;
+    }
+    Ok(largest)
+}
