@@ -146,6 +146,11 @@ impl Account {
         let query_hash = hash_of(request.text, request.parameters);
         let decode = |text| QueryToken::decode(text, entry.container.rid.number, query_hash);
         let token = request.continuation.map(decode).transpose()?;
+        let mut targets = targets;
+        if let (FeedScope::Range { range_id: Some(_), epk: None }, Some(token)) = (&request.scope, &token) {
+            // The range may have been joined with others, which the query is not about.
+            targets.parts.retain_mut(|part| part.end_at(token.end()));
+        }
         let running = self.prepare(ctx, entry, query, request.parameters)?;
         let mut reply = running.begin(request.wants, query, &targets.parts);
         let prepared = self.clock().elapsed();
@@ -268,8 +273,12 @@ impl Running<'_> {
     ) -> Result<()> {
         let mut done = token.as_ref().map(|token| token.counters).unwrap_or_default();
         let charged = done.charged;
-        let is_behind = |part: &Part| token.as_ref().is_some_and(|token| token.is_behind(&part.span));
-        let mut parts = parts.into_iter().skip_while(is_behind);
+        let parts: Vec<Part> = match &token {
+            Some(token) => parts.iter().flat_map(|part| part.cut_by(token)).collect(),
+            None => parts,
+        };
+        let end = parts.last().map(|part| part.span.max.clone());
+        let mut parts = parts.into_iter();
         if let Some(part) = parts.next() {
             check_session(self.ctx, &part.partition)?;
             let piece = token.as_ref().and_then(|token| token.piece_of(&part.span));
@@ -285,7 +294,10 @@ impl Running<'_> {
             self.note(reply, &part, &page);
             let at = page.next.map(|position| Piece { span: part.span.clone(), position });
             if at.is_some() || parts.next().is_some() {
-                let pieces = QueryToken::pieces_after(token.as_ref(), &part.span, at);
+                let mut pieces = QueryToken::pieces_after(token.as_ref(), &part.span, at);
+                if let Some(end) = end {
+                    QueryToken::end_pieces_at(&mut pieces, &end);
+                }
                 let container = self.entry.container.rid.number;
                 let next = QueryToken { container, query_hash, counters: done, pieces };
                 reply.continuation = Some(next.encode()?);

@@ -15,6 +15,7 @@ use crate::container_handle::ContainerEntry;
 use crate::feed::{self, FeedScope};
 use crate::keys::logical;
 use crate::query::QueryRequest;
+use crate::query_token::QueryToken;
 
 #[derive(Debug)]
 pub(crate) struct Targets {
@@ -50,6 +51,49 @@ impl Part {
             FeedFilter::Logical(logical) => span_of_point(&logical.epk),
         };
         Part { partition: partition.clone(), filter, span }
+    }
+
+    /// The parts of this one that a token tells apart, without what it has left behind: ranges may have been joined since it
+    /// was made, and its positions hold within the ranges of then.
+    pub fn cut_by(&self, token: &QueryToken) -> Vec<Part> {
+        let (FeedFilter::Range(_) | FeedFilter::Prefix(..)) = &self.filter else { return vec![self.clone()] };
+        let is_inside = |bound: &&Epk| self.span.min < **bound && !self.span.is_below(bound);
+        let bounds = token.pieces.iter().flat_map(|piece| [&piece.span.min, &piece.span.max]);
+        let mut bounds: Vec<Epk> =
+            bounds.filter(|bound| bound.0.first() != Some(&0xFF)).filter(is_inside).cloned().collect();
+        bounds.push(self.span.max.clone());
+        bounds.sort();
+        bounds.dedup();
+        let mut parts = Vec::with_capacity(bounds.len());
+        let mut min = self.span.min.clone();
+        for max in bounds {
+            let span = EpkRange { min, max: max.clone() };
+            if !token.is_behind(&span) {
+                parts.push(self.within(span));
+            }
+            min = max;
+        }
+        parts
+    }
+
+    /// Leaves out what lies above a bound; says whether anything is left.
+    pub fn end_at(&mut self, end: &Epk) -> bool {
+        let below = EpkRange { min: Epk::default(), max: end.clone() };
+        if !below.is_unbounded_above()
+            && self.span.overlaps(&EpkRange { min: end.clone(), max: Epk(vec![0xFF]) })
+        {
+            *self = self.within(self.span.intersection(&below));
+        }
+        !self.span.is_empty()
+    }
+
+    fn within(&self, span: EpkRange) -> Part {
+        let filter = match &self.filter {
+            FeedFilter::Range(_) => FeedFilter::Range(span.clone()),
+            FeedFilter::Prefix(_, components) => FeedFilter::Prefix(span.clone(), components.clone()),
+            FeedFilter::Logical(logical) => FeedFilter::Logical(logical.clone()),
+        };
+        Part { partition: self.partition.clone(), filter, span }
     }
 
     pub fn is_one_logical_partition(&self) -> bool {

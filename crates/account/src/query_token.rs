@@ -66,6 +66,25 @@ impl QueryToken {
         pieces
     }
 
+    /// Where the part of the hash space ends that the token is about.
+    pub fn end(&self) -> &Epk {
+        &self.pieces.last().expect("a token has a piece").span.max
+    }
+
+    /// Leaves out what lies above the part of the hash space that a request is about.
+    pub fn end_pieces_at(pieces: &mut Vec<Piece>, end: &Epk) {
+        if end.0.first() == Some(&0xFF) {
+            return;
+        }
+        let is_first = pieces.len() == 1;
+        pieces.retain(|piece| is_first || piece.span.min < *end);
+        for piece in pieces {
+            if piece.span.is_unbounded_above() || piece.span.max > *end {
+                piece.span.max = end.clone();
+            }
+        }
+    }
+
     /// Fails only where the ranges were cut anew under a query whose positions are long.
     pub fn encode(&self) -> Result<String> {
         let mut bytes = vec![VERSION];
@@ -225,6 +244,16 @@ mod tests {
         assert_eq!(moved, [piece("10", "18", b"more"), piece("18", "20", b"parent")]);
         let done = QueryToken::pieces_after(Some(&token(vec![piece("18", "20", b"parent")])), &high, None);
         assert_eq!(done, [piece("20", "FF", b"")]);
+    }
+
+    #[test]
+    fn a_token_is_about_no_more_than_its_request() {
+        let mut pieces = vec![piece("10", "18", b"low"), piece("18", "30", b"parent")];
+        QueryToken::end_pieces_at(&mut pieces, &span("", "20").max);
+        assert_eq!(pieces, [piece("10", "18", b"low"), piece("18", "20", b"parent")]);
+        QueryToken::end_pieces_at(&mut pieces, &span("", "18").max);
+        assert_eq!(pieces, [piece("10", "18", b"low")]);
+        assert_eq!(token(pieces).end(), &span("", "18").max);
     }
 
     proptest! {

@@ -264,3 +264,50 @@ async fn on_a_disk_and_after_restarts() {
     let shards = open().await;
     check(&Fixture::over(&shards).await, &shards, &expected).await;
 }
+
+/// A paged query whose ranges are cut and joined between its pages, in index order, gives every item once.
+#[tokio::test]
+async fn a_paged_query_goes_on_through_splits_and_merges() {
+    for text in [
+        "SELECT c.id FROM c",
+        "SELECT c.id FROM c WHERE c.v >= 0 AND c.v < 90",
+        "SELECT c.id FROM c WHERE STARTSWITH(c.pk, 'k')",
+    ] {
+        for order in [["split", "merge"], ["merge", "split"]] {
+            let fixture = Fixture::new().await;
+            let container = fixture.container_with(definition(), 12_000).await;
+            for number in 0..120 {
+                write(&fixture, &container, number, number * 7 % 101).await;
+            }
+            let expected = fixture.answer(&container, text, 1000).await.expect("an answer").rows.len();
+            let (mut token, mut found, mut pages) = (None::<String>, Vec::new(), 0);
+            loop {
+                let handle = current(&fixture);
+                let request = support::queries::request(text, 5, token.as_deref());
+                let reply = fixture.account.query(&fixture.ctx(), &handle, request).await.expect("a page");
+                found.extend(reply.rows.iter().map(<[u8]>::to_vec));
+                token = reply.continuation;
+                if token.is_none() {
+                    break;
+                }
+                pages += 1;
+                if pages % 3 == 0 && pages <= 12 {
+                    let ranges = handle.partition_key_ranges();
+                    let motion = order[pages / 3 % 2];
+                    let last = ranges.len() - 1;
+                    let ticket = match motion {
+                        "merge" if ranges.len() > 1 => {
+                            fixture.account.merge(&handle, &[ranges[last - 1].id, ranges[last].id]).await
+                        }
+                        _ => fixture.account.split(&handle, ranges[0].id, SplitAt::Middle).await,
+                    };
+                    ticket.expect("begins").finished().await.expect("ends");
+                }
+            }
+            let count = found.len();
+            found.sort();
+            found.dedup();
+            assert_eq!((found.len(), count), (expected, expected), "{text} {order:?}");
+        }
+    }
+}
