@@ -63,14 +63,19 @@ impl Server {
         Server::start_over(shard, GatewaySettings::default(), Limits::default()).await
     }
 
+    pub async fn with_account(options: AccountOptions) -> Server {
+        let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
+        Server::start_as(shard, GatewaySettings::default(), options).await
+    }
+
     async fn start_over(shard: Shard, settings: GatewaySettings, limits: Limits) -> Server {
+        Server::start_as(shard, settings, AccountOptions { limits, ..AccountOptions::default() }).await
+    }
+
+    /// Random numbers are seeded and the clock stands still, whatever the options say of them.
+    async fn start_as(shard: Shard, settings: GatewaySettings, options: AccountOptions) -> Server {
         let clock = Clock::manual(NOW);
-        let options = AccountOptions {
-            clock: clock.clone(),
-            random: Random::seeded(7),
-            limits,
-            ..AccountOptions::default()
-        };
+        let options = AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..options };
         let account = Account::open(shard, options).await.expect("the account opens");
         let keys = vec![
             AccountKey { key: EMULATOR_KEY.into(), access: Access::Full },

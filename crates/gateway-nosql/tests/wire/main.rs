@@ -12,3 +12,4 @@ mod named_regressions;
 mod patch;
 mod queries;
 mod refusals;
+mod throughput;
