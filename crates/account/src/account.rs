@@ -10,7 +10,7 @@ use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
 use shardlake_partition::{ContainerShape, Partition, partition_range};
 use shardlake_routing::{PartitionMap, ShardLoad};
 use shardlake_stdx::{Clock, Random};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, Notify, Semaphore};
 
 use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry, Placed, RangeRecord};
 use crate::container_handle::ContainerEntry;
@@ -60,6 +60,8 @@ pub(crate) struct AccountState {
     pub catalog: ArcSwap<Catalog>,
     /// Held by whoever changes the catalog.
     pub catalog_writer: Mutex<()>,
+    /// Wakes the task of `balance.rs`.
+    pub balance_wake: Arc<Notify>,
     /// Held by whoever fills a generation of an index.
     pub index_builds: Mutex<()>,
     pub queries: QueryCache,
@@ -109,6 +111,7 @@ impl Account {
             hooks: options.hooks,
             catalog: ArcSwap::default(),
             catalog_writer: Mutex::new(()),
+            balance_wake: Arc::default(),
             index_builds: Mutex::new(()),
             queries: QueryCache::default(),
             heavy_queries: Semaphore::new(HEAVY_QUERIES_MAX),
@@ -142,6 +145,7 @@ impl Account {
                 account.relocate_in_background(container);
             }
         }
+        crate::balance::start(&account);
         Ok(account)
     }
 

@@ -9,6 +9,7 @@
 //! | `container_handle.rs` | a container as an operation holds it |
 //! | `index_build.rs` | generations of a container's index and the work between them |
 //! | `relocation.rs`, `relocation_run.rs` | split, merge and move: their plans and records, and the work |
+//! | `balance.rs` | begins the splits that size and throughput ask for |
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
 //! | `throughput.rs` | the budgets that containers live by |
@@ -20,6 +21,7 @@
 //! is an immutable value behind an atomic pointer: readers take no lock, changes are made durable before they show.
 
 mod account;
+mod balance;
 mod batch;
 mod catalog;
 mod container_handle;
@@ -58,6 +60,7 @@ pub use relocation::{
     SplitAt,
 };
 pub use shardlake_cluster::budget::BudgetReport;
+pub use shardlake_cluster::policy::{NextStep, SplitReason};
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
 pub use shardlake_partition::QueryStatistics;

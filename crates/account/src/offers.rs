@@ -18,7 +18,7 @@ impl Account {
         find(&self.0.catalog.load(), rid)
     }
 
-    /// Also changes between manual and autoscale. The number of physical partitions stays as it is.
+    /// Also changes between manual and autoscale. Partitions that the throughput asks for are cut in the background.
     pub async fn replace_offer(
         &self,
         ctx: &RequestContext,
@@ -44,6 +44,7 @@ impl Account {
         batch.put_offer(&offer);
         catalog.offers.insert(offer.rid, offer.clone());
         self.publish(catalog, batch).await?;
+        self.wake_balance();
         Ok(offer)
     }
 

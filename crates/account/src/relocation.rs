@@ -160,6 +160,8 @@ pub(crate) struct MotionState {
     pub step: Option<RelocationStep>,
     pub progress: Arc<RelocationProgress>,
     pub last: Option<Result<RelocationReport, String>>,
+    /// In terms of the clock's elapsed time: no split begins by itself before it.
+    pub retry_at: Option<Duration>,
 }
 
 impl Motion {
@@ -336,7 +338,8 @@ impl Account {
                 })?;
                 Some(range.min)
             }
-            _ => middle,
+            SplitAt::Middle => middle,
+            at => self.best_bound(&entry, range_id, &at).await?.or(middle),
         };
         bound.ok_or_else(|| {
             Error::bad_request(format!("range {range_id} cannot be split: no bound lies inside it"))

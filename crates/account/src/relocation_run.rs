@@ -54,6 +54,7 @@ impl Account {
             // Storage that refuses writes, or is closed, leaves the record for the next start.
             self.give_up(subject, &record).await?;
         }
+        self.wake_balance();
         outcome
     }
 

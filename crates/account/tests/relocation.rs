@@ -311,3 +311,41 @@ async fn a_paged_query_goes_on_through_splits_and_merges() {
         }
     }
 }
+
+/// Waits for what happens in the background.
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("{what} did not happen");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn raised_throughput_cuts_partitions_and_says_so() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container_with(definition(), 400).await;
+    for number in 0..50 {
+        write(&fixture, &container, number, 0).await;
+    }
+    let account = &fixture.account;
+    let offer = account.offers().into_iter().find(|offer| offer.resource_rid == container.rid_text());
+    let offer = offer.expect("an offer");
+    let raise = async |throughput| {
+        let throughput = shardlake_model::Throughput::Manual(throughput);
+        let offer = account.replace_offer(&fixture.ctx(), &offer.rid.to_string(), throughput, &none()).await;
+        offer.expect("replaced")
+    };
+    // One partition may have up to 10,000.
+    let offer_now = raise(10_000).await;
+    assert!(!account.is_throughput_pending(&offer_now).await.expect("known"));
+    let offer_now = raise(25_000).await;
+    assert!(account.is_throughput_pending(&offer_now).await.expect("known"));
+    eventually("three partitions", || current(&fixture).partition_key_ranges().len() == 3).await;
+    assert!(!account.is_throughput_pending(&offer_now).await.expect("known"));
+    raise(400).await;
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert_eq!(current(&fixture).partition_key_ranges().len(), 3, "less throughput merges nothing by itself");
+}

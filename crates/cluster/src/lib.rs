@@ -5,5 +5,7 @@
 //! | module | what it decides |
 //! |---|---|
 //! | `budget` | whether an operation is admitted, and when it may come again if not |
+//! | `policy` | when partitions are split, and when a merge is worth while |
 
 pub mod budget;
+pub mod policy;

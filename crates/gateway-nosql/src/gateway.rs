@@ -253,7 +253,7 @@ async fn dispatch(call: &Call<'_>, route: Route) -> Result<Reply, Failure> {
         (Route::Conflict, "GET" | "DELETE") => Err(conflicts::missing(call)),
         (Route::Offers, "GET") => offers::list(call),
         (Route::Offers, "POST") if call.headers.asks_query()? => offers::query(call),
-        (Route::Offer, "GET") => offers::read(call),
+        (Route::Offer, "GET") => offers::read(call).await,
         (Route::Offer, "PUT") => offers::replace(call).await,
         (Route::Unsupported(feature), _) => Err(unsupported::resource(feature).into()),
         _ => Err(wrong_method(call).into()),

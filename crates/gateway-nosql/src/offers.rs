@@ -20,10 +20,10 @@ pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(page(call, "", "Offers", rows)?)
 }
 
-pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
+pub(crate) async fn read(call: &Call<'_>) -> Result<Reply, Failure> {
     let offer = call.account.offer(call.path.offer())?;
     let reply = read_reply(render(&offer), offer.etag, &call.headers.preconditions());
-    Ok(with_limits(call, reply, &offer))
+    with_limits(call, reply, &offer).await
 }
 
 pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
@@ -35,15 +35,17 @@ pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
     let offer = call.account.replace_offer(&call.context, rid, wanted, &preconditions).await?;
     let reply =
         Reply::json(StatusCode::OK, METADATA_WRITE_CHARGE_CENTI, render(&offer)).with_etag(offer.etag);
-    Ok(with_limits(call, reply, &offer))
+    with_limits(call, reply, &offer).await
 }
 
-/// A replace is in force when its reply is sent, so none is ever pending.
-fn with_limits(call: &Call<'_>, reply: Reply, offer: &Offer) -> Reply {
+/// A replace is pending while partitions are still being cut for it.
+async fn with_limits(call: &Call<'_>, reply: Reply, offer: &Offer) -> Result<Reply, Failure> {
     let minimum = call.account.minimum_throughput(offer, offer.throughput);
-    reply
+    let is_pending = call.account.is_throughput_pending(offer).await?;
+    let pending = HeaderValue::from_static(if is_pending { "true" } else { "false" });
+    Ok(reply
         .with_header(MINIMUM_THROUGHPUT.clone(), HeaderValue::from(minimum))
-        .with_header(OFFER_REPLACE_PENDING.clone(), HeaderValue::from_static("false"))
+        .with_header(OFFER_REPLACE_PENDING.clone(), pending))
 }
 
 fn rows(call: &Call<'_>) -> Vec<Vec<u8>> {

@@ -18,4 +18,4 @@ pub use epk::{Epk, effective_partition_key};
 pub use header::{KeyError, parse_partition_key_header};
 pub use map::{MapError, PartitionMap};
 pub use placement::{ShardLoad, place, place_together};
-pub use range::{EpkRange, RangeError, initial_ranges, midpoint, prefix_range};
+pub use range::{EpkRange, RangeError, initial_ranges, midpoint, prefix_range, width};

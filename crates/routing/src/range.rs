@@ -140,6 +140,17 @@ pub fn midpoint(definition: &PartitionKeyDefinition, range: &EpkRange) -> Option
     (range.min < middle && range.max > middle).then_some(middle)
 }
 
+/// The share of the space that keys really use which lies in a range.
+pub fn width(definition: &PartitionKeyDefinition, range: &EpkRange) -> f64 {
+    let is_v1 = definition.kind == KeyKind::Hash && definition.version == 1;
+    let place = |bound: &Epk| match is_v1 {
+        true => binary_number(&bound.0).unwrap_or(0.0) / (1u64 << 32) as f64,
+        false => bound.0.iter().rev().fold(0.0, |rest, byte| (rest + f64::from(*byte)) / 256.0) * 4.0,
+    };
+    let high = if range.is_unbounded_above() { 1.0 } else { place(&range.max) };
+    (high - place(&range.min)).max(0.0)
+}
+
 /// The mean of two bounds as binary fractions, to one byte more than the longer has, and at least to the length of a hash.
 fn mean(low: &[u8], high: &[u8]) -> Vec<u8> {
     let length = low.len().max(high.len()).max(15) + 1;
@@ -217,6 +228,16 @@ mod tests {
         assert!(EpkRange::from_hex("zz", "FF").is_err());
         assert!(EpkRange::from_hex("3F", "1F").is_err());
         assert!(EpkRange::from_hex("3", "FF").is_err());
+    }
+
+    #[test]
+    fn widths_add_up_to_the_whole() {
+        for definition in definitions() {
+            for range in initial_ranges(&definition, 5) {
+                assert!((width(&definition, &range) - 0.2).abs() < 1e-6, "{definition:?}");
+            }
+            assert!((width(&definition, &EpkRange::full()) - 1.0).abs() < 1e-12);
+        }
     }
 
     #[test]

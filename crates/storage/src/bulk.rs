@@ -125,7 +125,7 @@ impl Loading {
             self.piece_bytes = 0;
             if !shard.load(&mut self)? {
                 let mut batch = Batch::new();
-                while let Some((key, value)) = self.next() {
+                for (key, value) in self.by_ref() {
                     batch.put(key, value);
                     if batch.len() >= COMMIT_OPS_MAX || batch.size_bytes() >= COMMIT_BYTES_MAX {
                         break;

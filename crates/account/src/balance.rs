@@ -1,0 +1,147 @@
+//! Keeps containers in as many physical partitions as their size and throughput ask for: asks the policy again and again, and
+//! begins what it says.
+//!
+//! One task per account looks at all containers every second, and at once when a throughput was changed. It holds the account
+//! weakly, so that dropping the account ends it. What fails is tried again after a while, not at once.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use shardlake_cluster::policy::{NextStep, PolicyLimits, RangeView, SplitReason, next_step};
+use shardlake_model::{Error, ErrorKind, Offer, Result};
+use shardlake_routing::width;
+
+use crate::account::AccountState;
+use crate::container_handle::ContainerEntry;
+use crate::relocation::bounds_of;
+use crate::{Account, ContainerHandle, SplitAt};
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// A merge is worth while below 3,000 RU/s and 20 GB for each partition (engine.md §8.1).
+const MERGE_THROUGHPUT_BELOW: u64 = 3000;
+
+pub(crate) fn start(account: &Account) {
+    let state = Arc::downgrade(&account.0);
+    tokio::spawn(async move {
+        while let Some(wake) = state.upgrade().map(|state| state.balance_wake.clone()) {
+            let _looked_early = tokio::time::timeout(LOOK_EVERY, wake.notified()).await;
+            look(&state).await;
+        }
+    });
+}
+
+async fn look(state: &Weak<AccountState>) {
+    let Some(state) = state.upgrade() else { return };
+    let account = Account(state);
+    let catalog = account.0.catalog.load_full();
+    for entry in catalog.databases.values().flat_map(|owner| owner.containers.values()) {
+        if entry.relocation.is_some() || !account.may_balance(entry) {
+            continue;
+        }
+        if let Err(error) = account.balance(entry).await {
+            let retry_at = account.clock().elapsed() + RETRY_AFTER;
+            entry.motion.state().retry_at = Some(retry_at);
+            tracing::warn!(container = %entry.container.rid, %error, "a split that is due did not begin");
+        }
+    }
+}
+
+impl Account {
+    fn may_balance(&self, entry: &ContainerEntry) -> bool {
+        let mut state = entry.motion.state();
+        let now = self.clock().elapsed();
+        if let Some(Err(_)) = &state.last
+            && state.retry_at.is_none()
+        {
+            state.retry_at = Some(now + RETRY_AFTER);
+        }
+        state.retry_at.is_none_or(|at| now >= at)
+    }
+
+    async fn balance(&self, entry: &Arc<ContainerEntry>) -> Result<()> {
+        if let NextStep::Split { range_id, reason } = self.next_step(entry).await? {
+            let at = match reason {
+                SplitReason::Storage => SplitAt::Size,
+                SplitReason::Throughput => SplitAt::Best,
+            };
+            {
+                let mut state = entry.motion.state();
+                state.last = None;
+                state.retry_at = None;
+            }
+            let container = ContainerHandle { entry: entry.clone(), by_rid: false };
+            self.split(&container, range_id, at).await?;
+        }
+        Ok(())
+    }
+
+    /// What comes next for a container.
+    pub async fn next_step_of(&self, container: &ContainerHandle) -> Result<NextStep> {
+        let entry = self.current_entry(&container.entry)?;
+        self.next_step(&entry).await
+    }
+
+    async fn next_step(&self, entry: &ContainerEntry) -> Result<NextStep> {
+        let limits = self.limits();
+        let definition = &entry.container.definition.partition_key;
+        let mut views = Vec::with_capacity(entry.ranges.len());
+        for (range, partition) in entry.ranges.iter().zip(entry.map.iter()) {
+            let size_bytes = partition.size_bytes();
+            let is_too_large = size_bytes > limits.physical_partition_size_bytes_max;
+            views.push(RangeView {
+                range_id: range.range_id,
+                width: width(definition, &bounds_of(range)?),
+                size_bytes,
+                share: range.throughput,
+                is_divisible: !is_too_large || partition.size_median().await?.is_some(),
+            });
+        }
+        let policy = PolicyLimits {
+            partition_size_bytes_max: limits.physical_partition_size_bytes_max,
+            partition_throughput_max: limits.partition_throughput_max,
+            partitions_max: limits.partitions_per_container_max,
+            merge_size_bytes_below: limits.physical_partition_size_bytes_max / 5 * 2,
+            merge_throughput_below: MERGE_THROUGHPUT_BELOW,
+        };
+        let catalog = self.0.catalog.load();
+        let own = catalog.offer_of(&entry.container.rid.to_string());
+        let throughput = own.map(|offer| offer.throughput.maximum());
+        Ok(next_step(&views, throughput, &policy))
+    }
+
+    /// Has the containers looked at now rather than within a second.
+    pub(crate) fn wake_balance(&self) {
+        self.0.balance_wake.notify_one();
+    }
+
+    /// Whether partitions are still being cut for a throughput that was set.
+    pub async fn is_throughput_pending(&self, offer: &Offer) -> Result<bool> {
+        let catalog = self.0.catalog.load_full();
+        let mut entries = catalog.databases.values().flat_map(|owner| owner.containers.values());
+        let found = entries.find(|entry| entry.container.rid.to_string() == offer.resource_rid);
+        let Some(entry) = found else { return Ok(false) };
+        let step = match self.next_step(entry).await {
+            Ok(step) => step,
+            Err(error) if error.kind() == ErrorKind::PartitionGone => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        Ok(matches!(step, NextStep::Split { reason: SplitReason::Throughput, .. }))
+    }
+
+    /// The bound to cut a range at.
+    pub(crate) async fn best_bound(
+        &self,
+        entry: &ContainerEntry,
+        range_id: u32,
+        at: &SplitAt,
+    ) -> Result<Option<shardlake_routing::Epk>> {
+        let partition = entry.map.iter().find(|partition| partition.range_id == range_id);
+        let partition = partition.ok_or_else(|| Error::internal("a range without its partition"))?;
+        match at {
+            SplitAt::Size => partition.size_median().await,
+            SplitAt::Best | SplitAt::Load | SplitAt::Middle | SplitAt::Epk(_) => Ok(None),
+        }
+    }
+}
