@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, Notify, Semaphore};
 use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry, Placed, RangeRecord};
 use crate::container_handle::ContainerEntry;
 use crate::index_build::IndexRecord;
+use crate::membership;
 use crate::query_cache::QueryCache;
 use crate::relocation::RelocationHooks;
 use crate::shards::Shards;
@@ -91,6 +92,7 @@ impl Account {
 
     async fn open_shards(shards: Shards, options: AccountOptions) -> Result<Account> {
         shards.check_count()?;
+        membership::join(&shards, &options.random).await?;
         let stored = catalog::load(shards.first()).await?;
         for dropped in &stored.dropped {
             shards.get(dropped.shard)?;

@@ -8,6 +8,7 @@
 //! 0u32 | 'O' | offer rid u32                → Offer
 //! 0u32 | 'X' | partition uid u32            → DroppedMark: its data is still to be deleted
 //! 0u32 | 'N'                                → Numbers: the next numbers to hand out
+//! 0u32 | 'S'                                → see `membership.rs`; the only record here that other shards have, too
 //! ```
 //! A change is one batch, durable before it shows. Dropping a container writes `X` marks in the same batch, so that a
 //! crash cannot leak its data: opening the account resumes the deletion.
@@ -34,6 +35,7 @@ const CONTAINER: u8 = b'C';
 const OFFER: u8 = b'O';
 const DROPPED: u8 = b'X';
 const NUMBERS: u8 = b'N';
+pub(crate) const MEMBERSHIP: u8 = b'S';
 
 /// A container with the physical partitions that hold it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -201,20 +203,20 @@ impl DatabaseEntry {
     }
 }
 
-fn key(kind: u8, numbers: &[u32]) -> Vec<u8> {
+pub(crate) fn key(kind: u8, numbers: &[u32]) -> Vec<u8> {
     let mut key = vec![0, 0, 0, 0, kind];
     numbers.iter().for_each(|number| key.extend_from_slice(&number.to_be_bytes()));
     key
 }
 
-fn encode<T: Serialize>(record: &T) -> Vec<u8> {
+pub(crate) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     let json = serde_json::to_vec(record).expect("catalog records are plain data");
     let mut bytes = crc32fast::hash(&json).to_le_bytes().to_vec();
     bytes.extend_from_slice(&json);
     bytes
 }
 
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     let corrupt = |what: &str| Error::new(ErrorKind::Corrupt, format!("a catalog record {what}"));
     let (checksum, json) =
         bytes.split_first_chunk::<4>().ok_or_else(|| corrupt("is shorter than its checksum"))?;
@@ -293,6 +295,7 @@ pub(crate) async fn load(shard: &Shard) -> Result<StoredCatalog> {
                 Some(&DATABASE) => stored.databases.push(decode(&value)?),
                 Some(&CONTAINER) => stored.containers.push(decode(&value)?),
                 Some(&OFFER) => stored.offers.push(decode(&value)?),
+                Some(&MEMBERSHIP) => {}
                 Some(&NUMBERS) => stored.numbers = decode(&value)?,
                 Some(&DROPPED) => {
                     let uid = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);

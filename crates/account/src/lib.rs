@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `account.rs` | opens and closes an account; what it holds |
-//! | `shards.rs` | the stores that the data lies on |
+//! | `shards.rs`, `membership.rs` | the stores that the data lies on; whether they belong together |
 //! | `catalog.rs` | databases, containers, offers and ranges: in memory, and as records in shard 0 |
 //! | `databases.rs`, `containers.rs`, `offers.rs` | operations on those resources |
 //! | `container_handle.rs` | a container as an operation holds it |
@@ -31,6 +31,7 @@ mod feed;
 mod index_build;
 mod items;
 mod keys;
+mod membership;
 mod offers;
 mod query;
 mod query_cache;

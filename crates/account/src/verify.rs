@@ -9,6 +9,7 @@ use shardlake_partition::{ContainerShape, PartitionReport, PartitionUid, verify_
 use shardlake_storage::{ScanOptions, Shard};
 
 use crate::catalog::{self, Placed};
+use crate::membership;
 use crate::shards::Shards;
 
 #[derive(Debug, Default)]
@@ -90,6 +91,7 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
             report.problems.push(format!("offer {} is for a resource that does not exist", offer.rid));
         }
     }
+    report.problems.extend(membership::problems(shards).await?);
     for (shard, number) in shards.iter().zip(0..) {
         find_strays(shard, number, &known, &mut report).await?;
     }
@@ -103,10 +105,11 @@ type Known = HashMap<u32, u16>;
 /// partition to partition.
 async fn find_strays(shard: &Shard, number: u16, known: &Known, report: &mut VerifyReport) -> Result<()> {
     let snapshot = shard.snapshot();
-    let mut from = 0u32;
+    let mark = catalog::key(catalog::MEMBERSHIP, &[]);
+    let mut from = vec![0];
     loop {
         let options = ScanOptions { limit: Some(1), reverse: false };
-        let mut scan = snapshot.scan(from.to_be_bytes().to_vec()..vec![0xFF; 8], options);
+        let mut scan = snapshot.scan(from..vec![0xFF; 8], options);
         let chunk = scan.next_chunk().await.map_err(shardlake_partition::storage_error)?;
         let Some((key, _)) = chunk.into_iter().flatten().next() else { return Ok(()) };
         let Some(uid) = key.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes) else {
@@ -114,6 +117,11 @@ async fn find_strays(shard: &Shard, number: u16, known: &Known, report: &mut Ver
             report.problems.push(problem);
             return Ok(());
         };
+        if number > 0 && *key == *mark {
+            // What makes it a shard of this account.
+            from = [&*mark, &[0]].concat();
+            continue;
+        }
         match known.get(&uid) {
             Some(shard) if *shard == number => {}
             Some(shard) => report
@@ -124,7 +132,7 @@ async fn find_strays(shard: &Shard, number: u16, known: &Known, report: &mut Ver
                 .push(format!("data of partition number {uid} on shard {number} belongs to no container")),
         }
         match uid.checked_add(1) {
-            Some(next) => from = next,
+            Some(next) => from = next.to_be_bytes().to_vec(),
             None => return Ok(()),
         }
     }
