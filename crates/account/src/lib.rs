@@ -13,6 +13,7 @@
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
 //! | `throughput.rs` | the budgets that containers live by |
+//! | `partitions.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
@@ -33,6 +34,7 @@ mod items;
 mod keys;
 mod membership;
 mod offers;
+mod partitions;
 mod query;
 mod query_cache;
 mod query_fan_out;
@@ -54,6 +56,7 @@ pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
 pub use items::Patch;
 pub use keys::KeyInput;
+pub use partitions::{ContainerReport, RangeReport};
 pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;
 pub use relocation::{

@@ -196,7 +196,7 @@ impl Account {
         self.begin(container, |account, catalog, entry| {
             let source = range_of(entry, range_id)?;
             let whole = bounds_of(source)?;
-            if !(whole.min < at && whole.contains(&at)) {
+            if !(whole.min < at && at < whole.max) {
                 return Err(Error::bad_request(format!(
                     "the bound '{}' does not lie inside range {range_id}, which is '{}' to '{}'",
                     at.to_hex(),

@@ -19,6 +19,7 @@ use shardlake_stdx::Guid;
 use crate::auth::{Access, AccountKey, Keyring};
 use crate::errors::Failure;
 use crate::headers::{RequestHeaders, flag};
+use crate::operator::{self, Address, OperatorCall};
 use crate::reply::{Echo, Renderer, Reply};
 use crate::router::{Path, Route};
 use crate::{
@@ -141,6 +142,10 @@ impl Inner {
         B::Error: std::fmt::Display,
     {
         let headers = RequestHeaders::parse(&parts.headers)?;
+        if let Some(address) = Address::parse(parts.uri.path(), parts.uri.query())? {
+            let operate = self.operate(parts, body, &headers, &address, (activity_id, started));
+            return Ok(operate.await?);
+        }
         let path = Path::parse(parts.uri.path())?;
         let route = path.route()?;
         let access = self.authenticate(&parts.method, &path, route, &headers)?;
@@ -161,6 +166,28 @@ impl Inner {
         dispatch(&call, route).await
     }
 
+    /// The operator's interface passes the same door.
+    async fn operate<B>(
+        &self,
+        parts: &Parts,
+        body: B,
+        headers: &RequestHeaders<'_>,
+        address: &Address<'_>,
+        (activity_id, started): (Guid, Duration),
+    ) -> Result<Reply>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: std::fmt::Display,
+    {
+        let form = address.signed_form(&parts.method, dates(headers));
+        let access = self.keyring.authenticate(headers.authorization, &[form], self.account.clock().now())?;
+        operator::allow(access, &parts.method)?;
+        let body = body::read(body, self.settings.body_size_bytes_max, self.settings.request_timeout).await?;
+        let context = self.context(headers, activity_id, started)?;
+        let call = OperatorCall { account: &self.account, method: &parts.method, address, context, body };
+        operator::serve(&call).await
+    }
+
     fn authenticate(
         &self,
         method: &Method,
@@ -168,8 +195,7 @@ impl Inner {
         route: Route,
         headers: &RequestHeaders<'_>,
     ) -> Result<Access> {
-        let dates = (headers.ms_date.unwrap_or_default(), headers.date.unwrap_or_default());
-        path.with_signed_forms(route, method, dates, |forms| {
+        path.with_signed_forms(route, method, dates(headers), |forms| {
             self.keyring.authenticate(headers.authorization, forms, self.account.clock().now())
         })
     }
@@ -189,6 +215,11 @@ impl Inner {
             priority: headers.priority()?,
         })
     }
+}
+
+/// As they are signed: the reference's own header and the standard one.
+fn dates<'r>(headers: &RequestHeaders<'r>) -> (&'r str, &'r str) {
+    (headers.ms_date.unwrap_or_default(), headers.date.unwrap_or_default())
 }
 
 /// Ids for requests that bring none: a random base with a counter in it, since asking the operating system for

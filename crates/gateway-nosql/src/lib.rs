@@ -10,6 +10,7 @@
 //! | `throughput.rs`, `metadata_query.rs` | throughput as clients write it; queries over metadata feeds |
 //! | `items.rs`, `patch.rs`, `feed.rs`, `batch.rs`, `partition_key_delete.rs` | item operations |
 //! | `query.rs`, `query_body.rs`, `query_headers.rs`, `query_plan.rs` | queries over items, and plans for clients that merge |
+//! | `operator/` | physical partitions seen and acted upon, under `/_shardlake/v1/` |
 //! | `unsupported.rs` | what is refused, and in which words |
 //!
 //! The crate owns no socket, thread or clock: a server hands it requests and writes out the responses. Every operation is
@@ -33,6 +34,7 @@ mod item_headers;
 mod items;
 mod metadata_query;
 mod offers;
+mod operator;
 mod partition_key_delete;
 mod patch;
 mod pkranges;

@@ -9,6 +9,7 @@ mod items;
 mod limits;
 mod metadata;
 mod named_regressions;
+mod operator;
 mod patch;
 mod queries;
 mod refusals;

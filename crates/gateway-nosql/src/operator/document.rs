@@ -1,0 +1,167 @@
+//! Reports as JSON. Members carry their units; ids of ranges are texts, as in the feed of partition key ranges.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use shardlake_account::{
+    Account, BudgetReport, CapacityMode, ContainerReport, RangeReport, RelocationReport, RelocationStatus,
+};
+use shardlake_model::Throughput;
+
+#[derive(Serialize)]
+struct Container<'r> {
+    database: &'r str,
+    container: &'r str,
+    rid: &'r str,
+    partition_key: &'r [String],
+    generation: u64,
+    items: u64,
+    size_bytes: u64,
+    throughput: Value,
+    partitions: Vec<Partition<'r>>,
+    relocation: Option<Value>,
+    last_relocation: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct Partition<'r> {
+    id: String,
+    parents: Vec<String>,
+    min_inclusive: &'r str,
+    max_exclusive: &'r str,
+    shard: u16,
+    items: u64,
+    size_bytes: u64,
+    lsn: u64,
+    throughput_fraction: f64,
+    budget: Option<Value>,
+    next: &'r str,
+}
+
+pub(crate) fn container(report: &ContainerReport, capacity: CapacityMode) -> Vec<u8> {
+    let handle = &report.container;
+    let usage = handle.usage();
+    let definition = &handle.container().definition;
+    written(&Container {
+        database: &handle.database().id,
+        container: &definition.id,
+        rid: handle.rid_text(),
+        partition_key: &definition.partition_key.paths,
+        generation: handle.routing_generation(),
+        items: usage.items,
+        size_bytes: usage.size_bytes,
+        throughput: throughput(report, capacity),
+        partitions: report.partitions.iter().map(partition).collect(),
+        relocation: report.relocation.as_ref().map(relocation),
+        last_relocation: handle.last_relocation().as_ref().map(last_relocation),
+    })
+}
+
+fn partition(report: &RangeReport) -> Partition<'_> {
+    let range = &report.range;
+    Partition {
+        id: range.id.to_string(),
+        parents: ids(&range.parents),
+        min_inclusive: &range.min_inclusive,
+        max_exclusive: &range.max_exclusive,
+        shard: report.shard,
+        items: report.items,
+        size_bytes: report.size_bytes,
+        lsn: range.lsn,
+        throughput_fraction: range.throughput_fraction,
+        budget: report.budget.as_ref().map(budget),
+        next: &report.next,
+    }
+}
+
+fn budget(report: &BudgetReport) -> Value {
+    json!({
+        "ru_per_second": units(report.rate_centi),
+        "available_ru": report.level_centi as f64 / 100.0,
+        "bank_ru": units(report.bank_centi),
+        "peak_ru_per_second": units(report.peak_centi),
+        "refused_operations": report.refused,
+    })
+}
+
+fn throughput(report: &ContainerReport, capacity: CapacityMode) -> Value {
+    let throughput = &report.throughput;
+    let offer = throughput.own.as_ref().or(throughput.shared.as_ref()).map(|offer| offer.throughput);
+    let (mode, maximum) = match (capacity, offer) {
+        (CapacityMode::Serverless, _) => ("serverless", None),
+        (_, None) => ("none", None),
+        (_, Some(Throughput::Manual(units))) => ("manual", Some(units)),
+        (_, Some(Throughput::Autoscale(autoscale))) => ("autoscale", Some(autoscale.max_throughput)),
+    };
+    json!({
+        "mode": mode,
+        "ru_per_second": maximum,
+        "scaled_to_ru_per_second": throughput.scaled_to,
+        "shared_by_database": throughput.shared.is_some(),
+        "enforced": report.enforced,
+        "database_budget": throughput.database.as_ref().map(budget),
+    })
+}
+
+pub(crate) fn relocation(status: &RelocationStatus) -> Value {
+    let target = |(id, min, max, shard): &(u32, String, String, u16)| json!({ "id": id.to_string(), "min_inclusive": min, "max_exclusive": max, "shard": shard });
+    json!({
+        "kind": status.kind.name(),
+        "sources": ids(&status.sources),
+        "targets": status.targets.iter().map(target).collect::<Vec<_>>(),
+        "step": status.step.name(),
+        "items": status.items,
+        "items_copied": status.items_copied,
+        "lag": status.lag,
+    })
+}
+
+/// How the last relocation since the start of the server ended.
+fn last_relocation(outcome: &Result<RelocationReport, String>) -> Value {
+    match outcome {
+        Ok(report) => json!({
+            "outcome": "done",
+            "kind": report.kind.name(),
+            "sources": ids(&report.sources),
+            "targets": ids(&report.targets),
+            "items": report.items,
+            "duration_ms": report.duration.as_millis() as u64,
+            "pause_ms": report.pause.as_secs_f64() * 1000.0,
+            "attempts": report.attempts,
+        }),
+        Err(reason) => json!({ "outcome": "given up", "reason": reason }),
+    }
+}
+
+pub(crate) fn ids(ids: &[u32]) -> Vec<String> {
+    ids.iter().map(u32::to_string).collect()
+}
+
+/// Every container in short.
+pub(crate) fn all_containers(account: &Account) -> Vec<u8> {
+    let mut rows = Vec::new();
+    for database in account.databases() {
+        // It may have been deleted since.
+        for container in account.containers(&database.id).unwrap_or_default() {
+            let usage = container.usage();
+            rows.push(json!({
+                "database": database.id,
+                "container": container.container().definition.id,
+                "rid": container.rid_text(),
+                "generation": container.routing_generation(),
+                "partitions": container.range_statistics().len(),
+                "items": usage.items,
+                "size_bytes": usage.size_bytes,
+                "relocation": container.relocation().as_ref().map(relocation),
+            }));
+        }
+    }
+    written(&json!({ "containers": rows }))
+}
+
+fn units(centi: u64) -> f64 {
+    centi as f64 / 100.0
+}
+
+pub(crate) fn written(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("reports have a JSON form")
+}

@@ -1,0 +1,92 @@
+//! The operator's interface: physical partitions seen and acted upon, as JSON under `/_shardlake/v1/`.
+//!
+//! | method and path below `/_shardlake/v1/` | what |
+//! |---|---|
+//! | `GET partitions` | every container in short |
+//! | `GET dbs/{db}/colls/{coll}/partitions` | a container's partitions: ranges, sizes, load, budgets, what comes next |
+//! | `POST dbs/{db}/colls/{coll}/partitions/{id}/split` | cut a partition in two |
+//! | `POST dbs/{db}/colls/{coll}/partitions/merge` | join neighbours |
+//! | `POST dbs/{db}/colls/{coll}/partitions/{id}/move` | store a partition on another shard |
+//! | `POST dbs/{db}/colls/{coll}/relocation/abort` | give up a split, merge or move |
+//! | `PUT dbs/{db}/colls/{coll}/throughput` | divide the throughput by hand |
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `address.rs` | the paths, and what is signed for them |
+//! | `document.rs` | reports as JSON |
+//! | `actions.rs` | the bodies of requests, and what is done for them |
+//!
+//! It is not part of the protocol that the SDKs speak. Requests are signed with the account's keys as all others are; a
+//! read-only key may look and not touch. Errors have the form of all other errors.
+
+mod actions;
+mod address;
+mod document;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use shardlake_account::Account;
+use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+
+pub(crate) use address::{Action, Address, Target};
+
+use crate::auth::Access;
+use crate::reply::Reply;
+
+/// An operator's request that has passed the door.
+pub(crate) struct OperatorCall<'r> {
+    pub account: &'r Account,
+    pub method: &'r Method,
+    pub address: &'r Address<'r>,
+    pub context: RequestContext,
+    pub body: Bytes,
+}
+
+/// A read-only key may look.
+pub(crate) fn allow(access: Access, method: &Method) -> Result<()> {
+    if access == Access::Full || method == Method::GET {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Forbidden,
+        "the request is signed with a read-only key, which may look at partitions and not change them",
+    ))
+}
+
+pub(crate) async fn serve(call: &OperatorCall<'_>) -> Result<Reply> {
+    match (&call.address.target, call.method.as_str()) {
+        (Target::AllContainers, "GET") => {
+            call.address.only_parameter("")?;
+            Ok(ok(document::all_containers(call.account)))
+        }
+        (Target::InContainer { database, container, what }, method) => {
+            let container = call.account.container(database, container)?;
+            match (*what, method) {
+                (Action::Partitions, "GET") => {
+                    call.address.only_parameter("")?;
+                    let report = call.account.container_report(&container).await?;
+                    Ok(ok(document::container(&report, call.account.capacity_mode())))
+                }
+                (Action::Split { .. }, "POST")
+                | (Action::Merge, "POST")
+                | (Action::Move { .. }, "POST")
+                | (Action::AbortRelocation, "POST")
+                | (Action::Throughput, "PUT") => {
+                    call.address.only_parameter("")?;
+                    actions::act(call, &container, *what).await
+                }
+                _ => Err(wrong_method(call)),
+            }
+        }
+        _ => Err(wrong_method(call)),
+    }
+}
+
+/// Nothing here draws on anybody's request units.
+fn ok(body: Vec<u8>) -> Reply {
+    Reply::json(StatusCode::OK, 0, body)
+}
+
+fn wrong_method(call: &OperatorCall<'_>) -> Error {
+    Error::new(ErrorKind::MethodNotAllowed, format!("the method {} is not defined on this path", call.method))
+}
