@@ -303,6 +303,16 @@ impl Account {
                     load.size_bytes += partition.size_bytes();
                 }
             }
+            // What is on its way counts where it goes, too, so that not everything at once goes to the emptiest shard.
+            let Some(relocation) = &container.relocation else { continue };
+            let sources = container.map.iter().filter(|source| relocation.sources.contains(&source.range_id));
+            let size_bytes: u64 = sources.map(|source| source.size_bytes()).sum();
+            for target in &relocation.targets {
+                if let Some(load) = loads.get_mut(usize::from(target.shard)) {
+                    load.partitions += 1;
+                    load.size_bytes += size_bytes / relocation.targets.len() as u64;
+                }
+            }
         }
         loads
     }

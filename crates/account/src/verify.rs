@@ -64,6 +64,21 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
         let layouts = record.index.layouts()?;
         let shape = ContainerShape::new(&record.container, layouts, limits.clone(), ChargeTable::default())?;
         let shape = Arc::new(shape);
+        // What a relocation has copied so far is not yet anybody's to read, and goes on or is dropped at the next start.
+        for target in record.relocation.iter().flat_map(|relocation| &relocation.targets) {
+            if known.insert(target.uid, target.shard).is_some() || target.uid >= stored.numbers.partition {
+                report.problems.push(format!(
+                    "a relocation of container {rid} copies to partition number {}, which is not its own",
+                    target.uid
+                ));
+            }
+            if shards.get(target.shard).is_err() {
+                report.problems.push(format!(
+                    "a relocation of container {rid} copies to shard {}, which is not there",
+                    target.shard
+                ));
+            }
+        }
         for range in &record.ranges {
             let name = format!("{}/{}/{}", database.id, record.container.definition.id, range.range_id);
             if known.insert(range.uid, range.shard).is_some() {

@@ -5,7 +5,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_account::{Account, AccountOptions, FeedScope, Shards, verify};
+use shardlake_account::{
+    Account, AccountOptions, FeedScope, RelocationHooks, RelocationStep, Shards, verify,
+};
 use shardlake_model::ErrorKind;
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::fault::FaultEngine;
@@ -214,4 +216,26 @@ async fn data_on_a_shard_where_it_does_not_belong_is_found() {
         assert!(problems.iter().any(|problem| problem.contains(expected)), "{expected}: {problems:?}");
     }
     assert_eq!(problems.len(), 3, "{problems:?}");
+}
+
+/// A relocation may be stopped at every step; what it has copied by then belongs to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_relocation_has_copied_is_no_stray() {
+    for last in RelocationStep::ALL {
+        let shards = memory_shards(2).await;
+        let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        let hooks = RelocationHooks {
+            goes_on: Some(Arc::new(move |step| step != last)),
+            ..RelocationHooks::default()
+        };
+        let options = AccountOptions { clock: clock.clone(), hooks, ..AccountOptions::default() };
+        let fixture =
+            Fixture { account: Account::open(shards.clone(), options).await.expect("opens"), clock };
+        let container = fixture.container(400).await;
+        fill(&fixture, 0, 100).await;
+        let moving = fixture.account.move_partition(&container, 0, 1).await.expect("begins");
+        let _stopped = moving.finished().await;
+        let report = verify(&shards).await.expect("readable");
+        assert_eq!(report.problem_count(), 0, "after {last:?}: {report:?}");
+    }
 }
