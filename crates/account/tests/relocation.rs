@@ -3,12 +3,14 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use shardlake_account::{
-    ContainerHandle, EpkRange, FeedScope, KeyInput, Outcome, RelocationKind, SplitAt, verify,
+    ContainerHandle, EpkRange, FeedScope, KeyInput, Outcome, RelocationKind, Shards, SplitAt, verify,
 };
 use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, SessionToken, UniqueKey};
-use shardlake_storage::{Shard, ShardOptions};
+use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::{Durability, Shard, ShardOptions};
 use support::{Fixture, json, memory_shards, none};
 
 fn definition() -> ContainerDefinition {
@@ -348,4 +350,33 @@ async fn raised_throughput_cuts_partitions_and_says_so() {
     raise(400).await;
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     assert_eq!(current(&fixture).partition_key_ranges().len(), 3, "less throughput merges nothing by itself");
+}
+
+/// Its log entry must not make room for the first one of the new partition.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_whose_client_went_away_keeps_its_place_in_the_log() {
+    let engine = Arc::new(FaultEngine::new());
+    let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
+    let shards = Shards::from(Shard::with_engine(engine.clone(), &options).expect("opens"));
+    let fixture = Arc::new(Fixture::over(&shards).await);
+    let container = fixture.container_with(definition(), 400).await;
+    let mut expected = BTreeMap::new();
+    for number in 0..20 {
+        write(&fixture, &container, number, 0).await;
+        expected.insert(number, 0);
+    }
+    engine.stall_syncs(true);
+    let applies = engine.applies();
+    let leaving = tokio::spawn({
+        let (fixture, container) = (fixture.clone(), container.clone());
+        async move { write(&fixture, &container, 7, 1).await }
+    });
+    eventually("applied", || engine.applies() > applies).await;
+    leaving.abort();
+    let _gone = leaving.await;
+    engine.stall_syncs(false);
+    expected.insert(7, 1);
+    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    split.finished().await.expect("ends");
+    check(&fixture, &shards, &expected).await;
 }

@@ -55,7 +55,10 @@ impl Relocation {
             return Ok(None);
         }
         let timestamp_ms = clock.now().milliseconds();
-        let last = self.sources.iter().map(|source| source.durable_lsn()).max().unwrap_or(0);
+        // As the logs tell. What the sources say of themselves follows when a writer has heard of its commit, which one that
+        // has gone away never does.
+        let positions = self.targets.iter().flat_map(|target| &target.state.positions);
+        let last = positions.copied().max().unwrap_or(0);
         for target in &self.targets {
             let lsn = if self.bug == Some(SeededBug::LsnRestarts) { 1 } else { last + 1 };
             // Below it the log has no holes: one of the sources had all those LSNs.
