@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `epk.rs` | effective partition keys, versions 1, 2 and hierarchical |
 //! | `range.rs` | spans of the hash space, prefixes, and the even cut of a new container |
+//! | `scale.rs` | a range as a scale of numbers, for shares of its load |
 //! | `map.rs` | a gap-free cover of the hash space by partitions |
 //! | `placement.rs` | the shard that a new partition goes to |
 //! | `header.rs` | the JSON array in which clients send a partition key |
@@ -13,9 +14,11 @@ mod header;
 mod map;
 mod placement;
 mod range;
+mod scale;
 
 pub use epk::{Epk, effective_partition_key};
 pub use header::{KeyError, parse_partition_key_header};
 pub use map::{MapError, PartitionMap};
 pub use placement::{ShardLoad, place, place_together};
 pub use range::{EpkRange, RangeError, initial_ranges, midpoint, prefix_range, width};
+pub use scale::EpkScale;

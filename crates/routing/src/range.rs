@@ -79,7 +79,7 @@ impl EpkRange {
 }
 
 /// Without trailing zero bytes, which say nothing in a bound.
-fn trimmed(mut bound: Epk) -> Epk {
+pub(crate) fn trimmed(mut bound: Epk) -> Epk {
     while bound.0.last() == Some(&0) {
         bound.0.pop();
     }
