@@ -12,6 +12,7 @@
 //! | `change_log.rs`, `changes.rs` | the log entry written with every commit; reading the log |
 //! | `index/` | the inverted index: keys, layouts, terms |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
+//! | `heat/` | who keeps the partition busy, with what and since when |
 //! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
 //! | `sizes/` | the size of every logical partition |
 //! | `verify.rs` | walks everything stored and compares it with itself |
@@ -21,6 +22,7 @@
 mod change_log;
 mod changes;
 mod feed;
+pub mod heat;
 mod index;
 mod item;
 mod keys;

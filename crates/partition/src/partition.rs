@@ -10,15 +10,16 @@
 //! Lock order: the walk over sizes, then the sequencer; there is no other lock. LSNs go up by exactly one per commit, whatever
 //! the number of operations.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
-use shardlake_model::{Error, ErrorKind, Preconditions, ReplyMeta, Result};
+use shardlake_model::{Error, ErrorKind, PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
 use shardlake_storage::{Durability, PendingCommit, ScanOptions, Seq, Shard};
 use tokio::sync::Mutex;
 
 use crate::change_log::{ChangeKind, Counters, LogEntry};
+use crate::heat::Heat;
 use crate::index::{IndexLayout, Maintained};
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
@@ -50,6 +51,8 @@ pub struct Partition {
     end: AtomicU8,
     /// Generations of the index below this are being dropped: what is left of them must not be read.
     oldest_index: AtomicU32,
+    /// Made when the first operation is counted.
+    heat: OnceLock<Box<std::sync::Mutex<Heat>>>,
 }
 
 #[derive(Debug)]
@@ -132,6 +135,7 @@ impl Partition {
             size_walk: Mutex::new(()),
             end: AtomicU8::new(0),
             oldest_index: AtomicU32::new(0),
+            heat: OnceLock::new(),
             durable_lsn: AtomicU64::new(lsn),
             items: AtomicU64::new(counters.items),
             size_bytes: AtomicU64::new(counters.size_bytes),
@@ -148,6 +152,14 @@ impl Partition {
 
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What keeps the partition busy; to be let go before any await. The definition of the container's key says how
+    /// hashes lie in the range.
+    pub fn heat(&self, definition: &PartitionKeyDefinition) -> MutexGuard<'_, Heat> {
+        let heat = self.heat.get_or_init(|| Box::new(Heat::new(definition, &self.epk_range).into()));
+        // Counts are all it holds: whoever panicked left nothing worse than a count too few.
+        heat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn shard(&self) -> &Shard {

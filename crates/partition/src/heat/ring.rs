@@ -1,0 +1,140 @@
+//! Rings of periods, from seconds to hours.
+//!
+//! An operation is counted in the open second only. A second that is over is folded into the open minute, a minute into
+//! the open ten minutes, and so on, so that counting costs the same however many rings there are. Rows exist only for
+//! periods in which something happened; a ring never holds more than its length.
+use std::collections::VecDeque;
+
+use super::row::{Counts, OpenRow, Row};
+
+/// Length of a period in seconds, and how many periods a ring reaches back.
+pub(super) const RINGS: [(u32, u32); 4] = [(1, 600), (60, 360), (600, 576), (3600, 672)];
+
+#[derive(Debug, Clone)]
+pub(super) struct Rings {
+    rings: [Ring; RINGS.len()],
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Ring {
+    pub period_seconds: u32,
+    slots: u32,
+    open: Option<OpenRow>,
+    /// Oldest first.
+    closed: VecDeque<Row>,
+}
+
+impl Default for Rings {
+    fn default() -> Self {
+        let ring =
+            |(period_seconds, slots)| Ring { period_seconds, slots, open: None, closed: VecDeque::new() };
+        Rings { rings: RINGS.map(ring) }
+    }
+}
+
+impl Rings {
+    /// A second, not before the last one asked for.
+    pub fn at(&mut self, second: u32) -> &mut OpenRow {
+        debug_assert!(self.rings[0].open.as_ref().is_none_or(|row| row.period <= second), "time goes on");
+        if self.rings[0].open.as_ref().is_none_or(|row| row.period != second) {
+            self.close_second();
+        }
+        self.rings[0].open.get_or_insert_with(|| OpenRow::new(second))
+    }
+
+    fn close_second(&mut self) {
+        let Some(mut row) = self.rings[0].open.take() else { return };
+        row.counts.busiest_second_centi = row.counts.total_centi();
+        let mut folded = Some(row);
+        for index in 0..self.rings.len() {
+            let Some(row) = folded.take() else { break };
+            self.rings[index].push(&row);
+            // The next ring takes the row into its open period; only when that one is over does it go on.
+            let Some(next) = self.rings.get_mut(index + 1) else { break };
+            let finer_seconds = u64::from(RINGS[index].0);
+            let period = (u64::from(row.period) * finer_seconds / u64::from(next.period_seconds)) as u32;
+            folded = next.open.take_if(|open| open.period != period);
+            next.open.get_or_insert_with(|| OpenRow::new(period)).add(&row);
+        }
+    }
+
+    /// The rings as a reader sees them at a moment: nothing is open in the finer ones that the coarser do not show.
+    pub fn view(&self, second: u32) -> [RingView<'_>; RINGS.len()] {
+        let mut finer: Vec<OpenRow> = vec![];
+        std::array::from_fn(|index| {
+            let ring = &self.rings[index];
+            let period_of = |row: &OpenRow, seconds: u32| {
+                (u64::from(row.period) * u64::from(seconds) / u64::from(ring.period_seconds)) as u32
+            };
+            let mut open: Vec<OpenRow> = ring.open.iter().cloned().collect();
+            if index == 0 {
+                for row in &mut open {
+                    row.counts.busiest_second_centi = row.counts.total_centi();
+                }
+            }
+            for row in &finer {
+                let period = period_of(row, RINGS[index - 1].0);
+                if open.last().is_none_or(|last| last.period != period) {
+                    open.push(OpenRow::new(period));
+                }
+                open.last_mut().expect("pushed above").add(row);
+            }
+            finer.clone_from(&open);
+            let current = second / ring.period_seconds;
+            RingView {
+                period_seconds: ring.period_seconds,
+                reach_seconds: ring.period_seconds * ring.slots,
+                first: current.saturating_sub(ring.slots - 1),
+                closed: &ring.closed,
+                open,
+            }
+        })
+    }
+
+    /// Bytes held on the heap.
+    #[cfg(test)]
+    pub fn heap_bytes(&self) -> usize {
+        self.rings.iter().map(|ring| ring.closed.capacity() * size_of::<Row>()).sum()
+    }
+}
+
+impl Ring {
+    fn push(&mut self, row: &OpenRow) {
+        let first = row.period.saturating_sub(self.slots - 1);
+        while self.closed.front().is_some_and(|oldest| oldest.period < first) {
+            self.closed.pop_front();
+        }
+        if self.closed.is_empty() {
+            // After a long silence.
+            self.closed.shrink_to(self.slots as usize / 8);
+        }
+        if self.closed.len() == self.closed.capacity() {
+            // By eighths and not by doubling: the whole ring is never larger than its length.
+            let room = self.slots as usize - self.closed.len();
+            self.closed.reserve_exact(room.min(self.slots as usize / 8));
+        }
+        self.closed.push_back(row.pack());
+    }
+}
+
+/// One ring at a moment, oldest period first.
+#[derive(Debug)]
+pub(super) struct RingView<'a> {
+    pub period_seconds: u32,
+    /// How far back the ring goes.
+    pub reach_seconds: u32,
+    /// The oldest period that it still shows.
+    first: u32,
+    closed: &'a VecDeque<Row>,
+    open: Vec<OpenRow>,
+}
+
+impl RingView<'_> {
+    /// Period, counts and buckets of the periods that end after a moment.
+    pub fn since(&self, start: u32) -> impl Iterator<Item = (u32, &Counts, [u64; super::BUCKETS])> {
+        let first = (start / self.period_seconds).max(self.first);
+        let closed = self.closed.iter().map(|row| (row.period, &row.counts, row.buckets_centi()));
+        let open = self.open.iter().map(|row| (row.period, &row.counts, row.buckets_centi));
+        closed.chain(open).filter(move |(period, ..)| *period >= first)
+    }
+}
