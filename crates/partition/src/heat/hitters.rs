@@ -139,10 +139,7 @@ impl<L: Clone> Hitters<L> {
         match generation.saturating_sub(self.generation) {
             0 => return,
             1 => self.previous = std::mem::take(&mut self.current),
-            _ => {
-                self.previous = Box::default();
-                self.current = Box::default();
-            }
+            _ => (self.previous, self.current) = Default::default(),
         }
         self.generation = generation;
     }

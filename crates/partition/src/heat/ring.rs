@@ -46,13 +46,13 @@ impl Rings {
         let Some(mut row) = self.rings[0].open.take() else { return };
         row.counts.busiest_second_centi = row.counts.total_centi();
         let mut folded = Some(row);
-        for index in 0..self.rings.len() {
-            let Some(row) = folded.take() else { break };
-            self.rings[index].push(&row);
+        let mut rings = self.rings.iter_mut().peekable();
+        while let (Some(row), Some(ring)) = (folded.take(), rings.next()) {
+            ring.push(&row);
             // The next ring takes the row into its open period; only when that one is over does it go on.
-            let Some(next) = self.rings.get_mut(index + 1) else { break };
-            let finer_seconds = u64::from(RINGS[index].0);
-            let period = (u64::from(row.period) * finer_seconds / u64::from(next.period_seconds)) as u32;
+            let Some(next) = rings.peek_mut() else { break };
+            let begin = u64::from(row.period) * u64::from(ring.period_seconds);
+            let period = (begin / u64::from(next.period_seconds)) as u32;
             folded = next.open.take_if(|open| open.period != period);
             next.open.get_or_insert_with(|| OpenRow::new(period)).add(&row);
         }
