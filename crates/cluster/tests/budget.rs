@@ -58,7 +58,7 @@ proptest! {
     }
 
     #[test]
-    fn the_time_to_wait_is_right_to_the_millisecond(rate in 100u64..2_000_000, debt in 1u64..1_000_000, low in any::<bool>()) {
+    fn the_first_time_to_wait_is_right_to_the_millisecond(rate in 100u64..2_000_000, debt in 1u64..1_000_000, low in any::<bool>()) {
         let urgency = if low { Urgency::Low } else { Urgency::High };
         let mut bucket = Bucket::new(rate, Burst::Off, START);
         bucket.admit(0, Urgency::High, START).unwrap();
@@ -209,6 +209,31 @@ fn autoscale_shows_the_busiest_recent_second() {
     assert_eq!(scaled(START + Duration::from_secs(180)), 400);
     container.admit(0, Urgency::High, || START).unwrap().expect("limited").settle(900_000);
     assert_eq!(scaled(START), 4_000);
+}
+
+#[test]
+fn those_who_wait_as_told_come_one_after_the_other() {
+    let mut bucket = Bucket::new(40_000, Burst::Off, START);
+    bucket.settle(0, 20_000);
+    let cost = 1_000;
+    let mut waits = Vec::new();
+    for _ in 0..100 {
+        waits.push(bucket.admit(cost, Urgency::High, START).unwrap_err().retry_after_ms);
+    }
+    assert!(waits.windows(2).all(|pair| pair[0] < pair[1]), "{waits:?}");
+    // 1,000 RU at 400 RU/s.
+    assert!((2_470..=2_480).contains(waits.last().unwrap()), "{waits:?}");
+    for wait_ms in waits {
+        bucket.admit(cost, Urgency::High, after_ms(wait_ms)).expect("its time has come");
+    }
+    for _ in 0..1_000 {
+        let refusal = bucket.admit(cost, Urgency::High, after_ms(2_480)).unwrap_err();
+        assert!(refusal.retry_after_ms <= 4_100, "promises have an end");
+    }
+    let low = bucket.admit(cost, Urgency::Low, after_ms(2_480)).unwrap_err().retry_after_ms;
+    let high = bucket.admit(cost, Urgency::High, after_ms(2_480)).unwrap_err().retry_after_ms;
+    assert!(low > high, "low priority waits for all of high priority and does not delay it");
+    assert!(bucket.admit(cost, Urgency::High, after_ms(10_000)).is_ok());
 }
 
 #[test]

@@ -8,6 +8,10 @@
 //! With burst credit, what overflows the capacity is banked, up to 300 seconds' worth, and lifts the level while there is
 //! room: so fast that rate and lift together stay at 3,000 RU/s.
 //!
+//! Who is refused is told when to come again: when the level will be above zero, after those who were told so before. Were
+//! all told the same, they would all come at once, one would be admitted, and clients give up after a few attempts.
+//! These promises bind nobody: whoever comes while the level is above zero is admitted.
+//!
 //! Levels are counted in grains, the millionth part of a hundredth of a request unit: a rate times microseconds. Times are
 //! readings of one monotonic clock; a reading before the last one counts as no time passed.
 
@@ -27,6 +31,8 @@ const BURST_SECONDS: u64 = 300;
 
 /// The longest that a client is told to wait; then it asks again.
 const RETRY_AFTER_MS_MAX: u64 = 30_000;
+/// The time for which promises are kept apart; whoever comes on top is told the end of it.
+const PROMISED_MILLISECONDS_MAX: u64 = 4_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Burst {
@@ -38,7 +44,7 @@ pub enum Burst {
 /// The budget is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// When the bucket will admit again if nobody else asks; at least 1.
+    /// When the bucket will admit again if nobody else asks but those who were told before; at least 1.
     pub retry_after_ms: u64,
 }
 
@@ -48,6 +54,9 @@ pub struct Bucket {
     burst: Burst,
     level: i64,
     bank: i64,
+    /// What those will take who were told to come again and whose time has not come, by their urgency.
+    promised_high: i64,
+    promised_low: i64,
     filled_at_us: u64,
 }
 
@@ -55,7 +64,8 @@ impl Bucket {
     /// A full one, without credit.
     pub fn new(rate_centi: u64, burst: Burst, now: Duration) -> Self {
         let level = capacity_of(rate_centi);
-        Bucket { rate_centi, burst, level, bank: 0, filled_at_us: microseconds(now) }
+        let filled_at_us = microseconds(now);
+        Bucket { rate_centi, burst, level, bank: 0, promised_high: 0, promised_low: 0, filled_at_us }
     }
 
     pub fn rate_centi(&self) -> u64 {
@@ -73,9 +83,8 @@ impl Bucket {
     /// Takes `estimate_centi` if the level allows any operation at all.
     pub fn admit(&mut self, estimate_centi: u64, urgency: Urgency, now: Duration) -> Result<(), Refusal> {
         self.refill(now);
-        let floor = self.floor(urgency);
-        if self.level <= floor {
-            return Err(Refusal { retry_after_ms: self.wait_ms(floor) });
+        if self.level <= self.floor(urgency) {
+            return Err(self.refuse(estimate_centi, urgency));
         }
         self.level = self.level.saturating_sub(grains(estimate_centi));
         Ok(())
@@ -110,6 +119,33 @@ impl Bucket {
         let lift = self.bank.min(room).min(rise(self.lift_rate_centi(), elapsed_us));
         self.bank -= lift;
         self.level = level.min(capacity) + lift;
+        self.keep_promises(elapsed_us);
+    }
+
+    /// Those come first whose time has come first: of high priority, then of low.
+    fn keep_promises(&mut self, elapsed_us: u64) {
+        let due = rise(self.speed_centi(), elapsed_us);
+        let low_due = due.saturating_sub(self.promised_high).max(0);
+        self.promised_high = self.promised_high.saturating_sub(due).max(0);
+        self.promised_low = self.promised_low.saturating_sub(low_due).max(0);
+    }
+
+    fn refuse(&mut self, estimate_centi: u64, urgency: Urgency) -> Refusal {
+        let missing = self.floor(urgency).saturating_sub(self.level).saturating_add(1);
+        let (before, promised) = match urgency {
+            Urgency::High => (self.promised_high, &mut self.promised_high),
+            Urgency::Low => (self.promised_high + self.promised_low, &mut self.promised_low),
+        };
+        let most = rise(self.rate_centi, PROMISED_MILLISECONDS_MAX * 1000);
+        *promised = promised.saturating_add(grains(estimate_centi)).min(most);
+        let missing = missing.saturating_add(before) as u64;
+        let wait_us = missing.checked_div(self.speed_centi()).unwrap_or(u64::MAX);
+        Refusal { retry_after_ms: (wait_us / 1000 + 1).min(RETRY_AFTER_MS_MAX) }
+    }
+
+    /// How fast the level rises below the capacity.
+    fn speed_centi(&self) -> u64 {
+        self.rate_centi + if self.bank > 0 { self.lift_rate_centi() } else { 0 }
     }
 
     fn lift_rate_centi(&self) -> u64 {
@@ -132,13 +168,6 @@ impl Bucket {
             Urgency::High => 0,
             Urgency::Low => capacity_of(self.rate_centi) / 100 * LOW_PRIORITY_RESERVE_PERCENT as i64,
         }
-    }
-
-    fn wait_ms(&self, floor: i64) -> u64 {
-        let missing = floor.saturating_sub(self.level).saturating_add(1) as u64;
-        let speed = self.rate_centi + if self.bank > 0 { self.lift_rate_centi() } else { 0 };
-        let wait_us = missing.checked_div(speed).unwrap_or(u64::MAX);
-        (wait_us / 1000 + 1).min(RETRY_AFTER_MS_MAX)
     }
 }
 
