@@ -1,6 +1,8 @@
 //! `cargo xtask bench point`: point reads and durable creates against two yardsticks in the same run. `cargo xtask bench
 //! query`: queries in one partition against PostgreSQL, and the times of queries over everything.
 //!
+//! `cargo xtask bench partitions`: splits, merges and moves under steady writes.
+//!
 //! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
 //! of our replies: what HTTP costs when a database costs nothing. *PostgreSQL* runs the same reads and inserts on a JSONB
 //! table with fsync on, driven by its own `pgbench`. Contestants take turns, round by round, and the medians are reported:
@@ -12,6 +14,7 @@
 mod ideal;
 mod load;
 mod million;
+mod partitions;
 mod point;
 mod postgres;
 mod query;
@@ -39,6 +42,8 @@ enum Benchmark {
     Point(PointOptions),
     /// Queries in one partition and over all of them
     Query(QueryOptions),
+    /// Splits, merges and moves under steady writes
+    Partitions(PartitionsOptions),
     /// The ideal handler, as a server of its own (started by `point`)
     #[command(hide = true)]
     IdealHandler { reply: std::path::PathBuf },
@@ -86,10 +91,29 @@ pub struct QueryOptions {
     pub publish: Option<std::path::PathBuf>,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct PartitionsOptions {
+    /// Not used: this benchmark runs in its own process
+    #[arg(long)]
+    pub server: Option<std::path::PathBuf>,
+    /// Relocations, one after the other
+    #[arg(long, default_value_t = 12)]
+    pub rounds: usize,
+    /// Seconds without relocations, to compare with
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u64,
+    #[arg(long, default_value_t = 200_000)]
+    pub items: u64,
+    /// Writes per second
+    #[arg(long, default_value_t = 5000)]
+    pub rate: u64,
+}
+
 fn main() -> Outcome {
     match Arguments::parse().benchmark {
         Benchmark::Query(options) => query::run(&options),
         Benchmark::Point(options) => point::run(&options),
+        Benchmark::Partitions(options) => partitions::run(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }
 }

@@ -1,0 +1,231 @@
+//! `cargo xtask bench partitions`: how fast partitions are cut, joined and moved, how long writers are held, and what clients feel
+//! meanwhile.
+//!
+//! In one process, over two shards on a local disk with synced commits: clients write at a steady rate, each against its own
+//! schedule, so that an operation that had to wait counts from when it should have begun. First without relocations, then
+//! with one after the other.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use shardlake_account::{
+    Account, AccountOptions, ContainerHandle, KeyInput, RelocationReport, Shards, SplitAt,
+};
+use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext};
+use shardlake_storage::{Shard, ShardOptions};
+
+use crate::workload::{document, key_of};
+use crate::{Outcome, PartitionsOptions};
+
+const CLIENTS: u64 = 16;
+const LOADERS: u64 = 64;
+
+struct Bench {
+    account: Account,
+    container: ContainerHandle,
+    items: u64,
+    written: AtomicU64,
+}
+
+impl Bench {
+    fn ctx(&self) -> RequestContext {
+        RequestContext::internal(self.account.clock(), self.account.random().guid())
+    }
+
+    async fn upsert(&self, number: u64) {
+        let key = key_of(number);
+        let body = document(&format!("item-{number}"), &key);
+        let key = format!("[\"{key}\"]");
+        let (ctx, none) = (self.ctx(), Preconditions::default());
+        let write =
+            self.account.upsert_item(&ctx, &self.container, Some(KeyInput(&key)), body.as_bytes(), &none);
+        write.await.expect("written");
+    }
+
+    async fn read(&self, number: u64) {
+        let key = format!("[\"{}\"]", key_of(number));
+        let (ctx, none) = (self.ctx(), Preconditions::default());
+        let id = format!("item-{number}");
+        let read = self.account.read_item(&ctx, &self.container, Some(KeyInput(&key)), &id, &none);
+        read.await.expect("read");
+    }
+
+    fn current(&self) -> ContainerHandle {
+        self.account.container("bench", "items").expect("there")
+    }
+}
+
+/// Latencies in microseconds.
+#[derive(Default)]
+struct Latencies(Mutex<Vec<u64>>);
+
+impl Latencies {
+    fn note(&self, time: Duration) {
+        self.0.lock().expect("no holder panics").push(time.as_micros() as u64);
+    }
+
+    fn take(&self) -> Quantiles {
+        let mut all = std::mem::take(&mut *self.0.lock().expect("no holder panics"));
+        all.sort_unstable();
+        let at = |share: f64| all.get((all.len() as f64 * share) as usize).copied().unwrap_or(0);
+        Quantiles { count: all.len(), p50: at(0.5), p99: at(0.99), max: all.last().copied().unwrap_or(0) }
+    }
+}
+
+struct Quantiles {
+    count: usize,
+    p50: u64,
+    p99: u64,
+    max: u64,
+}
+
+pub fn run(options: &PartitionsOptions) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(measure(options))
+}
+
+async fn measure(options: &PartitionsOptions) -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let mut shards = Vec::new();
+    for number in 0..2 {
+        shards
+            .push(Shard::open(ShardOptions::local(directory.path().join(format!("shard-{number}")))).await?);
+    }
+    let account = Account::open(Shards::from(shards), AccountOptions::default()).await?;
+    let ctx = RequestContext::internal(account.clock(), account.random().guid());
+    account.create_database(&ctx, "bench", None).await?;
+    let definition = ContainerDefinition::new("items", PartitionKeyDefinition::hash("/pk"));
+    let container = account.create_container(&ctx, "bench", definition, None).await?;
+    let bench = Arc::new(Bench { account, container, items: options.items, written: AtomicU64::new(0) });
+    let started = Instant::now();
+    load(&bench).await;
+    println!("{} items of 1 KB loaded in {:.1} s", options.items, started.elapsed().as_secs_f64());
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let (writes, reads) = (Arc::new(Latencies::default()), Arc::new(Latencies::default()));
+    let mut clients = Vec::new();
+    for client in 0..CLIENTS {
+        let (bench, stop, writes) = (bench.clone(), stop.clone(), writes.clone());
+        let period = Duration::from_nanos(1_000_000_000 * CLIENTS / options.rate.max(1));
+        clients.push(tokio::spawn(async move {
+            paced(&stop, period, &writes, |number| {
+                let bench = bench.clone();
+                async move {
+                    let at = (number * CLIENTS + client).wrapping_mul(0x9E37_79B9_7F4A_7C15) % bench.items;
+                    bench.upsert(at).await;
+                    bench.written.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+            .await;
+        }));
+    }
+    let (reader, reading, read_latencies) = (bench.clone(), stop.clone(), reads.clone());
+    clients.push(tokio::spawn(async move {
+        paced(&reading, Duration::from_millis(2), &read_latencies, |number| {
+            let bench = reader.clone();
+            async move { bench.read(number.wrapping_mul(7919) % bench.items).await }
+        })
+        .await;
+    }));
+
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    (writes.take(), reads.take());
+    tokio::time::sleep(Duration::from_secs(options.seconds)).await;
+    let quiet = (writes.take(), reads.take());
+    let mut reports = Vec::new();
+    for round in 0..options.rounds {
+        reports.push(relocate(&bench, round).await?);
+    }
+    let busy = (writes.take(), reads.take());
+    stop.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.await?;
+    }
+    print(&quiet, &busy, &reports);
+    bench.account.close().await?;
+    Ok(())
+}
+
+/// A split, then a merge of what it made, then a move, and again.
+async fn relocate(bench: &Bench, round: usize) -> Outcome<RelocationReport> {
+    let container = bench.current();
+    let ranges = container.partition_key_ranges();
+    let account = &bench.account;
+    let ticket = match round % 3 {
+        0 => account.split(&container, ranges[0].id, SplitAt::Middle).await?,
+        1 => account.merge(&container, &[ranges[0].id, ranges[1].id]).await?,
+        _ => {
+            let shard = (round / 3 + 1) % 2;
+            account.move_partition(&container, ranges[0].id, shard as u16).await?
+        }
+    };
+    Ok(ticket.finished().await?)
+}
+
+async fn load(bench: &Arc<Bench>) {
+    let loaders = (0..LOADERS).map(|loader| {
+        let bench = bench.clone();
+        tokio::spawn(async move {
+            let mut number = loader;
+            while number < bench.items {
+                bench.upsert(number).await;
+                number += LOADERS;
+            }
+        })
+    });
+    for loader in loaders.collect::<Vec<_>>() {
+        loader.await.expect("no loader panics");
+    }
+}
+
+/// Runs operations on a schedule, and notes for each how long after its time it was done.
+async fn paced<F: Future<Output = ()>>(
+    stop: &AtomicBool,
+    period: Duration,
+    latencies: &Latencies,
+    operation: impl Fn(u64) -> F,
+) {
+    let start = tokio::time::Instant::now();
+    for number in 0u64.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let due = start + period * number as u32;
+        tokio::time::sleep_until(due).await;
+        // The timer's own coarseness is not the database's: an operation that starts in time counts from its start.
+        let began = tokio::time::Instant::now();
+        let from = if began.duration_since(due) < Duration::from_millis(2) { began } else { due };
+        operation(number).await;
+        latencies.note(from.elapsed());
+    }
+}
+
+fn print(quiet: &(Quantiles, Quantiles), busy: &(Quantiles, Quantiles), reports: &[RelocationReport]) {
+    println!(
+        "| what | shards' clients | operations | p50 µs | p99 µs | max µs |\n|---|---|---:|---:|---:|---:|"
+    );
+    for (what, (writes, reads)) in [("nothing moves", quiet), ("relocations", busy)] {
+        for (who, found) in [("writes", writes), ("reads", reads)] {
+            println!("| {what} | {who} | {} | {} | {} | {} |", found.count, found.p50, found.p99, found.max);
+        }
+    }
+    println!(
+        "\n| relocation | items | seconds | items/s | pause ms | put off |\n|---|---:|---:|---:|---:|---:|"
+    );
+    for report in reports {
+        let seconds = report.duration.as_secs_f64();
+        println!(
+            "| {} | {} | {seconds:.2} | {:.0} | {:.1} | {} |",
+            report.kind.name(),
+            report.items,
+            report.items as f64 / seconds,
+            report.pause.as_secs_f64() * 1000.0,
+            report.attempts
+        );
+    }
+    let mut pauses: Vec<f64> = reports.iter().map(|report| report.pause.as_secs_f64() * 1000.0).collect();
+    pauses.sort_by(f64::total_cmp);
+    let at = |share: f64| pauses.get((pauses.len() as f64 * share) as usize).copied().unwrap_or(0.0);
+    println!("\npause p50 {:.1} ms, p99 {:.1} ms over {} relocations", at(0.5), at(0.99), pauses.len());
+}
