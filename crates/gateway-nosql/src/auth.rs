@@ -53,16 +53,7 @@ pub(crate) struct Payload<'r> {
 
 impl Keyring {
     pub fn new(keys: &[AccountKey], clock_skew_max: Duration) -> Result<Keyring> {
-        let prepare = |key: &AccountKey| {
-            let secret = STANDARD.decode(key.key.trim()).map_err(|error| {
-                Error::bad_request("an account key is not base64 text").with_source(error)
-            })?;
-            if secret.is_empty() {
-                return Err(Error::bad_request("an account key is empty"));
-            }
-            let mac = Hmac::<Sha256>::new_from_slice(&secret).expect("HMAC takes keys of any length");
-            Ok((mac, key.access))
-        };
+        let prepare = |key: &AccountKey| Ok((keyed(&key.key)?, key.access));
         let keys = keys.iter().map(prepare).collect::<Result<Vec<_>>>()?;
         if keys.is_empty() {
             return Err(Error::bad_request("the account needs at least one key"));
@@ -125,6 +116,24 @@ impl Keyring {
         }
         Ok(())
     }
+}
+
+/// The signature of a client that holds `key`.
+pub(crate) fn sign(key: &str, payload: &Payload<'_>) -> Result<impl AsRef<[u8]> + use<>> {
+    let mut mac = keyed(key)?;
+    payload.feed(&mut mac);
+    Ok(mac.finalize().into_bytes())
+}
+
+/// The state that every signature with a key begins from.
+fn keyed(key: &str) -> Result<Hmac<Sha256>> {
+    let secret = STANDARD
+        .decode(key.trim())
+        .map_err(|error| Error::bad_request("an account key is not base64 text").with_source(error))?;
+    if secret.is_empty() {
+        return Err(Error::bad_request("an account key is empty"));
+    }
+    Ok(Hmac::<Sha256>::new_from_slice(&secret).expect("HMAC takes keys of any length"))
 }
 
 impl Payload<'_> {

@@ -51,3 +51,4 @@ mod unsupported;
 
 pub use auth::{Access, AccountKey};
 pub use gateway::{Gateway, GatewaySettings, Scheme};
+pub use operator::OperatorRequest;

@@ -9,14 +9,13 @@ use shardlake_model::{Error, ErrorKind, Result};
 
 use crate::auth::Payload;
 
-const PREFIX: &str = "/_shardlake/v1/";
+pub(super) const PREFIX: &str = "/_shardlake/v1/";
 const RESOURCE_TYPE: &str = "shardlake";
 
 /// An operator's path, taken apart.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Address<'p> {
-    /// Without the slash in front.
-    link: &'p str,
+    path: &'p str,
     query: Option<&'p str>,
     pub target: Target,
 }
@@ -56,18 +55,12 @@ impl<'p> Address<'p> {
             },
             _ => return Err(no_such_path(path)),
         };
-        Ok(Some(Address { link: path.trim_start_matches('/'), query, target }))
+        Ok(Some(Address { path, query, target }))
     }
 
     /// What the client of this request has signed.
-    pub fn signed_form<'a>(&'a self, method: &'a Method, (ms_date, date): (&'a str, &'a str)) -> Payload<'a> {
-        Payload {
-            verb: method.as_str(),
-            resource_type: RESOURCE_TYPE,
-            resource_link: self.link,
-            ms_date,
-            date,
-        }
+    pub fn signed_form<'a>(&'a self, method: &'a Method, dates: (&'a str, &'a str)) -> Payload<'a> {
+        signed_payload(self.path, method, dates)
     }
 
     /// The value of a parameter of the query; every other parameter is refused, so that a misspelt one is noticed.
@@ -83,6 +76,16 @@ impl<'p> Address<'p> {
         }
         Ok(found)
     }
+}
+
+/// The path is signed as it is sent, without the slash in front.
+pub(super) fn signed_payload<'a>(
+    path: &'a str,
+    method: &'a Method,
+    (ms_date, date): (&'a str, &'a str),
+) -> Payload<'a> {
+    let resource_link = path.trim_start_matches('/');
+    Payload { verb: method.as_str(), resource_type: RESOURCE_TYPE, resource_link, ms_date, date }
 }
 
 fn action(segments: &[&str]) -> Result<Option<Action>> {

@@ -8,6 +8,7 @@ use shardlake_account::{
 use shardlake_model::Throughput;
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Container<'r> {
     database: &'r str,
     container: &'r str,
@@ -23,6 +24,7 @@ struct Container<'r> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Partition<'r> {
     id: String,
     parents: Vec<String>,
@@ -75,11 +77,11 @@ fn partition(report: &RangeReport) -> Partition<'_> {
 
 fn budget(report: &BudgetReport) -> Value {
     json!({
-        "ru_per_second": units(report.rate_centi),
-        "available_ru": report.level_centi as f64 / 100.0,
-        "bank_ru": units(report.bank_centi),
-        "peak_ru_per_second": units(report.peak_centi),
-        "refused_operations": report.refused,
+        "ruPerSecond": units(report.rate_centi),
+        "availableRu": report.level_centi as f64 / 100.0,
+        "bankRu": units(report.bank_centi),
+        "peakRuPerSecond": units(report.peak_centi),
+        "refusedOperations": report.refused,
     })
 }
 
@@ -94,23 +96,23 @@ fn throughput(report: &ContainerReport, capacity: CapacityMode) -> Value {
     };
     json!({
         "mode": mode,
-        "ru_per_second": maximum,
-        "scaled_to_ru_per_second": throughput.scaled_to,
-        "shared_by_database": throughput.shared.is_some(),
+        "ruPerSecond": maximum,
+        "scaledToRuPerSecond": throughput.scaled_to,
+        "sharedByDatabase": throughput.shared.is_some(),
         "enforced": report.enforced,
-        "database_budget": throughput.database.as_ref().map(budget),
+        "databaseBudget": throughput.database.as_ref().map(budget),
     })
 }
 
 pub(crate) fn relocation(status: &RelocationStatus) -> Value {
-    let target = |(id, min, max, shard): &(u32, String, String, u16)| json!({ "id": id.to_string(), "min_inclusive": min, "max_exclusive": max, "shard": shard });
+    let target = |(id, min, max, shard): &(u32, String, String, u16)| json!({ "id": id.to_string(), "minInclusive": min, "maxExclusive": max, "shard": shard });
     json!({
         "kind": status.kind.name(),
         "sources": ids(&status.sources),
         "targets": status.targets.iter().map(target).collect::<Vec<_>>(),
         "step": status.step.name(),
         "items": status.items,
-        "items_copied": status.items_copied,
+        "itemsCopied": status.items_copied,
         "lag": status.lag,
     })
 }
@@ -124,8 +126,8 @@ fn last_relocation(outcome: &Result<RelocationReport, String>) -> Value {
             "sources": ids(&report.sources),
             "targets": ids(&report.targets),
             "items": report.items,
-            "duration_ms": report.duration.as_millis() as u64,
-            "pause_ms": report.pause.as_secs_f64() * 1000.0,
+            "durationMs": report.duration.as_millis() as u64,
+            "pauseMs": report.pause.as_secs_f64() * 1000.0,
             "attempts": report.attempts,
         }),
         Err(reason) => json!({ "outcome": "given up", "reason": reason }),
@@ -150,7 +152,7 @@ pub(crate) fn all_containers(account: &Account) -> Vec<u8> {
                 "generation": container.routing_generation(),
                 "partitions": container.range_statistics().len(),
                 "items": usage.items,
-                "size_bytes": usage.size_bytes,
+                "sizeBytes": usage.size_bytes,
                 "relocation": container.relocation().as_ref().map(relocation),
             }));
         }

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `address.rs` | the paths, and what is signed for them |
 //! | `document.rs` | reports as JSON |
+//! | `client.rs` | what a client sends |
 //! | `actions.rs` | the bodies of requests, and what is done for them |
 //!
 //! It is not part of the protocol that the SDKs speak. Requests are signed with the account's keys as all others are; a
@@ -21,6 +22,7 @@
 
 mod actions;
 mod address;
+mod client;
 mod document;
 
 use bytes::Bytes;
@@ -29,6 +31,7 @@ use shardlake_account::Account;
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 
 pub(crate) use address::{Action, Address, Target};
+pub use client::OperatorRequest;
 
 use crate::auth::Access;
 use crate::reply::Reply;

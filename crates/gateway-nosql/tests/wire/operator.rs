@@ -15,7 +15,7 @@ async fn report(server: &Server) -> Value {
 async fn settled(server: &Server, targets: &[&str]) -> Value {
     for _ in 0..10_000 {
         let report = report(server).await;
-        if report["last_relocation"]["targets"] == json!(targets) {
+        if report["lastRelocation"]["targets"] == json!(targets) {
             assert_eq!(report["relocation"], Value::Null);
             return report;
         }
@@ -88,19 +88,19 @@ async fn a_report_shows_ranges_sizes_and_throughput() {
     let shown = report(&server).await;
     assert_eq!(shown["database"], "db");
     assert_eq!(shown["container"], "items");
-    assert_eq!(shown["partition_key"], json!(["/pk"]));
+    assert_eq!(shown["partitionKey"], json!(["/pk"]));
     assert_eq!(shown["items"], 20);
     let partition = &shown["partitions"][0];
     assert_eq!(partition["id"], "0");
     assert_eq!(partition["parents"], json!([]));
-    assert_eq!((&partition["min_inclusive"], &partition["max_exclusive"]), (&json!(""), &json!("FF")));
+    assert_eq!((&partition["minInclusive"], &partition["maxExclusive"]), (&json!(""), &json!("FF")));
     assert_eq!((&partition["shard"], &partition["items"]), (&json!(0), &json!(20)));
     assert_eq!(partition["lsn"], 20);
-    assert!(partition["size_bytes"].as_u64().expect("a number") > 0);
+    assert!(partition["sizeBytes"].as_u64().expect("a number") > 0);
     assert!(partition["next"].as_str().expect("words").contains('%'));
     // Nobody asked for the default throughput, so nobody is held to it.
     assert_eq!(shown["throughput"]["mode"], "manual");
-    assert_eq!(shown["throughput"]["ru_per_second"], 400);
+    assert_eq!(shown["throughput"]["ruPerSecond"], 400);
     assert_eq!(shown["throughput"]["enforced"], false);
     let all = server.get("/_shardlake/v1/partitions").send().await.expect(200).json();
     assert_eq!(all["containers"][0]["container"], "items");
@@ -116,10 +116,10 @@ async fn a_split_and_a_merge_are_begun_seen_and_ended() {
     assert_eq!(ids(&split), ["1", "2"]);
     assert_eq!(split["partitions"][0]["parents"], json!(["0"]));
     assert_eq!(split["items"], 50);
-    assert_eq!(split["last_relocation"]["outcome"], "done");
-    assert_eq!(split["last_relocation"]["items"], 50);
-    let bound = split["partitions"][1]["min_inclusive"].as_str().expect("a bound").to_owned();
-    assert_eq!(split["partitions"][0]["max_exclusive"], bound.as_str());
+    assert_eq!(split["lastRelocation"]["outcome"], "done");
+    assert_eq!(split["lastRelocation"]["items"], 50);
+    let bound = split["partitions"][1]["minInclusive"].as_str().expect("a bound").to_owned();
+    assert_eq!(split["partitions"][0]["maxExclusive"], bound.as_str());
 
     let merge = server.post(format!("{PARTITIONS}/merge")).json(json!({ "ids": ["2", 1] }));
     assert_eq!(merge.send().await.expect(202).json()["targets"], json!(["3"]));
@@ -129,7 +129,7 @@ async fn a_split_and_a_merge_are_begun_seen_and_ended() {
 
     let split = server.post(format!("{PARTITIONS}/3/split")).json(json!({ "at": bound }));
     let _begun = split.send().await.expect(202);
-    assert_eq!(settled(&server, &["4", "5"]).await["partitions"][1]["min_inclusive"], bound.as_str());
+    assert_eq!(settled(&server, &["4", "5"]).await["partitions"][1]["minInclusive"], bound.as_str());
     let aborted = server.post(format!("{OF_ITEMS}/relocation/abort")).send().await.expect(200).json();
     assert_eq!(aborted, json!({ "aborted": false }), "there is none");
 }
@@ -145,7 +145,7 @@ async fn throughput_is_divided_by_hand() {
     let rates = |report: &Value| {
         let partitions = report["partitions"].as_array().expect("a list").iter();
         partitions
-            .map(|partition| partition["budget"]["ru_per_second"].as_f64().expect("a rate"))
+            .map(|partition| partition["budget"]["ruPerSecond"].as_f64().expect("a rate"))
             .collect::<Vec<_>>()
     };
     let shown = report(&server).await;
@@ -156,7 +156,7 @@ async fn throughput_is_divided_by_hand() {
     assert_eq!(rates(&divided), [8000.0, 4000.0]);
     let _refused = put(json!({ "shares": { "0": 9000 } })).send().await.refused(400, 0, "add up to 13000");
     let resized = put(json!({ "shares": { "0": 9000 }, "resize": true })).send().await.expect(200).json();
-    assert_eq!(resized["throughput"]["ru_per_second"], 13000);
+    assert_eq!(resized["throughput"]["ruPerSecond"], 13000);
     let _refused = put(json!({ "shares": { "7": 9000 } })).send().await.refused(400, 0, "'7'");
     let equal = put(json!({ "shares": {} })).send().await.expect(200).json();
     assert_eq!(rates(&equal), [6500.0, 6500.0]);
