@@ -1,4 +1,4 @@
-//! The command line: `serve`, `demo`, `verify`.
+//! The command line: `serve`, `demo`, `verify`, and the operator's commands.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
@@ -11,6 +11,7 @@ use shardlake_stdx::Clock;
 
 use crate::config::Config;
 use crate::demo::{self, WebStore};
+use crate::operate::{self, Operation};
 use crate::serve::{self, Introduction};
 use crate::settings::{DemoName, Settings};
 use crate::{layers, logging, verify};
@@ -40,6 +41,18 @@ enum Command {
     Demo(DemoCommand),
     /// Check everything that a stopped server stored; exits with 1 when something is wrong
     Verify(VerifyCommand),
+    /// Show the partitions of a container: ranges, sizes, load, budgets, and what comes next
+    Partitions(operate::Partitions),
+    /// Cut a partition in two, while it is used
+    Split(operate::Split),
+    /// Join partitions that lie side by side, while they are used
+    Merge(operate::Merge),
+    /// Have a partition stored on another shard, while it is used
+    Move(operate::Move),
+    /// Give up a split, merge or move that is in progress
+    Abort(operate::Abort),
+    /// Divide the throughput of a container over its partitions by hand
+    Redistribute(operate::Redistribute),
 }
 
 #[derive(Debug, Args)]
@@ -92,6 +105,12 @@ pub fn main() -> ExitCode {
         Command::Demo(demo) if demo.check => demo::check(&store_of(&demo), &demo.python),
         Command::Demo(demo) => run_server(with_demo(demo), Introduction::Always),
         Command::Verify(command) => verify_directory(&command),
+        Command::Partitions(arguments) => operate(Operation::Partitions(arguments)),
+        Command::Split(arguments) => operate(Operation::Split(arguments)),
+        Command::Merge(arguments) => operate(Operation::Merge(arguments)),
+        Command::Move(arguments) => operate(Operation::Move(arguments)),
+        Command::Abort(arguments) => operate(Operation::Abort(arguments)),
+        Command::Redistribute(arguments) => operate(Operation::Redistribute(arguments)),
     };
     outcome.unwrap_or_else(|message| {
         // One line that says what to do; there may be nobody to read it.
@@ -145,4 +164,8 @@ fn print_demo(command: &DemoCommand) -> Result<ExitCode, String> {
 
 fn verify_directory(command: &VerifyCommand) -> Result<ExitCode, String> {
     runtime()?.block_on(verify::verify(&command.directory, command.json))
+}
+
+fn operate(operation: Operation) -> Result<ExitCode, String> {
+    runtime()?.block_on(operate::operate(operation))
 }

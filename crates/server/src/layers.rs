@@ -9,6 +9,7 @@ use std::path::Path;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use serde_json::{Map, Value};
 
+use crate::operate::KEY_VARIABLE;
 use crate::settings::Settings;
 
 const PREFIX: &str = "SHARDLAKE_";
@@ -34,6 +35,8 @@ pub fn merge(
     for (name, value) in environment {
         match name.to_str() {
             Some(CONFIG_VARIABLE) => named = Some(value),
+            // For the operator's commands; a server has its keys from files.
+            Some(KEY_VARIABLE) => {}
             Some(name) if name.starts_with(PREFIX) => variables.push((name.to_owned(), value)),
             _ => {}
         }

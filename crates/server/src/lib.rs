@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `cli.rs` | the commands `serve`, `demo`, `verify` |
+//! | `cli.rs` | the commands |
 //! | `settings.rs`, `layers.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
 //! | `serve.rs`, `shards.rs` | a server from start to end; what the data directory holds |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
@@ -10,6 +10,7 @@
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
 //! | `ready.rs`, `logging.rs` | what is said, and where |
 //! | `seed/`, `demo/` | data to begin with |
+//! | `operate/` | the commands of operators, which ask a running server |
 //! | `verify.rs` | checks a stopped server's data |
 //!
 //! The only crate that reads the environment, opens sockets and knows the data directory's layout. It knows no protocol:
@@ -27,6 +28,7 @@ mod layers;
 mod listener;
 mod logging;
 mod metrics;
+mod operate;
 mod private_file;
 mod ready;
 mod seed;

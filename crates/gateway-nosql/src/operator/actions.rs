@@ -68,16 +68,16 @@ pub(crate) async fn act(call: &OperatorCall<'_>, container: &ContainerHandle, wh
         Action::Partitions => Err(super::wrong_method(call)),
         Action::Split { range_id } => {
             let split: Split = parse_or_default(&call.body)?;
-            Ok(begun("split", &account.split(container, range_id, split_at(split.at)).await?))
+            Ok(begun("split", container, &account.split(container, range_id, split_at(split.at)).await?))
         }
         Action::Merge => {
             let merge: Merge = parse(&call.body)?;
             let range_ids = merge.ids.iter().map(RangeId::number).collect::<Result<Vec<_>>>()?;
-            Ok(begun("merge", &account.merge(container, &range_ids).await?))
+            Ok(begun("merge", container, &account.merge(container, &range_ids).await?))
         }
         Action::Move { range_id } => {
             let body: Move = parse(&call.body)?;
-            Ok(begun("move", &account.move_partition(container, range_id, body.shard).await?))
+            Ok(begun("move", container, &account.move_partition(container, range_id, body.shard).await?))
         }
         Action::AbortRelocation => {
             let aborted = account.abort_relocation(container).await?;
@@ -88,8 +88,10 @@ pub(crate) async fn act(call: &OperatorCall<'_>, container: &ContainerHandle, wh
 }
 
 /// The work goes on by itself; the report of the container tells how far it is.
-fn begun(kind: &str, ticket: &RelocationTicket) -> Reply {
-    let body = written(&json!({ "kind": kind, "targets": ids(&ticket.ranges) }));
+fn begun(kind: &str, container: &ContainerHandle, ticket: &RelocationTicket) -> Reply {
+    // When it is done, the container's generation is above this one.
+    let generation = container.routing_generation();
+    let body = written(&json!({ "kind": kind, "targets": ids(&ticket.ranges), "generation": generation }));
     Reply::json(StatusCode::ACCEPTED, 0, body)
 }
 
@@ -113,7 +115,7 @@ async fn divide(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<
         false => account.redistribute(&call.context, container, &shares).await?,
     };
     let report = account.container_report(&changed).await?;
-    Ok(super::ok(container_document(&report, account.capacity_mode())))
+    Ok(super::ok(container_document(&report, account)))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {

@@ -18,6 +18,8 @@ struct Container<'r> {
     items: u64,
     size_bytes: u64,
     throughput: Value,
+    partition_size_bytes_max: u64,
+    logical_partition_size_bytes_max: u64,
     partitions: Vec<Partition<'r>>,
     relocation: Option<Value>,
     last_relocation: Option<Value>,
@@ -39,7 +41,8 @@ struct Partition<'r> {
     next: &'r str,
 }
 
-pub(crate) fn container(report: &ContainerReport, capacity: CapacityMode) -> Vec<u8> {
+pub(crate) fn container(report: &ContainerReport, account: &Account) -> Vec<u8> {
+    let limits = account.limits();
     let handle = &report.container;
     let usage = handle.usage();
     let definition = &handle.container().definition;
@@ -51,7 +54,9 @@ pub(crate) fn container(report: &ContainerReport, capacity: CapacityMode) -> Vec
         generation: handle.routing_generation(),
         items: usage.items,
         size_bytes: usage.size_bytes,
-        throughput: throughput(report, capacity),
+        throughput: throughput(report, account.capacity_mode()),
+        partition_size_bytes_max: limits.physical_partition_size_bytes_max,
+        logical_partition_size_bytes_max: limits.logical_partition_size_bytes_max,
         partitions: report.partitions.iter().map(partition).collect(),
         relocation: report.relocation.as_ref().map(relocation),
         last_relocation: handle.last_relocation().as_ref().map(last_relocation),

@@ -68,7 +68,7 @@ pub(crate) async fn serve(call: &OperatorCall<'_>) -> Result<Reply> {
                 (Action::Partitions, "GET") => {
                     call.address.only_parameter("")?;
                     let report = call.account.container_report(&container).await?;
-                    Ok(ok(document::container(&report, call.account.capacity_mode())))
+                    Ok(ok(document::container(&report, call.account)))
                 }
                 (Action::Split { .. }, "POST")
                 | (Action::Merge, "POST")

@@ -111,7 +111,7 @@ async fn a_report_shows_ranges_sizes_and_throughput() {
 async fn a_split_and_a_merge_are_begun_seen_and_ended() {
     let server = with_items(50).await;
     let begun = server.post(format!("{PARTITIONS}/0/split")).send().await.expect(202).json();
-    assert_eq!(begun, json!({ "kind": "split", "targets": ["1", "2"] }));
+    assert_eq!(begun, json!({ "kind": "split", "targets": ["1", "2"], "generation": 1 }));
     let split = settled(&server, &["1", "2"]).await;
     assert_eq!(ids(&split), ["1", "2"]);
     assert_eq!(split["partitions"][0]["parents"], json!(["0"]));

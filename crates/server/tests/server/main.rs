@@ -6,6 +6,7 @@
 //! | `lifecycle.rs` | the ready record, probes, metrics, signals, restarts, two servers on one directory |
 //! | `settings.rs` | flags, variables and files; which keys are accepted where |
 //! | `shards.rs` | data directories with several shards |
+//! | `operate.rs` | the operator's commands |
 //! | `data.rs` | seeds and the demo |
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
 //! | `support.rs` | what the tests share |
@@ -14,6 +15,7 @@
 mod data;
 mod hostile;
 mod lifecycle;
+mod operate;
 mod settings;
 mod shards;
 mod support;

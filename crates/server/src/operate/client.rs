@@ -1,0 +1,189 @@
+//! A client of one server's operator's interface: one connection per request, plain or TLS, signed.
+//!
+//! It speaks HTTP/1.1. Requests are rare, so nothing is pooled; answers and their time are bounded. TLS trusts the
+//! authorities of `--ca-file` and nobody else, since servers make their own.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use shardlake_gateway_nosql::OperatorRequest;
+use shardlake_stdx::Clock;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+const ANSWER_SIZE_BYTES_MAX: usize = 256 << 20;
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
+
+pub struct Client {
+    endpoint: Endpoint,
+    key: String,
+    tls: Option<TlsConnector>,
+}
+
+/// A server's address in its parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Endpoint {
+    is_tls: bool,
+    host: String,
+    port: u16,
+}
+
+impl Client {
+    pub fn new(endpoint: &str, key: String, ca_file: Option<&Path>) -> Result<Client, String> {
+        let endpoint = Endpoint::parse(endpoint)?;
+        let tls = match (endpoint.is_tls, ca_file) {
+            (false, _) => None,
+            (true, Some(file)) => Some(trusting(file)?),
+            (true, None) => {
+                return Err(
+                    "https needs --ca-file: the server's own authority is tls/ca.pem in its data directory"
+                        .into(),
+                );
+            }
+        };
+        Ok(Client { endpoint, key, tls })
+    }
+
+    /// The JSON of a good answer, or what the server said was wrong.
+    pub async fn send(&self, request: &OperatorRequest) -> Result<Value, String> {
+        let authority = self.endpoint.authority();
+        let signed = request.signed(&authority, &self.key, Clock::System.now());
+        let signed = signed.map_err(|error| error.message().to_owned())?;
+        let exchange = tokio::time::timeout(ANSWER_TIME_MAX, self.exchange(signed)).await;
+        let (status, body) = exchange
+            .map_err(|_| format!("{authority} did not answer within {} seconds", ANSWER_TIME_MAX.as_secs()))?
+            .map_err(|error| format!("{authority}: {error}"))?;
+        let answer: Value = serde_json::from_slice(&body).map_err(|error| {
+            format!("{authority} answered {status} with something that is no JSON: {error}")
+        })?;
+        if status.is_success() { Ok(answer) } else { Err(words_of_failure(status, &answer)) }
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {
+        let stream = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).await;
+        let stream = stream.map_err(|error| format!("no connection: {error}"))?;
+        let answer = match &self.tls {
+            None => exchange_over(stream, request).await?,
+            Some(tls) => {
+                let name = ServerName::try_from(self.endpoint.host.clone())
+                    .map_err(|error| format!("the host name is invalid: {error}"))?;
+                let stream = tls.connect(name, stream).await;
+                exchange_over(stream.map_err(|error| format!("no TLS: {error}"))?, request).await?
+            }
+        };
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_SIZE_BYTES_MAX).collect().await;
+        Ok((status, body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes()))
+    }
+}
+
+async fn exchange_over<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<hyper::body::Incoming>, String>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| format!("no HTTP: {error}"))?;
+    // It ends with the last answer; what goes wrong on it is told to whoever waits for that.
+    let _running = tokio::spawn(connection);
+    sender.send_request(request).await.map_err(|error| format!("no answer: {error}"))
+}
+
+/// The sentence inside the error body, without the wrapping that SDKs expect around it.
+fn words_of_failure(status: StatusCode, answer: &Value) -> String {
+    if status == StatusCode::UNAUTHORIZED {
+        return format!("the server does not accept the key: give --key or --key-file ({status})");
+    }
+    let message = answer["message"].as_str().unwrap_or_default();
+    let nested = message.strip_prefix("Message: ").and_then(|text| text.split("\r\n").next());
+    let nested: Option<Value> = nested.and_then(|text| serde_json::from_str(text).ok());
+    let sentence = nested.as_ref().and_then(|nested| nested["Errors"][0].as_str()).unwrap_or(message);
+    let one_line: Vec<&str> = sentence.split_whitespace().collect();
+    format!("{} ({status})", one_line.join(" "))
+}
+
+impl Endpoint {
+    fn parse(text: &str) -> Result<Endpoint, String> {
+        let malformed = || format!("--endpoint '{text}' is no URL: write http://127.0.0.1:8081");
+        let uri: Uri = text.parse().map_err(|_| malformed())?;
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(malformed()),
+        };
+        let host = uri.host().ok_or_else(malformed)?;
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        Ok(Endpoint { is_tls, host: host.trim_matches(['[', ']']).to_owned(), port })
+    }
+
+    fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
+fn trusting(file: &Path) -> Result<TlsConnector, String> {
+    let unusable = |reason: String| format!("the CA file '{}' cannot be used: {reason}", file.display());
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| unusable(error.to_string()))? {
+        let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+        roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(unusable("it holds no certificate".to_owned()));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_urls_with_or_without_a_port() {
+        let of = |text: &str| Endpoint::parse(text).map(|endpoint| (endpoint.authority(), endpoint.is_tls));
+        assert_eq!(of("http://127.0.0.1:8081"), Ok(("127.0.0.1:8081".to_owned(), false)));
+        assert_eq!(of("https://localhost:8081/"), Ok(("localhost:8081".to_owned(), true)));
+        assert_eq!(of("https://example.org"), Ok(("example.org:443".to_owned(), true)));
+        assert_eq!(of("http://[::1]:8081"), Ok(("[::1]:8081".to_owned(), false)));
+        for wrong in ["127.0.0.1:8081", "ftp://x", "http://", ""] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+        let no_ca = Client::new("https://localhost:8081", String::new(), None);
+        assert!(no_ca.err().expect("refused").contains("--ca-file"));
+    }
+
+    #[test]
+    fn failures_are_told_in_the_servers_own_words() {
+        let body = serde_json::json!({
+            "code": "BadRequest",
+            "message": "Message: {\"Errors\":[\"there is no shard 9\"]}\r\nActivityId: 1, Request URI: /x",
+        });
+        assert_eq!(words_of_failure(StatusCode::BAD_REQUEST, &body), "there is no shard 9 (400 Bad Request)");
+        let plain = serde_json::json!({ "code": "x", "message": "the server is starting: retry" });
+        assert!(
+            words_of_failure(StatusCode::SERVICE_UNAVAILABLE, &plain).starts_with("the server is starting")
+        );
+    }
+}

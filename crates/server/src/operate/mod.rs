@@ -1,0 +1,37 @@
+//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`.
+//!
+//! They are clients of a server that runs, here or elsewhere, and need its address and a key; everything they can do can
+//! also be done over HTTP (`/_shardlake/v1/`). A command that sets data in motion waits for the end of it.
+
+mod act;
+mod arguments;
+mod client;
+mod show;
+mod table;
+
+use std::process::ExitCode;
+
+pub use arguments::{Abort, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
+
+/// What to do, with its arguments.
+#[derive(Debug)]
+pub enum Operation {
+    Partitions(Partitions),
+    Split(Split),
+    Merge(Merge),
+    Move(Move),
+    Abort(Abort),
+    Redistribute(Redistribute),
+}
+
+pub async fn operate(operation: Operation) -> Result<ExitCode, String> {
+    match operation {
+        Operation::Partitions(arguments) => show::partitions(&arguments).await?,
+        Operation::Split(arguments) => act::split(&arguments).await?,
+        Operation::Merge(arguments) => act::merge(&arguments).await?,
+        Operation::Move(arguments) => act::move_partition(&arguments).await?,
+        Operation::Abort(arguments) => act::abort(&arguments).await?,
+        Operation::Redistribute(arguments) => act::redistribute(&arguments).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

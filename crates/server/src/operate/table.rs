@@ -1,0 +1,268 @@
+//! Reports as tables for people.
+//!
+//! What a report does not say is left out, so that a newer or older server can be shown too.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::show::members;
+
+/// Hexadecimal digits of a bound that are shown; the rest rarely tells partitions apart.
+const BOUND_DIGITS: usize = 8;
+const KEYS_SHOWN: usize = 5;
+
+/// Every container in one line.
+pub fn of_account(report: &Value) -> String {
+    let mut rows =
+        vec![["container", "partitions", "items", "size", "generation", "relocation"].map(str::to_owned)];
+    for container in members(&report["containers"]) {
+        rows.push([
+            format!("{}/{}", text(&container["database"]), text(&container["container"])),
+            thousands(number(&container["partitions"])),
+            thousands(number(&container["items"])),
+            bytes(number(&container["sizeBytes"])),
+            number(&container["generation"]).to_string(),
+            match text(&container["relocation"]["kind"]) {
+                "" => "-".to_owned(),
+                kind => format!("{kind}: {}", text(&container["relocation"]["step"])),
+            },
+        ]);
+    }
+    let mut out = String::new();
+    for line in aligned(&rows, 1) {
+        let _infallible = writeln!(out, "{line}");
+    }
+    out
+}
+
+pub fn of_container(report: &Value) -> String {
+    let mut out = String::new();
+    head(&mut out, report);
+    let rows = rows(report);
+    let lines = aligned(&rows, 2);
+    for (line, partition) in
+        lines.iter().zip(std::iter::once(&Value::Null).chain(members(&report["partitions"])))
+    {
+        let _infallible = writeln!(out, "{line}");
+        notes(&mut out, partition);
+    }
+    relocations(&mut out, report);
+    findings(&mut out, report);
+    out
+}
+
+fn head(out: &mut String, report: &Value) {
+    let throughput = &report["throughput"];
+    let mut words = match throughput["ruPerSecond"].as_u64() {
+        Some(units) => format!("{} RU/s {}", thousands(units), text(&throughput["mode"])),
+        None => text(&throughput["mode"]).to_owned(),
+    };
+    if let Some(scaled) = throughput["scaledToRuPerSecond"].as_u64() {
+        let _infallible = write!(words, " scaled to {}", thousands(scaled));
+    }
+    if throughput["sharedByDatabase"].as_bool() == Some(true) {
+        words.push_str(" shared by the database");
+    }
+    words.push_str(if throughput["enforced"].as_bool() == Some(true) {
+        ", enforced"
+    } else {
+        ", not enforced"
+    });
+    let paths: Vec<&str> = members(&report["partitionKey"]).map(text).collect();
+    let _infallible = writeln!(
+        out,
+        "{}/{}: {words}\nkey {}; {} items, {}; {} partitions, generation {}\n",
+        text(&report["database"]),
+        text(&report["container"]),
+        paths.join(", "),
+        thousands(number(&report["items"])),
+        bytes(number(&report["sizeBytes"])),
+        report["partitions"].as_array().map_or(0, Vec::len),
+        number(&report["generation"]),
+    );
+}
+
+fn rows(report: &Value) -> Vec<[String; 11]> {
+    let names =
+        ["id", "range", "shard", "items", "size", "full", "budget", "used", "share", "peak", "throttled"];
+    let mut rows = vec![names.map(str::to_owned)];
+    let max = number(&report["partitionSizeBytesMax"]).max(1);
+    for partition in members(&report["partitions"]) {
+        let (load, size) = (&partition["load"], number(&partition["sizeBytes"]));
+        let per_second =
+            |value: &Value| value.as_f64().map_or("-".to_owned(), |units| format!("{units:.0}/s"));
+        let share =
+            |value: &Value| value.as_f64().map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0));
+        rows.push([
+            text(&partition["id"]).to_owned(),
+            format!("{}..{}", bound(&partition["minInclusive"]), bound(&partition["maxExclusive"])),
+            number(&partition["shard"]).to_string(),
+            thousands(number(&partition["items"])),
+            bytes(size),
+            format!("{:.1} %", size as f64 * 100.0 / max as f64),
+            per_second(&partition["budget"]["ruPerSecond"]),
+            per_second(&load["ruPerSecond"]),
+            share(&load["share"]),
+            share(&load["normalizedRu"]),
+            share(&load["throttledShare"]),
+        ]);
+    }
+    rows
+}
+
+/// The lines below a partition's row.
+fn notes(out: &mut String, partition: &Value) {
+    let mut note = |name: &str, words: String| {
+        if !words.is_empty() {
+            let _infallible = writeln!(out, "      {name:<9}{words}");
+        }
+    };
+    let parents: Vec<&str> = members(&partition["parents"]).map(text).collect();
+    note("from", parents.join(", "));
+    let hottest = members(&partition["hottestKeys"]).take(KEYS_SHOWN);
+    let hottest: Vec<String> = hottest
+        .map(|key| {
+            format!("{} {:.0} %", text(&key["key"]), key["share"].as_f64().unwrap_or_default() * 100.0)
+        })
+        .collect();
+    note("hottest", hottest.join("  "));
+    let largest = members(&partition["largestKeys"]).take(KEYS_SHOWN);
+    let largest: Vec<String> =
+        largest.map(|key| format!("{} {}", text(&key["key"]), bytes(number(&key["sizeBytes"])))).collect();
+    note("largest", largest.join("  "));
+    note("next", text(&partition["next"]).to_owned());
+}
+
+fn relocations(out: &mut String, report: &Value) {
+    let last = &report["lastRelocation"];
+    match (text(&last["outcome"]), text(&last["reason"])) {
+        ("", _) => {}
+        (_, "") => {
+            let ids = |value| members(value).map(text).collect::<Vec<_>>().join(", ");
+            let _infallible = writeln!(
+                out,
+                "\nlast: {} of {} into {}, {} items in {} ms, writers held for {:.1} ms",
+                text(&last["kind"]),
+                ids(&last["sources"]),
+                ids(&last["targets"]),
+                thousands(number(&last["items"])),
+                number(&last["durationMs"]),
+                last["pauseMs"].as_f64().unwrap_or_default(),
+            );
+        }
+        (outcome, reason) => {
+            let _infallible = writeln!(out, "\nlast: {outcome}: {reason}");
+        }
+    }
+}
+
+fn findings(out: &mut String, report: &Value) {
+    for finding in members(&report["findings"]) {
+        let _infallible = writeln!(out, "\n{}", text(&finding["summary"]));
+        for (name, member) in [("because", "evidence"), ("remedy", "remedy")] {
+            if !text(&finding[member]).is_empty() {
+                let _infallible = writeln!(out, "  {name}: {}", text(&finding[member]));
+            }
+        }
+    }
+}
+
+/// Columns as wide as their widest cell; the first `left` of them begin at the left, the others end at the right.
+fn aligned<const N: usize>(rows: &[[String; N]], left: usize) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column < left {
+            true => format!("{cell:<width$}"),
+            false => format!("{cell:>width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+fn bound(value: &Value) -> String {
+    let digits = text(value);
+    match digits.char_indices().nth(BOUND_DIGITS) {
+        Some((end, _)) => format!("{}…", &digits[..end]),
+        None if digits.is_empty() => "0".to_owned(),
+        None => digits.to_owned(),
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+pub fn bytes(size: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let unit = (0..UNITS.len() - 1).find(|unit| size >> (10 * (unit + 1)) == 0).unwrap_or(UNITS.len() - 1);
+    match unit {
+        0 => format!("{size} B"),
+        _ => format!("{:.1} {}", size as f64 / (1_u64 << (10 * unit)) as f64, UNITS[unit]),
+    }
+}
+
+/// `12,345`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!([thousands(7), thousands(1234), thousands(1_234_567)], ["7", "1,234", "1,234,567"]);
+        assert_eq!(
+            [bytes(7), bytes(2048), bytes(3 << 29), bytes(u64::MAX)],
+            ["7 B", "2.0 KiB", "1.5 GiB", "16777216.0 TiB"]
+        );
+    }
+
+    #[test]
+    fn a_report_becomes_a_table_with_what_is_known() {
+        let report = json!({
+            "database": "shop", "container": "orders", "partitionKey": ["/tenant"], "generation": 3,
+            "items": 1200, "sizeBytes": 3_000_000, "partitionSizeBytesMax": 50_000_000,
+            "throughput": { "mode": "manual", "ruPerSecond": 1000, "enforced": true },
+            "partitions": [
+                { "id": "1", "parents": ["0"], "minInclusive": "", "maxExclusive": "1FFFFFFFFFFFFFFF", "shard": 0,
+                  "items": 1000, "sizeBytes": 2_500_000, "budget": { "ruPerSecond": 500.0 },
+                  "load": { "ruPerSecond": 490.4, "share": 0.98, "normalizedRu": 1.0, "throttledShare": 0.123 },
+                  "hottestKeys": [{ "key": "[\"B\"]", "share": 0.91 }],
+                  "largestKeys": [{ "key": "[\"A\"]", "sizeBytes": 2_000_000 }],
+                  "next": "stays: it holds 5 % of what a partition may" },
+                { "id": "2", "minInclusive": "1FFFFFFFFFFFFFFF", "maxExclusive": "FF", "shard": 1, "items": 200, "sizeBytes": 500_000 }
+            ],
+            "findings": [{ "summary": "Tenant B is hot.", "evidence": "91 %", "remedy": "another key" }],
+        });
+        let shown = of_container(&report);
+        for line in [
+            "shop/orders: 1,000 RU/s manual, enforced",
+            "1   0..1FFFFFFF…       0  1,000    2.4 MiB  5.0 %   500/s  490/s  98.0 %  100.0 %     12.3 %",
+            "      hottest  [\"B\"] 91 %",
+            "      largest  [\"A\"] 1.9 MiB",
+            "2   1FFFFFFF…..FF      1    200  488.3 KiB  1.0 %       -      -       -        -          -",
+            "Tenant B is hot.\n  because: 91 %\n  remedy: another key",
+        ] {
+            assert!(shown.contains(line), "{line}\nin\n{shown}");
+        }
+    }
+}

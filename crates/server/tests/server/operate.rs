@@ -1,0 +1,141 @@
+//! The operator's commands against a server: what they print, what they change, and how they fail.
+
+use serde_json::{Value, json};
+use shardlake_testkit::ServerProcess;
+
+use crate::support::{ca_of, command, in_memory};
+
+const ORDERS: &str = "shop/orders";
+
+/// A server with two shards and a container of 12,000 RU/s, which makes two partitions.
+fn server_with_orders() -> ServerProcess {
+    let server = in_memory().argument("--shards").argument("2").start();
+    let client = server.client();
+    let _created = client.create_database("shop").expect_status(201);
+    let key = json!({ "paths": ["/customer"], "kind": "Hash", "version": 2 });
+    let definition = json!({ "id": "orders", "partitionKey": key });
+    let throughput = [("x-ms-offer-throughput", "12000")];
+    let _created = client.create_container_of("shop", &definition, &throughput).expect_status(201);
+    for number in 0..40 {
+        let customer = format!("c{number}");
+        let item = json!({ "id": "1", "customer": customer });
+        let _created = client.create_item("shop", "orders", &json!([customer]), &item).expect_status(201);
+    }
+    server
+}
+
+fn endpoint(server: &ServerProcess) -> String {
+    format!("http://{}", server.client().address())
+}
+
+/// What a command that succeeds prints.
+#[track_caller]
+fn printed(server: &ServerProcess, arguments: &[&str]) -> String {
+    let output = command(arguments).args(["--endpoint", &endpoint(server)]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The one line of a command that fails.
+#[track_caller]
+fn complaint(server: &ServerProcess, arguments: &[&str]) -> String {
+    let output = command(arguments).args(["--endpoint", &endpoint(server)]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), error.lines().count()), (Some(1), 1), "{arguments:?}: {error}");
+    error
+}
+
+#[track_caller]
+fn report(server: &ServerProcess) -> Value {
+    serde_json::from_str(&printed(server, &["partitions", ORDERS, "--json"])).unwrap()
+}
+
+fn ids(report: &Value) -> Vec<&str> {
+    report["partitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|partition| partition["id"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn partitions_are_shown_split_moved_merged_and_given_shares() {
+    let server = server_with_orders();
+    let shown = printed(&server, &["partitions", ORDERS]);
+    assert!(shown.contains("shop/orders: 12,000 RU/s manual, enforced"), "{shown}");
+    assert!(shown.contains("key /customer; 40 items"), "{shown}");
+    let all = printed(&server, &["partitions"]);
+    assert!(all.contains("shop/orders"), "{all}");
+
+    let split = printed(&server, &["split", ORDERS, "0", "--at", "middle"]);
+    assert!(split.starts_with("split done: partitions 2 and 3, "), "{split}");
+    assert_eq!(ids(&report(&server)), ["2", "3", "1"]);
+
+    let before = report(&server);
+    let target = 1 - before["partitions"][0]["shard"].as_u64().unwrap();
+    let moved = printed(&server, &["move", ORDERS, "2", &target.to_string()]);
+    assert!(moved.starts_with("move done: partitions 2, "), "{moved}");
+    assert_eq!(report(&server)["partitions"][0]["shard"], target);
+
+    let merged = printed(&server, &["merge", ORDERS, "3", "2"]);
+    assert!(merged.starts_with("merge done: partitions 4, "), "{merged}");
+    let shown = report(&server);
+    assert_eq!((ids(&shown), &shown["items"]), (vec!["4", "1"], &json!(40)));
+
+    let divided = printed(&server, &["redistribute", ORDERS, "4=8000", "1=4000"]);
+    assert!(divided.contains("8000/s") && divided.contains("4000/s"), "{divided}");
+    let equal = printed(&server, &["redistribute", ORDERS, "--equal"]);
+    assert_eq!(equal.matches("6000/s").count(), 2, "{equal}");
+    let abort = printed(&server, &["abort", ORDERS]);
+    assert!(abort.contains("no relocation is in progress"), "{abort}");
+}
+
+#[test]
+fn failures_are_one_line_that_says_why() {
+    let server = server_with_orders();
+    for (arguments, words) in [
+        (&["partitions", "shop/none"] as &[&str], "none"),
+        (&["split", ORDERS, "9"], "range 9 does not exist"),
+        (&["split", ORDERS, "0", "--at", "xyz"], "bound"),
+        (&["move", ORDERS, "0", "7"], "there is no shard 7"),
+        (&["merge", ORDERS, "0", "0"], "each of them once"),
+        (&["redistribute", ORDERS, "0=9000"], "add up to 15000"),
+        (&["redistribute", ORDERS, "0=1", "0=2"], "named twice"),
+        (&["partitions", ORDERS, "--key", "AAAA"], "does not accept the key"),
+        (&["partitions", ORDERS, "--key", "%"], "base64"),
+        (&["partitions", ORDERS, "--key-file", "/nowhere/key"], "/nowhere/key"),
+    ] {
+        let complaint = complaint(&server, arguments);
+        assert!(complaint.starts_with("shardlake: ") && complaint.contains(words), "{complaint}");
+    }
+    for wrong in [
+        &["partitions", "shop"] as &[&str],
+        &["split", ORDERS],
+        &["merge", ORDERS, "1"],
+        &["redistribute", ORDERS],
+    ] {
+        assert_eq!(command(wrong).output().unwrap().status.code(), Some(2), "{wrong:?}");
+    }
+    let nobody = command(&["partitions", "--endpoint", "http://127.0.0.1:1"]).output().unwrap();
+    assert!(String::from_utf8(nobody.stderr).unwrap().contains("no connection"));
+}
+
+#[test]
+fn keys_come_from_flags_files_and_the_environment_and_tls_from_an_authority() {
+    let server = server_with_orders();
+    let directory = tempfile::tempdir().unwrap();
+    let (ca, key) = (directory.path().join("ca.pem"), directory.path().join("key"));
+    std::fs::write(&ca, ca_of(&server)).unwrap();
+    std::fs::write(&key, format!("{}\n", shardlake_testkit::EMULATOR_KEY)).unwrap();
+    let endpoint = format!("https://localhost:{}", server.client().address().port());
+    let arguments = ["partitions", ORDERS, "--endpoint", &endpoint];
+    let trusted = ["--ca-file", ca.to_str().unwrap(), "--key-file", key.to_str().unwrap()];
+    let output = command(&arguments).args(trusted).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let untrusted = command(&arguments).output().unwrap();
+    assert!(String::from_utf8(untrusted.stderr).unwrap().contains("--ca-file"));
+    let wrong = command(&arguments).args(&trusted[..2]).env("SHARDLAKE_KEY", "AAAA").output().unwrap();
+    assert!(String::from_utf8(wrong.stderr).unwrap().contains("does not accept the key"));
+}
