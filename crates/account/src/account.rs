@@ -281,6 +281,16 @@ impl Account {
 
     /// Replaces the catalog after its change is durable. Call with the writer lock held.
     pub(crate) async fn publish(&self, catalog: Catalog, batch: CatalogBatch) -> Result<()> {
+        self.publish_after(catalog, batch, || ()).await
+    }
+
+    /// The same with something to do between the moment when the change cannot be lost any more and that when it shows.
+    pub(crate) async fn publish_after(
+        &self,
+        catalog: Catalog,
+        batch: CatalogBatch,
+        before_it_shows: impl FnOnce(),
+    ) -> Result<()> {
         let shard = self.0.shards.first();
         batch.commit(shard).await?;
         if self.0.shards.count() > 1 {
@@ -289,6 +299,7 @@ impl Account {
             shard.wait_durable(shard.applied()).await.map_err(shardlake_partition::storage_error)?;
         }
         self.follow_throughput(&catalog);
+        before_it_shows();
         self.0.catalog.store(Arc::new(catalog));
         Ok(())
     }

@@ -63,7 +63,13 @@ impl Account {
         }
         let logical = key_of_read(container, Some(key))?;
         let mut routing = self.routing(container);
-        check_session(ctx, routing.owner(&logical))?;
+        loop {
+            let is_there = check_session(ctx, &routing.entry, routing.owner(&logical));
+            if !routing.has_moved(&is_there)? {
+                is_there?;
+                break;
+            }
+        }
         let count = operations.len();
         let mut planned = Vec::with_capacity(count);
         let mut refused = None;

@@ -81,7 +81,7 @@ impl Account {
             if start.as_ref().is_some_and(|epk| partition.epk_range.is_below(epk)) {
                 continue;
             }
-            check_session(ctx, &partition)?;
+            check_session(ctx, entry, &partition)?;
             let span = span_of(&filter).intersection(&partition.epk_range);
             let permit = match self.admit(ctx, entry, &partition, OperationKind::Feed, Touched::Span(&span)) {
                 // What was read is paid for, so it is answered; the next page finds out whether there is budget again.

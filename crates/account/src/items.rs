@@ -9,6 +9,7 @@ use shardlake_partition::{
 };
 use shardlake_sql::parse_condition;
 
+use crate::container_handle::ContainerEntry;
 use crate::keys::{key_of_read, key_of_write};
 use crate::serving::{OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
@@ -92,7 +93,12 @@ impl Account {
         let mut routing = self.routing(container);
         loop {
             let partition = routing.owner(logical);
-            check_session(ctx, partition)?;
+            let is_there = check_session(ctx, &routing.entry, partition);
+            if routing.has_moved(&is_there)? {
+                continue;
+            }
+            is_there?;
+            let partition = routing.owner(logical);
             let touched = Touched::Logical(logical);
             let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Read, touched)?;
             let outcome = partition.read(&routing.entry.shape, &command, logical, id, preconditions).await;
@@ -238,18 +244,28 @@ pub(crate) fn patch_operation(
 }
 
 /// Refuses to read behind the session's position. With one copy of the data that means a token of another life of this
-/// container, such as before a backup was restored; a token of an earlier container of the same name says nothing.
-pub(crate) fn check_session(ctx: &RequestContext, partition: &Arc<Partition>) -> Result<()> {
-    let Some(seen) = ctx.session.as_ref().and_then(|session| session.entry_of(partition.range_id)) else {
-        return Ok(());
-    };
+/// container, such as before a backup was restored; a token of an earlier container of the same name says nothing. A
+/// position in a range that this one was made of holds for it too.
+pub(crate) fn check_session(
+    ctx: &RequestContext,
+    entry: &ContainerEntry,
+    partition: &Arc<Partition>,
+) -> Result<()> {
+    let Some(session) = &ctx.session else { return Ok(()) };
+    let range_id = partition.range_id;
+    let record = entry.ranges.iter().find(|range| range.range_id == range_id);
+    let ancestors = record.iter().flat_map(|range| &range.parents);
+    let seen = ancestors.chain([&range_id]).filter_map(|id| session.entry_of(*id));
+    let Some(seen) = seen.max_by_key(|entry| (entry.version, entry.lsn)) else { return Ok(()) };
     let own = (partition.session_version, partition.durable_lsn() as i64);
     if seen.version < own.0 || (seen.version, seen.lsn) <= own {
         return Ok(());
     }
+    // A partition that has moved on is behind because it has ended.
+    partition.check_open()?;
     let message = format!(
-        "The read session is not available for the input session token: it names LSN {} (version {}) of range {}, which is at {} (version {})",
-        seen.lsn, seen.version, partition.range_id, own.1, own.0
+        "The read session is not available for the input session token: it names LSN {} (version {}) of range {}, but range {range_id} is at {} (version {})",
+        seen.lsn, seen.version, seen.range_id, own.1, own.0
     );
     Err(Error::new(ErrorKind::SessionNotAvailable, message).with_meta(partition.meta(100, 0)))
 }

@@ -280,7 +280,7 @@ impl Running<'_> {
         let end = parts.last().map(|part| part.span.max.clone());
         let mut parts = parts.into_iter();
         if let Some(part) = parts.next() {
-            check_session(self.ctx, &part.partition)?;
+            check_session(self.ctx, self.entry, &part.partition)?;
             let piece = token.as_ref().and_then(|token| token.piece_of(&part.span));
             let piece = piece.filter(|piece| !piece.position.is_empty());
             let permit = self.permit(&part)?;

@@ -83,7 +83,7 @@ impl Running<'_> {
         let share = PageLimits { rows, ..room };
         let mut tasks = Vec::with_capacity(parts.len());
         for part in parts {
-            check_session(self.ctx, &part.partition)?;
+            check_session(self.ctx, self.entry, &part.partition)?;
             let permit = self.permit(part)?;
             let task = self.task(part, position.clone(), share).collecting();
             tasks.push((part, permit, AbortOnDrop(tokio::spawn(self.account.clone().run_page(task)))));

@@ -111,15 +111,18 @@ pub(crate) fn targets(
         let (filter, partitions) = feed::resolve(entry, &request.scope)?;
         let mut parts: Vec<Part> =
             partitions.iter().map(|partition| Part::new(partition, filter.clone())).collect();
-        if parts.len() <= 1 {
+        // What cannot become several parts between two pages; a position of one kind of merge means nothing to the other.
+        let names_range = matches!(&request.scope, FeedScope::Range { range_id: Some(_), .. });
+        if names_range || matches!(filter, FeedFilter::Logical(_)) {
             return Ok(Targets { parts, merges: false });
         }
         let plan = plan()?;
         if plan.keys == KeyFilter::Nothing {
             // Any partition answers for all of them.
             parts.truncate(1);
+            return Ok(Targets { merges: false, parts });
         }
-        return Ok(Targets { merges: parts.len() > 1 && !is_plain(&plan.info), parts });
+        return Ok(Targets { merges: !is_plain(&plan.info), parts });
     }
     let plan = plan()?;
     let parts = parts_of_keys(entry, &plan.keys);
@@ -141,7 +144,8 @@ pub(crate) fn targets(
     if needs_merge && !request.fans_out {
         return Err(client_must_merge());
     }
-    Ok(Targets { merges: needs_merge && parts.len() > 1, parts })
+    // Also where there is one part now: there may be several on the next page.
+    Ok(Targets { merges: request.fans_out && !is_plain(&plan.info), parts })
 }
 
 fn parts_of_keys(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<Part> {

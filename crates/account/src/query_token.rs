@@ -5,7 +5,7 @@
 //! piece: min | max | position, each its length as a varint and its bytes
 //! ```
 //! A piece is a span of the hash space and where to go on in every partition within it; an empty position is its start.
-//! Nothing below the first piece is left, everything behind the last is still to do. There is a second piece only where the
+//! Nothing below the first piece is left, everything behind the last is still to do. There are further pieces only where the
 //! ranges were cut differently since the token was made: the partition at hand has moved on, the rest of its former range not.
 //! A token is good for one query with its parameters, whoever holds it, and names no partition.
 
@@ -16,7 +16,7 @@ use shardlake_model::{Error, Result};
 use shardlake_routing::{Epk, EpkRange};
 
 const VERSION: u8 = 2;
-const PIECES_MAX: usize = 2;
+const PIECES_MAX: usize = 8;
 /// Below 1 KB of text.
 const SIZE_BYTES_MAX: usize = 767;
 

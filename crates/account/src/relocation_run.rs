@@ -163,8 +163,8 @@ impl Account {
         let entry = self.entry_with_ranges(&old, published).await?;
         batch.put_container(&entry.record(entry.container.clone()));
         crate::containers::insert(&mut catalog, Arc::new(entry));
-        self.publish(catalog, batch).await?;
-        cutover.complete();
+        // The sources end before the targets can be found: who holds an old entry never reads behind who has the new one.
+        self.publish_after(catalog, batch, || cutover.complete()).await?;
         let pause = self.clock().elapsed().saturating_sub(started);
         self.drop_partitions_in_background(dropped);
         Ok(Some(pause))

@@ -2,7 +2,7 @@
 //! partition has moved meanwhile.
 //!
 //! A handle may be older than the last split, merge or move. A partition that gave up its items says so
-//! ([`ErrorKind::PartitionGone`]), and by then the catalog names its successors: whoever asked for a key goes on there
+//! ([`ErrorKind::PartitionGone`]), and in that moment the catalog names its successors: whoever asked for a key goes on there
 //! without noticing; whoever named the range by its id is told.
 
 use std::sync::Arc;
@@ -18,6 +18,8 @@ use crate::{Account, ContainerHandle};
 
 /// Partitions that one operation may find moved, one after the other, before it gives up.
 const MOVES_MAX: usize = 8;
+/// Looks at the catalog while it is about to change.
+const YIELDS_MAX: usize = 10_000;
 
 /// What an operation does, for budgets and heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +56,17 @@ impl Routing<'_> {
             return Ok(false);
         }
         self.moves += 1;
-        self.entry = self.account.current_entry(&self.entry)?;
+        for _ in 0..YIELDS_MAX {
+            let current = self.account.current_entry(&self.entry)?;
+            // Sources end a moment before the catalog names their successors.
+            let is_about_to_change = current.generation == self.entry.generation
+                && current.map.iter().any(|partition| partition.check_open().is_err());
+            self.entry = current;
+            if !is_about_to_change {
+                break;
+            }
+            std::thread::yield_now();
+        }
         Ok(true)
     }
 }

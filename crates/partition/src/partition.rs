@@ -194,7 +194,7 @@ impl Partition {
 
     /// Refuses what the partition does not answer for any more. What was read before this was asked still counts: the
     /// items change elsewhere only after the partition has ended.
-    pub(crate) fn check_open(&self) -> Result<()> {
+    pub fn check_open(&self) -> Result<()> {
         match self.end.load(Ordering::Acquire) {
             0 => Ok(()),
             end if end == End::Moved as u8 => Err(Error::new(
@@ -352,10 +352,12 @@ impl Partition {
             failure = checked.err().map(|error| (last_growth, error));
         }
         if let Some((index, mut error)) = failure {
-            let queued = transaction.queued();
+            let (queued, last) = (transaction.queued(), sequencer.lsn);
             drop(sequencer);
             // What the error tells (an item exists, or not) may rest on commits that are not durable yet.
             self.wait_for(queued).await?;
+            // Whoever wrote what it met may not have been woken yet.
+            self.durable_lsn.fetch_max(error.meta().item_lsn.min(last), Ordering::AcqRel);
             let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
             *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
             let meta = self.meta(charge_centi + charge, 0);
@@ -365,6 +367,8 @@ impl Partition {
             let queued = transaction.queued();
             drop(sequencer);
             self.wait_for(queued).await?;
+            let seen = replies.iter().map(|reply| reply.meta.item_lsn).max().unwrap_or(0);
+            self.durable_lsn.fetch_max(seen, Ordering::AcqRel);
             return Ok(BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) });
         }
         let lsn = transaction.lsn;

@@ -115,6 +115,13 @@ async fn nothing_is_wrong_while_nothing_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_wrong_while_partitions_split_merge_and_move() {
+    for seed in seeds(6) {
+        expect_calm(Weather { seed, ..Weather::default() }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_read_is_noticed() {
     let weather = Weather { seed: 1, stale_reads: true, motions: false, ..Weather::default() };
     let problems = storm(weather).await;

@@ -3,7 +3,7 @@
 //! Every drained answer has each item that was there all the time once, and no item twice. Items are told apart by `_rid`: one
 //! that was deleted and created anew in the middle is another.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -211,11 +211,11 @@ impl Reader {
 
 /// What is wrong with a drained answer.
 fn wrong(rows: &[Value], source: &Source) -> Option<String> {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeMap::new();
     let mut stable: BTreeMap<&str, u64> = BTreeMap::new();
-    for row in rows {
-        if !seen.insert(row["_rid"].as_str()?) {
-            return Some(format!("{row} came twice"));
+    for (at, row) in rows.iter().enumerate() {
+        if let Some((first, before)) = seen.insert(row["_rid"].as_str()?, (at, row)) {
+            return Some(format!("{row} came as row {at} after {before} as row {first} of {}", rows.len()));
         }
         if row["stable"] == true {
             *stable.entry(row["pk"].as_str()?).or_default() += 1;

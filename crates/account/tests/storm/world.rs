@@ -78,6 +78,7 @@ pub struct Counts {
     pub drained: AtomicU64,
     pub ranges_gone: AtomicU64,
     pub motions: AtomicU64,
+    pub aborted: AtomicU64,
 }
 
 pub fn count(counter: &AtomicU64) {
