@@ -264,9 +264,10 @@ fn divide(ranges: &mut [RangeRecord], total: u64, shares: &[(u32, u64)], limits:
     Ok(ranges.iter().fold(0, sum))
 }
 
-fn follow(container: &ContainerEntry, allowance: &Allowance, rules: BudgetRules, now: Duration) {
-    let of_range =
-        |range: &RangeRecord| RangeThroughput { range_id: range.range_id, by_hand: range.throughput };
+fn follow<'c>(container: &'c ContainerEntry, allowance: &Allowance, rules: BudgetRules, now: Duration) {
+    let of_range = |range: &'c RangeRecord| -> RangeThroughput<'c> {
+        RangeThroughput { range_id: range.range_id, parents: &range.parents, by_hand: range.throughput }
+    };
     let ranges: Vec<_> = container.ranges.iter().map(of_range).collect();
     container.budget.follow(&ranges, allowance, rules, now);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use shardlake_account::{
     AccountOptions, BatchKind, BatchOperation, BulkOnError, CapacityMode, ContainerHandle, Enforcement,
-    FeedScope, KeyInput, QueryRequest, QueryWants, ThroughputReport,
+    FeedScope, KeyInput, QueryRequest, QueryWants, SplitAt, ThroughputReport,
 };
 use shardlake_model::{
     Autoscale, ContainerDefinition, Error, ErrorKind, PartitionKeyDefinition, Priority, ReplyMeta,
@@ -398,4 +398,25 @@ async fn a_merged_query_waits_for_all_of_its_partitions() {
         report.partitions.iter().map(|(_, budget)| budget.level_centi).collect()
     };
     assert_eq!(levels(&before), levels(&after), "what was reserved elsewhere is given back");
+}
+
+#[tokio::test]
+async fn a_split_and_a_merge_leave_a_client_at_twice_its_budget_its_budget() {
+    let fixture = Fixture::new().await;
+    let c = container(&fixture, "c", Some(Throughput::Manual(400))).await;
+    let mut charged = run(&fixture, &[Client::of(&c, 800)], 10).await[0].0;
+    let split = fixture.account.split(&c, 0, SplitAt::Middle).await.expect("begins");
+    split.finished().await.expect("ends");
+    let rates = |report: ThroughputReport| -> Vec<(u32, u64)> {
+        report.partitions.iter().map(|(id, budget)| (*id, budget.rate_centi / 100)).collect()
+    };
+    let current = || fixture.account.container("db", "c").expect("there");
+    assert_eq!(rates(fixture.account.throughput_of(&current())), [(1, 200), (2, 200)]);
+    // By the handle of before, as a client that does not know yet.
+    charged += run(&fixture, &[Client::of(&c, 800)], 10).await[0].0;
+    let merge = fixture.account.merge(&current(), &[1, 2]).await.expect("begins");
+    merge.finished().await.expect("ends");
+    assert_eq!(rates(fixture.account.throughput_of(&current())), [(3, 400)]);
+    charged += run(&fixture, &[Client::of(&c, 800)], 10).await[0].0;
+    assert_near(charged, 400 * SECONDS, 3);
 }

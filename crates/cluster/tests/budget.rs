@@ -123,8 +123,8 @@ proptest! {
 
 const RULES: BudgetRules = BudgetRules { burst: Burst::Off, partition_throughput_max: 10_000 };
 
-fn ranges(ids: &[u32]) -> Vec<RangeThroughput> {
-    ids.iter().map(|id| RangeThroughput { range_id: *id, by_hand: None }).collect()
+fn ranges(ids: &[u32]) -> Vec<RangeThroughput<'static>> {
+    ids.iter().map(|id| RangeThroughput { range_id: *id, parents: &[], by_hand: None }).collect()
 }
 
 fn rates(container: &ContainerBudget) -> Vec<(u32, u64)> {
@@ -146,6 +146,25 @@ fn a_container_divides_its_throughput_and_keeps_debts_through_changes() {
     assert!(container.admit(1, Urgency::High, || START).unwrap().is_none(), "not of this container any more");
     container.follow(&ranges(&[0]), &Allowance::Own { throughput: 30_000 }, RULES, START);
     assert_eq!(rates(&container), [(0, 10_000)], "no partition exceeds its ceiling");
+}
+
+#[test]
+fn splits_and_merges_neither_make_nor_lose_budget() {
+    let container = ContainerBudget::default();
+    let own = Allowance::Own { throughput: 1_000 };
+    let levels = || -> Vec<i64> {
+        container.report(START).into_iter().map(|(_, report)| report.level_centi).collect()
+    };
+    container.follow(&ranges(&[0]), &own, RULES, START);
+    container.admit(0, Urgency::High, || START).unwrap().expect("limited").settle(90_000);
+    assert_eq!(levels(), [-40_000]);
+    let child = |range_id, parents| RangeThroughput { range_id, parents, by_hand: None };
+    container.follow(&[child(1, &[0]), child(2, &[0])], &own, RULES, START);
+    assert_eq!(levels(), [-20_000, -20_000]);
+    container.follow(&[child(3, &[0, 1]), child(4, &[0, 1]), child(2, &[0])], &own, RULES, START);
+    assert!(levels()[1..].iter().all(|level| (-13_334..=-13_332).contains(level)), "{:?}", levels());
+    container.follow(&[child(5, &[0, 1, 3, 4, 2])], &own, RULES, START);
+    assert!(levels()[0] < -39_000, "{:?}", levels());
 }
 
 #[test]

@@ -95,6 +95,16 @@ impl Bucket {
         self.level = self.level.saturating_add(grains(estimate_centi)).saturating_sub(grains(charge_centi));
     }
 
+    /// As full, or as deep in debt, as these buckets are together. Their credit does not pass on.
+    pub fn fill_like(&mut self, others: &[Bucket]) {
+        let level: i128 = others.iter().map(|other| i128::from(other.level)).sum();
+        let capacity: i128 = others.iter().map(|other| i128::from(capacity_of(other.rate_centi))).sum();
+        if capacity > 0 {
+            let own = i128::from(capacity_of(self.rate_centi));
+            self.level = i64::try_from(level * own / capacity).unwrap_or(i64::MIN);
+        }
+    }
+
     /// What may be spent at once, in hundredths; negative in debt.
     pub fn level_centi(&mut self, now: Duration) -> i64 {
         self.refill(now);

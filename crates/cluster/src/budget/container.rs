@@ -1,7 +1,8 @@
 //! The budget of a container: those of its partitions, and the one of its database where that is shared.
 //!
 //! It outlives every change of the container. Whoever publishes new ranges or a new offer calls
-//! [`ContainerBudget::follow`]; partitions that stay keep their level, debt and credit. Operations find their partition's
+//! [`ContainerBudget::follow`]; partitions that stay keep their level, debt and credit, and new ones begin as full as those that they
+//! come from. Operations find their partition's
 //! budget without a lock, by the id of its range.
 
 use std::sync::Arc;
@@ -24,8 +25,10 @@ pub enum Allowance {
 
 /// A partition and the throughput that was set for it by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RangeThroughput {
+pub struct RangeThroughput<'r> {
     pub range_id: u32,
+    /// The ranges it came from.
+    pub parents: &'r [u32],
     pub by_hand: Option<u64>,
 }
 
@@ -59,7 +62,7 @@ impl ContainerBudget {
     /// Adopts the ranges and what they may use together.
     pub fn follow(
         &self,
-        ranges: &[RangeThroughput],
+        ranges: &[RangeThroughput<'_>],
         allowance: &Allowance,
         rules: BudgetRules,
         now: Duration,
@@ -79,14 +82,18 @@ impl ContainerBudget {
         };
         // What is shared has credit or debt in one place, so the partitions below it only keep their ceiling.
         let burst = if shared.is_some() { Burst::Off } else { rules.burst };
-        let budget_of = |(range, rate): (&RangeThroughput, u64)| {
+        let budget_of = |(range, rate): (&RangeThroughput<'_>, u64)| {
             let rate = rate.min(max_centi);
             let budget = match old.partition(range.range_id) {
                 Some(budget) => {
                     budget.set_rate(rate, burst, now);
                     budget.clone()
                 }
-                None => Arc::new(PartitionBudget::new(rate, burst, now)),
+                None => {
+                    let parents = range.parents.iter().filter_map(|parent| old.partition(*parent));
+                    let parents: Vec<&PartitionBudget> = parents.map(|parent| &**parent).collect();
+                    Arc::new(PartitionBudget::succeeding(&parents, rate, burst, now))
+                }
             };
             (range.range_id, budget)
         };

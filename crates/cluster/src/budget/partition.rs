@@ -49,6 +49,25 @@ impl PartitionBudget {
         }))
     }
 
+    /// The budget of a partition that takes the place of others, or of a part of one.
+    pub fn succeeding(parents: &[&PartitionBudget], rate_centi: u64, burst: Burst, now: Duration) -> Self {
+        let budget = PartitionBudget::new(rate_centi, burst, now);
+        let mut state = budget.state();
+        let buckets: Vec<Bucket> = parents.iter().map(|parent| parent.bucket(now)).collect();
+        state.bucket.fill_like(&buckets);
+        if let Some(parent) = parents.first() {
+            state.estimate = parent.state().estimate;
+        }
+        drop(state);
+        budget
+    }
+
+    fn bucket(&self, now: Duration) -> Bucket {
+        let bucket = &mut self.state().bucket;
+        bucket.level_centi(now);
+        bucket.clone()
+    }
+
     pub fn set_rate(&self, rate_centi: u64, burst: Burst, now: Duration) {
         self.state().bucket.set_rate(rate_centi, burst, now);
     }
