@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use shardlake_cluster::policy::{NextStep, PolicyLimits, RangeView, SplitReason, next_step};
 use shardlake_model::{Error, ErrorKind, Offer, Result};
-use shardlake_routing::width;
+use shardlake_partition::heat::{HeatReport, RangeLoad};
+use shardlake_routing::{EpkRange, width};
 
 use crate::account::AccountState;
 use crate::container_handle::ContainerEntry;
@@ -17,6 +18,12 @@ use crate::relocation::bounds_of;
 use crate::{Account, ContainerHandle, SplitAt};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What counts as the load of a partition that is to be cut.
+const LOAD_WINDOW: Duration = Duration::from_secs(600);
+/// Share of the load above which a half of a range is the hot one.
+const HOT_SIDE: f64 = 2.0 / 3.0;
+/// Shares below the load's median that are worth a cut there.
+const FAIR_SHARES: std::ops::RangeInclusive<f64> = 0.25..=0.75;
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// A merge is worth while below 3,000 RU/s and 20 GB for each partition (engine.md §8.1).
@@ -139,9 +146,34 @@ impl Account {
     ) -> Result<Option<shardlake_routing::Epk>> {
         let partition = entry.map.iter().find(|partition| partition.range_id == range_id);
         let partition = partition.ok_or_else(|| Error::internal("a range without its partition"))?;
-        match at {
-            SplitAt::Size => partition.size_median().await,
-            SplitAt::Best | SplitAt::Load | SplitAt::Middle | SplitAt::Epk(_) => Ok(None),
+        if *at == SplitAt::Size {
+            return partition.size_median().await;
         }
+        let definition = &entry.container.definition.partition_key;
+        let report = partition.heat(definition).report(self.clock().elapsed(), LOAD_WINDOW);
+        let median = report.recent.load_median.as_ref();
+        let median =
+            median.and_then(|median| Some((EpkRange::from_hex(&median.epk, "FF").ok()?.min, median)));
+        Ok(match (at, median) {
+            (SplitAt::Load, Some((bound, _))) => Some(bound),
+            (SplitAt::Load, None) => {
+                return Err(Error::bad_request(format!(
+                    "range {range_id} had no load in the last minutes that could be halved: split it at 'middle' or 'size'"
+                )));
+            }
+            (SplitAt::Best, Some((bound, median))) if is_lopsided(&report) => {
+                // Where one key has most of the load, no bound halves it.
+                FAIR_SHARES.contains(&median.share_below).then_some(bound)
+            }
+            _ => None,
+        })
     }
+}
+
+/// Whether one half of the range has much more of the load than the other.
+fn is_lopsided(report: &HeatReport) -> bool {
+    let sum = |buckets: &[RangeLoad]| buckets.iter().map(|bucket| bucket.ru).sum::<f64>();
+    let (low, high) = report.buckets.split_at(report.buckets.len() / 2);
+    let (low, high) = (sum(low), sum(high));
+    low.max(high) > HOT_SIDE * (low + high)
 }

@@ -14,6 +14,10 @@ use crate::{Batch, Row, ScanOptions, Shard, StorageError};
 
 const COMMIT_OPS_MAX: usize = 2048;
 const COMMIT_BYTES_MAX: usize = 1024 * 1024;
+/// Deletions of one commit of a drop, and the pause after it: nobody waits for a drop, and a large commit would hold up
+/// those behind it.
+const DROP_OPS_MAX: usize = 512;
+const DROP_PAUSE: Duration = Duration::from_millis(2);
 /// Rows of one piece of a load, which becomes a table of its own.
 const LOAD_PIECE_BYTES: usize = 48 * 1024 * 1024;
 /// Chunks on their way to the thread that loads.
@@ -34,7 +38,7 @@ impl Shard {
         let mut deleted = 0;
         loop {
             // A fresh snapshot each time, so that a long drop does not hold back the reclaiming of what it deletes.
-            let options = ScanOptions { limit: Some(COMMIT_OPS_MAX), ..ScanOptions::default() };
+            let options = ScanOptions { limit: Some(DROP_OPS_MAX), ..ScanOptions::default() };
             let mut scan = self.snapshot().scan(start.clone()..end.clone(), options);
             let mut batch = Batch::new();
             while let Some(rows) = scan.next_chunk().await? {
@@ -43,7 +47,11 @@ impl Shard {
             let Some(last) = batch.iter().next_back() else { return Ok(deleted) };
             start = [last.key(), &[0][..]].concat();
             deleted += batch.len() as u64;
+            let is_last = batch.len() < DROP_OPS_MAX;
             self.commit_in_background(batch).await?;
+            if !is_last {
+                tokio::time::sleep(DROP_PAUSE).await;
+            }
         }
     }
 
