@@ -52,6 +52,7 @@ pub async fn run_client(world: Arc<World>, number: u32) {
         }
         tokio::task::yield_now().await;
     }
+    client.world.client_ended();
 }
 
 impl Client {
@@ -113,6 +114,9 @@ impl Client {
             Ok(reply) => {
                 let is_commit = !matches!(action, Action::Read { .. });
                 self.note(&reply.meta, is_commit.then_some(&reply.meta));
+                if is_commit {
+                    self.world.acknowledged.note(logical, id, &reply.meta);
+                }
                 Reply::Done(vec![self.answer(logical, id, reply)])
             }
             Err(error) => {
@@ -190,6 +194,11 @@ impl Client {
                 let commit = replies.last().map(|reply| reply.meta);
                 self.note(&meta, commit.as_ref());
                 let named = actions.iter().zip(&replies);
+                for ((id, action), reply) in named.clone() {
+                    if !matches!(action, Action::Read { .. }) {
+                        self.world.acknowledged.note(logical, id, &reply.meta);
+                    }
+                }
                 Reply::Done(named.map(|((id, _), reply)| self.answer(logical, id, reply)).collect())
             }
             Ok(BatchReply { outcome: Err(failure), meta }) => {

@@ -1,7 +1,7 @@
 //! Nothing is ever wrong while partitions move.
 //!
 //! Clients create, patch, replace, delete and read the same few items, alone and in batches; readers drain queries and feeds;
-//! meanwhile partitions are split, merged and moved at random. Every operation on an item is recorded, and afterwards there
+//! a follower of the change log must meet every commit once; meanwhile partitions are split, merged and moved at random. Every operation on an item is recorded, and afterwards there
 //! must be one order of them that explains every answer (`shardlake_testkit::history`). No drained answer may lack an item
 //! that was there all the time, or have one twice. No session may go back, no LSN may be given out twice. At last everything
 //! stored must agree with itself, also after opening it again.
@@ -11,6 +11,7 @@
 #![allow(clippy::disallowed_methods, clippy::print_stdout)] // tests read the environment and report
 
 mod clients;
+mod follower;
 mod motion;
 mod readers;
 mod session;
@@ -30,6 +31,7 @@ async fn storm(weather: Weather) -> Vec<String> {
     let shards = memory_shards(weather.shards).await;
     let world = World::open(shards.clone(), weather.clone()).await;
     world.populate().await;
+    world.introduce().await;
     blow(&world).await;
     look_at_everything(&world).await;
     let (recorder, commits) = (world.recorder.clone(), world.commits.clone());
@@ -63,6 +65,7 @@ async fn blow(world: &Arc<World>) {
     let mut others: Vec<_> =
         (0..world.weather.readers).map(|n| tokio::spawn(readers::run_reader(world.clone(), n))).collect();
     others.push(tokio::spawn(motion::run_motions(world.clone())));
+    others.push(tokio::spawn(follower::run_follower(world.clone())));
     for other in clients.into_iter().chain(others) {
         other.await.expect("nobody panics");
     }

@@ -69,8 +69,14 @@ impl Reader {
                     _ => (Order::Down, "DESC"),
                 };
                 let text = Some(format!("{SELECTION}{filter} ORDER BY c.rank {word}"));
-                let source = Source { text, third, order: Some(order) };
-                ("ordered query", source.clone(), self.as_a_whole(&source, page).await)
+                if self.random.below(2) == 0 {
+                    // Each range is in order for itself.
+                    let source = Source { text, third, order: None };
+                    ("ordered query by ranges", source.clone(), self.by_ranges(&source, page).await)
+                } else {
+                    let source = Source { text, third, order: Some(order) };
+                    ("ordered query", source.clone(), self.as_a_whole(&source, page).await)
+                }
             }
             _ => return self.count_stable().await,
         };

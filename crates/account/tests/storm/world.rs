@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use shardlake_account::{Account, AccountOptions, ContainerHandle, Enforcement, Shards};
-use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, RequestContext, Throughput};
+use shardlake_account::{Account, AccountOptions, ContainerHandle, Enforcement, KeyInput, Shards};
+use shardlake_model::{
+    ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
+};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_testkit::history::Recorder;
 
+use crate::follower::Acknowledged;
 use crate::session::Commits;
 
 /// Items that are written before the storm and never again: a drained query has each of them exactly once.
@@ -65,6 +68,8 @@ pub struct World {
     pub weather: Weather,
     pub recorder: Recorder,
     pub commits: Commits,
+    pub acknowledged: Acknowledged,
+    running: AtomicU64,
     /// Everybody is to come to an end.
     is_over: AtomicBool,
     pub counts: Counts,
@@ -108,9 +113,11 @@ impl World {
         Arc::new(World {
             account,
             clock,
-            weather,
             recorder,
             commits,
+            acknowledged: Acknowledged::default(),
+            running: AtomicU64::new(u64::from(weather.clients)),
+            weather,
             is_over: AtomicBool::new(false),
             counts: Counts::default(),
             problems: Mutex::default(),
@@ -129,6 +136,34 @@ impl World {
             let body = body("s", &format!("stable {number}"), number as i64, true);
             self.account.create_item(&ctx, &container, None, body.as_bytes()).await.expect("created");
         }
+    }
+
+    /// Has the follower know every item that clients will fight over; none of them is there afterwards.
+    pub async fn introduce(&self) {
+        let container = self.container();
+        let none = Preconditions::default();
+        for logical in (0..LOGICAL).map(logical_name) {
+            for id in IDS {
+                let key_text = format!("[\"{logical}\"]");
+                let key = Some(KeyInput(&key_text));
+                let text = body(id, &logical, 0, false);
+                let written = self.account.create_item(&self.ctx(), &container, key, text.as_bytes()).await;
+                let written = written.expect("created").meta;
+                self.acknowledged.learn(self, &logical, id, &written).await;
+                let deleted = self.account.delete_item(&self.ctx(), &container, key, id, &none).await;
+                for meta in [written, deleted.expect("deleted").meta] {
+                    self.acknowledged.note(&logical, id, &meta);
+                }
+            }
+        }
+    }
+
+    pub fn clients_running(&self) -> u64 {
+        self.running.load(Ordering::Acquire)
+    }
+
+    pub fn client_ended(&self) {
+        self.running.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// As a front end does it for every request.
