@@ -126,7 +126,7 @@ impl Follower {
                     _ => operation.previous_lsn == last,
                 };
                 if *lsn <= last || !follows {
-                    let name = String::from_utf8_lossy(&operation.key);
+                    let name = operation.key.escape_ascii();
                     let previous = operation.previous_lsn;
                     problem = Some(format!("{name}: LSN {lsn} upon {previous} came after {last}"));
                 }

@@ -21,10 +21,13 @@ mod world;
 
 use std::sync::Arc;
 
-use shardlake_account::{FeedScope, Shards, verify};
+use shardlake_account::{FeedScope, RelocationHooks, SeededBug, Shards, verify};
 use shardlake_testkit::history::{Reply, SeenItem, Verdict, check};
 use support::memory_shards;
 use world::{LOGICAL, STABLE_ITEMS, Weather, World, logical_name};
+
+/// Storms in which a mistake must show.
+const NOTICED_WITHIN: u64 = 10;
 
 /// Runs one storm to its end, and says everything that is wrong.
 async fn storm(weather: Weather) -> Vec<String> {
@@ -43,6 +46,8 @@ async fn storm(weather: Weather) -> Vec<String> {
         commits.len(),
         world.counts
     );
+    // From here on nothing is to go wrong that was not wrong before.
+    let weather = Weather { hooks: RelocationHooks::default(), ..weather };
     world.account.close().await.expect("closes");
     drop(world);
     problems.extend(check_store(&shards).await);
@@ -129,4 +134,37 @@ async fn a_stale_read_is_noticed() {
     let weather = Weather { seed: 1, stale_reads: true, motions: false, ..Weather::default() };
     let problems = storm(weather).await;
     assert!(problems.iter().any(|problem| problem.contains("no order explains")), "{problems:?}");
+}
+
+/// Storms with a mistake in the routine, until one is noticed.
+async fn expect_noticed(bug: SeededBug) {
+    for seed in 0..NOTICED_WITHIN {
+        let hooks = RelocationHooks { bug: Some(bug), ..RelocationHooks::default() };
+        let problems = storm(Weather { seed, hooks, ..Weather::default() }).await;
+        if let Some(problem) = problems.first() {
+            println!("{bug:?}, seed {seed}: {problem}");
+            return;
+        }
+    }
+    panic!("{bug:?} was not noticed in {NOTICED_WITHIN} storms");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_skipped_batch_of_changes_is_noticed() {
+    expect_noticed(SeededBug::SkippedCatchUp).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cutover_without_a_fence_is_noticed() {
+    expect_noticed(SeededBug::NoFence).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lsns_that_start_again_are_noticed() {
+    expect_noticed(SeededBug::LsnRestarts).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postings_at_the_wrong_partition_are_noticed() {
+    expect_noticed(SeededBug::MisroutedPostings).await;
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use shardlake_account::{Account, AccountOptions, ContainerHandle, Enforcement, KeyInput, Shards};
+use shardlake_account::{
+    Account, AccountOptions, ContainerHandle, Enforcement, KeyInput, RelocationHooks, Shards,
+};
 use shardlake_model::{
     ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
 };
@@ -38,6 +40,7 @@ pub struct Weather {
     /// Answers some reads from memory, to see that this is noticed.
     pub stale_reads: bool,
     pub motions: bool,
+    pub hooks: RelocationHooks,
     /// Answers may fail to come.
     pub crashes: bool,
 }
@@ -55,6 +58,7 @@ impl Default for Weather {
             throughput: 12_000,
             stale_reads: false,
             motions: true,
+            hooks: RelocationHooks::default(),
             crashes: false,
         }
     }
@@ -107,6 +111,7 @@ impl World {
             clock: clock.clone(),
             random: Random::seeded(weather.seed),
             throughput: Enforcement::Unlimited,
+            hooks: weather.hooks.clone(),
             ..AccountOptions::default()
         };
         let account = Account::open(shards, options).await.expect("opens");
