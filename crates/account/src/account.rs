@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use shardlake_charge::ChargeTable;
@@ -61,6 +62,8 @@ pub(crate) struct AccountState {
     pub catalog: ArcSwap<Catalog>,
     /// Held by whoever changes the catalog.
     pub catalog_writer: Mutex<()>,
+    /// No relocation begins any more.
+    pub is_closing: AtomicBool,
     /// Wakes the task of `balance.rs`.
     pub balance_wake: Arc<Notify>,
     /// Held by whoever fills a generation of an index.
@@ -113,6 +116,7 @@ impl Account {
             hooks: options.hooks,
             catalog: ArcSwap::default(),
             catalog_writer: Mutex::new(()),
+            is_closing: AtomicBool::new(false),
             balance_wake: Arc::default(),
             index_builds: Mutex::new(()),
             queries: QueryCache::default(),

@@ -4,6 +4,7 @@
 //! One task per account looks at all containers every second, and at once when a throughput was changed. It holds the account
 //! weakly, so that dropping the account ends it. What fails is tried again after a while, not at once.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -41,6 +42,9 @@ pub(crate) fn start(account: &Account) {
 
 async fn look(state: &Weak<AccountState>) {
     let Some(state) = state.upgrade() else { return };
+    if state.is_closing.load(Ordering::Acquire) {
+        return;
+    }
     let account = Account(state);
     let catalog = account.0.catalog.load_full();
     for entry in catalog.databases.values().flat_map(|owner| owner.containers.values()) {

@@ -8,6 +8,7 @@
 //! A moved range keeps its id: to clients nothing has happened.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 use std::time::Duration;
 
@@ -301,6 +302,9 @@ impl Account {
         plan: impl FnOnce(&Account, &mut Catalog, &ContainerEntry) -> Result<RelocationRecord>,
     ) -> Result<RelocationTicket> {
         let _writer = self.0.catalog_writer.lock().await;
+        if self.0.is_closing.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Unavailable, "the server is stopping"));
+        }
         let mut catalog = Catalog::clone(&self.0.catalog.load());
         let old = self.current_entry(&container.entry)?;
         if let Some(running) = &old.relocation {

@@ -4,6 +4,7 @@
 //! asked for it: it goes on when the client has gone, and after a restart.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use shardlake_model::{Error, ErrorKind, Result};
@@ -86,7 +87,7 @@ impl Account {
         self.step(entry, RelocationStep::Published)?;
         relocation.clean_up().await?;
         self.step(entry, RelocationStep::CleanedUp)?;
-        let items = progress.items.load(std::sync::atomic::Ordering::Relaxed);
+        let items = progress.items.load(Ordering::Relaxed);
         let report = RelocationReport {
             kind: record.kind,
             sources: record.sources.clone(),
@@ -234,13 +235,21 @@ impl Account {
         shard.drop_range(start, end).await.map(drop).map_err(shardlake_partition::storage_error)
     }
 
-    /// Stops relocations where they are; the next start goes on with them.
+    /// Stops relocations where they are, and begins no others; the next start goes on with them.
     pub(crate) async fn pause_relocations(&self) {
-        let catalog = self.0.catalog.load_full();
+        let catalog = {
+            // Whoever is about to begin one is through, or sees this.
+            let _writer = self.0.catalog_writer.lock().await;
+            self.0.is_closing.store(true, Ordering::Release);
+            self.0.catalog.load_full()
+        };
         let entries = catalog.databases.values().flat_map(|owner| owner.containers.values());
         for entry in entries.filter(|entry| entry.relocation.is_some()) {
             entry.motion.state().progress.pause();
-            let _turn = entry.motion.topology.lock().await;
+            // One that waits for its turn behind an index build is not waited for: it will find storage closed.
+            if entry.motion.state().step.is_some() {
+                let _turn = entry.motion.topology.lock().await;
+            }
         }
     }
 }
