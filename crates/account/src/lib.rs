@@ -13,7 +13,7 @@
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
 //! | `throughput.rs` | the budgets that containers live by |
-//! | `partitions.rs` | physical partitions as an operator sees them |
+//! | `partitions.rs`, `partition_words.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
@@ -34,6 +34,7 @@ mod items;
 mod keys;
 mod membership;
 mod offers;
+mod partition_words;
 mod partitions;
 mod query;
 mod query_cache;
@@ -56,7 +57,7 @@ pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
 pub use items::Patch;
 pub use keys::KeyInput;
-pub use partitions::{ContainerReport, RangeReport};
+pub use partitions::{ContainerReport, LargeKey, RangeReport};
 pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;
 pub use relocation::{
@@ -68,6 +69,7 @@ pub use shardlake_cluster::policy::{NextStep, SplitReason};
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
 pub use shardlake_partition::QueryStatistics;
+pub use shardlake_partition::heat::{HeatReport, Series};
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 pub use shardlake_routing::EpkRange;

@@ -3,14 +3,25 @@
 //! A report is a snapshot taken partition by partition while operations go on, so its numbers may be a moment apart. Nothing
 //! here is on the way of an operation, and nothing is changed.
 
-use shardlake_cluster::budget::BudgetReport;
-use shardlake_model::{PartitionKeyRange, Result};
-use shardlake_partition::Partition;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::catalog::RangeRecord;
+use shardlake_cluster::budget::BudgetReport;
+use shardlake_cluster::policy::NextStep;
+use shardlake_model::{ErrorKind, PartitionKeyRange, Result};
+use shardlake_partition::heat::{HeatReport, key_text};
+use shardlake_partition::{LogicalSize, Partition};
+
+use crate::container_handle::ContainerEntry;
+use crate::partition_words::words_of_next;
 use crate::relocation::RelocationStatus;
 use crate::throughput::ThroughputReport;
 use crate::{Account, ContainerHandle};
+
+/// Of each partition.
+const LARGEST_KEYS: usize = 10;
+/// Times that a partition may turn out to have moved while it is asked.
+const MOVES_MAX: usize = 8;
 
 /// A container and all its physical partitions.
 #[derive(Debug, Clone)]
@@ -34,70 +45,101 @@ pub struct RangeReport {
     pub size_bytes: u64,
     /// `None` where nothing is limited.
     pub budget: Option<BudgetReport>,
+    /// Of the window that was asked for.
+    pub heat: HeatReport,
+    /// Its part of the container's request units in that window; 0 where there were none.
+    pub load_share: f64,
+    /// Largest first.
+    pub largest: Vec<LargeKey>,
     /// What comes next for it, in words.
     pub next: String,
 }
 
+/// A logical partition by its size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LargeKey {
+    /// A JSON array, as in the partition key header.
+    pub key: String,
+    pub size: LogicalSize,
+}
+
 impl Account {
-    pub async fn container_report(&self, container: &ContainerHandle) -> Result<ContainerReport> {
-        let entry = self.current_entry(&container.entry)?;
-        let container = ContainerHandle { entry, by_rid: container.by_rid };
-        let entry = &container.entry;
+    /// `window` is how far back the load goes.
+    pub async fn container_report(
+        &self,
+        container: &ContainerHandle,
+        window: Duration,
+    ) -> Result<ContainerReport> {
+        let mut moves = 0;
+        loop {
+            let entry = self.current_entry(&container.entry)?;
+            let container = ContainerHandle { entry, by_rid: container.by_rid };
+            match self.report_of(container, window).await {
+                Err(error) if error.kind() == ErrorKind::PartitionGone && moves < MOVES_MAX => moves += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn report_of(&self, container: ContainerHandle, window: Duration) -> Result<ContainerReport> {
+        let entry = container.entry.clone();
+        let next = self.next_step_of(&container).await?;
         let throughput = self.throughput_of(&container);
         let relocation = container.relocation();
+        let mut partitions = Vec::with_capacity(entry.ranges.len());
         let described = container.partition_key_ranges().into_iter();
-        let parts = described.zip(entry.ranges.iter().zip(entry.map.iter()));
-        let partitions = parts
-            .map(|(range, (record, partition))| {
-                self.range_report(range, record, partition, &throughput, relocation.as_ref())
-            })
-            .collect();
+        for (range, (record, partition)) in described.zip(entry.ranges.iter().zip(entry.map.iter())) {
+            let report = self.range_report(&entry, range, partition, window).await?;
+            let budget = throughput.partitions.iter().find(|(range_id, _)| *range_id == record.range_id);
+            partitions.push(RangeReport {
+                shard: record.shard,
+                budget: budget.map(|(_, report)| *report),
+                next: self.next_words(&report, &next, relocation.as_ref()),
+                ..report
+            });
+        }
+        let total: f64 = partitions.iter().map(|partition| partition.heat.totals.ru).sum();
+        for partition in &mut partitions {
+            partition.load_share = if total > 0.0 { partition.heat.totals.ru / total } else { 0.0 };
+        }
         let enforced = entry.budget.is_limited();
         Ok(ContainerReport { throughput, enforced, partitions, relocation, container })
     }
 
-    fn range_report(
+    /// What the partition itself knows.
+    async fn range_report(
         &self,
+        entry: &ContainerEntry,
         range: PartitionKeyRange,
-        record: &RangeRecord,
-        partition: &Partition,
-        throughput: &ThroughputReport,
-        relocation: Option<&RelocationStatus>,
-    ) -> RangeReport {
-        let own = |(range_id, _): &&(u32, BudgetReport)| *range_id == range.id;
-        let size_bytes = partition.size_bytes();
-        let moving = relocation.filter(|relocation| relocation.sources.contains(&range.id));
-        RangeReport {
-            shard: record.shard,
-            items: partition.items(),
-            size_bytes,
-            budget: throughput.partitions.iter().find(own).map(|(_, report)| *report),
-            next: match moving {
-                Some(relocation) => words_of_relocation(relocation),
-                None => self.words_of_size(size_bytes),
-            },
+        partition: &Arc<Partition>,
+        window: Duration,
+    ) -> Result<RangeReport> {
+        let definition = &entry.container.definition.partition_key;
+        let heat = partition.heat(definition).report(self.0.clock.elapsed(), window);
+        let largest = partition.largest_logical_partitions(LARGEST_KEYS).await?;
+        let largest = largest
+            .iter()
+            .map(|sized| LargeKey { key: key_text(&sized.key.partition_key), size: sized.size })
+            .collect();
+        Ok(RangeReport {
             range,
-        }
+            shard: 0,
+            items: partition.items(),
+            size_bytes: partition.size_bytes(),
+            budget: None,
+            heat,
+            load_share: 0.0,
+            largest,
+            next: String::new(),
+        })
     }
 
-    fn words_of_size(&self, size_bytes: u64) -> String {
-        let max = self.limits().physical_partition_size_bytes_max.max(1);
-        let percent = percent_of(size_bytes, max);
-        if size_bytes > max {
-            format!("it holds {percent} % of what a partition should: split it")
-        } else {
-            format!("stays: it holds {percent} % of what a partition may")
-        }
+    fn next_words(
+        &self,
+        report: &RangeReport,
+        next: &NextStep,
+        relocation: Option<&RelocationStatus>,
+    ) -> String {
+        words_of_next((report.range.id, report.size_bytes), next, relocation, self.limits())
     }
-}
-
-fn words_of_relocation(relocation: &RelocationStatus) -> String {
-    let copied = percent_of(relocation.items_copied, relocation.items.max(1)).min(100);
-    let (kind, step) = (relocation.kind.name(), relocation.step.name());
-    let targets: Vec<String> = relocation.targets.iter().map(|(id, ..)| id.to_string()).collect();
-    format!("{kind} into {} in progress: {step}, {copied} % copied", targets.join(" and "))
-}
-
-fn percent_of(part: u64, whole: u64) -> u64 {
-    (u128::from(part) * 100 / u128::from(whole)) as u64
 }

@@ -13,6 +13,7 @@ use shardlake_model::{Error, Result};
 
 use super::address::range_id;
 use super::document::{container as container_document, ids, written};
+use super::window::Window;
 use super::{Action, OperatorCall};
 use crate::reply::Reply;
 
@@ -114,8 +115,9 @@ async fn divide(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<
         true => account.redistribute_and_resize(&call.context, container, &shares).await?,
         false => account.redistribute(&call.context, container, &shares).await?,
     };
-    let report = account.container_report(&changed).await?;
-    Ok(super::ok(container_document(&report, account)))
+    let window = Window::default();
+    let report = account.container_report(&changed, window.length).await?;
+    Ok(super::ok(container_document(&report, &window, account)))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {

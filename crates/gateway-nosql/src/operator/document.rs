@@ -3,9 +3,12 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use shardlake_account::{
-    Account, BudgetReport, CapacityMode, ContainerReport, RangeReport, RelocationReport, RelocationStatus,
+    Account, BudgetReport, CapacityMode, ContainerReport, LargeKey, RangeReport, RelocationReport,
+    RelocationStatus,
 };
 use shardlake_model::Throughput;
+
+use super::window::Window;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -38,10 +41,18 @@ struct Partition<'r> {
     lsn: u64,
     throughput_fraction: f64,
     budget: Option<Value>,
+    load: Value,
+    hottest_keys: Value,
+    hottest_queries: Value,
+    distinct_keys: Value,
+    load_median: Value,
+    largest_keys: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<Value>,
     next: &'r str,
 }
 
-pub(crate) fn container(report: &ContainerReport, account: &Account) -> Vec<u8> {
+pub(crate) fn container(report: &ContainerReport, window: &Window, account: &Account) -> Vec<u8> {
     let limits = account.limits();
     let handle = &report.container;
     let usage = handle.usage();
@@ -57,14 +68,14 @@ pub(crate) fn container(report: &ContainerReport, account: &Account) -> Vec<u8> 
         throughput: throughput(report, account.capacity_mode()),
         partition_size_bytes_max: limits.physical_partition_size_bytes_max,
         logical_partition_size_bytes_max: limits.logical_partition_size_bytes_max,
-        partitions: report.partitions.iter().map(partition).collect(),
+        partitions: report.partitions.iter().map(|report| partition(report, window)).collect(),
         relocation: report.relocation.as_ref().map(relocation),
         last_relocation: handle.last_relocation().as_ref().map(last_relocation),
     })
 }
 
-fn partition(report: &RangeReport) -> Partition<'_> {
-    let range = &report.range;
+fn partition<'r>(report: &'r RangeReport, window: &Window) -> Partition<'r> {
+    let (range, recent) = (&report.range, &report.heat.recent);
     Partition {
         id: range.id.to_string(),
         parents: ids(&range.parents),
@@ -76,8 +87,41 @@ fn partition(report: &RangeReport) -> Partition<'_> {
         lsn: range.lsn,
         throughput_fraction: range.throughput_fraction,
         budget: report.budget.as_ref().map(budget),
+        load: load(report),
+        hottest_keys: json!(recent.keys),
+        hottest_queries: json!(recent.templates),
+        distinct_keys: json!(recent.keys_touched),
+        load_median: json!(recent.load_median),
+        largest_keys: report.largest.iter().map(large_key).collect(),
+        series: window.series(&report.heat.series).map(|series| json!(series)),
         next: &report.next,
     }
+}
+
+/// Of the window; what is under the hottest and the distinct keys is of the last five to ten minutes.
+fn load(report: &RangeReport) -> Value {
+    let (heat, totals) = (&report.heat, &report.heat.totals);
+    let seconds = f64::from(heat.window_seconds.max(1));
+    let rate = report.budget.map(|budget| units(budget.rate_centi));
+    json!({
+        "windowSeconds": heat.window_seconds,
+        "ruPerSecond": totals.ru / seconds,
+        "operationsPerSecond": totals.operations as f64 / seconds,
+        "share": report.load_share,
+        "normalizedRu": rate.map(|rate| heat.normalised_ru(rate)),
+        "busiestSecondRu": totals.busiest_second_ru,
+        "throttled": totals.throttled,
+        "throttledShare": totals.throttled_share,
+        "bytesPerSecond": totals.bytes as f64 / seconds,
+        "latencyMeanMs": totals.latency_mean_ms,
+        "latencyMaxMs": totals.latency_max_ms,
+        "kinds": heat.kinds,
+        "buckets": heat.buckets,
+    })
+}
+
+fn large_key(key: &LargeKey) -> Value {
+    json!({ "key": key.key, "items": key.size.items, "sizeBytes": key.size.size_bytes })
 }
 
 fn budget(report: &BudgetReport) -> Value {

@@ -13,7 +13,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `address.rs` | the paths, and what is signed for them |
-//! | `document.rs` | reports as JSON |
+//! | `document.rs`, `window.rs` | reports as JSON; how far back they go |
 //! | `client.rs` | what a client sends |
 //! | `actions.rs` | the bodies of requests, and what is done for them |
 //!
@@ -24,6 +24,7 @@ mod actions;
 mod address;
 mod client;
 mod document;
+mod window;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
@@ -35,6 +36,7 @@ pub use client::OperatorRequest;
 
 use crate::auth::Access;
 use crate::reply::Reply;
+use window::Window;
 
 /// An operator's request that has passed the door.
 pub(crate) struct OperatorCall<'r> {
@@ -66,9 +68,9 @@ pub(crate) async fn serve(call: &OperatorCall<'_>) -> Result<Reply> {
             let container = call.account.container(database, container)?;
             match (*what, method) {
                 (Action::Partitions, "GET") => {
-                    call.address.only_parameter("")?;
-                    let report = call.account.container_report(&container).await?;
-                    Ok(ok(document::container(&report, call.account)))
+                    let window = Window::of(call.address.only_parameter("window")?)?;
+                    let report = call.account.container_report(&container, window.length).await?;
+                    Ok(ok(document::container(&report, &window, call.account)))
                 }
                 (Action::Split { .. }, "POST")
                 | (Action::Merge, "POST")

@@ -97,7 +97,15 @@ async fn a_report_shows_ranges_sizes_and_throughput() {
     assert_eq!((&partition["shard"], &partition["items"]), (&json!(0), &json!(20)));
     assert_eq!(partition["lsn"], 20);
     assert!(partition["sizeBytes"].as_u64().expect("a number") > 0);
-    assert!(partition["next"].as_str().expect("words").contains('%'));
+    assert_eq!(partition["next"], "stays as it is");
+    assert_eq!(partition["largestKeys"].as_array().expect("a list").len(), 10);
+    assert_eq!(partition["largestKeys"][0]["items"], 1);
+    assert_eq!(partition["load"]["windowSeconds"], 60);
+    assert!(partition.get("series").is_none());
+    let longer = server.get(format!("{PARTITIONS}?window=6h")).send().await.expect(200).json();
+    assert_eq!(longer["partitions"][0]["series"]["periodSeconds"], 60);
+    let wrong = server.get(format!("{PARTITIONS}?window=year")).send().await;
+    let _answer = wrong.refused(400, 0, "the window 'year' is invalid");
     // Nobody asked for the default throughput, so nobody is held to it.
     assert_eq!(shown["throughput"]["mode"], "manual");
     assert_eq!(shown["throughput"]["ruPerSecond"], 400);

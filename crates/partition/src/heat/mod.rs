@@ -45,7 +45,7 @@ use row::BUCKETS;
 
 pub use report::{
     Estimate, HeatReport, HotKey, HotTemplate, KindLoad, LoadMedian, MinuteLeader, Point, RangeLoad,
-    RecentLoad, Series, Totals,
+    RecentLoad, Series, Totals, key_text,
 };
 
 /// The most that one partition's heat takes, in bytes.

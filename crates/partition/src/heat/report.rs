@@ -313,7 +313,8 @@ fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-fn key_text(key: &PartitionKey) -> String {
+/// A key as it stands in the partition key header.
+pub fn key_text(key: &PartitionKey) -> String {
     let mut text = b"[".to_vec();
     for (index, component) in key.0.iter().enumerate() {
         if index > 0 {
