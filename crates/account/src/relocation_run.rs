@@ -50,13 +50,19 @@ impl Account {
         motion.state().last = Some(told);
         motion.state().step = None;
         if let Err(error) = &outcome
-            && error.kind() != ErrorKind::Unavailable
+            && !self.is_left_for_the_next_start(error)
         {
-            // Storage that refuses writes, or is closed, leaves the record for the next start.
             self.give_up(subject, &record).await?;
         }
         self.wake_balance();
         outcome
+    }
+
+    /// Storage that refuses writes for good, or is about to be closed, leaves the record as it is. A disk that is full for
+    /// the copy alone does not: what was copied is the first to go.
+    fn is_left_for_the_next_start(&self, error: &Error) -> bool {
+        let is_over = self.0.is_closing.load(Ordering::Acquire) || !self.is_writable();
+        error.kind() == ErrorKind::Unavailable && (is_over || self.0.hooks.goes_on.is_some())
     }
 
     async fn carry_out(
