@@ -31,6 +31,15 @@ pub const METADATA_WRITE_CHARGE_CENTI: u64 = 495;
 /// Heavy queries at work at a time; others wait their turn, within the time of their request.
 const HEAVY_QUERIES_MAX: usize = 8;
 
+/// Whether what keeps partitions busy is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeatRecording {
+    #[default]
+    On,
+    /// To measure what counting costs.
+    Off,
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct AccountOptions {
     pub limits: Limits,
@@ -41,6 +50,7 @@ pub struct AccountOptions {
     pub capacity: CapacityMode,
     /// Burst credit for partitions under 3,000 RU/s.
     pub burst: bool,
+    pub heat: HeatRecording,
     /// For tests.
     pub hooks: RelocationHooks,
 }
@@ -58,6 +68,7 @@ pub(crate) struct AccountState {
     pub consistency: ConsistencyLevel,
     pub throughput: ThroughputRules,
     pub database_budgets: DatabaseBudgets,
+    pub heat: HeatRecording,
     pub hooks: RelocationHooks,
     pub catalog: ArcSwap<Catalog>,
     /// Held by whoever changes the catalog.
@@ -113,6 +124,7 @@ impl Account {
                 burst: if options.burst { Burst::On } else { Burst::Off },
             },
             database_budgets: DatabaseBudgets::default(),
+            heat: options.heat,
             hooks: options.hooks,
             catalog: ArcSwap::default(),
             catalog_writer: Mutex::new(()),

@@ -3,12 +3,12 @@
 use futures::StreamExt;
 use shardlake_model::{Error, ErrorKind, Preconditions, RequestContext, Result};
 use shardlake_partition::{
-    BatchReply, ItemReply, LogicalKey, Operation, PreparedBody, extract_partition_key, prepare_body,
+    BatchReply, ItemReply, LogicalKey, Operation, Outcome, PreparedBody, extract_partition_key, prepare_body,
 };
 
 use crate::items::{check_session, patch_operation};
 use crate::keys::{key_of_read, key_of_write};
-use crate::serving::{OperationKind, Touched};
+use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput, Patch};
 
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
@@ -230,9 +230,14 @@ impl Account {
     }
 }
 
-fn cost_of_batch(reply: &BatchReply) -> (u64, u64) {
-    let items = reply.outcome.iter().flatten().filter_map(|reply| reply.item.as_ref());
-    (reply.meta.charge_centi, items.map(|item| item.json_size_bytes() as u64).sum())
+fn cost_of_batch(reply: &BatchReply) -> Cost {
+    let replies = || reply.outcome.iter().flatten();
+    let sizes = replies().filter_map(|reply| reply.item.as_ref()).map(|item| item.json_size_bytes() as u64);
+    Cost {
+        charge_centi: reply.meta.charge_centi,
+        size_bytes: sizes.sum(),
+        creates: replies().any(|reply| reply.outcome == Outcome::Created),
+    }
 }
 
 fn body_of(container: &ContainerHandle, body: Option<Vec<u8>>) -> Result<PreparedBody> {

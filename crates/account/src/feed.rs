@@ -15,7 +15,7 @@ use crate::container_handle::ContainerEntry;
 use crate::items::check_session;
 use crate::keys::{key_of_read, logical, parse_key, partition_of};
 use crate::query_targets::span_of_point;
-use crate::serving::{OperationKind, Touched};
+use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
 
 const TOKEN_VERSION: u8 = 1;
@@ -83,7 +83,11 @@ impl Account {
             }
             check_session(ctx, entry, &partition)?;
             let span = span_of(&filter).intersection(&partition.epk_range);
-            let permit = match self.admit(ctx, entry, &partition, OperationKind::Feed, Touched::Span(&span)) {
+            let touched = match &filter {
+                FeedFilter::Logical(logical) => Touched::Logical(logical),
+                FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&span),
+            };
+            let permit = match self.admit(ctx, entry, &partition, OperationKind::Feed, touched) {
                 // What was read is paid for, so it is answered; the next page finds out whether there is budget again.
                 Err(error) if error.kind() == ErrorKind::TooManyRequests && !page.items.is_empty() => {
                     let last = page.items.last().map(|item| item.position(&entry.shape));
@@ -95,7 +99,11 @@ impl Account {
             let part = partition.read_page(&entry.shape, &command, &filter, after.as_deref(), room).await;
             permit.settle_outcome(&part, |part| {
                 let sizes = part.items.iter().map(StoredItem::json_size_bytes);
-                (self.0.charges.feed_page(sizes, ctx.consistency).0, part.size_bytes as u64)
+                Cost {
+                    charge_centi: self.0.charges.feed_page(sizes, ctx.consistency).0,
+                    size_bytes: part.size_bytes as u64,
+                    creates: false,
+                }
             });
             let part = part?;
             page.ranges.push((partition.range_id, partition.durable_lsn()));
@@ -178,7 +186,10 @@ impl Account {
             let touched = Touched::Logical(&logical);
             let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
             let outcome = partition.delete_logical_partition(&routing.entry.shape, &command, &logical).await;
-            permit.settle_outcome(&outcome, |(_, meta)| (meta.charge_centi, 0));
+            permit.settle_outcome(&outcome, |(_, meta)| Cost {
+                charge_centi: meta.charge_centi,
+                ..Cost::default()
+            });
             if !routing.has_moved(&outcome)? {
                 return outcome.map(|(_, meta)| meta);
             }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use shardlake_document::PatchOperation;
 use shardlake_model::{Error, ErrorKind, Preconditions, RequestContext, Result, Rid};
 use shardlake_partition::{
-    CommandContext, ItemReply, LogicalKey, Operation, Partition, prepare_body, validate_item_id,
+    CommandContext, ItemReply, LogicalKey, Operation, Outcome, Partition, prepare_body, validate_item_id,
 };
 use shardlake_sql::parse_condition;
 
 use crate::container_handle::ContainerEntry;
 use crate::keys::{key_of_read, key_of_write};
-use crate::serving::{OperationKind, Touched};
+use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
 
 /// A partial update as a client sends it.
@@ -195,10 +195,10 @@ impl Account {
     }
 }
 
-/// Charge and bytes of an operation on one item.
-fn cost_of_item(reply: &ItemReply) -> (u64, u64) {
+/// Of an operation on one item.
+fn cost_of_item(reply: &ItemReply) -> Cost {
     let size_bytes = reply.item.as_ref().map_or(0, |item| item.json_size_bytes() as u64);
-    (reply.meta.charge_centi, size_bytes)
+    Cost { charge_centi: reply.meta.charge_centi, size_bytes, creates: reply.outcome == Outcome::Created }
 }
 
 /// Refuses a patch that the reference refuses whatever the item holds.

@@ -13,6 +13,7 @@
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
 //! | `throughput.rs` | the budgets that containers live by |
+//! | `heat.rs` | what keeps partitions busy, for an operator |
 //! | `partitions.rs`, `partition_words.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
@@ -29,6 +30,7 @@ mod container_handle;
 mod containers;
 mod databases;
 mod feed;
+mod heat;
 mod index_build;
 mod items;
 mod keys;
@@ -50,11 +52,13 @@ mod throughput;
 mod verify;
 
 pub use account::{
-    Account, AccountOptions, AccountStatistics, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
+    Account, AccountOptions, AccountStatistics, HeatRecording, METADATA_READ_CHARGE_CENTI,
+    METADATA_WRITE_CHARGE_CENTI,
 };
 pub use batch::{BatchKind, BatchOperation, BulkOnError};
 pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
+pub use heat::RangeHeat;
 pub use items::Patch;
 pub use keys::KeyInput;
 pub use partitions::{ContainerReport, LargeKey, RangeReport};

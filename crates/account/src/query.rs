@@ -25,7 +25,7 @@ use crate::feed::FeedScope;
 use crate::items::check_session;
 use crate::query_targets::{Part, PlanRange, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
-use crate::serving::{OperationKind, Permit, Touched};
+use crate::serving::{Cost, OperationKind, Permit, Touched};
 use crate::{Account, ContainerHandle};
 
 /// A query as a client sends it.
@@ -85,6 +85,8 @@ pub(crate) struct Running<'a> {
     pub prepared: Arc<PreparedQuery>,
     pub access: Arc<AccessPlan>,
     pub command: CommandContext,
+    /// The query without its literals.
+    pub template: Arc<str>,
     /// When the page is to be cut where it is.
     pub page_end: Duration,
 }
@@ -216,6 +218,7 @@ impl Account {
             prepared: Arc::new(prepared),
             access: Arc::new(access),
             command: self.command(ctx, 0),
+            template: query.template().clone(),
             page_end: self.clock().elapsed() + self.limits().query_page_time,
         })
     }
@@ -290,7 +293,8 @@ impl Running<'_> {
             done = done.plus(self.counters(&page.1, start));
             self.account.0.charges.query_page(&mut done, self.ctx.consistency);
             let (permit, page) = page;
-            permit.settle(done.charged - charged, page.statistics.rows_bytes);
+            let size_bytes = page.statistics.rows_bytes;
+            permit.settle(Cost { charge_centi: done.charged - charged, size_bytes, creates: false });
             self.note(reply, &part, &page);
             let at = page.next.map(|position| Piece { span: part.span.clone(), position });
             if at.is_some() || parts.next().is_some() {
@@ -307,12 +311,14 @@ impl Running<'_> {
         Ok(())
     }
 
-    pub(crate) fn permit<'p>(&self, part: &'p Part) -> Result<Permit<'p>> {
+    pub(crate) fn permit<'p>(&'p self, part: &'p Part) -> Result<Permit<'p>> {
         let touched = match &part.filter {
             FeedFilter::Logical(logical) => Touched::Logical(logical),
             FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&part.span),
         };
-        self.account.admit(self.ctx, self.entry, &part.partition, OperationKind::Query, touched)
+        let permit =
+            self.account.admit(self.ctx, self.entry, &part.partition, OperationKind::Query, touched)?;
+        Ok(permit.for_query(&self.template))
     }
 
     pub(crate) fn complete(&self, reply: &mut QueryReply, charge_centi: u64) {

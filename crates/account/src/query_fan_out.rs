@@ -13,6 +13,7 @@ use crate::items::check_session;
 use crate::query::{PageOfQuery, PageStart, QueryReply, Running};
 use crate::query_targets::Part;
 use crate::query_token::{Piece, QueryToken};
+use crate::serving::Cost;
 
 impl Running<'_> {
     pub(crate) async fn fan_out(
@@ -94,7 +95,8 @@ impl Running<'_> {
             let mut counters = self.counters(&page, start);
             *done = done.plus(counters);
             self.account.0.charges.query_page(&mut counters, self.ctx.consistency);
-            permit.settle(counters.charged, page.statistics.items_loaded_bytes);
+            let size_bytes = page.statistics.items_loaded_bytes;
+            permit.settle(Cost { charge_centi: counters.charged, size_bytes, creates: false });
             let collected = page.collected.take();
             self.note(reply, part, &page);
             if let Some(collected) = collected {

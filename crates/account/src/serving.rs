@@ -6,12 +6,16 @@
 //! without noticing; whoever named the range by its id is told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use shardlake_cluster::budget::{Refusal, Reservation, Urgency};
 use shardlake_model::{ContainerRid, Error, ErrorKind, Priority, RequestContext, Result};
+use shardlake_partition::heat::{HeatKind, HeatPlace, Sample};
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_routing::EpkRange;
+use shardlake_stdx::Clock;
 
+use crate::account::HeatRecording;
 use crate::container_handle::ContainerEntry;
 use crate::keys::partition_of;
 use crate::{Account, ContainerHandle};
@@ -71,19 +75,57 @@ impl Routing<'_> {
     }
 }
 
+/// What an operation came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Cost {
+    /// Also of a failure.
+    pub charge_centi: u64,
+    /// What it read or wrote.
+    pub size_bytes: u64,
+    pub creates: bool,
+}
+
+impl Cost {
+    fn of_failure(error: &Error) -> Cost {
+        Cost { charge_centi: error.meta().charge_centi, ..Cost::default() }
+    }
+}
+
 /// Leave to run one operation, or one page, on a partition.
 #[must_use = "what the operation cost must be settled"]
 pub(crate) struct Permit<'a> {
-    _partition: &'a Partition,
     /// `None` where nothing is limited.
     budget: Option<Reservation>,
+    /// `None` where heat is not recorded.
+    heat: Option<HeatPermit<'a>>,
 }
 
-impl Permit<'_> {
-    /// What the operation came to: its charge, also that of a failure, and the bytes that it read or wrote.
-    pub fn settle(self, charge_centi: u64, _size_bytes: u64) {
+/// What heat is to know of an operation once it is settled.
+struct HeatPermit<'a> {
+    clock: &'a Clock,
+    admitted: Duration,
+    entry: &'a ContainerEntry,
+    partition: &'a Partition,
+    kind: OperationKind,
+    touched: Touched<'a>,
+    template: Option<&'a Arc<str>>,
+}
+
+impl<'a> Permit<'a> {
+    /// Names the query, without its literals.
+    pub fn for_query(mut self, template: &'a Arc<str>) -> Self {
+        if let Some(heat) = &mut self.heat {
+            heat.template = Some(template);
+        }
+        self
+    }
+
+    pub fn settle(self, cost: Cost) {
         if let Some(reservation) = self.budget {
-            reservation.settle(charge_centi);
+            reservation.settle(cost.charge_centi);
+        }
+        if let Some(heat) = self.heat {
+            heat.record(cost);
         }
     }
 
@@ -92,20 +134,41 @@ impl Permit<'_> {
         match outcome {
             Ok(reply) => Ok((self, reply)),
             Err(error) => {
-                self.settle(error.meta().charge_centi, 0);
+                self.settle(Cost::of_failure(&error));
                 Err(error)
             }
         }
     }
 
-    pub fn settle_outcome<T>(self, outcome: &Result<T>, cost: impl FnOnce(&T) -> (u64, u64)) {
-        match outcome {
-            Ok(reply) => {
-                let (charge_centi, size_bytes) = cost(reply);
-                self.settle(charge_centi, size_bytes);
-            }
-            Err(error) => self.settle(error.meta().charge_centi, 0),
-        }
+    pub fn settle_outcome<T>(self, outcome: &Result<T>, cost: impl FnOnce(&T) -> Cost) {
+        self.settle(outcome.as_ref().map_or_else(Cost::of_failure, cost));
+    }
+}
+
+impl HeatPermit<'_> {
+    fn record(self, cost: Cost) {
+        let now = self.clock.elapsed();
+        let (place, is_one_key) = match self.touched {
+            Touched::Logical(logical) => (HeatPlace::Key(logical), true),
+            Touched::Span(span) => (HeatPlace::Span(span), false),
+        };
+        let kind = match self.kind {
+            OperationKind::Read => HeatKind::Read,
+            OperationKind::Write if cost.creates => HeatKind::Create,
+            OperationKind::Write => HeatKind::Write,
+            OperationKind::Query | OperationKind::Feed if is_one_key => HeatKind::Query,
+            OperationKind::Query => HeatKind::FanOut,
+            OperationKind::Feed => HeatKind::Feed,
+        };
+        let sample = Sample {
+            kind,
+            place,
+            ru_centi: cost.charge_centi,
+            size_bytes: cost.size_bytes,
+            latency: now.saturating_sub(self.admitted),
+            template: self.template,
+        };
+        self.partition.heat(&self.entry.container.definition.partition_key).record(now, &sample);
     }
 }
 
@@ -126,24 +189,40 @@ impl Account {
         found.ok_or_else(|| Error::new(ErrorKind::OwnerNotFound, "the container was deleted"))
     }
 
-    /// Asks the partition's budget. A permit that is dropped unsettled, because the request was, costs nothing.
+    /// Asks the partition's budget. A permit that is dropped unsettled, because the request was, costs nothing. What the
+    /// server does for itself is neither limited nor counted.
     pub(crate) fn admit<'a>(
-        &self,
+        &'a self,
         ctx: &RequestContext,
-        entry: &ContainerEntry,
+        entry: &'a ContainerEntry,
         partition: &'a Partition,
-        _kind: OperationKind,
-        _touched: Touched<'_>,
+        kind: OperationKind,
+        touched: Touched<'a>,
     ) -> Result<Permit<'a>> {
         let urgency = match ctx.priority {
-            Priority::System => return Ok(Permit { _partition: partition, budget: None }),
+            Priority::System => return Ok(Permit { budget: None, heat: None }),
             Priority::High => Urgency::High,
             Priority::Low => Urgency::Low,
         };
         let clock = &self.0.clock;
-        let budget = entry.budget.admit(partition.range_id, urgency, || clock.elapsed());
-        let budget = budget.map_err(|refusal| too_many_requests(partition, refusal))?;
-        Ok(Permit { _partition: partition, budget })
+        let admitted = (self.0.heat == HeatRecording::On).then(|| clock.elapsed());
+        let now = || admitted.unwrap_or_else(|| clock.elapsed());
+        let budget = entry.budget.admit(partition.range_id, urgency, now).map_err(|refusal| {
+            if let Some(now) = admitted {
+                partition.heat(&entry.container.definition.partition_key).throttle(now);
+            }
+            too_many_requests(partition, refusal)
+        })?;
+        let heat = admitted.map(|admitted| HeatPermit {
+            clock,
+            admitted,
+            entry,
+            partition,
+            kind,
+            touched,
+            template: None,
+        });
+        Ok(Permit { budget, heat })
     }
 }
 

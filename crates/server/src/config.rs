@@ -7,10 +7,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use shardlake_account::SHARDS_MAX;
-use shardlake_account::{CapacityMode, Enforcement};
+use shardlake_account::{CapacityMode, Enforcement, HeatRecording};
 use shardlake_model::{ConsistencyLevel, LimitScale};
 
-use crate::settings::{CapacityName, DemoName, DurabilityMode, LogFormat, Settings, ThroughputMode};
+use crate::settings::{
+    CapacityName, DemoName, DurabilityMode, HeatMode, LogFormat, Settings, ThroughputMode,
+};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_DATA_DIR: &str = "shardlake-data";
@@ -35,6 +37,7 @@ pub struct Config {
     pub throughput: Enforcement,
     pub capacity: CapacityMode,
     pub burst: bool,
+    pub heat: HeatRecording,
     pub limits: ConnectionLimits,
     pub limits_scale: LimitScale,
     pub drain_max: Duration,
@@ -117,6 +120,10 @@ impl Config {
                 Some(CapacityName::Serverless) => CapacityMode::Serverless,
             },
             burst: settings.burst_capacity.unwrap_or(false),
+            heat: match settings.heat {
+                None | Some(HeatMode::On) => HeatRecording::On,
+                Some(HeatMode::Off) => HeatRecording::Off,
+            },
             limits: ConnectionLimits {
                 connections_max: positive("--max-connections", settings.max_connections.unwrap_or(10_000))?,
                 header_size_bytes_max: settings

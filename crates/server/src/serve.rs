@@ -98,6 +98,7 @@ async fn start(config: &Config, shards: Shards, clock: &Clock, random: &Random) 
         throughput: config.throughput,
         capacity: config.capacity,
         burst: config.burst,
+        heat: config.heat,
         ..AccountOptions::default()
     };
     let account = Account::open(shards, options)

@@ -125,6 +125,13 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst_capacity: Option<bool>,
 
+    /// Whether the load of partitions is counted: on or off [default: on]
+    ///
+    /// off: for measuring what counting costs. The operator's interface then shows no load, and nothing is diagnosed.
+    #[arg(long, value_name = "MODE", hide = true)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heat: Option<HeatMode>,
+
     /// Factor by which partitions are smaller and slower than the service's, such as 0.001 or 1/1000 [default: 1]
     ///
     /// It shrinks the 20 GB of a logical partition, the 50 GB and 10,000 RU/s of a physical one and the RU/s that one is
@@ -243,6 +250,13 @@ impl DurabilityMode {
             DurabilityMode::Memory => "memory",
         }
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeatMode {
+    On,
+    Off,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -49,4 +49,4 @@ pub use plan::{
     SupportedFeatures, plan_query,
 };
 pub use prepared::{PreparedQuery, QueryEnvironment};
-pub use syntax::{ParsedQuery as Query, parse_query};
+pub use syntax::{ParsedQuery as Query, TEMPLATE_BYTES_MAX, parse_query, template};

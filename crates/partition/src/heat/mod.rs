@@ -54,8 +54,6 @@ pub const HEAT_BYTES_MAX: usize = 1 << 20;
 const GENERATION_SECONDS: u32 = 300;
 /// Keys longer than any item may have are asked for only by mistake; they are not worth their memory.
 const KEY_BYTES_MAX: usize = 2048 + 256;
-/// Query templates are cut to this; see `shardlake_sql::template`.
-pub const TEMPLATE_BYTES_MAX: usize = 512;
 
 /// What an operation was, in the classes that a diagnosis tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

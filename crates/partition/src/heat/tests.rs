@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use shardlake_model::{KeyComponent, PartitionKey};
 use shardlake_routing::effective_partition_key;
+use shardlake_sql::TEMPLATE_BYTES_MAX;
 
 use super::*;
 

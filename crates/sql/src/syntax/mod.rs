@@ -7,6 +7,7 @@
 //! | `parser.rs`, `clauses.rs` | expressions by precedence; the clauses around them |
 //! | `cursor.rs` | stepping over tokens, for both |
 //! | `parsed.rs` | what callers hold: the text and its tree |
+//! | `template.rs` | text without its literals |
 //! | `printer.rs` | trees as text: the service's spelling and the SDK's |
 
 pub(crate) mod ast;
@@ -16,6 +17,7 @@ pub(crate) mod lexer;
 mod parsed;
 pub(crate) mod parser;
 pub(crate) mod printer;
+mod template;
 
 use crate::error::SqlError;
 use ast::{Collection, Expression, Query};
@@ -23,6 +25,7 @@ use lexer::Kind;
 use parser::Parser;
 
 pub use parsed::{Query as ParsedQuery, parse_query};
+pub use template::{TEMPLATE_BYTES_MAX, template};
 
 /// Bytes of query text (engine.md §1.2).
 pub(crate) const TEXT_SIZE_BYTES_MAX: usize = 512 * 1024;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ast, parse, printer};
+use super::{ast, parse, printer, template};
 use crate::error::SqlError;
 
 /// A parsed query; cheap to clone. Only its grammar has been checked.
@@ -10,17 +10,23 @@ use crate::error::SqlError;
 pub struct Query {
     text: Arc<str>,
     tree: Arc<ast::Query>,
+    template: Arc<str>,
 }
 
 pub fn parse_query(text: &str) -> Result<Query, SqlError> {
     let tree = Arc::new(parse(text)?);
-    Ok(Query { text: text.into(), tree })
+    Ok(Query { text: text.into(), tree, template: template(text).into() })
 }
 
 impl Query {
     /// As it was written; places in errors are places in it.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Without its literals, of bounded length: see [`template`].
+    pub fn template(&self) -> &Arc<str> {
+        &self.template
     }
 
     /// On one line, with a parenthesis around every operation: as the .NET SDK's own parser prints queries.
