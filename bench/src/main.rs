@@ -1,7 +1,8 @@
 //! `cargo xtask bench point`: point reads and durable creates against two yardsticks in the same run. `cargo xtask bench
 //! query`: queries in one partition against PostgreSQL, and the times of queries over everything.
 //!
-//! `cargo xtask bench partitions`: splits, merges and moves under steady writes.
+//! `cargo xtask bench partitions`: splits, merges and moves under steady writes. `cargo xtask bench throughput`: clients held to
+//! their budget.
 //!
 //! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
 //! of our replies: what HTTP costs when a database costs nothing. *PostgreSQL* runs the same reads and inserts on a JSONB
@@ -20,6 +21,7 @@ mod postgres;
 mod query;
 mod query_workload;
 mod report;
+mod throughput;
 mod workload;
 
 use clap::{Args, Parser, Subcommand};
@@ -44,6 +46,8 @@ enum Benchmark {
     Query(QueryOptions),
     /// Splits, merges and moves under steady writes
     Partitions(PartitionsOptions),
+    /// Clients held to their budget, their neighbours, and what budgets cost
+    Throughput(ThroughputOptions),
     /// The ideal handler, as a server of its own (started by `point`)
     #[command(hide = true)]
     IdealHandler { reply: std::path::PathBuf },
@@ -109,11 +113,25 @@ pub struct PartitionsOptions {
     pub rate: u64,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct ThroughputOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    /// Rounds of the measurement of cost
+    #[arg(long, default_value_t = 5)]
+    pub rounds: usize,
+    /// Seconds of each of the others
+    #[arg(long, default_value_t = 30)]
+    pub seconds: u64,
+}
+
 fn main() -> Outcome {
     match Arguments::parse().benchmark {
         Benchmark::Query(options) => query::run(&options),
         Benchmark::Point(options) => point::run(&options),
         Benchmark::Partitions(options) => partitions::run(&options),
+        Benchmark::Throughput(options) => throughput::run(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }
 }

@@ -15,17 +15,21 @@ pub struct Line {
 
 impl Line {
     pub fn median(&self) -> Measured {
-        let middle = |value: fn(&Measured) -> f64| {
-            let mut values: Vec<f64> = self.rounds.iter().map(value).collect();
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied().unwrap_or(0.0)
-        };
-        Measured {
-            per_second: middle(|round| round.per_second),
-            p50_us: middle(|round| round.p50_us),
-            p99_us: middle(|round| round.p99_us),
-            cpu_us: middle(|round| round.cpu_us),
-        }
+        median(&self.rounds)
+    }
+}
+
+pub fn median(rounds: &[Measured]) -> Measured {
+    let middle = |value: fn(&Measured) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(0.0)
+    };
+    Measured {
+        per_second: middle(|round| round.per_second),
+        p50_us: middle(|round| round.p50_us),
+        p99_us: middle(|round| round.p99_us),
+        cpu_us: middle(|round| round.cpu_us),
     }
 }
 
