@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use shardlake_stdx::Clock;
 
 use crate::config::Config;
@@ -37,7 +37,7 @@ enum Command {
     /// file named by --config (data-dir = "…"). A flag wins over a variable, a variable over the file; unknown names are errors.
     /// When requests are served, one line of JSON is printed on standard output; logs go to standard error.
     Serve(Serve),
-    /// Serve an account with a demo data set, or print that data set
+    /// Serve an account with a demo data set, print that data set, or run a demo to its end
     Demo(DemoCommand),
     /// Check everything that a stopped server stored; exits with 1 when something is wrong
     Verify(VerifyCommand),
@@ -66,9 +66,12 @@ struct Serve {
 
 #[derive(Debug, Args)]
 struct DemoCommand {
-    /// The data set
-    name: DemoName,
-    /// Number of customers [default: 500]
+    /// Which one
+    name: DemoChoice,
+    /// hot-tenant: how long each act's traffic is [default: 8]
+    #[arg(long, value_name = "NUMBER")]
+    seconds: Option<u64>,
+    /// webstore: number of customers [default: 500]
     #[arg(long, value_name = "NUMBER")]
     customers: Option<u64>,
     /// The same number makes the same data [default: 1]
@@ -87,6 +90,14 @@ struct DemoCommand {
     serve: Serve,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DemoChoice {
+    /// Serve a web store
+    Webstore,
+    /// See a large and a busy tenant exhaust their partitions, and a better key cure it, in about half a minute
+    HotTenant,
+}
+
 #[derive(Debug, Args)]
 struct VerifyCommand {
     /// The data directory
@@ -101,6 +112,10 @@ pub fn main() -> ExitCode {
     let _start = Clock::System.elapsed();
     let outcome = match CommandLine::parse().command {
         Command::Serve(serve) => run_server(serve, Introduction::Default),
+        Command::Demo(demo) if demo.name == DemoChoice::HotTenant => run_hot_tenant(&demo),
+        Command::Demo(demo) if demo.seconds.is_some() => {
+            Err("--seconds is for the demo hot-tenant".to_owned())
+        }
         Command::Demo(demo) if demo.print => print_demo(&demo),
         Command::Demo(demo) if demo.check => demo::check(&store_of(&demo), &demo.python),
         Command::Demo(demo) => run_server(with_demo(demo), Introduction::Always),
@@ -121,7 +136,7 @@ pub fn main() -> ExitCode {
 
 fn with_demo(command: DemoCommand) -> Serve {
     let mut serve = command.serve;
-    serve.settings.demo = Some(command.name);
+    serve.settings.demo = Some(DemoName::Webstore);
     serve.settings.demo_customers = command.customers.or(serve.settings.demo_customers);
     serve.settings.demo_seed_number = command.seed_number.or(serve.settings.demo_seed_number);
     serve
@@ -143,6 +158,17 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
         .enable_all()
         .build()
         .map_err(|error| format!("the runtime cannot start: {error}"))
+}
+
+fn run_hot_tenant(command: &DemoCommand) -> Result<ExitCode, String> {
+    if command.print || command.check || command.customers.is_some() {
+        return Err("the demo hot-tenant takes --seconds and --seed-number only".into());
+    }
+    let demo = demo::HotTenant {
+        seconds: command.seconds.unwrap_or(demo::DEFAULT_HOT_TENANT_SECONDS).clamp(1, 600),
+        seed_number: command.seed_number.unwrap_or(demo::DEFAULT_SEED_NUMBER),
+    };
+    runtime()?.block_on(demo::run_hot_tenant(demo))
 }
 
 fn store_of(command: &DemoCommand) -> WebStore {

@@ -1,4 +1,4 @@
-//! The demo data set: a web store, generated from a number, the same on every machine and at any size.
+//! The demos. The data set is a web store, generated from a number, the same on every machine and at any size.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `words.rs` | what names are made of |
 //! | `load.rs` | puts the data set into an account; orders are placed as an application would place them |
 //! | `check.rs`, `check.py` | runs the store's access patterns through a real SDK |
+//! | `hot_tenant/` | another demo: a container with a large and a busy tenant, and its cure, run and measured |
 //! | `print.rs` | writes the data set as a seed file |
 //!
 //! The model is the final design of the well-known CosmicWorks exercise: what is read together lies together. A customer and
@@ -13,16 +14,19 @@
 //! copies of the names of their category and tags.
 
 mod check;
+mod hot_tenant;
 mod load;
 mod print;
 mod webstore;
 mod words;
 
 pub use check::check;
+pub use hot_tenant::{HotTenant, run as run_hot_tenant};
 pub use load::load;
 pub use print::print;
 pub use webstore::WebStore;
 
 pub const DEFAULT_CUSTOMERS: u64 = 500;
 pub const DEFAULT_SEED_NUMBER: u64 = 1;
+pub const DEFAULT_HOT_TENANT_SECONDS: u64 = hot_tenant::DEFAULT_SECONDS;
 pub const DATABASE: &str = "webstore";

@@ -8,12 +8,14 @@
 //! | `shards.rs` | data directories with several shards |
 //! | `operate.rs` | the operator's commands |
 //! | `data.rs` | seeds and the demo |
+//! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
 //! | `support.rs` | what the tests share |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
 mod data;
 mod hostile;
+mod hot_tenant;
 mod lifecycle;
 mod operate;
 mod settings;

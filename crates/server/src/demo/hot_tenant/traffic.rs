@@ -1,0 +1,201 @@
+//! The same items and the same traffic for either design: loaded at once, then asked for at a steady rate.
+//!
+//! Every tenant asks at its own rate whatever the answers are, as users do; what is refused is counted and not tried again,
+//! so that served and refused add up to what was wanted. Which items are asked for follows from the seed number alone.
+
+use std::time::Duration;
+
+use shardlake_account::{Account, ContainerHandle, KeyInput};
+use shardlake_model::{Error, ErrorKind, Preconditions, Priority, RequestContext, Result};
+use shardlake_stdx::Random;
+
+use super::tenants::{Design, TENANTS, Tenant};
+
+/// Between two looks at how many requests are due.
+const TICK: Duration = Duration::from_millis(5);
+
+/// What became of one tenant's items while they were loaded.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded {
+    pub stored: u64,
+    /// Refused because the logical partition was full, and what was said.
+    pub refused: u64,
+    pub words: String,
+}
+
+/// What one tenant got.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Served {
+    pub served: u64,
+    pub refused: u64,
+    pub served_ru: f64,
+    pub refused_ru: f64,
+}
+
+impl Served {
+    pub fn refused_share(&self) -> f64 {
+        self.refused as f64 / (self.served + self.refused).max(1) as f64
+    }
+
+    pub fn add(&mut self, other: &Served) {
+        self.served += other.served;
+        self.refused += other.refused;
+        self.served_ru += other.served_ru;
+        self.refused_ru += other.refused_ru;
+    }
+}
+
+/// Stores every tenant's items, in the order of [`TENANTS`]. Loading is work of the server's own: no budget is asked.
+pub async fn load(account: &Account, container: &ContainerHandle, design: Design) -> Result<Vec<Loaded>> {
+    let mut all = Vec::with_capacity(TENANTS.len());
+    for tenant in &TENANTS {
+        let mut loaded = Loaded::default();
+        for item in 0..tenant.items {
+            let context = RequestContext::internal(account.clock(), account.random().guid());
+            let key = design.key_of(tenant, item);
+            let body = tenant.item(item, 0);
+            match account.create_item(&context, container, Some(KeyInput(&key)), &body).await {
+                Ok(_) => loaded.stored += 1,
+                Err(error) if error.kind() == ErrorKind::LogicalPartitionFull => {
+                    loaded.refused += 1;
+                    loaded.words = error.message().to_owned();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        all.push(loaded);
+    }
+    Ok(all)
+}
+
+/// All tenants at once, for so long; what each got, in the order of [`TENANTS`]. `loaded` says which items there are.
+pub async fn run(
+    account: &Account,
+    container: &ContainerHandle,
+    design: Design,
+    loaded: &[Loaded],
+    (duration, seed_number): (Duration, u64),
+) -> Result<Vec<Served>> {
+    let tenant = |(place, tenant): (usize, &'static Tenant)| {
+        let random = Random::seeded(seed_number.wrapping_mul(31).wrapping_add(place as u64));
+        let traffic = Traffic {
+            account: account.clone(),
+            container: container.clone(),
+            design,
+            tenant,
+            items: loaded[place].stored.max(1),
+            random,
+        };
+        tokio::spawn(traffic.run(duration))
+    };
+    let running: Vec<_> = TENANTS.iter().enumerate().map(tenant).collect();
+    let mut all = Vec::with_capacity(running.len());
+    for one in running {
+        all.push(one.await.map_err(|error| Error::internal(format!("a tenant's task failed: {error}")))??);
+    }
+    Ok(all)
+}
+
+struct Traffic {
+    account: Account,
+    container: ContainerHandle,
+    design: Design,
+    tenant: &'static Tenant,
+    items: u64,
+    random: Random,
+}
+
+/// Requests of one kind: how many there were, and what they cost.
+#[derive(Debug, Default)]
+struct Counted {
+    served: u64,
+    refused: u64,
+    ru: f64,
+}
+
+impl Traffic {
+    async fn run(self, duration: Duration) -> Result<Served> {
+        let clock = self.account.clock().clone();
+        let started = clock.elapsed();
+        let (mut reads, mut writes) = (Counted::default(), Counted::default());
+        loop {
+            let passed = (clock.elapsed() - started).min(duration);
+            while reads.served + reads.refused < due(self.tenant.reads_per_second, passed) {
+                reads.count(self.read().await)?;
+            }
+            while writes.served + writes.refused < due(self.tenant.writes_per_second, passed) {
+                let version = writes.served + writes.refused + 1;
+                writes.count(self.write(version).await)?;
+            }
+            if passed == duration {
+                break;
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        let mut served = reads.summed();
+        served.add(&writes.summed());
+        Ok(served)
+    }
+
+    async fn read(&self) -> Result<u64> {
+        let item = self.random.below(self.items);
+        let (key, id) = (self.design.key_of(self.tenant, item), self.tenant.item_id(item));
+        let key = Some(KeyInput(&key));
+        let reply = self
+            .account
+            .read_item(&self.context(), &self.container, key, &id, &Preconditions::default())
+            .await?;
+        Ok(reply.meta.charge_centi)
+    }
+
+    async fn write(&self, version: u64) -> Result<u64> {
+        let item = self.random.below(self.items);
+        let (key, body) = (self.design.key_of(self.tenant, item), self.tenant.item(item, version));
+        let key = Some(KeyInput(&key));
+        let reply = self
+            .account
+            .upsert_item(&self.context(), &self.container, key, &body, &Preconditions::default())
+            .await?;
+        Ok(reply.meta.charge_centi)
+    }
+
+    /// As a client's request has it, so that budgets hold.
+    fn context(&self) -> RequestContext {
+        let context = RequestContext::internal(self.account.clock(), self.account.random().guid());
+        RequestContext { priority: Priority::High, ..context }
+    }
+}
+
+impl Counted {
+    fn count(&mut self, outcome: Result<u64>) -> Result<()> {
+        match outcome {
+            Ok(charge_centi) => {
+                self.served += 1;
+                self.ru += charge_centi as f64 / 100.0;
+            }
+            // A full logical partition takes no larger item; the traffic rewrites items at their size.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::TooManyRequests | ErrorKind::LogicalPartitionFull) =>
+            {
+                self.refused += 1;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// What was refused would have cost what the others cost.
+    fn summed(&self) -> Served {
+        let mean = self.ru / self.served.max(1) as f64;
+        Served {
+            served: self.served,
+            refused: self.refused,
+            served_ru: self.ru,
+            refused_ru: mean * self.refused as f64,
+        }
+    }
+}
+
+fn due(per_second: u64, passed: Duration) -> u64 {
+    (u128::from(per_second) * passed.as_micros() / 1_000_000) as u64
+}

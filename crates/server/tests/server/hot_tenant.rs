@@ -1,0 +1,35 @@
+//! The demo of a hot tenant: its findings, whatever the speed of the machine.
+
+use crate::support::command;
+
+/// The three numbers of a row of the comparison.
+fn row(text: &str, name: &str) -> Vec<f64> {
+    let line =
+        text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no '{name}' in\n{text}"));
+    let words = line[name.len()..].split_whitespace();
+    words.filter_map(|word| word.replace(',', "").parse().ok()).collect()
+}
+
+#[test]
+fn the_demo_finds_the_hot_partition_and_the_better_key_cures_it() {
+    let output = command(&["demo", "hot-tenant", "--seconds", "2"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("Tenant A is refused with 403: Partition key reached maximum size"), "{text}");
+    let full = row(&text, "items refused: key is full");
+    assert!(full[0] > 100.0 && full[2] == 0.0, "{text}");
+    let throttled = row(&text, "requests answered 429");
+    assert!(throttled[0] > 20.0 && throttled[1] > 10.0 && throttled[2] < 5.0, "{text}");
+    assert_eq!(row(&text, "throughput paid for"), [1800.0, 3600.0, 1800.0]);
+    assert_eq!(row(&text, "physical partitions"), [3.0, 4.0, 3.0], "{text}");
+}
+
+#[test]
+fn the_demo_refuses_what_belongs_to_the_other() {
+    for arguments in [&["demo", "hot-tenant", "--print"] as &[&str], &["demo", "webstore", "--seconds", "2"]]
+    {
+        let output = command(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains("hot-tenant"));
+    }
+}
