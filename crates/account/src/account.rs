@@ -17,6 +17,7 @@ use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry
 use crate::container_handle::ContainerEntry;
 use crate::index_build::IndexRecord;
 use crate::membership;
+use crate::partition_loads::RelocationCounts;
 use crate::query_cache::QueryCache;
 use crate::relocation::RelocationHooks;
 use crate::shards::Shards;
@@ -82,6 +83,7 @@ pub(crate) struct AccountState {
     pub queries: QueryCache,
     /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
     pub heavy_queries: Semaphore,
+    pub relocations: RelocationCounts,
 }
 
 /// Totals for metrics.
@@ -133,6 +135,7 @@ impl Account {
             index_builds: Mutex::new(()),
             queries: QueryCache::default(),
             heavy_queries: Semaphore::new(HEAVY_QUERIES_MAX),
+            relocations: RelocationCounts::default(),
         }));
         let mut catalog = Catalog { numbers: stored.numbers, ..Catalog::default() };
         for database in stored.databases {

@@ -14,7 +14,7 @@
 //! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
 //! | `throughput.rs` | the budgets that containers live by |
 //! | `heat.rs` | what keeps partitions busy, for an operator |
-//! | `partitions.rs`, `partition_words.rs` | physical partitions as an operator sees them |
+//! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
@@ -36,6 +36,7 @@ mod items;
 mod keys;
 mod membership;
 mod offers;
+mod partition_loads;
 mod partition_words;
 mod partitions;
 mod query;
@@ -61,6 +62,7 @@ pub use feed::{FeedPage, FeedScope};
 pub use heat::RangeHeat;
 pub use items::Patch;
 pub use keys::KeyInput;
+pub use partition_loads::{ContainerLoad, PartitionLoad};
 pub use partitions::{ContainerReport, LargeKey, RangeReport};
 pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;

@@ -48,6 +48,7 @@ impl Account {
         let outcome = self.carry_out(&entry, &record, progress).await;
         let told = outcome.as_ref().map(Clone::clone).map_err(ToString::to_string);
         motion.state().last = Some(told);
+        self.0.relocations.count(record.kind, &outcome);
         motion.state().step = None;
         if let Err(error) = &outcome
             && !self.is_left_for_the_next_start(error)

@@ -118,6 +118,7 @@ impl Front {
         };
         let started = self.clock.elapsed();
         let operation = Operation::of(request.method(), request.uri().path());
+        let uri = request.uri().clone();
         let handled = AssertUnwindSafe(gateway.handle(request, scheme)).catch_unwind();
         let reply = match tokio::time::timeout(self.request_max + GRACE, handled).await {
             Ok(Ok(reply)) => reply,
@@ -133,7 +134,7 @@ impl Front {
                 failure(StatusCode::REQUEST_TIMEOUT, "RequestTimeout", "the request took too long: retry")
             }
         };
-        self.metrics.record(operation, &reply, self.clock.elapsed().saturating_sub(started));
+        self.metrics.record(operation, uri.path(), &reply, self.clock.elapsed().saturating_sub(started));
         reply
     }
 }

@@ -1,7 +1,8 @@
 //! What `/metrics` shows, in the text format of Prometheus.
 //!
 //! Requests are counted where they are answered; the totals of the account are read when somebody asks. Operations
-//! are told apart by method and kind of resource alone, so that names of users never become labels.
+//! are told apart by method and kind of resource alone; databases and containers have metrics of their own
+//! (`container_counters.rs`, `partition_metrics.rs`), and names of items and keys never become labels.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -15,6 +16,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use shardlake_account::Account;
+
+use crate::container_counters::ContainerCounters;
+use crate::partition_metrics;
+
+pub const PREFIX: &str = "shardlake";
 
 /// Seconds. Point operations take tens of microseconds, a durable write a fraction of a millisecond, a slow disk more.
 const LATENCY_BUCKETS: [f64; 14] =
@@ -80,6 +86,7 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<OperationLabels, Histogram>,
     charges: Family<OperationLabels, Counter<f64, AtomicU64>>,
+    containers_counted: ContainerCounters,
     pub connections: Gauge,
     pub connections_refused: Counter,
     pub connections_overdue: Counter,
@@ -96,10 +103,11 @@ pub struct Metrics {
 impl Metrics {
     pub fn new(durability: &str) -> Metrics {
         let metrics = Metrics {
-            registry: Registry::with_prefix("shardlake"),
+            registry: Registry::with_prefix(PREFIX),
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
             charges: Family::default(),
+            containers_counted: ContainerCounters::default(),
             connections: Gauge::default(),
             connections_refused: Counter::default(),
             connections_overdue: Counter::default(),
@@ -145,15 +153,17 @@ impl Metrics {
     }
 
     /// Counts an answered request.
-    pub fn record<B>(&self, operation: Operation, response: &Response<B>, duration: Duration) {
+    pub fn record<B>(&self, operation: Operation, path: &str, response: &Response<B>, duration: Duration) {
         let labels = RequestLabels { operation, status: response.status().as_u16() };
         self.requests.get_or_create(&labels).inc();
         let labels = OperationLabels { operation };
         self.durations.get_or_create(&labels).observe(duration.as_secs_f64());
         let charge = response.headers().get("x-ms-request-charge").and_then(|value| value.to_str().ok());
-        if let Some(charge) = charge.and_then(|text| text.parse::<f64>().ok()) {
+        let charge = charge.and_then(|text| text.parse::<f64>().ok());
+        if let Some(charge) = charge {
             self.charges.get_or_create(&labels).inc_by(charge);
         }
+        self.containers_counted.record(path, response, charge);
     }
 
     /// The whole page. `account` is there once the server is ready.
@@ -175,7 +185,15 @@ impl Metrics {
             }
         }
         let mut page = String::new();
-        text::encode(&mut page, &self.registry).expect("writing to a string cannot fail");
+        let written = "writing to a string cannot fail";
+        text::encode_registry(&mut page, &self.registry).expect(written);
+        let mut counted = Registry::with_prefix(PREFIX);
+        self.containers_counted.register(&mut counted);
+        text::encode_registry(&mut page, &counted).expect(written);
+        if let Some(account) = account {
+            partition_metrics::write(&mut page, account);
+        }
+        text::encode_eof(&mut page).expect(written);
         page
     }
 }
@@ -214,7 +232,7 @@ mod tests {
         let metrics = Metrics::new("sync");
         let response =
             Response::builder().status(201).header("x-ms-request-charge", "6.29").body(()).expect("valid");
-        metrics.record(Operation::CreateItem, &response, Duration::from_micros(300));
+        metrics.record(Operation::CreateItem, "/dbs/a/colls/b/docs", &response, Duration::from_micros(300));
         let page = metrics.render(None);
         for line in [
             r#"shardlake_requests_total{operation="CreateItem",status="201"} 1"#,

@@ -215,6 +215,15 @@ impl Heat {
         }
     }
 
+    /// The totals of a report alone, which cost much less.
+    pub fn totals(&self, now: Duration, window: Duration) -> Totals {
+        let now = second_of(now).max(self.second);
+        let rings = self.rings.view(now);
+        let window = second_of(window).min(now);
+        let ring = rings.iter().find(|ring| ring.reach_seconds >= window).unwrap_or(&rings[rings.len() - 1]);
+        Totals::from(&sum(ring, now - window).0)
+    }
+
     fn recent(&self, now: u32, seconds: &RingView<'_>) -> RecentLoad {
         let generation = generation_of(now);
         let start = generation.saturating_sub(1) * GENERATION_SECONDS;

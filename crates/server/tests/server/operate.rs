@@ -88,6 +88,16 @@ fn partitions_are_shown_split_moved_merged_and_given_shares() {
     assert!(divided.contains("8000/s") && divided.contains("4000/s"), "{divided}");
     let equal = printed(&server, &["redistribute", ORDERS, "--equal"]);
     assert_eq!(equal.matches("6000/s").count(), 2, "{equal}");
+    let page = server.client().get("/metrics", &[]).expect_status(200).body;
+    let page = String::from_utf8(page).unwrap();
+    for line in [
+        r#"shardlake_relocations_total{kind="merge",outcome="done"} 1"#,
+        r#"shardlake_provisioned_throughput{database="shop",container="orders"} 12000.0"#,
+        r#"shardlake_physical_partition_throughput_info{database="shop",container="orders",partition_key_range_id="4"} 6000.0"#,
+        r#"shardlake_total_requests_total{database="shop",container="orders",status="201"} 40"#,
+    ] {
+        assert!(page.contains(line), "{line} in\n{page}");
+    }
     let abort = printed(&server, &["abort", ORDERS]);
     assert!(abort.contains("no relocation is in progress"), "{abort}");
 }
