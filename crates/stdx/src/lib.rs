@@ -1,13 +1,16 @@
 //! What every crate needs from outside the program: the time, randomness and identifiers, each real and simulated;
-//! and the hash that several of them share.
+//! and the hash and the order of texts
+//! that several of them share.
 //!
 //! Nothing here knows a database word. The engine takes these as values, so that a test can replay a run exactly;
 //! `clippy.toml` keeps the real sources out of every other crate.
 
 mod clock;
 mod murmur;
+mod natural_order;
 mod random;
 
 pub use clock::{Clock, Timestamp};
 pub use murmur::{murmur3_32, murmur3_128, murmur3_128_seeded};
+pub use natural_order::natural_order;
 pub use random::{Guid, Random};

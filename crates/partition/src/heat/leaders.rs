@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use shardlake_model::{KeyComponent, PartitionKey};
+use shardlake_stdx::natural_order;
 
 use crate::operation::LogicalKey;
 
@@ -18,7 +19,9 @@ pub(super) struct Leader {
     /// The first minute that it led.
     pub minute: u32,
     pub key: Arc<LogicalKey>,
-    /// Its share of that minute, at least.
+    /// What it brought in that minute at least, in hundredths of request units.
+    pub weight: u64,
+    /// Of what all brought.
     pub share: f64,
 }
 
@@ -38,7 +41,7 @@ impl Leaders {
         if self.0.len() == LEADERS_MAX {
             self.0.pop_front();
         }
-        self.0.push_back(Leader { minute, key, share });
+        self.0.push_back(Leader { minute, key, weight, share });
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Leader> {
@@ -68,35 +71,10 @@ pub(super) fn size_bytes(key: &PartitionKey) -> usize {
 fn compare(a: &PartitionKey, b: &PartitionKey) -> Ordering {
     let pairs = a.0.iter().zip(&b.0).map(|(a, b)| match (a, b) {
         (KeyComponent::Number(a), KeyComponent::Number(b)) => a.total_cmp(b),
-        (KeyComponent::String(a), KeyComponent::String(b)) => compare_texts(a, b),
+        (KeyComponent::String(a), KeyComponent::String(b)) => natural_order(a, b),
         _ => Ordering::Equal,
     });
     pairs.fold(Ordering::Equal, Ordering::then)
-}
-
-fn compare_texts(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
-    while let (Some(first_a), Some(first_b)) = (a.first(), b.first()) {
-        let (digits_a, digits_b) = (digits(a), digits(b));
-        let ordering = match (digits_a, digits_b) {
-            (0, _) | (_, 0) => first_a.cmp(first_b),
-            _ => {
-                let trim = |number: &[u8]| number.iter().take_while(|digit| **digit == b'0').count();
-                let (number_a, number_b) =
-                    (&a[trim(&a[..digits_a])..digits_a], &b[trim(&b[..digits_b])..digits_b]);
-                number_a.len().cmp(&number_b.len()).then(number_a.cmp(number_b))
-            }
-        };
-        if ordering != Ordering::Equal {
-            return ordering;
-        }
-        (a, b) = (&a[digits_a.max(1)..], &b[digits_b.max(1)..]);
-    }
-    a.len().cmp(&b.len())
-}
-
-fn digits(text: &[u8]) -> usize {
-    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 #[cfg(test)]
@@ -135,16 +113,5 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         assert_eq!(leaders(&names).iter().count(), LEADERS_MAX);
         assert_eq!(leaders(&names).ascending(), LEADERS_MAX);
-    }
-
-    #[test]
-    fn texts_compare_as_people_count() {
-        for (low, high) in
-            [("a9", "a10"), ("a", "b"), ("2026-09", "2026-10"), ("x", "x1"), ("007", "8"), ("", "a")]
-        {
-            assert_eq!(compare_texts(low, high), Ordering::Less, "{low} {high}");
-            assert_eq!(compare_texts(high, low), Ordering::Greater, "{low} {high}");
-        }
-        assert_eq!(compare_texts("a07", "a7"), Ordering::Equal);
     }
 }

@@ -144,6 +144,8 @@ pub struct MinuteLeader {
     /// How long ago the first minute began that the key led.
     pub seconds_ago: u32,
     pub key: String,
+    /// What it cost in that minute, at least.
+    pub ru: f64,
     /// Of the request units of that minute, at least.
     pub share: f64,
 }
@@ -254,6 +256,7 @@ impl Heat {
         let leader = |leader: &Leader| MinuteLeader {
             seconds_ago: now.saturating_sub(leader.minute * 60),
             key: key_text(&leader.key.partition_key),
+            ru: ru(leader.weight),
             share: leader.share,
         };
         RecentLoad {

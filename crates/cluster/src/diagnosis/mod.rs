@@ -1,0 +1,226 @@
+//! Why a container's partitions are busy, or full, and what helps: findings with their evidence, in words.
+//!
+//! Everything is judged from the loads of all partitions over one window, and from their sizes: pure rules, each with its
+//! thresholds named here. A finding says what an operator should know even if nothing is to be done by the server; where
+//! nothing is wrong, one finding says so.
+//!
+//! | finding | what it takes |
+//! |---|---|
+//! | single hot key | a pressed partition, of whose request units one logical key has half or more: splitting does not help |
+//! | sequential keys | the leading key changes and every next one is above the last: a date or a counter as key |
+//! | hot range | a pressed partition with much more than its fair share, of many keys: a split at the load median helps |
+//! | scans | half of what is spent goes to queries over ranges of keys |
+//! | throughput too low | pressed all over, evenly |
+//! | storage skew | a partition holds much more than the others, or one logical key nears its limit |
+//!
+//! *Pressed* is a partition that refused more than [`THROTTLED_SHARE`], or spent more than [`BUSY_SHARE`] of its budget over
+//! the window. Where nothing limits it, one that spends more than [`UNLIMITED_BUSY_SHARE`] of what a partition can.
+
+mod evidence;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+pub use evidence::{Evidence, EvidenceValue};
+
+/// The service calls up to 5 % of refused requests a sign of throughput well used.
+pub const THROTTLED_SHARE: f64 = 0.05;
+/// Of a budget, on average over the window: above it there is no room left for peaks.
+pub const BUSY_SHARE: f64 = 0.8;
+/// Of the most that any partition may have, where no budget says when one is busy.
+pub const UNLIMITED_BUSY_SHARE: f64 = 0.1;
+/// Fewer operations, refused ones included, say nothing about a window.
+pub const OPERATIONS_MIN: u64 = 100;
+/// A key with half of a partition's load stays alone on its side of any split, as busy as before.
+pub const SINGLE_KEY_SHARE: f64 = 0.5;
+/// Times its fair share that a partition spends before it is hot: hashing alone makes differences of a few percent, or
+/// of some tens with few keys.
+pub const HOT_FACTOR: f64 = 1.5;
+/// Below half, other traffic is the first thing to look at.
+pub const SCAN_SHARE: f64 = 0.5;
+/// Leaders that ascend one after the other. Five at random do so once in 120 times, four once in 24.
+pub const ASCENDING_LEADERS: usize = 5;
+/// A leader that brought less than this part of what the strongest brought led a partition that had little to do.
+pub const LEADER_STRENGTH: f64 = 0.5;
+/// Times the mean of the others' size.
+pub const SIZE_FACTOR: f64 = 2.0;
+/// Of the limit of a partition: smaller ones may be as uneven as they like.
+pub const SIZE_FLOOR: f64 = 0.1;
+/// Of the limit of a logical partition: the service warns from here on.
+pub const LOGICAL_SIZE_SHARE: f64 = 0.8;
+
+/// A container as far as the rules look at it.
+#[derive(Debug, Clone, Default)]
+pub struct ContainerLoad {
+    pub window_seconds: f64,
+    /// In the order of the hash space.
+    pub partitions: Vec<PartitionLoad>,
+    /// RU/s that the container may spend; `None` where nothing limits it.
+    pub throughput: Option<f64>,
+    /// Of one partition: RU/s and bytes.
+    pub partition_throughput_max: f64,
+    pub partition_size_bytes_max: u64,
+    pub logical_size_bytes_max: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct PartitionLoad {
+    pub range_id: u32,
+    /// RU/s; `None` where nothing limits it.
+    pub budget: Option<f64>,
+    /// Over the window.
+    pub ru: f64,
+    pub operations: u64,
+    pub throttled: u64,
+    /// Of the request units: queries over ranges of keys, and feeds.
+    pub scan_ru: f64,
+    pub write_ru: f64,
+    /// The heaviest query templates, with their share of what queries cost.
+    pub templates: Vec<(String, f64)>,
+    /// The heaviest first; shares are of the partition's request units, at least.
+    pub keys: Vec<KeyLoad>,
+    pub keys_touched: u64,
+    /// Oldest first.
+    pub leaders: Vec<Leader>,
+    /// The bound that halves the load, and the share below it.
+    pub load_median: Option<(String, f64)>,
+    pub size_bytes: u64,
+    /// The largest logical partition and its bytes, if known.
+    pub largest_key: Option<(String, u64)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyLoad {
+    /// A JSON array.
+    pub key: String,
+    pub share: f64,
+}
+
+/// A key that led a minute of its partition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leader {
+    pub key: String,
+    pub seconds_ago: u64,
+    pub ru: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FindingKind {
+    SingleHotKey,
+    SequentialKeys,
+    HotRange,
+    Scans,
+    ThroughputTooLow,
+    StorageSkew,
+    NothingWrong,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    pub kind: FindingKind,
+    /// `None`: of the container as a whole.
+    pub range_id: Option<u32>,
+    /// What is the matter, in one sentence.
+    pub summary: String,
+    pub evidence: Vec<Evidence>,
+    /// What helps, in words.
+    pub remedy: String,
+}
+
+/// The worst first; never empty.
+pub fn diagnose(container: &ContainerLoad) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = [
+        rules::sequential_keys(container),
+        rules::single_hot_keys(container),
+        rules::hot_ranges(container),
+        rules::scans(container),
+        rules::throughput_too_low(container),
+        rules::storage_skew(container),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if findings.is_empty() {
+        findings.push(rules::nothing_wrong(container));
+    }
+    findings
+}
+
+impl PartitionLoad {
+    pub fn throttled_share(&self) -> f64 {
+        self.throttled as f64 / (self.operations + self.throttled).max(1) as f64
+    }
+
+    fn has_traffic(&self) -> bool {
+        self.operations + self.throttled >= OPERATIONS_MIN
+    }
+
+    fn scan_share(&self) -> f64 {
+        if self.ru > 0.0 { self.scan_ru / self.ru } else { 0.0 }
+    }
+
+    fn hottest_key(&self) -> Option<&KeyLoad> {
+        self.keys.first().filter(|key| key.share >= SINGLE_KEY_SHARE)
+    }
+}
+
+impl ContainerLoad {
+    fn ru(&self) -> f64 {
+        self.partitions.iter().map(|partition| partition.ru).sum()
+    }
+
+    /// Of a partition's budget, what it spent on average; `None` where nothing limits it.
+    fn used_share(&self, partition: &PartitionLoad) -> Option<f64> {
+        let budget = partition.budget.filter(|budget| *budget > 0.0)?;
+        Some(partition.ru / self.window_seconds.max(1.0) / budget)
+    }
+
+    fn is_pressed(&self, partition: &PartitionLoad) -> bool {
+        partition.has_traffic()
+            && (partition.throttled_share() > THROTTLED_SHARE
+                || match self.used_share(partition) {
+                    Some(share) => share > BUSY_SHARE,
+                    None => {
+                        partition.ru / self.window_seconds.max(1.0)
+                            > UNLIMITED_BUSY_SHARE * self.partition_throughput_max
+                    }
+                })
+    }
+
+    fn pressed(&self) -> impl Iterator<Item = &PartitionLoad> {
+        self.partitions.iter().filter(|partition| self.is_pressed(partition))
+    }
+
+    /// A partition's share of the load as a multiple of its fair share: its part of the budgets, or an equal one.
+    fn heat_factor(&self, partition: &PartitionLoad) -> f64 {
+        let budgets: Option<f64> = self.partitions.iter().map(|partition| partition.budget).sum();
+        let fair = match (budgets, partition.budget) {
+            (Some(all), Some(own)) if all > 0.0 => own / all,
+            _ => 1.0 / self.partitions.len().max(1) as f64,
+        };
+        // What was refused was wanted too: without it a partition at its limit would look like the others.
+        let share = self.wanted_ru(partition) / self.all_wanted_ru().max(f64::MIN_POSITIVE);
+        share / fair.max(f64::MIN_POSITIVE)
+    }
+
+    /// What was spent and what the refused operations would have cost, at the mean of those that were not.
+    fn wanted_ru(&self, partition: &PartitionLoad) -> f64 {
+        let each = match partition.operations {
+            0 => 1.0,
+            operations => partition.ru / operations as f64,
+        };
+        partition.ru + partition.throttled as f64 * each
+    }
+
+    fn all_wanted_ru(&self) -> f64 {
+        self.partitions.iter().map(|partition| self.wanted_ru(partition)).sum()
+    }
+
+    fn is_hot(&self, partition: &PartitionLoad) -> bool {
+        self.partitions.len() > 1 && self.heat_factor(partition) > HOT_FACTOR
+    }
+}
