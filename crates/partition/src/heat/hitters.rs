@@ -19,8 +19,14 @@ const HEAVY_SHARE: u64 = 64;
 
 #[derive(Debug, Clone)]
 pub(super) struct Summary<L> {
+    /// The low halves of the hashes, which a loop compares four at a time.
+    tags: [u32; HITTERS],
     hashes: [u64; HITTERS],
     weights: [u64; HITTERS],
+    /// No weight is below this. Weights only grow, so that it stays true until it is found anew.
+    least: u64,
+    /// Where to look for a key of the least weight: all before this weigh more, since the least was found.
+    least_from: usize,
     /// How much of each weight was taken over.
     errors: [u64; HITTERS],
     labels: Vec<Option<L>>,
@@ -33,7 +39,10 @@ pub(super) struct Summary<L> {
 impl<L> Default for Summary<L> {
     fn default() -> Self {
         Summary {
+            tags: [0; HITTERS],
             hashes: [0; HITTERS],
+            least: 0,
+            least_from: 0,
             weights: [0; HITTERS],
             errors: [0; HITTERS],
             labels: Vec::new(),
@@ -48,9 +57,7 @@ impl<L> Summary<L> {
     pub fn record(&mut self, hash: u64, weight: u64, label: impl FnOnce() -> L) {
         self.total = self.total.saturating_add(weight);
         let count = self.labels.len();
-        // Over all places and not only those in use, so that the loop is one of fixed length.
-        let found = position(&self.hashes, hash).filter(|at| *at < count);
-        if let Some(at) = found {
+        if let Some(at) = self.position(hash).filter(|at| *at < count) {
             self.weights[at] = self.weights[at].saturating_add(weight);
             self.labels[at].get_or_insert_with(label);
             return;
@@ -60,12 +67,12 @@ impl<L> Summary<L> {
             if self.labels.capacity() == 0 {
                 self.labels.reserve_exact(HITTERS);
             }
-            (self.hashes[count], self.weights[count]) = (hash, weight);
+            (self.tags[count], self.hashes[count], self.weights[count]) = (hash as u32, hash, weight);
             self.labels.push(is_heavy.then(label));
             return;
         }
-        let at = lightest(&self.weights);
-        self.hashes[at] = hash;
+        let at = self.lightest();
+        (self.tags[at], self.hashes[at]) = (hash as u32, hash);
         self.errors[at] = self.weights[at];
         self.slice_weights[at] = self.weights[at];
         self.weights[at] = self.weights[at].saturating_add(weight);
@@ -74,7 +81,31 @@ impl<L> Summary<L> {
 
     /// The most that a key which is not counted can have weighed.
     fn floor(&self) -> u64 {
-        if self.labels.len() < HITTERS { 0 } else { self.weights[lightest(&self.weights)] }
+        if self.labels.len() < HITTERS { 0 } else { least(&self.weights) }
+    }
+
+    /// Over all places and not only those in use, so that the loop is one of fixed length.
+    fn position(&self, hash: u64) -> Option<usize> {
+        let tag = hash as u32;
+        let (chunks, _) = self.tags.as_chunks::<16>();
+        let is_in = |chunk: &[u32; 16]| chunk.iter().fold(false, |hit, own| hit | (*own == tag));
+        let chunk = chunks.iter().position(is_in)?;
+        let at = chunk * 16 + chunks[chunk].iter().position(|own| *own == tag)?;
+        // Another hash may have the same tag.
+        if self.hashes[at] == hash { Some(at) } else { self.hashes.iter().position(|own| *own == hash) }
+    }
+
+    /// Keys of the least weight are taken in turn: with many of them the search is short.
+    fn lightest(&mut self) -> usize {
+        let is_least = |weight: &u64| *weight == self.least;
+        let mut found =
+            self.weights[self.least_from..].iter().position(is_least).map(|at| at + self.least_from);
+        if found.is_none() {
+            self.least = least(&self.weights);
+            found = self.weights.iter().position(|weight| *weight == self.least);
+        }
+        self.least_from = found.expect("the least is one of them");
+        self.least_from
     }
 
     /// The key that brought most since this was asked last, how much it brought for sure, and what all brought.
@@ -94,16 +125,8 @@ impl<L> Summary<L> {
     }
 }
 
-fn position(hashes: &[u64; HITTERS], hash: u64) -> Option<usize> {
-    let (chunks, _) = hashes.as_chunks::<8>();
-    let chunk = chunks.iter().position(|chunk| chunk.iter().fold(false, |hit, own| hit | (*own == hash)))?;
-    let at = chunks[chunk].iter().position(|own| *own == hash)?;
-    Some(chunk * 8 + at)
-}
-
-fn lightest(weights: &[u64; HITTERS]) -> usize {
-    let least = weights.iter().copied().fold(u64::MAX, u64::min);
-    weights.iter().position(|weight| *weight == least).unwrap_or(0)
+fn least(weights: &[u64; HITTERS]) -> u64 {
+    weights.iter().copied().fold(u64::MAX, u64::min)
 }
 
 /// Two generations: the last one to two times the length of a generation.

@@ -41,7 +41,7 @@ use distinct::Distinct;
 use hitters::{Hitters, generation_of};
 use leaders::Leaders;
 use ring::Rings;
-use row::BUCKETS;
+use row::{BUCKETS, spread};
 
 pub use report::{
     Estimate, HeatReport, HotKey, HotTemplate, KindLoad, LoadMedian, MinuteLeader, Point, RangeLoad,
@@ -50,6 +50,7 @@ pub use report::{
 
 /// The most that one partition's heat takes, in bytes.
 pub const HEAT_BYTES_MAX: usize = 1 << 20;
+const LAST_BUCKET: usize = BUCKETS - 1;
 /// Half of the window over which heavy and distinct keys are counted.
 const GENERATION_SECONDS: u32 = 300;
 /// Keys longer than any item may have are asked for only by mistake; they are not worth their memory.
@@ -161,7 +162,11 @@ impl Heat {
                 *bucket = bucket.saturating_add(sample.ru_centi);
                 self.record_key(logical, sample);
             }
-            HeatPlace::Span(span) => spread(&mut row.buckets_centi, &self.scale, span, sample.ru_centi),
+            // What was read over a span is of all its buckets alike.
+            HeatPlace::Span(span) => match buckets_of(&self.scale, span) {
+                (0, LAST_BUCKET) => row.even_centi = row.even_centi.saturating_add(sample.ru_centi),
+                (first, last) => spread(&mut row.buckets_centi[first..=last], sample.ru_centi),
+            },
         }
         if let Some(template) = sample.template {
             self.templates.record(xxh3_64(template.as_bytes()), sample.ru_centi, || template.clone());
@@ -208,19 +213,13 @@ fn second_of(now: Duration) -> u32 {
 }
 
 fn bucket_of(fraction: f64) -> usize {
-    ((fraction * BUCKETS as f64) as usize).min(BUCKETS - 1)
+    ((fraction * BUCKETS as f64) as usize).min(LAST_BUCKET)
 }
 
-/// What was read over a span is of all its buckets alike.
-fn spread(buckets: &mut [u64; BUCKETS], scale: &EpkScale, span: &EpkRange, ru_centi: u64) {
+/// The first and last that a span reaches into.
+fn buckets_of(scale: &EpkScale, span: &EpkRange) -> (usize, usize) {
     let first = bucket_of(scale.fraction(&span.min));
     let end = if span.is_unbounded_above() { 1.0 } else { scale.fraction(&span.max) };
     // A span that ends where a bucket begins does not reach into it.
-    let last = ((end * BUCKETS as f64).ceil() as usize).saturating_sub(1).clamp(first, BUCKETS - 1);
-    let count = (last - first + 1) as u64;
-    let (each, mut rest) = (ru_centi / count, ru_centi % count);
-    for bucket in &mut buckets[first..=last] {
-        *bucket = bucket.saturating_add(each + u64::from(rest > 0));
-        rest = rest.saturating_sub(1);
-    }
+    (first, ((end * BUCKETS as f64).ceil() as usize).saturating_sub(1).clamp(first, LAST_BUCKET))
 }

@@ -134,7 +134,7 @@ impl RingView<'_> {
     pub fn since(&self, start: u32) -> impl Iterator<Item = (u32, &Counts, [u64; super::BUCKETS])> {
         let first = (start / self.period_seconds).max(self.first);
         let closed = self.closed.iter().map(|row| (row.period, &row.counts, row.buckets_centi()));
-        let open = self.open.iter().map(|row| (row.period, &row.counts, row.buckets_centi));
+        let open = self.open.iter().map(|row| (row.period, &row.counts, row.all_buckets_centi()));
         closed.chain(open).filter(move |(period, ..)| *period >= first)
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct OpenRow {
     pub period: u32,
     pub counts: Counts,
     pub buckets_centi: [u64; BUCKETS],
+    /// What is of all buckets alike, and not in them yet.
+    pub even_centi: u64,
 }
 
 impl OpenRow {
@@ -62,16 +64,25 @@ impl OpenRow {
         for (sum, part) in self.buckets_centi.iter_mut().zip(&finer.buckets_centi) {
             *sum = sum.saturating_add(*part);
         }
+        self.even_centi = self.even_centi.saturating_add(finer.even_centi);
+    }
+
+    /// With what is of all alike.
+    pub fn all_buckets_centi(&self) -> [u64; BUCKETS] {
+        let mut buckets = self.buckets_centi;
+        spread(&mut buckets, self.even_centi);
+        buckets
     }
 
     pub fn pack(&self) -> Row {
-        let largest = self.buckets_centi.iter().max().copied().unwrap_or(0);
+        let buckets_centi = self.all_buckets_centi();
+        let largest = buckets_centi.iter().max().copied().unwrap_or(0);
         let shift = (u64::BITS - largest.leading_zeros()).saturating_sub(u32::BITS) as u8;
         Row {
             period: self.period,
             counts: self.counts.clone(),
             shift,
-            packed: self.buckets_centi.map(|centi| (centi >> shift) as u32),
+            packed: buckets_centi.map(|centi| (centi >> shift) as u32),
         }
     }
 }
@@ -88,6 +99,15 @@ pub(super) struct Row {
 impl Row {
     pub fn buckets_centi(&self) -> [u64; BUCKETS] {
         self.packed.map(|packed| u64::from(packed) << self.shift)
+    }
+}
+
+/// Adds equal parts; what cannot be divided goes to the first.
+pub(super) fn spread(buckets: &mut [u64], centi: u64) {
+    let count = buckets.len() as u64;
+    let (each, rest) = (centi / count, centi % count);
+    for (index, bucket) in (0..count).zip(buckets) {
+        *bucket = bucket.saturating_add(each + u64::from(index < rest));
     }
 }
 
