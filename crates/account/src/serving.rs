@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_cluster::budget::{Refusal, Reservation, Urgency};
+use shardlake_cluster::budget::{Reservation, Spent, Urgency};
 use shardlake_model::{ContainerRid, Error, ErrorKind, Priority, RequestContext, Result};
 use shardlake_partition::heat::{HeatKind, HeatPlace, Sample};
 use shardlake_partition::{LogicalKey, Partition};
@@ -207,11 +207,11 @@ impl Account {
         let clock = &self.0.clock;
         let admitted = (self.0.heat == HeatRecording::On).then(|| clock.elapsed());
         let now = || admitted.unwrap_or_else(|| clock.elapsed());
-        let budget = entry.budget.admit(partition.range_id, urgency, now).map_err(|refusal| {
+        let budget = entry.budget.admit(partition.range_id, urgency, now).map_err(|spent| {
             if let Some(now) = admitted {
                 partition.heat(&entry.container.definition.partition_key).throttle(now);
             }
-            too_many_requests(partition, refusal)
+            too_many_requests(partition, spent)
         })?;
         let heat = admitted.map(|admitted| HeatPermit {
             clock,
@@ -227,12 +227,18 @@ impl Account {
 }
 
 /// Nothing was done and nothing is charged.
-fn too_many_requests(partition: &Partition, refusal: Refusal) -> Error {
-    let message = format!(
-        "partition key range '{}' has spent its request units: retry after {} ms",
-        partition.range_id, refusal.retry_after_ms
-    );
+fn too_many_requests(partition: &Partition, spent: Spent) -> Error {
+    let wait_ms = spent.retry_after_ms();
+    let message = match spent {
+        Spent::Partition(_) => format!(
+            "partition key range '{}' has spent its request units: retry after {wait_ms} ms",
+            partition.range_id
+        ),
+        Spent::Database(_) => format!(
+            "the containers of the database have spent the request units that they share: retry after {wait_ms} ms"
+        ),
+    };
     Error::new(ErrorKind::TooManyRequests, message)
         .with_meta(partition.meta(0, 0))
-        .with_retry_after_ms(refusal.retry_after_ms)
+        .with_retry_after_ms(wait_ms)
 }

@@ -187,9 +187,9 @@ fn containers_of_a_database_draw_from_one_bucket() {
         container.follow(&ranges(&[0]), &Allowance::Shared(database.clone()), RULES, START);
     }
     containers[0].admit(0, Urgency::High, || START).unwrap().expect("limited").settle(100_000);
-    let refusal = containers[1].admit(0, Urgency::High, || START).unwrap_err();
+    let spent = containers[1].admit(0, Urgency::High, || START).unwrap_err();
     // 1,000 RU were taken of 200, and 400 come back every second.
-    assert_eq!(refusal.retry_after_ms, 2_001);
+    assert_eq!(spent, Spent::Database(Refusal { retry_after_ms: 2_001 }));
     assert_eq!(
         containers[1].report(START)[0].1.level_centi,
         500_000,

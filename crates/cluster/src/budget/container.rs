@@ -108,7 +108,7 @@ impl ContainerBudget {
         range_id: u32,
         urgency: Urgency,
         now: impl FnOnce() -> Duration,
-    ) -> Result<Option<Reservation>, Refusal> {
+    ) -> Result<Option<Reservation>, Spent> {
         let plan = self.0.load();
         if !plan.is_limited {
             return Ok(None);
@@ -116,14 +116,14 @@ impl ContainerBudget {
         // A range that the plan does not know is gone or not yet published: whoever serves it says so.
         let Some(partition) = plan.partition(range_id) else { return Ok(None) };
         let now = now();
-        let own_centi = partition.admit(urgency, now)?;
+        let own_centi = partition.admit(urgency, now).map_err(Spent::Partition)?;
         let shared = match &plan.shared {
             None => None,
             Some(budget) => match budget.admit(urgency, now) {
                 Ok(reserved_centi) => Some((budget.clone(), reserved_centi)),
                 Err(refusal) => {
                     partition.release(own_centi);
-                    return Err(refusal);
+                    return Err(Spent::Database(refusal));
                 }
             },
         };
@@ -145,6 +145,22 @@ impl Plan {
     fn partition(&self, range_id: u32) -> Option<&Arc<PartitionBudget>> {
         let at = self.partitions.binary_search_by_key(&range_id, |(range_id, _)| *range_id).ok()?;
         Some(&self.partitions[at].1)
+    }
+}
+
+/// Which budget refused, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spent {
+    Partition(Refusal),
+    /// The one that the containers of the database share.
+    Database(Refusal),
+}
+
+impl Spent {
+    pub fn retry_after_ms(self) -> u64 {
+        match self {
+            Spent::Partition(refusal) | Spent::Database(refusal) => refusal.retry_after_ms,
+        }
     }
 }
 

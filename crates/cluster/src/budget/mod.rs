@@ -17,7 +17,7 @@ mod partition;
 mod shares;
 
 pub use bucket::{Bucket, Burst, Refusal};
-pub use container::{Allowance, BudgetRules, ContainerBudget, RangeThroughput, Reservation};
+pub use container::{Allowance, BudgetRules, ContainerBudget, RangeThroughput, Reservation, Spent};
 pub use partition::{BudgetReport, PartitionBudget};
 pub use shares::{fractions_of, shares_of};
 
