@@ -43,8 +43,9 @@ impl<T> PartitionMap<T> {
 
     /// The owner of a hash.
     pub fn lookup(&self, epk: &Epk) -> &T {
-        let above = self.ranges.partition_point(|range| range.min <= *epk);
-        &self.values[above.saturating_sub(1)]
+        // The first range begins below everything; comparing with its empty bound would cost more than all the rest.
+        let later = &self.ranges[1..];
+        &self.values[later.partition_point(|range| range.min <= *epk)]
     }
 
     pub fn overlapping<'a>(&'a self, span: &'a EpkRange) -> impl Iterator<Item = &'a T> {
