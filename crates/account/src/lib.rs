@@ -13,8 +13,7 @@
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
 //! | `throughput.rs` | the budgets that containers live by |
-//! | `heat.rs` | what keeps partitions busy, for an operator |
-//! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs` | physical partitions as an operator sees them |
+//! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
@@ -29,8 +28,8 @@ mod catalog;
 mod container_handle;
 mod containers;
 mod databases;
+mod diagnosis;
 mod feed;
-mod heat;
 mod index_build;
 mod items;
 mod keys;
@@ -59,7 +58,6 @@ pub use account::{
 pub use batch::{BatchKind, BatchOperation, BulkOnError};
 pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
-pub use heat::RangeHeat;
 pub use items::Patch;
 pub use keys::KeyInput;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
@@ -71,6 +69,7 @@ pub use relocation::{
     SplitAt,
 };
 pub use shardlake_cluster::budget::BudgetReport;
+pub use shardlake_cluster::diagnosis::{Evidence, EvidenceValue, Finding, FindingKind};
 pub use shardlake_cluster::policy::{NextStep, SplitReason};
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};

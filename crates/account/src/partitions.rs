@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_cluster::budget::BudgetReport;
+use shardlake_cluster::diagnosis::Finding;
 use shardlake_cluster::policy::NextStep;
 use shardlake_model::{ErrorKind, PartitionKeyRange, Result};
 use shardlake_partition::heat::{HeatReport, key_text};
 use shardlake_partition::{LogicalSize, Partition};
 
 use crate::container_handle::ContainerEntry;
+use crate::diagnosis::diagnosis_of;
 use crate::partition_words::words_of_next;
 use crate::relocation::RelocationStatus;
 use crate::throughput::ThroughputReport;
@@ -34,6 +36,8 @@ pub struct ContainerReport {
     /// In the order of the hash space.
     pub partitions: Vec<RangeReport>,
     pub relocation: Option<RelocationStatus>,
+    /// What is wrong with the load or the sizes, the worst first; never empty.
+    pub diagnosis: Vec<Finding>,
 }
 
 /// One physical partition.
@@ -103,7 +107,8 @@ impl Account {
             partition.load_share = if total > 0.0 { partition.heat.totals.ru / total } else { 0.0 };
         }
         let enforced = entry.budget.is_limited();
-        Ok(ContainerReport { throughput, enforced, partitions, relocation, container })
+        let diagnosis = diagnosis_of(&partitions, self.limits());
+        Ok(ContainerReport { throughput, enforced, partitions, relocation, diagnosis, container })
     }
 
     /// What the partition itself knows.

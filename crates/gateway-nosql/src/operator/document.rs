@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use shardlake_account::{
-    Account, BudgetReport, CapacityMode, ContainerReport, LargeKey, RangeReport, RelocationReport,
+    Account, BudgetReport, CapacityMode, ContainerReport, Finding, LargeKey, RangeReport, RelocationReport,
     RelocationStatus,
 };
 use shardlake_model::Throughput;
@@ -24,6 +24,7 @@ struct Container<'r> {
     partition_size_bytes_max: u64,
     logical_partition_size_bytes_max: u64,
     partitions: Vec<Partition<'r>>,
+    diagnosis: &'r [Finding],
     relocation: Option<Value>,
     last_relocation: Option<Value>,
 }
@@ -69,6 +70,7 @@ pub(crate) fn container(report: &ContainerReport, window: &Window, account: &Acc
         partition_size_bytes_max: limits.physical_partition_size_bytes_max,
         logical_partition_size_bytes_max: limits.logical_partition_size_bytes_max,
         partitions: report.partitions.iter().map(|report| partition(report, window)).collect(),
+        diagnosis: &report.diagnosis,
         relocation: report.relocation.as_ref().map(relocation),
         last_relocation: handle.last_relocation().as_ref().map(last_relocation),
     })

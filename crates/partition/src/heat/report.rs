@@ -165,6 +165,11 @@ impl HeatReport {
         if budget_ru_per_second > 0.0 { self.totals.busiest_second_ru / budget_ru_per_second } else { 0.0 }
     }
 
+    /// What some kinds cost.
+    pub fn ru_of(&self, kinds: &[HeatKind]) -> f64 {
+        kinds.iter().map(|kind| self.kinds[*kind as usize].ru).sum()
+    }
+
     /// The share that some kinds have of the request units.
     pub fn share_of(&self, kinds: &[HeatKind]) -> f64 {
         kinds.iter().map(|kind| self.kinds[*kind as usize].share).sum()

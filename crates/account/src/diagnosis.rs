@@ -1,0 +1,53 @@
+//! The load of a container in the terms of the diagnosis.
+
+use shardlake_cluster::diagnosis::{ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, diagnose};
+use shardlake_model::Limits;
+use shardlake_partition::heat::{HeatKind, HeatReport};
+
+use crate::partitions::RangeReport;
+
+/// What is wrong, the worst first; see [`diagnose`].
+pub(crate) fn diagnosis_of(ranges: &[RangeReport], limits: &Limits) -> Vec<Finding> {
+    let window_seconds = ranges.iter().map(|range| range.heat.window_seconds).max().unwrap_or(0);
+    let budgets: Option<f64> = ranges.iter().map(budget).sum();
+    diagnose(&ContainerLoad {
+        window_seconds: f64::from(window_seconds),
+        partitions: ranges.iter().map(partition).collect(),
+        throughput: budgets,
+        partition_throughput_max: limits.partition_throughput_max as f64,
+        partition_size_bytes_max: limits.physical_partition_size_bytes_max,
+        logical_size_bytes_max: limits.logical_partition_size_bytes_max,
+    })
+}
+
+fn budget(range: &RangeReport) -> Option<f64> {
+    range.budget.map(|budget| budget.rate_centi as f64 / 100.0)
+}
+
+fn partition(range: &RangeReport) -> PartitionLoad {
+    let HeatReport { totals, recent, .. } = &range.heat;
+    PartitionLoad {
+        range_id: range.range.id,
+        budget: budget(range),
+        ru: totals.ru,
+        operations: totals.operations,
+        throttled: totals.throttled,
+        scan_ru: range.heat.ru_of(&[HeatKind::FanOut, HeatKind::Feed]),
+        write_ru: range.heat.ru_of(&[HeatKind::Create, HeatKind::Write]),
+        templates: recent.templates.iter().map(|hot| (hot.template.clone(), hot.share)).collect(),
+        keys: recent.keys.iter().map(|hot| KeyLoad { key: hot.key.clone(), share: hot.share }).collect(),
+        keys_touched: recent.keys_touched.count,
+        leaders: recent
+            .leaders
+            .iter()
+            .map(|leader| Leader {
+                key: leader.key.clone(),
+                seconds_ago: leader.seconds_ago.into(),
+                ru: leader.ru,
+            })
+            .collect(),
+        load_median: recent.load_median.as_ref().map(|median| (median.epk.clone(), median.share_below)),
+        size_bytes: range.size_bytes,
+        largest_key: range.largest.first().map(|largest| (largest.key.clone(), largest.size.size_bytes)),
+    }
+}
