@@ -27,9 +27,9 @@ use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, Logi
 use crate::pending::Pending;
 use crate::plan::{self, Stamp};
 use crate::shape::ContainerShape;
-use crate::sizes::{Largest, LogicalSize, count_if_missing};
+use crate::sizes::{Largest, RecentSizes, count_if_missing};
 use crate::terms::{SYSTEM_TERMS, TermSet};
-use crate::transaction::{PlannedCommit, Transaction};
+use crate::transaction::{PlannedCommit, Transaction, View};
 
 #[derive(Debug)]
 pub struct Partition {
@@ -62,6 +62,7 @@ pub(crate) struct Sequencer {
     pub pending: Pending,
     /// What writes keep in step with the items: decided here and not by a request's shape, which may be outdated.
     pub maintained: Maintained,
+    sizes: RecentSizes,
     /// Kept from the first time that somebody asks.
     pub largest: Option<Box<Largest>>,
 }
@@ -71,8 +72,8 @@ impl Sequencer {
         self.counters.next_ordinal
     }
 
-    fn view(&self) -> (&Pending, &Maintained) {
-        (&self.pending, &self.maintained)
+    fn view(&self) -> View<'_> {
+        View { pending: &self.pending, maintained: &self.maintained, sizes: Some(&self.sizes) }
     }
 }
 
@@ -130,6 +131,7 @@ impl Partition {
                 counters,
                 pending: Pending::default(),
                 maintained: Maintained { layouts, counted },
+                sizes: RecentSizes::default(),
                 largest: None,
             })),
             size_walk: Mutex::new(()),
@@ -389,12 +391,11 @@ impl Partition {
         let commit = self.shard.commit(planned.batch).map_err(crate::storage_error)?;
         sequencer.lsn = lsn;
         sequencer.counters = planned.counters;
-        if let Some(largest) = &mut sequencer.largest {
-            let is_size = |key: &[u8]| key[keys::HEADER - 1] == keys::SIZES;
-            for (key, value) in planned.writes.iter().filter(|(key, _)| is_size(key)) {
-                let size = value.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode);
-                largest.note(&key[keys::HEADER..], size.expect("a size just encoded decodes"));
+        if let Some((key, size)) = planned.recorded {
+            if let Some(largest) = &mut sequencer.largest {
+                largest.note(&key[keys::HEADER..], size);
             }
+            sequencer.sizes.put(key, size);
         }
         sequencer.pending.add(commit.seq(), planned.writes.into_iter());
         for (place, by) in planned.pending_counts {
@@ -424,7 +425,7 @@ impl Partition {
         let shape = transaction.shape;
         let id = operation.id();
         let key = keys::item_key(self.uid, logical, id);
-        let existing = transaction.item(&key).await?;
+        let existing = existing(transaction, logical, &key).await?;
         let (expired, existing) = match existing {
             Some(item) if item.is_expired(command.now.seconds()) => (Some(item), None),
             other => (None, other),
@@ -613,6 +614,22 @@ impl Partition {
             self.acknowledge(lsn, commit).await?;
         }
     }
+}
+
+/// The item under a key, also when its time to live has run out.
+async fn existing(
+    transaction: &mut Transaction<'_>,
+    logical: &LogicalKey,
+    key: &[u8],
+) -> Result<Option<StoredItem>> {
+    // Where the logical partition is new, its size has answered already.
+    if !transaction.is_empty(logical).await? {
+        return transaction.item(key).await;
+    }
+    if cfg!(debug_assertions) {
+        assert!(transaction.item(key).await?.is_none(), "a logical partition with items has a size");
+    }
+    Ok(None)
 }
 
 fn check(existing: &StoredItem, preconditions: &Preconditions) -> Result<()> {

@@ -18,10 +18,27 @@ use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
 use crate::pending::Pending;
 use crate::shape::ContainerShape;
-use crate::sizes::{LogicalSize, SizeChange, limit};
+use crate::sizes::{LogicalSize, RecentSizes, SizeChange, limit};
 
 /// Keys of postings in one transaction. A single operation may exceed it: an item's size bounds what it changes.
 const POSTINGS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What a transaction plans on, besides the engine.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub pending: &'a Pending,
+    pub maintained: &'a Maintained,
+    /// `None` where nobody keeps them.
+    pub sizes: Option<&'a RecentSizes>,
+}
+
+/// The logical partition that a transaction writes to.
+struct Sized {
+    key: Vec<u8>,
+    /// Before the transaction, where that was looked up.
+    before: Option<LogicalSize>,
+    change: SizeChange,
+}
 
 pub(crate) struct Transaction<'a> {
     pub uid: PartitionUid,
@@ -29,6 +46,7 @@ pub(crate) struct Transaction<'a> {
     shard: &'a Shard,
     pending: &'a Pending,
     maintained: &'a Maintained,
+    sizes: Option<&'a RecentSizes>,
     /// Changes of postings, in the order of the writes.
     postings: PostingOps,
     /// Changes of counts that are not stored yet, by place in [`Maintained::counted`].
@@ -36,8 +54,9 @@ pub(crate) struct Transaction<'a> {
     writes: FxHashMap<Vec<u8>, Option<Bytes>>,
     operations: Vec<LogOperation>,
     counters: Counters,
-    /// Where the size of the logical partition lies that the transaction writes to, and how it changes.
-    sized: Option<(Vec<u8>, SizeChange)>,
+    sized: Option<Sized>,
+    /// The size of the logical partition after the transaction.
+    recorded: Option<(Vec<u8>, LogicalSize)>,
     pub lsn: u64,
     pub now: Timestamp,
 }
@@ -47,7 +66,7 @@ impl<'a> Transaction<'a> {
         uid: PartitionUid,
         shape: &'a Arc<ContainerShape>,
         shard: &'a Shard,
-        (pending, maintained): (&'a Pending, &'a Maintained),
+        view: View<'a>,
         position: (u64, Counters),
         now: Timestamp,
     ) -> Self {
@@ -56,14 +75,16 @@ impl<'a> Transaction<'a> {
             uid,
             shape,
             shard,
-            pending,
-            maintained,
+            pending: view.pending,
+            maintained: view.maintained,
+            sizes: view.sizes,
             postings: PostingOps::default(),
             pending_counts: Vec::new(),
             writes: FxHashMap::default(),
             operations: Vec::new(),
             counters,
             sized: None,
+            recorded: None,
             lsn: last_lsn + 1,
             now,
         }
@@ -170,26 +191,63 @@ impl<'a> Transaction<'a> {
         };
         self.counters.items = self.counters.items.wrapping_add_signed(by.items);
         self.counters.size_bytes = self.counters.size_bytes.wrapping_add_signed(by.size_bytes);
+        let sized = self.sized(logical);
+        sized.change.items += by.items;
+        sized.change.size_bytes += by.size_bytes;
+    }
+
+    fn sized(&mut self, logical: &LogicalKey) -> &mut Sized {
         let uid = self.uid;
-        let (key, change) =
-            self.sized.get_or_insert_with(|| (keys::size_key(uid, logical), SizeChange::default()));
-        debug_assert_eq!(*key, keys::size_key(uid, logical), "a transaction writes to one logical partition");
-        change.items += by.items;
-        change.size_bytes += by.size_bytes;
+        let sized = self.sized.get_or_insert_with(|| Sized {
+            key: keys::size_key(uid, logical),
+            before: None,
+            change: SizeChange::default(),
+        });
+        debug_assert_eq!(
+            sized.key,
+            keys::size_key(uid, logical),
+            "a transaction writes to one logical partition"
+        );
+        sized
     }
 
     /// By how much the logical partition has grown so far.
     pub fn growth_bytes(&self) -> i64 {
-        self.sized.as_ref().map_or(0, |(_, change)| change.size_bytes)
+        self.sized.as_ref().map_or(0, |sized| sized.change.size_bytes)
     }
 
-    /// Writes the new size of the logical partition, after the last change, and gives it with the old one.
+    /// The size of a logical partition before the transaction.
+    async fn size_before(&self, key: &[u8]) -> Result<LogicalSize> {
+        if let Some(known) = self.sizes.and_then(|sizes| sizes.get(key)) {
+            return Ok(known);
+        }
+        self.get(key).await?.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode)
+    }
+
+    /// Whether the transaction's logical partition holds no item now: then there is none to look for.
+    pub async fn is_empty(&mut self, logical: &LogicalKey) -> Result<bool> {
+        self.sized(logical);
+        let mut sized = self.sized.take().expect("it was just made");
+        if sized.before.is_none() {
+            sized.before = Some(self.size_before(&sized.key).await?);
+        }
+        let items = sized.before.map_or(0, |before| before.items);
+        let is_empty = items.checked_add_signed(sized.change.items) == Some(0);
+        self.sized = Some(sized);
+        Ok(is_empty)
+    }
+
+    /// Writes the size of the logical partition if it is another one after the last change, and gives it with the old one.
     pub async fn record_size(&mut self) -> Result<Option<(LogicalSize, LogicalSize)>> {
-        let Some((key, change)) = self.sized.take() else { return Ok(None) };
-        let stored = self.get(&key).await?;
-        let before = stored.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode)?;
+        let changed = self.sized.take().filter(|sized| sized.change != SizeChange::default());
+        let Some(Sized { key, before, change }) = changed else { return Ok(None) };
+        let before = match before {
+            Some(before) => before,
+            None => self.size_before(&key).await?,
+        };
         let after = before.changed_by(change)?;
-        self.writes.insert(key, (after.items > 0).then(|| after.encode()));
+        self.writes.insert(key.clone(), (after.items > 0).then(|| after.encode()));
+        self.recorded = Some((key, after));
         Ok(Some((before, after)))
     }
 
@@ -333,7 +391,13 @@ impl<'a> Transaction<'a> {
         }
         batch.put(keys::log_key(self.uid, self.lsn), entry.encode());
         self.postings.add_to(&mut batch);
-        PlannedCommit { batch, counters: self.counters, writes, pending_counts: self.pending_counts }
+        PlannedCommit {
+            batch,
+            counters: self.counters,
+            writes,
+            pending_counts: self.pending_counts,
+            recorded: self.recorded,
+        }
     }
 }
 
@@ -353,4 +417,6 @@ pub(crate) struct PlannedCommit {
     pub writes: Vec<(Vec<u8>, Option<Bytes>)>,
     /// Changes of counts that are not stored yet, by place in [`Maintained::counted`].
     pub pending_counts: Vec<(usize, i64)>,
+    /// Where the size of the logical partition lies, and what it is after the commit.
+    pub recorded: Option<(Vec<u8>, LogicalSize)>,
 }

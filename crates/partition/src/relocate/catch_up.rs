@@ -15,7 +15,7 @@ use super::{Relocation, SeededBug, nothing_pending};
 use crate::change_log::{ChangeKind, LogEntry};
 use crate::item::StoredItem;
 use crate::keys::{self, ITEMS};
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, View};
 
 const ROUND_ENTRIES: usize = 512;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
@@ -133,7 +133,7 @@ impl Relocation {
     /// A commit in the making, for one logical partition of a target.
     fn transaction(&self, place: usize) -> Transaction<'_> {
         let target = &self.targets[place];
-        let view = (nothing_pending(), &self.maintained);
+        let view = View { pending: nothing_pending(), maintained: &self.maintained, sizes: None };
         let position = (0, target.state.counters);
         Transaction::new(target.uid(), &self.shape, &target.shard, view, position, Timestamp(0))
     }

@@ -10,12 +10,14 @@
 //! | `limit.rs` | refuses what would grow too large |
 //! | `largest.rs` | the largest logical partitions, kept in memory |
 //! | `median.rs` | where half of the bytes lie on either side |
+//! | `recent.rs` | sizes that were written lately, to spare reading them |
 //! | `verify.rs` | compares the sizes with the items |
 
 mod count;
 mod largest;
 pub(crate) mod limit;
 mod median;
+mod recent;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -23,6 +25,7 @@ mod verify;
 pub(crate) use count::count_if_missing;
 pub(crate) use largest::Largest;
 pub use largest::SizedKey;
+pub(crate) use recent::RecentSizes;
 pub(crate) use verify::SizeVerifier;
 
 use bytes::Bytes;
