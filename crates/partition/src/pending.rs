@@ -11,8 +11,8 @@ use shardlake_storage::Seq;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    latest: FxHashMap<Vec<u8>, (Seq, Option<Bytes>)>,
-    queued: VecDeque<(Seq, Vec<Vec<u8>>)>,
+    latest: FxHashMap<Bytes, (Seq, Option<Bytes>)>,
+    queued: VecDeque<(Seq, Vec<Bytes>)>,
 }
 
 impl Pending {
@@ -21,7 +21,7 @@ impl Pending {
         self.latest.get(key).map(|(_, value)| value.clone())
     }
 
-    pub fn add(&mut self, seq: Seq, writes: impl Iterator<Item = (Vec<u8>, Option<Bytes>)>) {
+    pub fn add(&mut self, seq: Seq, writes: impl Iterator<Item = (Bytes, Option<Bytes>)>) {
         let mut keys = Vec::new();
         for (key, value) in writes {
             keys.push(key.clone());
@@ -57,11 +57,12 @@ mod tests {
     #[test]
     fn the_newest_write_shows_until_it_is_applied() {
         let mut pending = Pending::default();
-        let write =
-            |text: &'static str| vec![(b"k".to_vec(), Some(Bytes::from_static(text.as_bytes())))].into_iter();
+        let write = |text: &'static str| {
+            vec![(Bytes::from_static(b"k"), Some(Bytes::from_static(text.as_bytes())))].into_iter()
+        };
         pending.add(1, write("one"));
         pending.add(3, write("two"));
-        pending.add(4, vec![(b"gone".to_vec(), None)].into_iter());
+        pending.add(4, vec![(Bytes::from_static(b"gone"), None)].into_iter());
         pending.forget_applied(2);
         assert_eq!(pending.get(b"k"), Some(Some(Bytes::from_static(b"two"))));
         assert_eq!(pending.get(b"gone"), Some(None));

@@ -383,6 +383,8 @@ impl<'a> Transaction<'a> {
         let mut batch = Batch::new();
         let mut writes = Vec::with_capacity(self.writes.len());
         for (key, value) in self.writes {
+            // Shared between the batch and the overlay.
+            let key = Bytes::from(key);
             match &value {
                 Some(value) => batch.put(key.clone(), value.clone()),
                 None => batch.delete(key.clone()),
@@ -414,7 +416,7 @@ pub(crate) struct PlannedCommit {
     /// The partition's totals after it.
     pub counters: Counters,
     /// The same writes, for the overlay.
-    pub writes: Vec<(Vec<u8>, Option<Bytes>)>,
+    pub writes: Vec<(Bytes, Option<Bytes>)>,
     /// Changes of counts that are not stored yet, by place in [`Maintained::counted`].
     pub pending_counts: Vec<(usize, i64)>,
     /// Where the size of the logical partition lies, and what it is after the commit.

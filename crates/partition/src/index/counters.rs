@@ -85,7 +85,7 @@ impl Partition {
         }
         let Some(place) = sequencer.maintained.counted.iter().position(is_it) else { return Ok(()) };
         let total = count + sequencer.maintained.counted[place].pending.unwrap_or(0);
-        let key = counter_key(self.uid, index_id, path_hash);
+        let key = bytes::Bytes::from(counter_key(self.uid, index_id, path_hash));
         let value = bytes::Bytes::copy_from_slice(&total.max(0).unsigned_abs().to_be_bytes());
         let mut batch = Batch::new();
         batch.put(key.clone(), value.clone());
