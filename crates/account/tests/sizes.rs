@@ -60,7 +60,7 @@ fn operation(kind: BatchKind, id: u8, body: Option<Vec<u8>>) -> BatchOperation {
 }
 
 fn pad_patch(pad: usize) -> Patch {
-    let value = shardlake_account::Value::String("y".repeat(pad).into());
+    let value = shardlake_account::Value::String("y".repeat(pad));
     let operations = vec![shardlake_account::PatchOperation::Set { path: vec!["pad".into()], value }];
     Patch { operations, condition: None }
 }

@@ -24,9 +24,9 @@ struct Container<'r> {
     partition_size_bytes_max: u64,
     logical_partition_size_bytes_max: u64,
     partitions: Vec<Partition<'r>>,
-    diagnosis: &'r [Finding],
     relocation: Option<Value>,
     last_relocation: Option<Value>,
+    findings: Vec<Value>,
 }
 
 #[derive(Serialize)]
@@ -70,7 +70,7 @@ pub(crate) fn container(report: &ContainerReport, window: &Window, account: &Acc
         partition_size_bytes_max: limits.physical_partition_size_bytes_max,
         logical_partition_size_bytes_max: limits.logical_partition_size_bytes_max,
         partitions: report.partitions.iter().map(|report| partition(report, window)).collect(),
-        diagnosis: &report.diagnosis,
+        findings: report.diagnosis.iter().map(finding).collect(),
         relocation: report.relocation.as_ref().map(relocation),
         last_relocation: handle.last_relocation().as_ref().map(last_relocation),
     })
@@ -119,6 +119,17 @@ fn load(report: &RangeReport) -> Value {
         "latencyMaxMs": totals.latency_max_ms,
         "kinds": heat.kinds,
         "buckets": heat.buckets,
+    })
+}
+
+/// Without a partition where it is about the container.
+fn finding(finding: &Finding) -> Value {
+    json!({
+        "kind": finding.kind,
+        "partition": finding.range_id.map(|id| id.to_string()),
+        "summary": finding.summary,
+        "evidence": finding.evidence,
+        "remedy": finding.remedy,
     })
 }
 

@@ -106,6 +106,8 @@ async fn a_report_shows_ranges_sizes_and_throughput() {
     assert_eq!(longer["partitions"][0]["series"]["periodSeconds"], 60);
     let wrong = server.get(format!("{PARTITIONS}?window=year")).send().await;
     let _answer = wrong.refused(400, 0, "the window 'year' is invalid");
+    assert_eq!(shown["findings"][0]["kind"], "nothingWrong");
+    assert_eq!(shown["findings"][0]["partition"], Value::Null);
     // Nobody asked for the default throughput, so nobody is held to it.
     assert_eq!(shown["throughput"]["mode"], "manual");
     assert_eq!(shown["throughput"]["ruPerSecond"], 400);
@@ -113,6 +115,35 @@ async fn a_report_shows_ranges_sizes_and_throughput() {
     let all = server.get("/_shardlake/v1/partitions").send().await.expect(200).json();
     assert_eq!(all["containers"][0]["container"], "items");
     assert_eq!(all["containers"][0]["partitions"], 1);
+}
+
+#[tokio::test]
+async fn a_hot_key_shows_in_load_throttling_and_diagnosis() {
+    let server = Server::start().await;
+    let _database = server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let create = server.post("/dbs/db/colls").header("x-ms-offer-throughput", "400");
+    let _created = create.json(json!({ "id": "items", "partitionKey": key })).send().await.expect(201);
+    let _cold = server.create(json!({ "id": "1", "pk": "cold" })).await;
+    let _hot = server.create(json!({ "id": "1", "pk": "hot" })).await;
+    let mut refused = 0;
+    for _ in 0..300 {
+        let answer = server.item("GET", "1", "[\"hot\"]").send().await;
+        refused += u64::from(answer.status == 429);
+    }
+    assert!(refused > 50, "{refused}");
+    let shown = report(&server).await;
+    let partition = &shown["partitions"][0];
+    assert_eq!(partition["budget"]["refusedOperations"], refused);
+    assert_eq!(partition["load"]["throttled"], refused);
+    assert_eq!(partition["load"]["share"], 1.0);
+    assert!(partition["load"]["normalizedRu"].as_f64().expect("a share") > 0.4, "{partition}");
+    assert_eq!(partition["hottestKeys"][0]["key"], "[\"hot\"]");
+    assert_eq!(partition["distinctKeys"]["count"], 2);
+    assert_eq!(shown["findings"][0]["kind"], "singleHotKey");
+    assert_eq!(shown["findings"][0]["partition"], "0");
+    let remedy = shown["findings"][0]["remedy"].as_str().expect("words");
+    assert!(remedy.contains("split does not help"), "{remedy}");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ mod table;
 use std::process::ExitCode;
 
 pub use arguments::{Abort, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
-pub use table::{bytes, thousands};
+pub use table::{bytes, thousands, wrapped};
 
 /// What to do, with its arguments.
 #[derive(Debug)]

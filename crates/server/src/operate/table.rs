@@ -11,6 +11,8 @@ use super::show::members;
 /// Hexadecimal digits of a bound that are shown; the rest rarely tells partitions apart.
 const BOUND_DIGITS: usize = 8;
 const KEYS_SHOWN: usize = 5;
+/// Characters of a line of words.
+const LINE: usize = 110;
 
 /// Every container in one line.
 pub fn of_account(report: &Value) -> String {
@@ -159,13 +161,43 @@ fn relocations(out: &mut String, report: &Value) {
 
 fn findings(out: &mut String, report: &Value) {
     for finding in members(&report["findings"]) {
-        let _infallible = writeln!(out, "\n{}", text(&finding["summary"]));
-        for (name, member) in [("because", "evidence"), ("remedy", "remedy")] {
-            if !text(&finding[member]).is_empty() {
-                let _infallible = writeln!(out, "  {name}: {}", text(&finding[member]));
-            }
+        let evidence: Vec<String> = members(&finding["evidence"]).map(evidence).collect();
+        let _infallible = writeln!(out, "\n{}", wrapped(text(&finding["summary"]), ""));
+        if !evidence.is_empty() {
+            let _infallible =
+                writeln!(out, "{}", wrapped(&format!("evidence: {}", evidence.join(", ")), "  "));
         }
+        let _infallible =
+            writeln!(out, "{}", wrapped(&format!("remedy: {}", text(&finding["remedy"])), "  "));
     }
+}
+
+fn evidence(evidence: &Value) -> String {
+    let value = &evidence["value"];
+    let value = match value.as_f64() {
+        Some(number) if number.fract() == 0.0 => format!("{number}"),
+        Some(number) => format!("{number:.3}"),
+        None => text(value).to_owned(),
+    };
+    format!("{} {value}", text(&evidence["name"]))
+}
+
+/// Lines of at most [`LINE`] characters, each after `indent`; a longer word has a line of its own.
+pub fn wrapped(words: &str, indent: &str) -> String {
+    let mut out = String::new();
+    let mut length = 0;
+    for word in words.split_whitespace() {
+        let width = word.chars().count();
+        let separator = match length {
+            0 => indent.to_owned(),
+            _ if length + 1 + width > LINE => format!("\n{indent}"),
+            _ => " ".to_owned(),
+        };
+        length = if separator == " " { length + 1 + width } else { indent.len() + width };
+        out.push_str(&separator);
+        out.push_str(word);
+    }
+    out
 }
 
 /// Columns as wide as their widest cell; the first `left` of them begin at the left, the others end at the right.
@@ -237,6 +269,14 @@ mod tests {
     }
 
     #[test]
+    fn words_are_wrapped_between_words() {
+        assert_eq!(wrapped("a b", "  "), "  a b");
+        let long = wrapped(&"word ".repeat(50), "  ");
+        assert!(long.lines().all(|line| line.starts_with("  word") && line.len() <= LINE), "{long}");
+        assert_eq!(long.lines().count(), 3);
+    }
+
+    #[test]
     fn a_report_becomes_a_table_with_what_is_known() {
         let report = json!({
             "database": "shop", "container": "orders", "partitionKey": ["/tenant"], "generation": 3,
@@ -251,7 +291,8 @@ mod tests {
                   "next": "stays: it holds 5 % of what a partition may" },
                 { "id": "2", "minInclusive": "1FFFFFFFFFFFFFFF", "maxExclusive": "FF", "shard": 1, "items": 200, "sizeBytes": 500_000 }
             ],
-            "findings": [{ "summary": "Tenant B is hot.", "evidence": "91 %", "remedy": "another key" }],
+            "findings": [{ "summary": "Tenant B is hot.", "evidence": [{ "name": "share", "value": 0.9125 }, { "name": "key", "value": "B" }],
+                           "remedy": "Another key." }],
         });
         let shown = of_container(&report);
         for line in [
@@ -260,7 +301,7 @@ mod tests {
             "      hottest  [\"B\"] 91 %",
             "      largest  [\"A\"] 1.9 MiB",
             "2   1FFFFFFF…..FF      1    200  488.3 KiB  1.0 %       -      -       -        -          -",
-            "Tenant B is hot.\n  because: 91 %\n  remedy: another key",
+            "Tenant B is hot.\n  evidence: share 0.912, key B\n  remedy: Another key.",
         ] {
             assert!(shown.contains(line), "{line}\nin\n{shown}");
         }

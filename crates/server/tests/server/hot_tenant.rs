@@ -16,6 +16,14 @@ fn the_demo_finds_the_hot_partition_and_the_better_key_cures_it() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("Tenant A is refused with 403: Partition key reached maximum size"), "{text}");
+    let acts: Vec<&str> = text.split("── ").collect();
+    let [tenant_key, more_throughput] = [acts[2], acts[3]];
+    assert!(tenant_key.contains("did nothing wrong and are refused too"), "{text}");
+    for act in [tenant_key, more_throughput] {
+        assert!(act.contains("[\"D\"] has at least") && act.contains("A split does not help"), "{text}");
+        assert!(act.contains("100 % of what one may: [\"A\"]"), "{text}");
+    }
+    assert!(!acts[5].contains("split does not help"), "{text}");
     let full = row(&text, "items refused: key is full");
     assert!(full[0] > 100.0 && full[2] == 0.0, "{text}");
     let throttled = row(&text, "requests answered 429");

@@ -26,7 +26,7 @@ use shardlake_model::{Error, Limits, Preconditions, RequestContext, Result, Thro
 use shardlake_stdx::Random;
 use shardlake_storage::{Shard, ShardOptions};
 
-use crate::operate::{bytes, thousands};
+use crate::operate::{bytes, thousands, wrapped};
 use tenants::{BUSY, Design, LARGE, TENANTS};
 use traffic::{Loaded, Served};
 
@@ -197,7 +197,13 @@ impl<W: Write> Stage<'_, W> {
         }
     }
 
-    fn explain(&mut self, _report: &ContainerReport) -> Result<()> {
+    /// What `shardlake partitions` would say about it.
+    fn explain(&mut self, report: &ContainerReport) -> Result<()> {
+        self.say("The server's diagnosis:")?;
+        for finding in &report.diagnosis {
+            self.say(&format!("  ► {}", wrapped(&finding.summary, "    ").trim_start()))?;
+            self.say(&wrapped(&finding.remedy, "    "))?;
+        }
         Ok(())
     }
 

@@ -19,7 +19,7 @@ pub const TENANTS: [Tenant; 6] = [
     Tenant { name: "A", users: 100, items: 3_000, reads_per_second: 12, writes_per_second: 2 },
     Tenant { name: "B", users: 20, items: 300, reads_per_second: 12, writes_per_second: 2 },
     Tenant { name: "C", users: 20, items: 200, reads_per_second: 12, writes_per_second: 2 },
-    Tenant { name: "D", users: 300, items: 600, reads_per_second: 1_200, writes_per_second: 6 },
+    Tenant { name: "D", users: 300, items: 600, reads_per_second: 1_000, writes_per_second: 6 },
     Tenant { name: "E", users: 20, items: 400, reads_per_second: 12, writes_per_second: 2 },
     Tenant { name: "F", users: 20, items: 100, reads_per_second: 12, writes_per_second: 2 },
 ];
