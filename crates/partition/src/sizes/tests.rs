@@ -186,3 +186,35 @@ fn one_logical_partition_has_no_middle_but_its_end_is_one() {
         assert_eq!(fixture.partition.size_median().await.expect("readable").as_ref(), Some(&places[1]));
     });
 }
+
+#[test]
+fn the_largest_stay_right_while_everybody_writes() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().expect("a runtime");
+    runtime.block_on(async {
+        let fixture = Arc::new(Fixture::new().await);
+        let writers = (0..4u64).map(|writer| {
+            let fixture = fixture.clone();
+            tokio::spawn(async move {
+                let random = shardlake_stdx::Random::seeded(writer);
+                for _ in 0..400 {
+                    let pk = format!("w{writer}-{}", random.below(60));
+                    let padding = (random.below(3) > 0).then(|| random.below(2000) as usize);
+                    fixture.set(&pk, padding).await;
+                    if random.below(40) == 0 {
+                        fixture.largest(20).await;
+                    }
+                    if random.below(200) == 0 {
+                        fixture.partition.sequencer.lock().await.largest = None;
+                    }
+                }
+            })
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.expect("no writer panics");
+        }
+        let followed = fixture.largest(20).await;
+        assert_eq!(followed.len(), 20);
+        fixture.partition.sequencer.lock().await.largest = None;
+        assert_eq!(fixture.largest(20).await, followed, "the same as read from storage");
+    });
+}

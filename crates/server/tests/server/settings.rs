@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use shardlake_testkit::{Client, EMULATOR_KEY, ServerProcess};
 
 use crate::support::{Started, command, in_memory, refused};
@@ -41,6 +41,22 @@ fn a_file_and_a_variable_and_a_flag_make_one_configuration() {
         account["userConsistencyPolicy"]["defaultConsistencyLevel"], "Eventual",
         "the flag wins over both"
     );
+}
+
+#[test]
+fn a_small_scale_of_limits_makes_small_partitions() {
+    let server = in_memory().argument("--limits-scale=1/1000000").start();
+    let client = server.client();
+    let _ = client.create_database("db").expect_status(201);
+    let _ = client.create_container("db", "c", "/pk").expect_status(201);
+    let ranges = client.get("/dbs/db/colls/c/pkranges", &[]).expect_status(200).json();
+    assert_eq!(ranges["_count"], 200, "400 RU/s in partitions of one RU/s, and at most so many");
+    let key = json!(["k"]);
+    let item = |id: &str| json!({ "id": id, "pk": "k", "pad": "x".repeat(12_000) });
+    let _ = client.create_item("db", "c", &key, &item("a")).expect_status(201);
+    let full = client.create_item("db", "c", &key, &item("b")).expect_status(403);
+    assert_eq!(full.header("x-ms-substatus"), Some("1014"));
+    assert!(full.text().contains("Partition key reached maximum size of 20.97 KB"), "{}", full.text());
 }
 
 #[test]
