@@ -1,8 +1,8 @@
 //! `cargo xtask bench point`: point reads and durable creates against two yardsticks in the same run. `cargo xtask bench
 //! query`: queries in one partition against PostgreSQL, and the times of queries over everything.
 //!
-//! `cargo xtask bench partitions`: splits, merges and moves under steady writes. `cargo xtask bench throughput`: clients held to
-//! their budget.
+//! `cargo xtask bench partitions`: splits, merges and moves under steady writes. `cargo xtask bench throttle`: a client held to its
+//! budget, and its neighbour. `cargo xtask bench metering`: what budgets and the record of heat cost.
 //!
 //! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
 //! of our replies: what HTTP costs when a database costs nothing. *PostgreSQL* runs the same reads and inserts on a JSONB
@@ -14,14 +14,17 @@
 
 mod ideal;
 mod load;
+mod metering;
 mod million;
+mod pace;
 mod partitions;
 mod point;
 mod postgres;
+mod publish;
 mod query;
 mod query_workload;
 mod report;
-mod throughput;
+mod throttle;
 mod workload;
 
 use clap::{Args, Parser, Subcommand};
@@ -46,8 +49,10 @@ enum Benchmark {
     Query(QueryOptions),
     /// Splits, merges and moves under steady writes
     Partitions(PartitionsOptions),
-    /// Clients held to their budget, their neighbours, and what budgets cost
-    Throughput(ThroughputOptions),
+    /// A client held to its budget, its neighbour, and a hot key
+    Throttle(ThrottleOptions),
+    /// What budgets and the record of heat cost
+    Metering(MeteringOptions),
     /// The ideal handler, as a server of its own (started by `point`)
     #[command(hide = true)]
     IdealHandler { reply: std::path::PathBuf },
@@ -69,7 +74,7 @@ pub struct PointOptions {
     /// Also load a million items and measure memory and restart
     #[arg(long)]
     pub million: bool,
-    /// Write the table to this file
+    /// Write the result to this page
     #[arg(long)]
     pub publish: Option<std::path::PathBuf>,
 }
@@ -90,7 +95,7 @@ pub struct QueryOptions {
     /// Also measure queries over a million items
     #[arg(long)]
     pub million: bool,
-    /// Write the table to this file
+    /// Write the result to this page
     #[arg(long)]
     pub publish: Option<std::path::PathBuf>,
 }
@@ -111,19 +116,46 @@ pub struct PartitionsOptions {
     /// Writes per second
     #[arg(long, default_value_t = 5000)]
     pub rate: u64,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
 }
 
 #[derive(Debug, Clone, Args)]
-pub struct ThroughputOptions {
+pub struct ThrottleOptions {
     /// The release build of the server
     #[arg(long)]
     pub server: std::path::PathBuf,
-    /// Rounds of the measurement of cost
-    #[arg(long, default_value_t = 5)]
-    pub rounds: usize,
-    /// Seconds of each of the others
+    /// Seconds of each measurement
     #[arg(long, default_value_t = 30)]
     pub seconds: u64,
+    /// RU/s of each container, which one partition has
+    #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u64).range(400..=6000))]
+    pub throughput: u64,
+    /// Reads per second of the neighbour
+    #[arg(long, default_value_t = 200)]
+    pub neighbour_rate: u64,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct MeteringOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    #[arg(long, default_value_t = 7)]
+    pub rounds: usize,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 4)]
+    pub seconds: u64,
+    /// Items loaded before the reads
+    #[arg(long, default_value_t = 100_000)]
+    pub items: u64,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
 }
 
 fn main() -> Outcome {
@@ -131,7 +163,8 @@ fn main() -> Outcome {
         Benchmark::Query(options) => query::run(&options),
         Benchmark::Point(options) => point::run(&options),
         Benchmark::Partitions(options) => partitions::run(&options),
-        Benchmark::Throughput(options) => throughput::run(&options),
+        Benchmark::Throttle(options) => throttle::run(&options),
+        Benchmark::Metering(options) => metering::run(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }
 }

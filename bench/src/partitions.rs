@@ -5,6 +5,7 @@
 //! schedule, so that an operation that had to wait counts from when it should have begun. First without relocations, then
 //! with one after the other.
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ use shardlake_account::{
 use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext};
 use shardlake_storage::{Shard, ShardOptions};
 
+use crate::publish::publish;
+use crate::report;
 use crate::workload::{document, key_of};
 use crate::{Outcome, PartitionsOptions};
 
@@ -86,6 +89,7 @@ pub fn run(options: &PartitionsOptions) -> Outcome {
 }
 
 async fn measure(options: &PartitionsOptions) -> Outcome {
+    let machine = report::machine();
     let directory = tempfile::tempdir()?;
     let mut shards = Vec::new();
     for number in 0..2 {
@@ -100,7 +104,16 @@ async fn measure(options: &PartitionsOptions) -> Outcome {
     let bench = Arc::new(Bench { account, container, items: options.items, written: AtomicU64::new(0) });
     let started = Instant::now();
     load(&bench).await;
-    println!("{} items of 1 KB loaded in {:.1} s", options.items, started.elapsed().as_secs_f64());
+    let mut text = format!(
+        "Machine: {machine}. {} items of 1 KB in one container over two shards, loaded in {:.1} s; {} writes/s by {CLIENTS} clients and \
+         500 reads/s by one, against their schedules, in the process of the database, synced to disk. {} s without relocations, then {} \
+         relocations one after the other.\n\n",
+        options.items,
+        started.elapsed().as_secs_f64(),
+        options.rate,
+        options.seconds,
+        options.rounds
+    );
 
     let stop = Arc::new(AtomicBool::new(false));
     let (writes, reads) = (Arc::new(Latencies::default()), Arc::new(Latencies::default()));
@@ -130,7 +143,7 @@ async fn measure(options: &PartitionsOptions) -> Outcome {
     }));
 
     tokio::time::sleep(Duration::from_secs(2)).await;
-    (writes.take(), reads.take());
+    let _warming_up = (writes.take(), reads.take());
     tokio::time::sleep(Duration::from_secs(options.seconds)).await;
     let quiet = (writes.take(), reads.take());
     let mut reports = Vec::new();
@@ -142,9 +155,9 @@ async fn measure(options: &PartitionsOptions) -> Outcome {
     for client in clients {
         client.await?;
     }
-    print(&quiet, &busy, &reports);
+    table(&mut text, &quiet, &busy, &reports)?;
     bench.account.close().await?;
-    Ok(())
+    publish(options.publish.as_ref(), &text)
 }
 
 /// A split, then a merge of what it made, then a move, and again.
@@ -201,31 +214,78 @@ async fn paced<F: Future<Output = ()>>(
     }
 }
 
-fn print(quiet: &(Quantiles, Quantiles), busy: &(Quantiles, Quantiles), reports: &[RelocationReport]) {
-    println!(
-        "| what | shards' clients | operations | p50 µs | p99 µs | max µs |\n|---|---|---:|---:|---:|---:|"
-    );
+fn table(
+    out: &mut String,
+    quiet: &(Quantiles, Quantiles),
+    busy: &(Quantiles, Quantiles),
+    reports: &[RelocationReport],
+) -> Outcome {
+    asked(out, quiet, busy, reports)?;
+    writeln!(out, "\n| meanwhile | clients | operations | p50 µs | p99 µs | max µs |")?;
+    writeln!(out, "|---|---|---:|---:|---:|---:|")?;
     for (what, (writes, reads)) in [("nothing moves", quiet), ("relocations", busy)] {
         for (who, found) in [("writes", writes), ("reads", reads)] {
-            println!("| {what} | {who} | {} | {} | {} | {} |", found.count, found.p50, found.p99, found.max);
+            writeln!(
+                out,
+                "| {what} | {who} | {} | {} | {} | {} |",
+                found.count, found.p50, found.p99, found.max
+            )?;
         }
     }
-    println!(
-        "\n| relocation | items | seconds | items/s | pause ms | put off |\n|---|---:|---:|---:|---:|---:|"
-    );
+    writeln!(out, "\n| relocation | items | seconds | items/s | pause ms | put off |")?;
+    writeln!(out, "|---|---:|---:|---:|---:|---:|")?;
     for report in reports {
-        let seconds = report.duration.as_secs_f64();
-        println!(
-            "| {} | {} | {seconds:.2} | {:.0} | {:.1} | {} |",
+        writeln!(
+            out,
+            "| {} | {} | {:.2} | {:.0} | {:.1} | {} |",
             report.kind.name(),
             report.items,
-            report.items as f64 / seconds,
+            report.duration.as_secs_f64(),
+            items_per_second(report),
             report.pause.as_secs_f64() * 1000.0,
             report.attempts
-        );
+        )?;
     }
-    let mut pauses: Vec<f64> = reports.iter().map(|report| report.pause.as_secs_f64() * 1000.0).collect();
-    pauses.sort_by(f64::total_cmp);
-    let at = |share: f64| pauses.get((pauses.len() as f64 * share) as usize).copied().unwrap_or(0.0);
-    println!("\npause p50 {:.1} ms, p99 {:.1} ms over {} relocations", at(0.5), at(0.99), pauses.len());
+    Ok(())
+}
+
+fn items_per_second(report: &RelocationReport) -> f64 {
+    report.items as f64 / report.duration.as_secs_f64()
+}
+
+/// What was asked of relocations beside what was measured.
+fn asked(
+    out: &mut String,
+    quiet: &(Quantiles, Quantiles),
+    busy: &(Quantiles, Quantiles),
+    reports: &[RelocationReport],
+) -> Outcome {
+    let sorted = |value: fn(&RelocationReport) -> f64| {
+        let mut values: Vec<f64> = reports.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let at = |values: &[f64], share: f64| {
+        values.get((values.len() as f64 * share) as usize).copied().unwrap_or_default()
+    };
+    let pauses = sorted(|report| report.pause.as_secs_f64() * 1000.0);
+    let speeds = sorted(items_per_second);
+    let ratio = |busy: &Quantiles, quiet: &Quantiles| busy.p99 as f64 / quiet.p99.max(1) as f64;
+    writeln!(out, "| what | asked | measured |\n|---|---:|---:|")?;
+    writeln!(
+        out,
+        "| writers held at the cutover, p99 of {} relocations | ≤ 50 ms | {:.1} ms (p50 {:.1} ms) |",
+        pauses.len(),
+        at(&pauses, 0.99),
+        at(&pauses, 0.5)
+    )?;
+    writeln!(
+        out,
+        "| items copied, median (slowest) | ≥ 40,000/s | {:.0}/s ({:.0}/s) |",
+        at(&speeds, 0.5),
+        at(&speeds, 0.0)
+    )?;
+    writeln!(out, "| p99 of writes, during relocations ÷ without | ≤ 2 | {:.2} |", ratio(&busy.0, &quiet.0))?;
+    writeln!(out, "| p99 of reads, during relocations ÷ without | ≤ 2 | {:.2} |", ratio(&busy.1, &quiet.1))?;
+    Ok(())
 }

@@ -1,6 +1,5 @@
 //! The point benchmark: contestants take turns at reads and at durable creates.
 
-use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,6 +11,7 @@ use shardlake_testkit::{EMULATOR_KEY, Request, ServerOptions, ServerProcess};
 
 use crate::load::{self, Measured, Requests};
 use crate::postgres::Postgres;
+use crate::publish::publish;
 use crate::report::{self, Line};
 use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Signer, key_of};
 use crate::{Outcome, PointOptions, million};
@@ -42,11 +42,7 @@ pub fn run(options: &PointOptions) -> Outcome {
     if options.million {
         million::measure(options, &mut text)?;
     }
-    println!("{text}");
-    if let Some(file) = &options.publish {
-        publish_table(file, "point --million", &text)?;
-    }
-    Ok(())
+    publish(options.publish.as_ref(), &text)
 }
 
 fn start(binary: &Path, directory: &Path) -> (ServerProcess, u128) {
@@ -60,6 +56,10 @@ pub fn load(server: &ServerProcess, items: u64) -> Outcome {
     let client = server.client();
     let _ = client.create_database(DATABASE).expect_status(201);
     let _ = client.create_container(DATABASE, CONTAINER, "/pk").expect_status(201);
+    load_items(server, items)
+}
+
+pub fn load_items(server: &ServerProcess, items: u64) -> Outcome {
     let signer = Signer::new(EMULATOR_KEY);
     let plan = Creates::new(&signer, "load");
     load_requests(server.address(), items, &|number, out| {
@@ -191,24 +191,4 @@ pub fn add(lines: &mut Vec<Line>, place: (&'static str, usize, &'static str), me
         Some(line) => line.rounds.push(measured),
         None => lines.push(Line { operation, connections, contestant, rounds: vec![measured] }),
     }
-}
-
-/// Where one table ends and the next begins in the published page.
-const SECTION: &str = "\n## Measured by ";
-
-/// Replaces the table of one benchmark in the published page, and leaves the others.
-pub fn publish_table(file: &Path, benchmark: &str, table: &str) -> Outcome {
-    let page = std::fs::read_to_string(file)?;
-    let name = benchmark.split(' ').next().unwrap_or(benchmark);
-    let mut sections = page.split(SECTION);
-    let mut text = sections.next().unwrap_or_default().to_owned();
-    let mut kept: Vec<String> = sections.map(str::to_owned).collect();
-    kept.retain(|section| !section.starts_with(&format!("`cargo xtask bench {name}")));
-    kept.push(format!("`cargo xtask bench {benchmark}`\n\n{}\n", table.trim_end()));
-    kept.sort();
-    for section in kept {
-        write!(text, "{SECTION}{section}")?;
-    }
-    std::fs::write(file, text)?;
-    Ok(())
 }

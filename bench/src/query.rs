@@ -8,8 +8,9 @@ use serde_json::Value;
 use shardlake_testkit::{ServerOptions, ServerProcess, items_path};
 
 use crate::load::{self, Measured, Requests};
-use crate::point::{add, publish_table};
+use crate::point::add;
 use crate::postgres::Postgres;
+use crate::publish::publish;
 use crate::query_workload::{self, CONTAINER, GROUP_SIZE, Queries, Target, document};
 use crate::report::{self, Line};
 use crate::workload::{DATABASE, key_of};
@@ -26,11 +27,7 @@ pub fn run(options: &QueryOptions) -> Outcome {
     if options.million {
         measure_set(options, MILLION, false, &mut text)?;
     }
-    println!("{text}");
-    if let Some(file) = &options.publish {
-        publish_table(file, "query --million", &text)?;
-    }
-    Ok(())
+    publish(options.publish.as_ref(), &text)
 }
 
 fn measure_set(options: &QueryOptions, items: u64, with_postgres: bool, text: &mut String) -> Outcome {
