@@ -138,7 +138,8 @@ fn kinds(findings: &[Finding]) -> Vec<FindingKind> {
 
 #[tokio::test]
 async fn real_traffic_is_diagnosed() {
-    let hot = |number: u64| if number % 5 == 0 { format!("t{}", number % 1000) } else { "busy".into() };
+    let hot =
+        |number: u64| if number.is_multiple_of(5) { format!("t{}", number % 1000) } else { "busy".into() };
     let found = findings(12_000, 500, hot).await;
     assert_eq!(kinds(&found), [FindingKind::NothingWrong], "{found:?}");
     let found = findings(400, 125, hot).await;

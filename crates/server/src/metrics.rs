@@ -40,6 +40,8 @@ pub enum Operation {
     PatchItem,
     DeleteItem,
     ReadFeed,
+    /// Partitions seen or acted upon.
+    Operate,
     Other,
 }
 
@@ -51,6 +53,7 @@ impl Operation {
         match kinds {
             [None, ..] => Operation::ReadAccount,
             [Some("offers"), ..] => Operation::Offer,
+            [Some("_shardlake"), ..] => Operation::Operate,
             [Some("dbs"), None, _] => Operation::Database,
             [Some("dbs"), Some("colls"), None] => Operation::Container,
             [Some("dbs"), Some("colls"), Some("pkranges")] => Operation::PartitionKeyRanges,
@@ -218,6 +221,7 @@ mod tests {
             ("PATCH", "/dbs/a/colls/b/docs/c", Operation::PatchItem),
             ("DELETE", "/dbs/a/colls/b/docs/c", Operation::DeleteItem),
             ("GET", "/offers/x", Operation::Offer),
+            ("POST", "/_shardlake/v1/dbs/a/colls/b/partitions/0/split", Operation::Operate),
             ("GET", "/dbs/a/colls/b/sprocs/c", Operation::Other),
             ("GET", "/anything", Operation::Other),
         ];

@@ -10,7 +10,11 @@ use super::show::members;
 
 /// Hexadecimal digits of a bound that are shown; the rest rarely tells partitions apart.
 const BOUND_DIGITS: usize = 8;
-const KEYS_SHOWN: usize = 5;
+const KEYS_SHOWN: usize = 4;
+/// Characters of a key that are shown.
+const KEY_CHARACTERS: usize = 32;
+/// Of what one logical partition may hold: below it nobody need look at its size.
+const NOTABLE_SHARE: f64 = 0.01;
 /// Characters of a line of words.
 const LINE: usize = 110;
 
@@ -47,7 +51,7 @@ pub fn of_container(report: &Value) -> String {
         lines.iter().zip(std::iter::once(&Value::Null).chain(members(&report["partitions"])))
     {
         let _infallible = writeln!(out, "{line}");
-        notes(&mut out, partition);
+        notes(&mut out, partition, number(&report["logicalPartitionSizeBytesMax"]));
     }
     relocations(&mut out, report);
     findings(&mut out, report);
@@ -85,9 +89,21 @@ fn head(out: &mut String, report: &Value) {
     );
 }
 
-fn rows(report: &Value) -> Vec<[String; 11]> {
-    let names =
-        ["id", "range", "shard", "items", "size", "full", "budget", "used", "share", "peak", "throttled"];
+fn rows(report: &Value) -> Vec<[String; 12]> {
+    let names = [
+        "id",
+        "range",
+        "shard",
+        "items",
+        "size",
+        "full",
+        "budget",
+        "used",
+        "share",
+        "peak",
+        "throttled",
+        "latency",
+    ];
     let mut rows = vec![names.map(str::to_owned)];
     let max = number(&report["partitionSizeBytesMax"]).max(1);
     for partition in members(&report["partitions"]) {
@@ -108,13 +124,14 @@ fn rows(report: &Value) -> Vec<[String; 11]> {
             share(&load["share"]),
             share(&load["normalizedRu"]),
             share(&load["throttledShare"]),
+            load["latencyMeanMs"].as_f64().map_or("-".to_owned(), |mean| format!("{mean:.2} ms")),
         ]);
     }
     rows
 }
 
 /// The lines below a partition's row.
-fn notes(out: &mut String, partition: &Value) {
+fn notes(out: &mut String, partition: &Value, logical_max: u64) {
     let mut note = |name: &str, words: String| {
         if !words.is_empty() {
             let _infallible = writeln!(out, "      {name:<9}{words}");
@@ -122,16 +139,21 @@ fn notes(out: &mut String, partition: &Value) {
     };
     let parents: Vec<&str> = members(&partition["parents"]).map(text).collect();
     note("from", parents.join(", "));
+    let key = |value: &Value| shortened(text(&value["key"]), KEY_CHARACTERS);
     let hottest = members(&partition["hottestKeys"]).take(KEYS_SHOWN);
     let hottest: Vec<String> = hottest
-        .map(|key| {
-            format!("{} {:.0} %", text(&key["key"]), key["share"].as_f64().unwrap_or_default() * 100.0)
-        })
+        .map(|hot| format!("{} {:.0} %", key(hot), hot["share"].as_f64().unwrap_or_default() * 100.0))
         .collect();
     note("hottest", hottest.join("  "));
-    let largest = members(&partition["largestKeys"]).take(KEYS_SHOWN);
-    let largest: Vec<String> =
-        largest.map(|key| format!("{} {}", text(&key["key"]), bytes(number(&key["sizeBytes"])))).collect();
+    let share = |large: &Value| number(&large["sizeBytes"]) as f64 / logical_max.max(1) as f64;
+    let largest: Vec<String> = members(&partition["largestKeys"])
+        .take(KEYS_SHOWN)
+        .filter(|large| share(large) >= NOTABLE_SHARE)
+        .map(|large| {
+            let size = bytes(number(&large["sizeBytes"]));
+            format!("{} {size}, {:.0} % of its limit", key(large), share(large) * 100.0)
+        })
+        .collect();
     note("largest", largest.join("  "));
     note("next", text(&partition["next"]).to_owned());
 }
@@ -215,11 +237,16 @@ fn aligned<const N: usize>(rows: &[[String; N]], left: usize) -> Vec<String> {
 }
 
 fn bound(value: &Value) -> String {
-    let digits = text(value);
-    match digits.char_indices().nth(BOUND_DIGITS) {
-        Some((end, _)) => format!("{}…", &digits[..end]),
-        None if digits.is_empty() => "0".to_owned(),
-        None => digits.to_owned(),
+    match text(value) {
+        "" => "0".to_owned(),
+        digits => shortened(digits, BOUND_DIGITS),
+    }
+}
+
+fn shortened(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
@@ -281,13 +308,15 @@ mod tests {
         let report = json!({
             "database": "shop", "container": "orders", "partitionKey": ["/tenant"], "generation": 3,
             "items": 1200, "sizeBytes": 3_000_000, "partitionSizeBytesMax": 50_000_000,
+            "logicalPartitionSizeBytesMax": 20_000_000,
             "throughput": { "mode": "manual", "ruPerSecond": 1000, "enforced": true },
             "partitions": [
                 { "id": "1", "parents": ["0"], "minInclusive": "", "maxExclusive": "1FFFFFFFFFFFFFFF", "shard": 0,
                   "items": 1000, "sizeBytes": 2_500_000, "budget": { "ruPerSecond": 500.0 },
-                  "load": { "ruPerSecond": 490.4, "share": 0.98, "normalizedRu": 1.0, "throttledShare": 0.123 },
+                  "load": { "ruPerSecond": 490.4, "share": 0.98, "normalizedRu": 1.0, "throttledShare": 0.123,
+                            "latencyMeanMs": 1.5 },
                   "hottestKeys": [{ "key": "[\"B\"]", "share": 0.91 }],
-                  "largestKeys": [{ "key": "[\"A\"]", "sizeBytes": 2_000_000 }],
+                  "largestKeys": [{ "key": "[\"A\"]", "sizeBytes": 2_000_000 }, { "key": "[\"C\"]", "sizeBytes": 2_000 }],
                   "next": "stays: it holds 5 % of what a partition may" },
                 { "id": "2", "minInclusive": "1FFFFFFFFFFFFFFF", "maxExclusive": "FF", "shard": 1, "items": 200, "sizeBytes": 500_000 }
             ],
@@ -297,10 +326,10 @@ mod tests {
         let shown = of_container(&report);
         for line in [
             "shop/orders: 1,000 RU/s manual, enforced",
-            "1   0..1FFFFFFF…       0  1,000    2.4 MiB  5.0 %   500/s  490/s  98.0 %  100.0 %     12.3 %",
+            "1   0..1FFFFFFF…       0  1,000    2.4 MiB  5.0 %   500/s  490/s  98.0 %  100.0 %     12.3 %  1.50 ms",
             "      hottest  [\"B\"] 91 %",
-            "      largest  [\"A\"] 1.9 MiB",
-            "2   1FFFFFFF…..FF      1    200  488.3 KiB  1.0 %       -      -       -        -          -",
+            "      largest  [\"A\"] 1.9 MiB, 10 % of its limit\n",
+            "2   1FFFFFFF…..FF      1    200  488.3 KiB  1.0 %       -      -       -        -          -        -",
             "Tenant B is hot.\n  evidence: share 0.912, key B\n  remedy: Another key.",
         ] {
             assert!(shown.contains(line), "{line}\nin\n{shown}");
