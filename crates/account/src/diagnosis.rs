@@ -1,5 +1,6 @@
 //! The load of a container in the terms of the diagnosis.
 
+use shardlake_cluster::budget::BudgetReport;
 use shardlake_cluster::diagnosis::{ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, diagnose};
 use shardlake_model::Limits;
 use shardlake_partition::heat::{HeatKind, HeatReport};
@@ -7,13 +8,21 @@ use shardlake_partition::heat::{HeatKind, HeatReport};
 use crate::partitions::RangeReport;
 
 /// What is wrong, the worst first; see [`diagnose`].
-pub(crate) fn diagnosis_of(ranges: &[RangeReport], limits: &Limits) -> Vec<Finding> {
+pub(crate) fn diagnosis_of(
+    ranges: &[RangeReport],
+    of_database: Option<&BudgetReport>,
+    limits: &Limits,
+) -> Vec<Finding> {
     let window_seconds = ranges.iter().map(|range| range.heat.window_seconds).max().unwrap_or(0);
-    let budgets: Option<f64> = ranges.iter().map(budget).sum();
+    // What a database's containers share is the limit, and not what their partitions could hand out.
+    let total = match of_database {
+        Some(shared) => Some(shared.rate_centi as f64 / 100.0),
+        None => ranges.iter().map(budget).sum(),
+    };
     diagnose(&ContainerLoad {
         window_seconds: f64::from(window_seconds),
         partitions: ranges.iter().map(partition).collect(),
-        throughput: budgets,
+        throughput: total,
         partition_throughput_max: limits.partition_throughput_max as f64,
         partition_size_bytes_max: limits.physical_partition_size_bytes_max,
         logical_size_bytes_max: limits.logical_partition_size_bytes_max,

@@ -107,7 +107,7 @@ impl Account {
             partition.load_share = if total > 0.0 { partition.heat.totals.ru / total } else { 0.0 };
         }
         let enforced = entry.budget.is_limited();
-        let diagnosis = diagnosis_of(&partitions, self.limits());
+        let diagnosis = diagnosis_of(&partitions, throughput.database.as_ref(), self.limits());
         Ok(ContainerReport { throughput, enforced, partitions, relocation, diagnosis, container })
     }
 
