@@ -108,14 +108,15 @@ impl Client {
     }
 
     async fn single(&mut self, container: &ContainerHandle, logical: &str, id: &str, action: Action) {
-        let pending = self.world.recorder.asks(self.number, logical, vec![(id.to_owned(), action.clone())]);
+        let pending =
+            self.world.notebooks.recorder.asks(self.number, logical, vec![(id.to_owned(), action.clone())]);
         let outcome = self.send(container, logical, id, &action).await;
         let mut reply = match &outcome {
             Ok(reply) => {
                 let is_commit = !matches!(action, Action::Read { .. });
                 self.note(&reply.meta, is_commit.then_some(&reply.meta));
                 if is_commit {
-                    self.world.acknowledged.note(logical, id, &reply.meta);
+                    self.world.notebooks.acknowledged.note(logical, id, &reply.meta);
                 }
                 Reply::Done(vec![self.answer(logical, id, reply)])
             }
@@ -185,7 +186,7 @@ impl Client {
             }
         };
         let operations = actions.iter().map(|(id, action)| operation(logical, id, action)).collect();
-        let pending = self.world.recorder.asks(self.number, logical, actions.clone());
+        let pending = self.world.notebooks.recorder.asks(self.number, logical, actions.clone());
         let key_text = format!("[\"{logical}\"]");
         let ctx = self.ctx(container);
         let outcome = self.world.account.batch(&ctx, container, KeyInput(&key_text), operations).await;
@@ -196,7 +197,7 @@ impl Client {
                 let named = actions.iter().zip(&replies);
                 for ((id, action), reply) in named.clone() {
                     if !matches!(action, Action::Read { .. }) {
-                        self.world.acknowledged.note(logical, id, &reply.meta);
+                        self.world.notebooks.acknowledged.note(logical, id, &reply.meta);
                     }
                 }
                 Reply::Done(named.map(|((id, _), reply)| self.answer(logical, id, reply)).collect())
@@ -212,7 +213,7 @@ impl Client {
 
     /// All items of a logical partition at one moment.
     async fn look(&mut self, container: &ContainerHandle, logical: &str) {
-        let pending = self.world.recorder.asks(self.number, logical, vec![]);
+        let pending = self.world.notebooks.recorder.asks(self.number, logical, vec![]);
         let scope = FeedScope::Key(format!("[\"{logical}\"]"));
         let ctx = self.ctx(container);
         match self.world.account.read_feed(&ctx, container, scope, Some(-1), None).await {
@@ -266,7 +267,7 @@ impl Client {
 
     fn note(&mut self, meta: &ReplyMeta, commit: Option<&ReplyMeta>) {
         let backwards = self.session.note(&self.world.container(), meta);
-        let twice = commit.and_then(|meta| self.world.commits.note(meta));
+        let twice = commit.and_then(|meta| self.world.notebooks.commits.note(meta));
         for problem in [backwards, twice].into_iter().flatten() {
             self.world.problem(format!("client {}: {problem}", self.number));
         }

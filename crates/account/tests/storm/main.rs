@@ -11,6 +11,7 @@
 #![allow(clippy::disallowed_methods, clippy::print_stdout)] // tests read the environment and report
 
 mod clients;
+mod crash;
 mod follower;
 mod motion;
 mod readers;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use shardlake_account::{FeedScope, RelocationHooks, SeededBug, Shards, verify};
 use shardlake_testkit::history::{Reply, SeenItem, Verdict, check};
 use support::memory_shards;
-use world::{LOGICAL, STABLE_ITEMS, Weather, World, logical_name};
+use world::{LOGICAL, Notebooks, STABLE_ITEMS, Weather, World, logical_name};
 
 /// Storms in which a mistake must show.
 const NOTICED_WITHIN: u64 = 10;
@@ -37,7 +38,8 @@ async fn storm(weather: Weather) -> Vec<String> {
     world.introduce().await;
     blow(&world).await;
     look_at_everything(&world).await;
-    let (recorder, commits) = (world.recorder.clone(), world.commits.clone());
+    let notebooks = world.notebooks.clone();
+    let Notebooks { recorder, commits, .. } = &notebooks;
     let mut problems = world.problems();
     println!(
         "seed {}: {} operations, {} commits, {:?}",
@@ -52,7 +54,7 @@ async fn storm(weather: Weather) -> Vec<String> {
     drop(world);
     problems.extend(check_store(&shards).await);
     // Once more from what is stored.
-    let again = World::with_notebook(shards, weather, recorder.clone(), commits).await;
+    let again = World::over(shards, weather, notebooks.clone()).await;
     look_at_everything(&again).await;
     problems.extend(again.problems());
     match check(&recorder.calls()) {
@@ -82,7 +84,7 @@ async fn look_at_everything(world: &World) {
     let mut items = 0;
     for number in 0..LOGICAL {
         let logical = logical_name(number);
-        let pending = world.recorder.asks(u32::MAX, &logical, vec![]);
+        let pending = world.notebooks.recorder.asks(u32::MAX, &logical, vec![]);
         let scope = FeedScope::Key(format!("[\"{logical}\"]"));
         let page = world.account.read_feed(&world.ctx(), &container, scope, Some(-1), None).await;
         let seen: Vec<SeenItem> = page.expect("a page").items.iter().map(clients::seen).collect();

@@ -43,6 +43,8 @@ pub struct Weather {
     pub hooks: RelocationHooks,
     /// Answers may fail to come.
     pub crashes: bool,
+    /// The power is off: everybody is to come to an end.
+    pub is_cut: Arc<AtomicBool>,
 }
 
 impl Default for Weather {
@@ -60,8 +62,17 @@ impl Default for Weather {
             motions: true,
             hooks: RelocationHooks::default(),
             crashes: false,
+            is_cut: Arc::default(),
         }
     }
+}
+
+/// What was asked, answered and committed. Clones are the same notebooks.
+#[derive(Debug, Default, Clone)]
+pub struct Notebooks {
+    pub recorder: Recorder,
+    pub commits: Commits,
+    pub acknowledged: Arc<Acknowledged>,
 }
 
 /// Shared by everybody in a storm.
@@ -70,9 +81,7 @@ pub struct World {
     pub account: Account,
     pub clock: Clock,
     pub weather: Weather,
-    pub recorder: Recorder,
-    pub commits: Commits,
-    pub acknowledged: Acknowledged,
+    pub notebooks: Notebooks,
     running: AtomicU64,
     /// Everybody is to come to an end.
     is_over: AtomicBool,
@@ -96,16 +105,11 @@ pub fn count(counter: &AtomicU64) {
 
 impl World {
     pub async fn open(shards: Shards, weather: Weather) -> Arc<World> {
-        World::with_notebook(shards, weather, Recorder::default(), Commits::default()).await
+        World::over(shards, weather, Notebooks::default()).await
     }
 
-    /// For the life after a crash.
-    pub async fn with_notebook(
-        shards: Shards,
-        weather: Weather,
-        recorder: Recorder,
-        commits: Commits,
-    ) -> Arc<World> {
+    /// For another life, with the notebooks of the one before.
+    pub async fn over(shards: Shards, weather: Weather, notebooks: Notebooks) -> Arc<World> {
         let clock = Clock::manual(Timestamp(1_700_000_000_000));
         let options = AccountOptions {
             clock: clock.clone(),
@@ -118,9 +122,7 @@ impl World {
         Arc::new(World {
             account,
             clock,
-            recorder,
-            commits,
-            acknowledged: Acknowledged::default(),
+            notebooks,
             running: AtomicU64::new(u64::from(weather.clients)),
             weather,
             is_over: AtomicBool::new(false),
@@ -154,10 +156,10 @@ impl World {
                 let text = body(id, &logical, 0, false);
                 let written = self.account.create_item(&self.ctx(), &container, key, text.as_bytes()).await;
                 let written = written.expect("created").meta;
-                self.acknowledged.learn(self, &logical, id, &written).await;
+                self.notebooks.acknowledged.learn(self, &logical, id, &written).await;
                 let deleted = self.account.delete_item(&self.ctx(), &container, key, id, &none).await;
                 for meta in [written, deleted.expect("deleted").meta] {
-                    self.acknowledged.note(&logical, id, &meta);
+                    self.notebooks.acknowledged.note(&logical, id, &meta);
                 }
             }
         }
@@ -194,10 +196,10 @@ impl World {
         let is_enough = reached(&self.counts.operations, operations)
             && reached(&self.counts.drained, drains)
             && (!motions || reached(&self.counts.motions, moves));
-        is_enough || self.is_over.load(Ordering::Acquire)
+        is_enough || self.is_over.load(Ordering::Acquire) || self.weather.is_cut.load(Ordering::Acquire)
     }
 
-    fn end(&self) {
+    pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
     }
 

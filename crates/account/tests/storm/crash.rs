@@ -1,0 +1,188 @@
+//! The power goes at every step of every kind of relocation, and at random, under clients; the next life finds the old ranges or
+//! the new ones, ends what was begun, and has everything that was acknowledged.
+//!
+//! The engine is one that forgets what was not synced. Its next sync fails, which stops all writers, and what a restart would find
+//! is opened again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use shardlake_account::{RelocationHooks, RelocationKind, RelocationStep, Shards, SplitAt};
+use shardlake_stdx::Random;
+use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::{Durability, Shard, ShardOptions};
+use shardlake_testkit::history::{Verdict, check};
+
+use crate::world::{Notebooks, Weather, World};
+use crate::{blow, check_store, look_at_everything};
+
+/// Two shards that forget.
+struct Disks([Arc<FaultEngine>; 2]);
+
+impl Disks {
+    fn new() -> Disks {
+        Disks([Arc::new(FaultEngine::new()), Arc::new(FaultEngine::new())])
+    }
+
+    fn shards(&self) -> Shards {
+        let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
+        let open = |engine: &Arc<FaultEngine>| Shard::with_engine(engine.clone(), &options).expect("opens");
+        self.0.iter().map(open).collect::<Vec<_>>().into()
+    }
+
+    /// Nothing becomes durable any more.
+    fn cut(engines: &[Arc<FaultEngine>; 2]) {
+        engines.iter().for_each(|engine| engine.fail_sync(1));
+    }
+
+    /// What a restart finds: of what was not synced, some may have reached the disk.
+    fn after_power_cut(&self, random: &Random) -> Disks {
+        Disks([0, 1].map(|at| Arc::new(self.0[at].crash(random.below(3) as usize))))
+    }
+}
+
+/// The weather in which relocations happen only when the test asks.
+fn weather(seed: u64) -> Weather {
+    let calm = Weather { seed, motions: false, crashes: true, throughput: 400, ..Weather::default() };
+    Weather { clients: 4, operations: 300, drains: 1, readers: 1, ..calm }
+}
+
+/// Cuts the power after a step of a relocation of a kind, and says what is wrong afterwards.
+async fn crash_at(kind: RelocationKind, step: RelocationStep, seed: u64) -> Vec<String> {
+    let disks = Disks::new();
+    let (is_armed, is_cut) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let goes_on = {
+        let (is_armed, is_cut, engines) = (is_armed.clone(), is_cut.clone(), disks.0.clone());
+        move |ended: RelocationStep| {
+            let is_hit = is_armed.load(Ordering::Acquire) && ended == step;
+            if is_hit {
+                Disks::cut(&engines);
+                is_cut.store(true, Ordering::Release);
+            }
+            !is_hit
+        }
+    };
+    let hooks = RelocationHooks { goes_on: Some(Arc::new(goes_on)), bug: None };
+    let weather = Weather { hooks, is_cut, ..weather(seed) };
+    let world = World::open(disks.shards(), weather.clone()).await;
+    world.populate().await;
+    world.introduce().await;
+    let container = world.container();
+    let split = world.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    split.finished().await.expect("ends");
+    let before = ranges_of(&world);
+    let mover = {
+        let world = world.clone();
+        async move {
+            while world.notebooks.recorder.calls().len() < 60 {
+                tokio::task::yield_now().await;
+            }
+            is_armed.store(true, Ordering::Release);
+            let ticket = match kind {
+                RelocationKind::Split => world.account.split(&container, 1, SplitAt::Middle).await,
+                RelocationKind::Merge => world.account.merge(&container, &[1, 2]).await,
+                RelocationKind::Move => world.account.move_partition(&container, 1, 1).await,
+            };
+            let outcome = ticket.expect("begins").finished().await;
+            assert!(outcome.is_err(), "it was stopped");
+        }
+    };
+    tokio::join!(blow(&world), mover);
+    let mut problems = world.problems();
+    let notebooks = world.notebooks.clone();
+    drop(world);
+    let random = Random::seeded(seed);
+    let disks = disks.after_power_cut(&random);
+    problems.extend(check_store(&disks.shards()).await);
+    let after = match kind {
+        RelocationKind::Split => vec![3, 4, 2],
+        RelocationKind::Merge => vec![3],
+        RelocationKind::Move => before.clone(),
+    };
+    problems.extend(live_on(disks, &weather, notebooks, &[before, after]).await);
+    problems
+}
+
+/// Another life, in which what was begun comes to an end; and a storm in it.
+async fn live_on(
+    disks: Disks,
+    weather: &Weather,
+    notebooks: Notebooks,
+    possible: &[Vec<u32>],
+) -> Vec<String> {
+    let weather = Weather {
+        hooks: RelocationHooks::default(),
+        is_cut: Arc::default(),
+        crashes: true,
+        motions: false,
+        ..weather.clone()
+    };
+    let shards = disks.shards();
+    let world = World::over(shards.clone(), weather, notebooks.clone()).await;
+    let found = ranges_of(&world);
+    if !possible.is_empty() && !possible.contains(&found) {
+        world.problem(format!("the ranges are {found:?}, neither of {possible:?}"));
+    }
+    look_at_everything(&world).await;
+    blow(&world).await;
+    // What was begun ends by itself.
+    while world.container().relocation().is_some() {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    look_at_everything(&world).await;
+    let mut problems = world.problems();
+    world.account.close().await.expect("closes");
+    drop(world);
+    problems.extend(check_store(&shards).await);
+    match check(&notebooks.recorder.calls()) {
+        Verdict::Possible { .. } => {}
+        Verdict::Impossible { report } => problems.push(report),
+        Verdict::Undecided { logical } => problems.push(format!("too much at once on '{logical}' to decide")),
+    }
+    problems
+}
+
+fn ranges_of(world: &World) -> Vec<u32> {
+    world.container().partition_key_ranges().iter().map(|range| range.id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_after_any_step_leaves_the_old_ranges_or_the_new() {
+    for seed in crate::seeds(2) {
+        for kind in [RelocationKind::Split, RelocationKind::Merge, RelocationKind::Move] {
+            for step in RelocationStep::ALL {
+                let problems = crash_at(kind, step, seed).await;
+                assert!(
+                    problems.is_empty(),
+                    "SHARDLAKE_SEED={seed}, {kind:?} stopped after {step:?}:\n{}",
+                    problems.join("\n")
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_at_random_while_partitions_move_loses_nothing() {
+    for seed in crate::seeds(12) {
+        let random = Random::seeded(seed ^ 0xC4A5);
+        let disks = Disks::new();
+        let weather = Weather { motions: true, operations: 1500, moves: 12, ..weather(seed) };
+        let world = World::open(disks.shards(), weather.clone()).await;
+        world.populate().await;
+        world.introduce().await;
+        let engine = &disks.0[random.below(2) as usize];
+        match random.below(2) {
+            0 => engine.fail_apply(1 + random.below(300)),
+            _ => engine.fail_sync(1 + random.below(300)),
+        }
+        blow(&world).await;
+        let mut problems = world.problems();
+        let notebooks = world.notebooks.clone();
+        drop(world);
+        let disks = disks.after_power_cut(&random);
+        problems.extend(check_store(&disks.shards()).await);
+        problems.extend(live_on(disks, &weather, notebooks, &[]).await);
+        assert!(problems.is_empty(), "SHARDLAKE_SEED={seed}:\n{}", problems.join("\n"));
+    }
+}
