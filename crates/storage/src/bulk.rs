@@ -61,7 +61,7 @@ impl Shard {
         let shard = self.clone();
         let runtime = Handle::current();
         let task = tokio::task::spawn_blocking(move || Loading::new(receiver).run(&shard, &runtime));
-        BulkLoad { sender, task }
+        BulkLoad { sender, task: Some(task) }
     }
 
     /// Measures `[start, end)` by reading it.
@@ -92,7 +92,8 @@ impl Shard {
 #[derive(Debug)]
 pub struct BulkLoad {
     sender: mpsc::Sender<Vec<Row>>,
-    task: JoinHandle<Result<u64, StorageError>>,
+    /// `None` once its end was told.
+    task: Option<JoinHandle<Result<u64, StorageError>>>,
 }
 
 impl BulkLoad {
@@ -102,7 +103,10 @@ impl BulkLoad {
             return Ok(());
         }
         // The thread ended early, which it does for an error only.
-        match (&mut self.task).await {
+        let Some(task) = self.task.take() else {
+            return Err(StorageError::io("a bulk load failed before"));
+        };
+        match task.await {
             Ok(Err(error)) => Err(error),
             _ => Err(StorageError::io("a bulk load ended before its rows did")),
         }
@@ -111,7 +115,8 @@ impl BulkLoad {
     /// Gives how many rows are stored now, durably.
     pub async fn finish(self) -> Result<u64, StorageError> {
         drop(self.sender);
-        self.task.await.map_err(|error| StorageError::io(format!("a bulk load failed: {error}")))?
+        let Some(task) = self.task else { return Err(StorageError::io("a bulk load failed before")) };
+        task.await.map_err(|error| StorageError::io(format!("a bulk load failed: {error}")))?
     }
 }
 

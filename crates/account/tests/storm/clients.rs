@@ -32,6 +32,7 @@ struct Client {
 pub async fn run_client(world: Arc<World>, number: u32) {
     let random = world.random("client", number);
     let held = world.container();
+    let lives_before = world.notebooks.recorder.calls().len() as i64;
     let mut client = Client {
         number,
         random,
@@ -39,7 +40,8 @@ pub async fn run_client(world: Arc<World>, number: u32) {
         etags: BTreeMap::new(),
         stale: BTreeMap::new(),
         held,
-        next_value: i64::from(number + 1) * 1_000_000,
+        // Different in every life, so that a number tells who wrote it.
+        next_value: (lives_before << 32) + i64::from(number + 1) * 1_000_000,
         world,
     };
     let share = client.world.weather.operations / u64::from(client.world.weather.clients);
@@ -255,6 +257,7 @@ impl Client {
             ErrorKind::PreconditionFailed => Failure::PreconditionFailed,
             ErrorKind::TooManyRequests => return Reply::Refused,
             ErrorKind::Unavailable | ErrorKind::Timeout if self.world.weather.crashes => {
+                self.world.end();
                 return Reply::Unknown;
             }
             _ => {

@@ -60,7 +60,7 @@ async fn storm(weather: Weather) -> Vec<String> {
     match check(&recorder.calls()) {
         Verdict::Possible { .. } => {}
         Verdict::Impossible { report } => problems.push(report),
-        Verdict::Undecided { logical } => problems.push(format!("too much at once on '{logical}' to decide")),
+        Verdict::Undecided { report } => problems.push(format!("given up: {report}")),
     }
     problems
 }

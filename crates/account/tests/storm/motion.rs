@@ -18,7 +18,7 @@ pub async fn run_motions(world: Arc<World>) {
         match begun {
             Ok(Some(ticket)) => see_it_through(&world, &random, ticket).await,
             Ok(None) => {}
-            Err(error) if world.weather.crashes && error.kind() == ErrorKind::Unavailable => return,
+            Err(error) if world.weather.crashes && error.kind() == ErrorKind::Unavailable => world.end(),
             // The server moves partitions for itself as well.
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::PartitionGone) => {}
             Err(error) => world.problem(format!("motion: {error} ({:?})", error.kind())),
@@ -80,7 +80,7 @@ async fn see_it_through(world: &World, random: &Random, ticket: RelocationTicket
     match ticket.finished().await {
         Ok(_) => count(&world.counts.motions),
         Err(error) if aborts && error.kind() == ErrorKind::Conflict => count(&world.counts.aborted),
-        Err(error) if world.weather.crashes && error.kind() == ErrorKind::Unavailable => {}
+        Err(error) if world.weather.crashes && error.kind() == ErrorKind::Unavailable => world.end(),
         Err(error) => world.problem(format!("relocation: {error} ({:?})", error.kind())),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A configuration is the set of operations that have had their moment, and the items as they are then. From there, any
 //! operation can be next that was asked before the first answer still outstanding; it must be able to give its own answer.
-//! The search goes deep first, in the order of the answers, and never enters a configuration twice. It is exponential only
+//! The search goes deep first, in the order of the answers, supposes of as few unanswered operations as it can that they
+//! happened, and never enters a configuration twice. It is exponential only
 //! in the number of operations that are open at one time, and a bound on the configurations ends it with
 //! [`Verdict::Undecided`] where that is too many.
 //!
@@ -17,7 +18,7 @@ use crate::history::model::{Action, Item, Reply, SeenItem};
 use crate::history::record::Call;
 
 /// Configurations of one part of a history before the search gives up.
-const CONFIGURATIONS_MAX: usize = 1_000_000;
+const CONFIGURATIONS_MAX: usize = 200_000;
 /// Calls that a report shows.
 const CALLS_SHOWN_MAX: usize = 12;
 
@@ -28,8 +29,8 @@ pub enum Verdict {
     Possible { calls: usize },
     /// There is none: what the longest orders found cannot go on with, in words.
     Impossible { report: String },
-    /// The search was given up.
-    Undecided { logical: String },
+    /// The search was given up: how far it came, in words.
+    Undecided { report: String },
 }
 
 impl Verdict {
@@ -48,11 +49,11 @@ pub fn check_with_bound(calls: &[Call], configurations_max: usize) -> Verdict {
     for part in parts(calls) {
         match Search::new(&part).run(configurations_max) {
             Verdict::Possible { .. } => {}
-            Verdict::Undecided { logical } => undecided = Some(logical),
+            Verdict::Undecided { report } => undecided = Some(report),
             impossible => return impossible,
         }
     }
-    undecided.map_or(Verdict::Possible { calls: calls.len() }, |logical| Verdict::Undecided { logical })
+    undecided.map_or(Verdict::Possible { calls: calls.len() }, |report| Verdict::Undecided { report })
 }
 
 /// The independent parts: whole logical partitions, or their items where no call touches two.
@@ -129,21 +130,25 @@ impl<'a> Search<'a> {
         };
         let mut known = HashSet::from([start.clone()]);
         let mut furthest = start.clone();
-        let mut open = vec![start];
-        while let Some(configuration) = open.pop() {
+        // By the number of unanswered calls that are supposed to have happened: the fewer, the sooner.
+        let mut open = vec![vec![start]];
+        while let Some(configuration) = open.iter_mut().find_map(Vec::pop) {
             if configuration.done_before == self.answered.len() {
                 return Verdict::Possible { calls: self.answered.len() };
             }
             if known.len() > configurations_max {
-                let logical = self.answered[0].logical.clone();
-                return Verdict::Undecided { logical };
+                return Verdict::Undecided { report: self.report(&furthest) };
             }
             if configuration.done() > furthest.done() {
                 furthest = configuration.clone();
             }
             for next in self.successors(&configuration) {
                 if known.insert(next.clone()) {
-                    open.push(next);
+                    let supposed = next.done_perhaps.len();
+                    if open.len() <= supposed {
+                        open.push(Vec::new());
+                    }
+                    open[supposed].push(next);
                 }
             }
         }
@@ -251,10 +256,11 @@ impl<'a> Search<'a> {
         let (candidates, _) = self.candidates(furthest);
         let first = self.answered.first();
         let mut text = format!(
-            "no order explains logical partition {:?}: {} of {} calls fit, then the items are\n",
+            "no order explains logical partition {:?}: {} of {} calls fit (and {} have no answer), then the items are\n",
             first.map(|call| &call.logical),
             furthest.done(),
-            self.answered.len()
+            self.answered.len(),
+            self.unanswered.len()
         );
         for (id, item) in self.ids.iter().zip(&furthest.items) {
             let _ = writeln!(text, "  {id}: {item:?}");
@@ -266,6 +272,9 @@ impl<'a> Search<'a> {
             let mark = if candidates.contains(&at) { '>' } else { ' ' };
             let Call { client, actions, asked, answered, reply, .. } = self.answered[at];
             let _ = writeln!(text, "{mark} {asked}..{answered} client {client}: {actions:?} = {reply:?}");
+        }
+        for Call { client, actions, asked, .. } in &self.unanswered {
+            let _ = writeln!(text, "? {asked}.. client {client}: {actions:?}");
         }
         text
     }
