@@ -181,13 +181,17 @@ async fn a_crash_at_random_while_partitions_move_loses_nothing() {
         let world = World::open(disks.shards(), weather.clone()).await;
         world.populate().await;
         world.introduce().await;
-        let engine = &disks.0[random.below(2) as usize];
-        match random.below(2) {
-            0 => engine.fail_apply(1 + random.below(300)),
-            _ => engine.fail_sync(1 + random.below(300)),
+        let (at, is_write, count) = (random.below(2), random.below(2) == 0, 1 + random.below(300));
+        let engine = &disks.0[at as usize];
+        if is_write {
+            engine.fail_apply(count)
+        } else {
+            engine.fail_sync(count)
         }
+        println!("seed {seed}: disk {at} fails at {} {count}", if is_write { "write" } else { "sync" });
         blow(&world).await;
-        println!("seed {seed}: {:?}", world.counts);
+        let at_work = world.container().relocation();
+        println!("seed {seed}: {:?}, ranges {:?}, at work: {at_work:?}", world.counts, ranges_of(&world));
         let mut problems = world.problems();
         let notebooks = world.notebooks.clone();
         let disks = disks.after_power_cut(world, &random).await;

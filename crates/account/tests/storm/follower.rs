@@ -17,8 +17,8 @@ type Name = (String, String);
 /// What clients say that they committed, and what the log calls their items.
 #[derive(Debug, Default)]
 pub struct Acknowledged {
-    /// Item and LSN.
-    commits: Mutex<Vec<(Name, u64)>>,
+    /// Item, LSN and range.
+    commits: Mutex<Vec<(Name, u64, Option<u32>)>>,
     /// Keys of items in the log, from a time when nobody else wrote.
     names: Mutex<HashMap<Vec<u8>, Name>>,
 }
@@ -26,7 +26,7 @@ pub struct Acknowledged {
 impl Acknowledged {
     pub fn note(&self, logical: &str, id: &str, meta: &ReplyMeta) {
         let name = (logical.to_owned(), id.to_owned());
-        self.commits.lock().expect("no holder panics").push((name, meta.item_lsn));
+        self.commits.lock().expect("no holder panics").push((name, meta.item_lsn, meta.range_id));
     }
 
     /// Learns what the log calls an item that has just been written.
@@ -150,7 +150,8 @@ impl Follower {
     /// Whether the log has what was acknowledged, and nothing else that matters.
     fn compare(&self, acknowledged: &Acknowledged, others: Unacknowledged) -> Option<String> {
         let mut expected: BTreeMap<Name, Vec<u64>> = BTreeMap::new();
-        for (name, lsn) in acknowledged.commits.lock().expect("no holder panics").iter() {
+        let commits = acknowledged.commits.lock().expect("no holder panics");
+        for (name, lsn, _) in commits.iter() {
             expected.entry(name.clone()).or_default().push(*lsn);
         }
         expected.values_mut().for_each(|lsns| lsns.sort_unstable());
@@ -164,7 +165,11 @@ impl Follower {
             if is_wrong {
                 let missing: Vec<_> = wanted.iter().filter(|lsn| !found.contains(lsn)).collect();
                 let invented: Vec<_> = found.iter().filter(|lsn| !wanted.contains(lsn)).collect();
-                return Some(format!("{name:?}: missing {missing:?}, not acknowledged {invented:?}"));
+                let of_item = commits.iter().filter(|commit| commit.0 == *name);
+                let places: Vec<_> = of_item.map(|(_, lsn, range)| (lsn, range)).collect();
+                return Some(format!(
+                    "{name:?}: missing {missing:?}, not acknowledged {invented:?} of LSNs and ranges {places:?}"
+                ));
             }
         }
         expected.keys().next().map(|name| format!("{name:?} has no key"))
