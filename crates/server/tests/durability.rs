@@ -4,7 +4,7 @@
 //! flight when the connection broke. After the restart each acknowledged write must be there; the change in flight must
 //! be there wholly or not at all, a batch of several items included; and no LSN of a partition may be given out twice,
 //! nor may a later commit get a smaller one than an acknowledged earlier commit. At last `shardlake verify` walks the
-//! directory. `SHARDLAKE_KILL_CYCLES` sets the number of kills (3 by default, 20 in CI, more by hand) and
+//! directory. A second test has partitions split, merged and moved at random meanwhile. `SHARDLAKE_KILL_CYCLES` sets the number of kills (3 by default, 20 in CI, more by hand) and
 //! `SHARDLAKE_SEED` repeats the choices of a run, though not its timing.
 //!
 //! SIGKILL leaves the page cache of the operating system alone, so this proves the order of acknowledgement and
@@ -13,7 +13,9 @@
 
 use serde_json::{Value, json};
 use shardlake_stdx::{Clock, Random};
-use shardlake_testkit::{Client, Response, ServerOptions, ServerProcess, item_path, items_path};
+use shardlake_testkit::{
+    Client, Request, Response, ServerOptions, ServerProcess, container_path, item_path, items_path,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,6 +30,24 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn acknowledged_writes_survive_kill_9() {
+    let _begun = survive_kills(Partitions::StayWhereTheyAre);
+}
+
+#[test]
+fn acknowledged_writes_survive_kill_9_while_partitions_split_merge_and_move() {
+    let begun = survive_kills(Partitions::Move);
+    assert!(begun > 0, "nothing moved");
+}
+
+/// What partitions do while the server is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Partitions {
+    StayWhereTheyAre,
+    Move,
+}
+
+/// Returns how many splits, merges and moves were begun.
+fn survive_kills(partitions: Partitions) -> u64 {
     let cycles = number_from_environment("SHARDLAKE_KILL_CYCLES").unwrap_or(3);
     let seed =
         number_from_environment("SHARDLAKE_SEED").unwrap_or_else(|| Clock::System.now().milliseconds());
@@ -41,9 +61,10 @@ fn acknowledged_writes_survive_kill_9() {
     create_ledger(&server.client());
     let mut writers: Vec<Writer> = (0..WRITERS).map(|number| Writer::new(number, &random)).collect();
     let mut commits = CommitNumbers::default();
+    let mut begun = 0;
 
     for cycle in 1..=cycles {
-        write_until_killed(&mut server, &mut writers, &random);
+        begun += write_until_killed(&mut server, &mut writers, &random, partitions);
         let acknowledged = commits.record_cycle(&mut writers);
         if cycle % 2 == 1 {
             expect_verified(&server); // recovery by `verify` and recovery by `serve` take turns
@@ -54,7 +75,7 @@ fn acknowledged_writes_survive_kill_9() {
         let applied =
             for_each_writer(&mut writers, &client, |writer, client| writer.settle_and_check(client));
         println!(
-            "cycle {cycle} ok: {acknowledged} acknowledged, {in_flight} in flight, {applied} of them applied"
+            "cycle {cycle} ok: {acknowledged} acknowledged, {in_flight} in flight, {applied} of them applied; {begun} motions so far"
         );
     }
 
@@ -64,6 +85,7 @@ fn acknowledged_writes_survive_kill_9() {
     let status = server.terminate(PATIENCE);
     assert!(status.success(), "SIGTERM ended the server with {status}");
     expect_verified(&server);
+    begun
 }
 
 fn create_ledger(client: &Client) {
@@ -75,22 +97,79 @@ fn create_ledger(client: &Client) {
     let _created = client.create_container_of(DATABASE, &body, &headers).expect_status(201);
 }
 
-fn write_until_killed(server: &mut ServerProcess, writers: &mut [Writer], random: &Random) {
-    let acknowledged = AtomicU64::new(0);
+fn write_until_killed(
+    server: &mut ServerProcess,
+    writers: &mut [Writer],
+    random: &Random,
+    partitions: Partitions,
+) -> u64 {
+    let (acknowledged, begun) = (AtomicU64::new(0), AtomicU64::new(0));
     let clients: Vec<Client> = writers.iter().map(|_| server.client()).collect();
     std::thread::scope(|scope| {
         for (writer, client) in writers.iter_mut().zip(clients) {
             let acknowledged = &acknowledged;
             scope.spawn(move || writer.write_until_error(&client, acknowledged));
         }
+        if partitions == Partitions::Move {
+            let (client, begun) = (server.client(), &begun);
+            scope.spawn(move || move_until_error(&client, random, begun));
+        }
         let started = Clock::System.elapsed();
         while acknowledged.load(Ordering::Relaxed) < ACKNOWLEDGED_MIN {
             assert!(Clock::System.elapsed() - started < PATIENCE, "writers are stuck");
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_micros(random.below(400_000)));
+        let pause_us = if partitions == Partitions::Move { 1_500_000 } else { 400_000 };
+        std::thread::sleep(Duration::from_micros(random.below(pause_us)));
         server.kill();
     });
+    begun.into_inner()
+}
+
+/// Splits, merges and moves partitions at random, as an operator would, until the connection breaks.
+fn move_until_error(client: &Client, random: &Random, begun: &AtomicU64) {
+    loop {
+        let Ok(ranges) =
+            client.try_request("GET", &format!("{}/pkranges", container_path(DATABASE, CONTAINER)), &[], b"")
+        else {
+            return;
+        };
+        let ranges = ranges.expect_status(200).json();
+        let ids: Vec<&str> = ranges["PartitionKeyRanges"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|range| range["id"].as_str().unwrap())
+            .collect();
+        let at = random.below(ids.len() as u64) as usize;
+        let (action, body) = match random.below(3) {
+            0 => (format!("{}/move", ids[at]), json!({ "shard": random.below(2) })),
+            _ if ids.len() > 5 || (at > 0 && random.below(3) == 0) => {
+                let at = at.max(1);
+                ("merge".to_owned(), json!({ "ids": [ids[at - 1], ids[at]] }))
+            }
+            _ => (format!("{}/split", ids[at]), json!({ "at": "middle" })),
+        };
+        let path = format!("/_shardlake/v1/dbs/{DATABASE}/colls/{CONTAINER}/partitions/{action}");
+        let body = body.to_string();
+        let request = Request {
+            method: "POST",
+            path: &path,
+            headers: &[],
+            body: body.as_bytes(),
+            resource: Some(("shardlake", &path[1..])),
+        };
+        match client.send(&request) {
+            // It is on that shard already; or another is at work; or one ended between the two requests.
+            Ok(response) if matches!(response.status, 400 | 409 | 410) => {}
+            Ok(response) => {
+                let _begun = response.expect_status(202);
+                begun.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(_) => return,
+        }
+        std::thread::sleep(Duration::from_millis(random.below(20)));
+    }
 }
 
 /// Runs `step` for all writers at once and adds up what they return.
