@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_partition::{Partition, Relocation, RelocationProgress, RelocationTarget, partition_range};
+use shardlake_partition::{
+    Cutover, Partition, Relocation, RelocationProgress, RelocationTarget, partition_range,
+};
 use shardlake_routing::PartitionMap;
 use tokio::task::JoinHandle;
 
@@ -172,7 +174,15 @@ impl Account {
         batch.put_container(&entry.record(entry.container.clone()));
         crate::containers::insert(&mut catalog, Arc::new(entry));
         // The sources end before the targets can be found: who holds an old entry never reads behind who has the new one.
-        self.publish_after(catalog, batch, || cutover.complete()).await?;
+        let mut cutover = Some(cutover);
+        let complete = || cutover.take().into_iter().for_each(Cutover::complete);
+        if let Err(error) = self.publish_after(catalog, batch, complete).await {
+            // A catalog that was too busy to take the change has surely not got it.
+            if error.kind() == ErrorKind::Unavailable {
+                cutover.into_iter().for_each(Cutover::leave_in_doubt);
+            }
+            return Err(error);
+        }
         let pause = self.clock().elapsed().saturating_sub(started);
         self.drop_partitions_in_background(dropped);
         Ok(Some(pause))

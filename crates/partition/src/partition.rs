@@ -84,6 +84,8 @@ pub enum End {
     Moved = 1,
     /// Its container was deleted.
     Deleted = 2,
+    /// Its items may be in other partitions: only the next start can tell.
+    InDoubt = 3,
 }
 
 /// What distinguishes a partition from its siblings.
@@ -203,6 +205,13 @@ impl Partition {
                 ErrorKind::PartitionGone,
                 format!(
                     "partition key range {} does not exist any more: refresh the partition key ranges",
+                    self.range_id
+                ),
+            )),
+            end if end == End::InDoubt as u8 => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "whether partition key range {} has moved could not be written down: restart the server",
                     self.range_id
                 ),
             )),

@@ -40,10 +40,15 @@ impl Disks {
 
     /// What a restart finds: of what was not synced, some may have reached the disk.
     async fn after_power_cut(&self, world: Arc<World>, random: &Random) -> Disks {
+        self.after_power_cut_with(world, [0, 1].map(|_| random.below(3) as usize)).await
+    }
+
+    /// The same with the number of writes that had luck on each disk.
+    async fn after_power_cut_with(&self, world: Arc<World>, lucky: [usize; 2]) -> Disks {
         Disks::cut(&self.0);
         // Work in the background must have stopped, or it would go on between the looks at the two disks.
         world.account.close().await.expect_err("the power is off");
-        Disks([0, 1].map(|at| Arc::new(self.0[at].crash(random.below(3) as usize))))
+        Disks([0, 1].map(|at| Arc::new(self.0[at].crash(lucky[at]))))
     }
 }
 
@@ -199,4 +204,44 @@ async fn a_crash_at_random_while_partitions_move_loses_nothing() {
         problems.extend(live_on(disks, &weather, notebooks, &[]).await);
         assert!(problems.is_empty(), "SHARDLAKE_SEED={seed}:\n{}", problems.join("\n"));
     }
+}
+
+/// The catalog's disk fails when a cutover is to be published, and the change is on it all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_acknowledges_nothing_once_its_end_is_in_doubt() {
+    let disks = Disks::new();
+    let is_armed = Arc::<AtomicBool>::default();
+    let goes_on = {
+        let (is_armed, engine) = (is_armed.clone(), disks.0[0].clone());
+        move |ended: RelocationStep| {
+            if is_armed.load(Ordering::Acquire) && ended == RelocationStep::Fenced {
+                engine.fail_sync(1);
+            }
+            true
+        }
+    };
+    let hooks = RelocationHooks { goes_on: Some(Arc::new(goes_on)), bug: None };
+    let weather = Weather { hooks, ..weather(7) };
+    let world = World::open(disks.shards(), weather.clone()).await;
+    world.populate().await;
+    world.introduce().await;
+    let container = world.container();
+    // Its shard goes on working when the catalog's fails.
+    let there = world.account.move_partition(&container, 0, 1).await.expect("begins");
+    there.finished().await.expect("ends");
+    let mover = {
+        let world = world.clone();
+        async move {
+            is_armed.store(true, Ordering::Release);
+            let back = world.account.move_partition(&container, 0, 0).await.expect("begins");
+            back.finished().await.expect_err("it cannot be published");
+        }
+    };
+    tokio::join!(blow(&world), mover);
+    let mut problems = world.problems();
+    let notebooks = world.notebooks.clone();
+    let disks = disks.after_power_cut_with(world, [10, 0]).await;
+    problems.extend(check_store(&disks.shards()).await);
+    problems.extend(live_on(disks, &weather, notebooks, &[vec![0]]).await);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

@@ -91,4 +91,12 @@ impl Cutover<'_> {
             source.end_with(End::Moved);
         }
     }
+
+    /// The publication failed, which does not say that it will not be found after a restart. A source must not acknowledge
+    /// anything that the targets would not have then.
+    pub fn leave_in_doubt(self) {
+        for source in &self.relocation.sources {
+            source.end_with(End::InDoubt);
+        }
+    }
 }
