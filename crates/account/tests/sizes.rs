@@ -4,9 +4,11 @@
 mod support;
 
 use proptest::prelude::*;
-use shardlake_account::{Account, BatchKind, BatchOperation, ContainerHandle, KeyInput, Patch, verify};
+use shardlake_account::{
+    Account, AccountOptions, BatchKind, BatchOperation, ContainerHandle, KeyInput, Patch, verify,
+};
 use shardlake_model::{
-    ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions, RequestContext, UniqueKey,
+    ContainerDefinition, ErrorKind, Limits, PartitionKeyDefinition, Preconditions, RequestContext, UniqueKey,
 };
 use shardlake_stdx::Clock;
 use shardlake_storage::{Batch, ScanOptions, Shard, ShardOptions};
@@ -106,7 +108,7 @@ async fn run(account: &Account, clock: &Clock, container: &ContainerHandle, comm
         Command::Restart => unreachable!("handled by the caller"),
     };
     if let Err(error) = outcome {
-        let expected = [ErrorKind::NotFound, ErrorKind::Conflict];
+        let expected = [ErrorKind::NotFound, ErrorKind::Conflict, ErrorKind::LogicalPartitionFull];
         assert!(expected.contains(&error.kind()), "{command:?}: {error:?}");
     }
 }
@@ -120,11 +122,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn sizes_are_sums_over_the_items_whatever_happens(commands in prop::collection::vec(command(), 1..50)) {
+    fn sizes_are_sums_over_the_items_whatever_happens(
+        commands in prop::collection::vec(command(), 1..50),
+        is_tight in any::<bool>(),
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
-            let mut fixture = Fixture::over(shard.clone()).await;
+            // Tight: two items or three, so that there must be room before there are more.
+            let limits = Limits {
+                logical_partition_size_bytes_max: if is_tight { 1000 } else { u64::MAX },
+                ..Limits::default()
+            };
+            let open = || Fixture::over_with(&shard, AccountOptions { limits: limits.clone(), ..Default::default() });
+            let mut fixture = open().await;
             let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
             definition.default_ttl = Some(10);
             definition.unique_key_policy.unique_keys = vec![UniqueKey { paths: vec!["/u".into()] }];
@@ -132,7 +143,7 @@ proptest! {
             let clock = fixture.clock.clone();
             for command in &commands {
                 if let Command::Restart = command {
-                    fixture = Fixture::over(shard.clone()).await;
+                    fixture = open().await;
                     container = fixture.account.container("db", "c").expect("there");
                 } else {
                     run(&fixture.account, &clock, &container, command).await;
@@ -140,6 +151,10 @@ proptest! {
             }
             // Compares every size with the items, in both directions.
             expect_no_problem(&shard).await;
+            for (_, size) in rows_of_space(&shard, b'S').await {
+                let bytes = u64::from_be_bytes(size[8..].try_into().expect("two numbers"));
+                assert!(bytes <= limits.logical_partition_size_bytes_max, "{bytes}");
+            }
         });
     }
 }

@@ -6,6 +6,7 @@
 //! | `transaction.rs` | one commit in the making |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `pending.rs` | queued commits that the engine does not show yet |
+//! | `delete_key.rs` | deleting a whole logical partition |
 //! | `feed.rs` | pages of items in key order |
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
@@ -15,17 +16,20 @@
 //! | `heat/` | who keeps the partition busy, with what and since when |
 //! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
 //! | `sizes/` | the size of every logical partition |
+//! | `make_room.rs` | removes items whose time has run out where there is no room |
 //! | `verify.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
 
 mod change_log;
 mod changes;
+mod delete_key;
 mod feed;
 pub mod heat;
 mod index;
 mod item;
 mod keys;
+mod make_room;
 mod operation;
 mod partition;
 mod pending;

@@ -15,6 +15,7 @@ use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use shardlake_model::{Error, ErrorKind, PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
+use shardlake_stdx::Timestamp;
 use shardlake_storage::{Durability, PendingCommit, ScanOptions, Seq, Shard};
 use tokio::sync::Mutex;
 
@@ -23,6 +24,7 @@ use crate::heat::Heat;
 use crate::index::{IndexLayout, Maintained};
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
+use crate::make_room::{LOOKS_MAX, is_full};
 use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome};
 use crate::pending::Pending;
 use crate::plan::{self, Stamp};
@@ -63,6 +65,8 @@ pub(crate) struct Sequencer {
     /// What writes keep in step with the items: decided here and not by a request's shape, which may be outdated.
     pub maintained: Maintained,
     sizes: RecentSizes,
+    /// Where the search for items whose time has run out goes on.
+    pub room_sought_to: Option<Vec<u8>>,
     /// Kept from the first time that somebody asks.
     pub largest: Option<Box<Largest>>,
 }
@@ -134,6 +138,7 @@ impl Partition {
                 pending: Pending::default(),
                 maintained: Maintained { layouts, counted },
                 sizes: RecentSizes::default(),
+                room_sought_to: None,
                 largest: None,
             })),
             size_walk: Mutex::new(()),
@@ -331,12 +336,27 @@ impl Partition {
         logical: &LogicalKey,
         operations: &[Operation],
     ) -> Result<BatchReply> {
+        let mut reply = self.execute_once(shape, command, logical, operations).await?;
+        for _ in 0..LOOKS_MAX {
+            if !is_full(&reply) || !self.make_room(shape, command, logical).await? {
+                break;
+            }
+            reply = self.execute_once(shape, command, logical, operations).await?;
+        }
+        Ok(reply)
+    }
+
+    async fn execute_once(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+        operations: &[Operation],
+    ) -> Result<BatchReply> {
         let mut sequencer = self.sequencer.lock().await;
         self.check_open()?;
         sequencer.pending.forget_applied(self.shard.applied());
-        let position = (sequencer.lsn, sequencer.counters);
-        let mut transaction =
-            Transaction::new(self.uid, shape, &self.shard, sequencer.view(), position, command.now);
+        let mut transaction = self.transaction(&sequencer, shape, command.now);
         let mut replies = Vec::with_capacity(operations.len());
         let mut charge_centi = 0;
         let mut last_growth = 0;
@@ -394,8 +414,24 @@ impl Partition {
         Ok(BatchReply { outcome: Ok(replies), meta })
     }
 
+    /// The next commit in the making.
+    pub(crate) fn transaction<'a>(
+        &'a self,
+        sequencer: &'a Sequencer,
+        shape: &'a Arc<ContainerShape>,
+        now: Timestamp,
+    ) -> Transaction<'a> {
+        let position = (sequencer.lsn, sequencer.counters);
+        Transaction::new(self.uid, shape, &self.shard, sequencer.view(), position, now)
+    }
+
     /// Hands a planned commit to the shard and moves the sequencer past it. Nothing changed when this fails.
-    fn queue(&self, sequencer: &mut Sequencer, lsn: u64, planned: PlannedCommit) -> Result<PendingCommit> {
+    pub(crate) fn queue(
+        &self,
+        sequencer: &mut Sequencer,
+        lsn: u64,
+        planned: PlannedCommit,
+    ) -> Result<PendingCommit> {
         assert_eq!(lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
         let commit = self.shard.commit(planned.batch).map_err(crate::storage_error)?;
         sequencer.lsn = lsn;
@@ -417,7 +453,7 @@ impl Partition {
     }
 
     /// Waits until a commit may be acknowledged.
-    async fn acknowledge(&self, lsn: u64, commit: PendingCommit) -> Result<()> {
+    pub(crate) async fn acknowledge(&self, lsn: u64, commit: PendingCommit) -> Result<()> {
         commit.await.map_err(crate::storage_error)?;
         self.durable_lsn.fetch_max(lsn, Ordering::AcqRel);
         Ok(())
@@ -574,55 +610,6 @@ impl Partition {
             session_version: self.session_version,
         }
     }
-
-    /// Deletes every item of a logical partition, a bounded number per commit. Gives how many there were.
-    pub async fn delete_logical_partition(
-        &self,
-        shape: &Arc<ContainerShape>,
-        command: &CommandContext,
-        logical: &LogicalKey,
-    ) -> Result<(u64, ReplyMeta)> {
-        const ITEMS_PER_COMMIT: usize = 200;
-        const POSTINGS_BYTES_PER_COMMIT: usize = 4 * 1024 * 1024;
-        let mut deleted = 0;
-        let mut charge_centi = 0;
-        loop {
-            let mut sequencer = self.sequencer.lock().await;
-            self.check_open()?;
-            // With every queued commit applied, the engine alone shows the logical partition.
-            self.drain(&mut sequencer).await?;
-            let prefix = keys::logical_prefix(self.uid, logical);
-            let end = keys::after_prefix(&prefix);
-            let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), reverse: false };
-            let mut scan = self.shard.snapshot().scan(prefix..end, options);
-            let position = (sequencer.lsn, sequencer.counters);
-            let mut transaction =
-                Transaction::new(self.uid, shape, &self.shard, sequencer.view(), position, command.now);
-            'planning: while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
-                for (key, value) in chunk {
-                    if transaction.postings_bytes() >= POSTINGS_BYTES_PER_COMMIT {
-                        break 'planning;
-                    }
-                    let item = StoredItem::decode(value, shape)?;
-                    let (_, id) =
-                        keys::parse_item_key(&key[keys::HEADER..]).ok_or_else(crate::malformed_key)?;
-                    let terms = terms_of(&item, shape).len() + system_terms(shape);
-                    charge_centi += shape.charges.delete(item.json_size_bytes(), terms).0;
-                    transaction.delete(logical, id, &item, ChangeKind::Delete).await?;
-                    deleted += 1;
-                }
-            }
-            if !transaction.changes_anything() {
-                return Ok((deleted, self.meta(charge_centi.max(100), 0)));
-            }
-            transaction.record_size().await?;
-            let lsn = transaction.lsn;
-            let planned = transaction.into_batch();
-            let commit = self.queue(&mut sequencer, lsn, planned)?;
-            drop(sequencer);
-            self.acknowledge(lsn, commit).await?;
-        }
-    }
 }
 
 /// The item under a key, also when its time to live has run out.
@@ -650,10 +637,10 @@ fn with_item_lsn(mut error: Error, item: &StoredItem) -> Error {
     error
 }
 
-fn terms_of(item: &StoredItem, shape: &ContainerShape) -> TermSet {
+pub(crate) fn terms_of(item: &StoredItem, shape: &ContainerShape) -> TermSet {
     TermSet::of(item.body(), &shape.indexed_paths)
 }
 
-fn system_terms(shape: &ContainerShape) -> u64 {
+pub(crate) fn system_terms(shape: &ContainerShape) -> u64 {
     if shape.indexed_paths.indexes_anything() { SYSTEM_TERMS } else { 0 }
 }

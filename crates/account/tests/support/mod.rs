@@ -37,6 +37,11 @@ impl Fixture {
         Fixture::with(memory_shards(1).await, clock, options).await
     }
 
+    /// Likewise, over what is stored already.
+    pub async fn over_with(shard: &Shard, options: AccountOptions) -> Fixture {
+        Fixture::with(shard.clone(), Clock::manual(Timestamp(1_700_000_000_000)), options).await
+    }
+
     async fn with_clock(shards: impl Into<Shards>, clock: Clock) -> Fixture {
         Fixture::with(shards, clock, AccountOptions::default()).await
     }

@@ -68,6 +68,27 @@ async fn shrinking_and_deleting_always_work_and_make_room() {
 }
 
 #[tokio::test]
+async fn items_whose_time_has_run_out_make_room_when_it_is_needed() {
+    let server = nearly_full().await;
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let with_ttl = json!({ "id": "items", "partitionKey": key, "defaultTtl": 100 });
+    server.put("/dbs/db/colls/items").json(with_ttl).send().await.expect(200);
+    let kept = json!({ "id": "kept", "pk": "k", "ttl": -1 });
+    server.create(kept).await;
+    let more = || server.post(ITEMS).key(r#"["k"]"#).json(item("c", "k", 15_000)).send();
+    more().await.refused(403, 1014, "Partition key");
+    server.clock.advance(std::time::Duration::from_secs(99));
+    more().await.refused(403, 1014, "Partition key");
+    server.clock.advance(std::time::Duration::from_secs(1));
+    more().await.expect(201);
+    server.item("GET", "a", r#"["k"]"#).send().await.expect(404);
+    server.item("GET", "kept", r#"["k"]"#).send().await.expect(200);
+    // The room is no larger than what has gone.
+    let too_much = server.post(ITEMS).key(r#"["k"]"#).json(item("d", "k", 10_000)).send().await;
+    too_much.refused(403, 1014, "Partition key");
+}
+
+#[tokio::test]
 async fn a_batch_is_measured_as_a_whole() {
     let server = nearly_full().await;
     let create = |id: &str, padding: usize| json!({ "operationType": "Create", "resourceBody": item(id, "k", padding) });

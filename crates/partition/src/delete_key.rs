@@ -1,0 +1,62 @@
+//! Deletes a logical partition item by item, in commits of a bounded number, so that other writers come in between.
+
+use std::sync::Arc;
+
+use shardlake_model::{ReplyMeta, Result};
+use shardlake_storage::ScanOptions;
+
+use crate::change_log::ChangeKind;
+use crate::item::StoredItem;
+use crate::keys;
+use crate::operation::{CommandContext, LogicalKey};
+use crate::partition::{Partition, system_terms, terms_of};
+use crate::shape::ContainerShape;
+
+impl Partition {
+    /// Deletes every item of a logical partition, a bounded number per commit. Gives how many there were.
+    pub async fn delete_logical_partition(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+    ) -> Result<(u64, ReplyMeta)> {
+        const ITEMS_PER_COMMIT: usize = 200;
+        const POSTINGS_BYTES_PER_COMMIT: usize = 4 * 1024 * 1024;
+        let mut deleted = 0;
+        let mut charge_centi = 0;
+        loop {
+            let mut sequencer = self.sequencer.lock().await;
+            self.check_open()?;
+            // With every queued commit applied, the engine alone shows the logical partition.
+            self.drain(&mut sequencer).await?;
+            let prefix = keys::logical_prefix(self.uid, logical);
+            let end = keys::after_prefix(&prefix);
+            let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), reverse: false };
+            let mut scan = self.shard().snapshot().scan(prefix..end, options);
+            let mut transaction = self.transaction(&sequencer, shape, command.now);
+            'planning: while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+                for (key, value) in chunk {
+                    if transaction.postings_bytes() >= POSTINGS_BYTES_PER_COMMIT {
+                        break 'planning;
+                    }
+                    let item = StoredItem::decode(value, shape)?;
+                    let (_, id) =
+                        keys::parse_item_key(&key[keys::HEADER..]).ok_or_else(crate::malformed_key)?;
+                    let terms = terms_of(&item, shape).len() + system_terms(shape);
+                    charge_centi += shape.charges.delete(item.json_size_bytes(), terms).0;
+                    transaction.delete(logical, id, &item, ChangeKind::Delete).await?;
+                    deleted += 1;
+                }
+            }
+            if !transaction.changes_anything() {
+                return Ok((deleted, self.meta(charge_centi.max(100), 0)));
+            }
+            transaction.record_size().await?;
+            let lsn = transaction.lsn;
+            let planned = transaction.into_batch();
+            let commit = self.queue(&mut sequencer, lsn, planned)?;
+            drop(sequencer);
+            self.acknowledge(lsn, commit).await?;
+        }
+    }
+}
