@@ -3,6 +3,7 @@
 // SHARDLAKE_HTTP, SHARDLAKE_HTTPS and SHARDLAKE_KEY name the server; SHARDLAKE_CA_FILE is the certificate of its authority. Names end in
 // random letters, so that the suite can run against a server that holds other data.
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
 import fs from 'node:fs';
 import https from 'node:https';
 import { CosmosClient } from '@azure/cosmos';
@@ -74,4 +75,26 @@ export async function drain(iterator) {
     items.push(...(resources ?? []));
   }
   return { items, pages };
+}
+
+/** What the operator's interface answers. Its requests are signed as all others are; the link is the path. */
+export async function operate(method, path, body) {
+  const date = new Date().toUTCString();
+  const payload = `${method.toLowerCase()}\nshardlake\n${path}\n${date.toLowerCase()}\n\n`;
+  const signature = crypto.createHmac('sha256', Buffer.from(key, 'base64')).update(payload).digest('base64');
+  const authorization = encodeURIComponent(`type=master&ver=1.0&sig=${signature}`);
+  const headers = { authorization, 'x-ms-date': date, 'content-type': 'application/json' };
+  const response = await fetch(new URL(path, endpoints.http), { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) });
+  const text = await response.text();
+  assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`);
+  return JSON.parse(text);
+}
+
+/** Asks until the answer is true. */
+export async function until(what, ask) {
+  for (const end = Date.now() + 30_000; Date.now() < end;) {
+    if (await ask()) return;
+    await new Promise((wake) => setTimeout(wake, 20));
+  }
+  assert.fail(`still not: ${what}`);
 }

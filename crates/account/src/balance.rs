@@ -15,7 +15,7 @@ use shardlake_routing::{EpkRange, width};
 
 use crate::account::AccountState;
 use crate::container_handle::ContainerEntry;
-use crate::relocation::bounds_of;
+use crate::relocation::{RelocationKind, bounds_of};
 use crate::{Account, ContainerHandle, SplitAt};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -131,7 +131,7 @@ impl Account {
     pub async fn is_throughput_pending(&self, offer: &Offer) -> Result<bool> {
         let catalog = self.0.catalog.load_full();
         let mut entries = catalog.databases.values().flat_map(|owner| owner.containers.values());
-        let found = entries.find(|entry| entry.container.rid.to_string() == offer.resource_rid);
+        let found = entries.find(|entry| entry.rid_text() == offer.resource_rid);
         let Some(entry) = found else { return Ok(false) };
         let step = match self.next_step(entry).await {
             Ok(step) => step,
@@ -139,6 +139,22 @@ impl Account {
             Err(error) => return Err(error),
         };
         Ok(matches!(step, NextStep::Split { reason: SplitReason::Throughput, .. }))
+    }
+
+    /// The ranges that are being cut, or are cut next because of their size or throughput.
+    pub async fn ranges_being_split(&self, container: &ContainerHandle) -> Result<Vec<u32>> {
+        let entry = &container.entry;
+        if let Some(relocation) = &entry.relocation {
+            let is_split = relocation.kind == RelocationKind::Split;
+            return Ok(if is_split { relocation.sources.clone() } else { Vec::new() });
+        }
+        match self.next_step(entry).await {
+            Ok(NextStep::Split { range_id, .. }) => Ok(vec![range_id]),
+            Ok(_) => Ok(Vec::new()),
+            // It was cut since the container was looked up.
+            Err(error) if error.kind() == ErrorKind::PartitionGone => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The bound to cut a range at.

@@ -11,19 +11,20 @@ use crate::reply::{MINIMUM_THROUGHPUT, OFFER_REPLACE_PENDING, Reply};
 use crate::resource_document::{document, etag_text, page, read as read_reply};
 use crate::{metadata_query, throughput};
 
-pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
-    Ok(page(call, "", "Offers", rows(call))?)
+pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
+    Ok(page(call, "", "Offers", rows(call).await?)?)
 }
 
-pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
-    let rows = metadata_query::select(call, rows(call))?;
+pub(crate) async fn query(call: &Call<'_>) -> Result<Reply, Failure> {
+    let rows = metadata_query::select(call, rows(call).await?)?;
     Ok(page(call, "", "Offers", rows)?)
 }
 
 pub(crate) async fn read(call: &Call<'_>) -> Result<Reply, Failure> {
     let offer = call.account.offer(call.path.offer())?;
-    let reply = read_reply(render(&offer), offer.etag, &call.headers.preconditions());
-    with_limits(call, reply, &offer).await
+    let is_pending = call.account.is_throughput_pending(&offer).await?;
+    let reply = read_reply(render(&offer, is_pending), offer.etag, &call.headers.preconditions());
+    Ok(with_limits(call, reply, &offer, is_pending))
 }
 
 pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
@@ -33,26 +34,32 @@ pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
     let wanted = throughput::of_replace(&call.body, &current, call.headers, minimum)?;
     let preconditions = call.headers.preconditions();
     let offer = call.account.replace_offer(&call.context, rid, wanted, &preconditions).await?;
-    let reply =
-        Reply::json(StatusCode::OK, METADATA_WRITE_CHARGE_CENTI, render(&offer)).with_etag(offer.etag);
-    with_limits(call, reply, &offer).await
+    let is_pending = call.account.is_throughput_pending(&offer).await?;
+    let body = render(&offer, is_pending);
+    let reply = Reply::json(StatusCode::OK, METADATA_WRITE_CHARGE_CENTI, body).with_etag(offer.etag);
+    Ok(with_limits(call, reply, &offer, is_pending))
 }
 
-/// A replace is pending while partitions are still being cut for it.
-async fn with_limits(call: &Call<'_>, reply: Reply, offer: &Offer) -> Result<Reply, Failure> {
+fn with_limits(call: &Call<'_>, reply: Reply, offer: &Offer, is_pending: bool) -> Reply {
     let minimum = call.account.minimum_throughput(offer, offer.throughput);
-    let is_pending = call.account.is_throughput_pending(offer).await?;
     let pending = HeaderValue::from_static(if is_pending { "true" } else { "false" });
-    Ok(reply
+    reply
         .with_header(MINIMUM_THROUGHPUT.clone(), HeaderValue::from(minimum))
-        .with_header(OFFER_REPLACE_PENDING.clone(), pending))
+        .with_header(OFFER_REPLACE_PENDING.clone(), pending)
 }
 
-fn rows(call: &Call<'_>) -> Vec<Vec<u8>> {
-    call.account.offers().iter().map(|offer| render(offer)).collect()
+async fn rows(call: &Call<'_>) -> Result<Vec<Vec<u8>>, Failure> {
+    let offers = call.account.offers();
+    let mut rows = Vec::with_capacity(offers.len());
+    for offer in &offers {
+        rows.push(render(offer, call.account.is_throughput_pending(offer).await?));
+    }
+    Ok(rows)
 }
 
-fn render(offer: &Offer) -> Vec<u8> {
+/// A replace is pending while partitions are still being cut for it. Clients look for that in the document, as tools do
+/// in the header.
+fn render(offer: &Offer, is_pending: bool) -> Vec<u8> {
     let rid = offer.rid.to_string();
     let mut content = json!({
         "offerThroughput": offer.throughput.current(),
@@ -62,6 +69,7 @@ fn render(offer: &Offer) -> Vec<u8> {
             "maxConsumedStorageEverInKB": 0,
         },
         "offerLastReplaceTimestamp": offer.timestamp,
+        "isOfferReplacePending": is_pending,
     });
     if let Throughput::Autoscale(autoscale) = offer.throughput {
         // Clients write into the growth policy of what they read, so it is there even when nobody set it.
@@ -106,7 +114,7 @@ mod tests {
             timestamp: 5,
             etag: [1; 16],
         };
-        serde_json::from_slice(&render(&offer)).expect("valid JSON")
+        serde_json::from_slice(&render(&offer, true)).expect("valid JSON")
     }
 
     #[test]
@@ -114,6 +122,7 @@ mod tests {
         let manual = rendered(Throughput::Manual(400));
         assert_eq!(manual["resource"], "dbs/AAAAAQ==/colls/AAAAAYAAAAE=/");
         assert_eq!(manual["content"]["offerThroughput"], 400);
+        assert_eq!(manual["content"]["isOfferReplacePending"], true);
         assert!(manual["content"].get("offerAutopilotSettings").is_none());
         assert_eq!(manual["_self"], format!("offers/{}/", manual["_rid"].as_str().expect("text")));
         let scaled =

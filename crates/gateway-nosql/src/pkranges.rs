@@ -1,8 +1,8 @@
 //! The partition key ranges of a container, and the protocol by which clients keep up with them (wire.md §7.6).
 //!
-//! The etag is the container and its routing generation. A client that names the current one gets 304 and stops asking;
-//! any other gets the full set, which is a correct answer to every question about changes. A loop that never saw 304 would
-//! never end.
+//! The etag is the container, its routing generation and the ranges that are being split, whose `status` says so. A client
+//! that names the current one gets 304 and stops asking; any other gets the full set, which is a correct answer to every
+//! question about changes. A loop that never saw 304 would never end.
 
 use http::header::ETAG;
 use http::{HeaderValue, StatusCode};
@@ -39,19 +39,28 @@ struct RangeDocument<'r> {
     lsn: u64,
 }
 
-pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
+pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
     let container = call.account.container_for_items(call.path.database(), call.path.container())?;
     container.check_intended_rid(call.headers.intended_rid)?;
-    let etag = format!("\"{}:{}\"", container.rid_text(), container.routing_generation());
+    let splitting = call.account.ranges_being_split(&container).await?;
+    let etag = etag(&container, &splitting);
     let known = call.headers.if_none_match.is_some_and(|sent| same_etag(sent, &etag));
     let reply = if known {
         Reply::empty(StatusCode::NOT_MODIFIED, METADATA_READ_CHARGE_CENTI)
     } else {
         let ranges = container.partition_key_ranges();
-        let rows: Vec<Vec<u8>> = ranges.iter().map(|range| render(range, &container, &etag)).collect();
+        let status =
+            |range: &PartitionKeyRange| if splitting.contains(&range.id) { "splitting" } else { "online" };
+        let row = |range| render(range, &container, &etag, status(range));
+        let rows: Vec<Vec<u8>> = ranges.iter().map(row).collect();
         feed(container.rid_text(), "PartitionKeyRanges", &rows)
     };
     Ok(reply.with_header(ETAG, HeaderValue::try_from(etag).expect("resource ids and digits are ASCII")))
+}
+
+fn etag(container: &ContainerHandle, splitting: &[u32]) -> String {
+    let splitting: String = splitting.iter().map(|id| format!("-{id}")).collect();
+    format!("\"{}:{}{splitting}\"", container.rid_text(), container.routing_generation())
 }
 
 /// Clients return the etag as it came, or without its quotes.
@@ -59,7 +68,7 @@ fn same_etag(sent: &str, etag: &str) -> bool {
     sent.trim().trim_matches('"') == etag.trim_matches('"')
 }
 
-fn render(range: &PartitionKeyRange, handle: &ContainerHandle, etag: &str) -> Vec<u8> {
+fn render(range: &PartitionKeyRange, handle: &ContainerHandle, etag: &str, status: &'static str) -> Vec<u8> {
     let container = handle.container();
     let rid = container.rid.range(u64::from(range.id));
     document(&RangeDocument {
@@ -71,7 +80,7 @@ fn render(range: &PartitionKeyRange, handle: &ContainerHandle, etag: &str) -> Ve
         max_exclusive: &range.max_exclusive,
         rid_prefix: range.rid_prefix,
         throughput_fraction: range.throughput_fraction,
-        status: "online",
+        status,
         parents: range.parents.iter().map(u32::to_string).collect(),
         archived: [],
         timestamp: container.timestamp,

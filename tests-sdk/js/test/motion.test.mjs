@@ -1,0 +1,93 @@
+// Clients go on working while the partitions under them are split, merged and moved: no error reaches them, and queries neither miss
+// nor repeat an item. Splits are made as applications make them, by raising the throughput; the rest is the operator's.
+import assert from 'node:assert/strict';
+import test, { after, before } from 'node:test';
+import { clientOver, createContainer, operate, unique, until } from '../support.mjs';
+
+const ITEMS = 300;
+const data = Array.from({ length: ITEMS }, (_, n) => ({ id: `i${n}`, pk: `k${n % 100}`, n, colour: `c${n % 7}`, tie: n % 5 }));
+const ascending = (a, b) => a - b;
+const numbers = (rows) => rows.map((row) => row.n ?? row);
+
+async function ranges(container) {
+  const { resources } = await container.readPartitionKeyRanges().fetchAll();
+  return resources.map((range) => range.id);
+}
+
+/** Sets the throughput and waits for the partitions that it brings. */
+async function raise(container, throughput, partitions) {
+  const { resource: offer } = await container.readOffer();
+  offer.content.offerThroughput = throughput;
+  await container.database.client.offer(offer.id).replace(offer);
+  await until(`${partitions} partitions`, async () => (await ranges(container)).length === partitions);
+}
+
+const path = (container, rest) => `_shardlake/v1/dbs/${container.database.id}/colls/${container.id}/${rest}`;
+
+/** Has the operator do something, and waits for the end of it. */
+async function relocate(container, rest, body) {
+  const before = await operate('GET', path(container, 'partitions'));
+  await operate('POST', path(container, rest), body);
+  let last;
+  await until(`${rest} is over`, async () => {
+    const report = await operate('GET', path(container, 'partitions'));
+    last = report.lastRelocation;
+    return report.generation > before.generation && !report.relocation;
+  });
+  assert.equal(last?.outcome, 'done', JSON.stringify(last));
+}
+
+// The throughput asks for no more partitions than there are, so nothing undoes what the operator does.
+const MOTIONS = [
+  ['raised to two partitions', (container) => raise(container, 11_000, 2)],
+  ['raised to three partitions', (container) => raise(container, 25_000, 3)],
+  ['split', async (container) => relocate(container, `partitions/${(await ranges(container))[0]}/split`)],
+  ['merged', async (container) => relocate(container, 'partitions/merge', { ids: (await ranges(container)).slice(0, 2) })],
+];
+
+// A query, how its rows are told apart, and what they are.
+const QUERIES = {
+  plain: { query: 'SELECT c.n FROM c', rows: data.map((i) => i.n) },
+  filtered: { query: 'SELECT c.n FROM c WHERE c.tie > 1', rows: data.filter((i) => i.tie > 1).map((i) => i.n) },
+  'ORDER BY': { query: 'SELECT c.n FROM c ORDER BY c.n', rows: data.map((i) => i.n), inOrder: (n) => n },
+  'ORDER BY … DESC': { query: 'SELECT c.n FROM c ORDER BY c.n DESC', rows: data.map((i) => i.n), inOrder: (n) => -n },
+  'ORDER BY with equals': { query: 'SELECT c.n, c.tie FROM c ORDER BY c.tie', rows: data.map((i) => i.n), inOrder: (n) => n % 5 },
+  DISTINCT: { query: 'SELECT DISTINCT VALUE c.n FROM c', rows: data.map((i) => i.n) },
+  'ordered DISTINCT': { query: 'SELECT DISTINCT VALUE c.n FROM c ORDER BY c.n', rows: data.map((i) => i.n), inOrder: (n) => n },
+};
+
+for (const scheme of ['http', 'https']) {
+  const client = clientOver(scheme);
+  let database;
+
+  before(async () => {
+    ({ database } = await client.databases.create({ id: unique('motion') }));
+  });
+  after(() => database?.delete());
+
+  async function filled() {
+    const container = await createContainer(database, { throughput: 400 });
+    for (let start = 0; start < ITEMS; start += 100) {
+      const create = (item) => ({ operationType: 'Create', resourceBody: item });
+      await container.items.bulk(data.slice(start, start + 100).map(create));
+    }
+    return container;
+  }
+
+  for (const [name, { query, rows, inOrder }] of Object.entries(QUERIES)) {
+    test(`${name}: pages before, between and after splits and a merge (${scheme})`, async () => {
+      const container = await filled();
+      const iterator = container.items.query(query, { maxItemCount: 7, forceQueryPlan: true });
+      const motions = [...MOTIONS];
+      const found = [];
+      for (let page = 0; iterator.hasMoreResults(); page += 1) {
+        const { resources } = await iterator.fetchNext();
+        found.push(...numbers(resources ?? []));
+        if (page % 3 === 2) await motions.shift()?.[1](container);
+      }
+      assert.equal(motions.length, 0, 'everything happened while the query was read');
+      assert.deepEqual([...found].sort(ascending), [...rows].sort(ascending));
+      if (inOrder) assert.deepEqual(found.map(inOrder), found.map(inOrder).sort(ascending));
+    });
+  }
+}
