@@ -41,6 +41,7 @@ mod partitions;
 mod query;
 mod query_cache;
 mod query_fan_out;
+mod query_former;
 mod query_page;
 mod query_targets;
 mod query_token;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use shardlake_charge::QueryCounters;
 use shardlake_document::Value;
-use shardlake_model::{Error, KeyPath, ReplyMeta, RequestContext, Result};
+use shardlake_model::{Error, ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{CommandContext, FeedFilter, QueryPage, QueryStatistics};
 use shardlake_sql::{
     AccessPlan, Advice, IndexFilter, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment,
@@ -23,6 +23,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::container_handle::ContainerEntry;
 use crate::feed::FeedScope;
 use crate::items::check_session;
+use crate::query_former;
 use crate::query_targets::{Part, PlanRange, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
 use crate::serving::{Cost, OperationKind, Permit, Touched};
@@ -143,15 +144,25 @@ impl Account {
     ) -> Result<QueryReply> {
         let all = SupportedFeatures::all();
         let plan = || self.plan_of(ctx, entry, query, request.parameters, &all);
-        let targets = targets(entry, request, plan)?;
-        let limits = self.row_limits(request.max_items)?;
         let query_hash = hash_of(request.text, request.parameters);
         let decode = |text| QueryToken::decode(text, entry.container.rid.number, query_hash);
         let token = request.continuation.map(decode).transpose()?;
-        let mut targets = targets;
+        let (mut targets, gone) = match targets(entry, request, plan) {
+            Err(error) if error.kind() == ErrorKind::PartitionGone => {
+                match query_former::targets(entry, &request.scope, token.as_ref()) {
+                    Some(targets) => (targets, Some(error)),
+                    None => return Err(error),
+                }
+            }
+            targets => (targets?, None),
+        };
+        let limits = self.row_limits(request.max_items)?;
         if let (FeedScope::Range { range_id: Some(_), epk: None }, Some(token)) = (&request.scope, &token) {
             // The range may have been joined with others, which the query is not about.
             targets.parts.retain_mut(|part| part.end_at(token.end()));
+        }
+        if let (Some(_), Some(token)) = (&gone, &token) {
+            targets.parts = targets.parts.iter().flat_map(|part| part.cut_by(token)).collect();
         }
         let running = self.prepare(ctx, entry, query, request.parameters)?;
         let mut reply = running.begin(request.wants, query, &targets.parts);
@@ -159,7 +170,12 @@ impl Account {
         let page = PageOfQuery { limits, token, query_hash };
         match targets {
             Targets { merges: true, parts } => running.fan_out(&mut reply, &parts, page).await?,
-            Targets { merges: false, parts } => running.drain(&mut reply, parts, page).await?,
+            Targets { merges: false, parts } => match gone {
+                Some(gone) if parts.len() > 1 && running.prepared.is_ordered() => {
+                    running.merge_in_order(&mut reply, &parts, page, gone).await?;
+                }
+                _ => running.drain(&mut reply, parts, page).await?,
+            },
         }
         reply.execution = self.clock().elapsed().saturating_sub(prepared);
         Ok(reply)

@@ -43,7 +43,7 @@ pub enum PlanRange {
 }
 
 impl Part {
-    fn new(partition: &Arc<Partition>, filter: FeedFilter) -> Part {
+    pub fn new(partition: &Arc<Partition>, filter: FeedFilter) -> Part {
         let span = match &filter {
             FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => {
                 range.intersection(&partition.epk_range)

@@ -4,7 +4,8 @@
 //! base64url(version u8 | container u32 | query hash u64 | counters 7 × varint | pieces u8 | pieces | crc32 u32)
 //! piece: min | max | position, each its length as a varint and its bytes
 //! ```
-//! A piece is a span of the hash space and where to go on in every partition within it; an empty position is its start.
+//! A piece is a span of the hash space and where to go on in every partition within it; an empty position is its start, a zero
+//! (which begins no position) its end.
 //! Nothing below the first piece is left, everything behind the last is still to do. There are further pieces only where the
 //! ranges were cut differently since the token was made: the partition at hand has moved on, the rest of its former range not.
 //! A token is good for one query with its parameters, whoever holds it, and names no partition.
@@ -17,6 +18,8 @@ use shardlake_routing::{Epk, EpkRange};
 
 const VERSION: u8 = 2;
 const PIECES_MAX: usize = 8;
+/// The position in a piece of which nothing is left.
+pub(crate) const DONE: &[u8] = &[0];
 /// Below 1 KB of text.
 const SIZE_BYTES_MAX: usize = 767;
 
@@ -43,7 +46,8 @@ impl QueryToken {
 
     /// Whether a part of the query was finished before this token was made.
     pub fn is_behind(&self, part: &EpkRange) -> bool {
-        self.pieces.first().is_some_and(|piece| part.is_below(&piece.span.min))
+        let is_done = self.piece_of(part).is_some_and(|piece| piece.position == DONE);
+        is_done || self.pieces.first().is_some_and(|piece| part.is_below(&piece.span.min))
     }
 
     /// The pieces after `part` has been read up to `at`, or to its end.

@@ -28,6 +28,7 @@ mod functions;
 mod merge;
 mod plan;
 mod prepared;
+mod sort_keys;
 mod syntax;
 
 pub use access::{
@@ -49,4 +50,5 @@ pub use plan::{
     SupportedFeatures, plan_query,
 };
 pub use prepared::{PreparedQuery, QueryEnvironment};
+pub use sort_keys::SortKeys;
 pub use syntax::{ParsedQuery as Query, TEMPLATE_BYTES_MAX, parse_query, template};

@@ -3,7 +3,8 @@
 Loaded with `-p shardlake_plugin` before the tests' conftest. Three things, none of which touches the SDK itself:
 
 * `test_config` takes exactly one address, with a fixed port, for the emulator, and asks a cloud for credentials otherwise. The module
-  is loaded from its source with that one literal replaced by the address under test.
+  is loaded from its source with that one literal replaced by the address under test. It also looks only every 30 seconds whether a
+  split is over; here it looks every second, because splits take less than that.
 * `devtools_testutils`, which the tests import, belongs to the SDK's repository and is not published; the few names they use
   are defined here.
 * Tests named in expected.toml for this file are skipped with their reason. An entry that matches no test is an error, so that the list
@@ -21,6 +22,7 @@ import types
 import pytest
 
 EMULATOR = "https://localhost:8081/"
+SPLIT_POLL = "SLEEP_TIME = 30 "
 
 
 class _ConfigFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -37,10 +39,12 @@ class _ConfigFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module):
         source = pathlib.Path(os.environ["SHARDLAKE_SDK_TEST_FILES"], "test_config.py")
         text = source.read_text(encoding="utf-8")
-        if text.count(EMULATOR) != 1:
-            raise RuntimeError(f"{source} names the emulator {text.count(EMULATOR)} times, expected once")
+        for literal in (EMULATOR, SPLIT_POLL):
+            if text.count(literal) != 1:
+                raise RuntimeError(f"{source} has {literal!r} {text.count(literal)} times, expected once")
+        text = text.replace(EMULATOR, os.environ["ACCOUNT_HOST"]).replace(SPLIT_POLL, "SLEEP_TIME = 1 ")
         module.__file__ = str(source)
-        code = compile(text.replace(EMULATOR, os.environ["ACCOUNT_HOST"]), str(source), "exec")
+        code = compile(text, str(source), "exec")
         exec(code, module.__dict__)
 
 

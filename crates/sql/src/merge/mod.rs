@@ -41,6 +41,11 @@ use crate::error::SqlError;
 use crate::execute::{PageLimits, Rows};
 use crate::plan::{DistinctKind, QueryInfo, RESUME_FILTER};
 
+/// The sort keys in a row of a rewritten query.
+pub(crate) fn order_by_items(row: &[u8]) -> Result<Vec<shardlake_document::Value>, SqlError> {
+    envelope::items(envelope::member(row, "orderByItems")?.ok_or(SqlError::UnmergeableRow)?)
+}
+
 /// Bytes that a merge keeps at most, beyond one chunk.
 const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// More cannot be numbered in a state.

@@ -17,12 +17,12 @@ use std::collections::HashSet;
 
 use shardlake_document::Value;
 
-use super::MEMORY_BYTES_MAX;
 use super::boundary::{Boundary, condition};
-use super::envelope::{items, member, parse};
+use super::envelope::{member, parse};
 use super::output::Output;
 use super::source::Source;
 use super::state::{Cursor, OrderedAt, Resume, State};
+use super::{MEMORY_BYTES_MAX, order_by_items};
 use crate::error::SqlError;
 use crate::execute::state::{ResumeKey, compare_keys, resume_alike, resume_keys};
 use crate::execute::{DistinctHash, distinct_hash};
@@ -113,7 +113,7 @@ impl<'q> Ordered<'q> {
         }
         for (head, source) in self.heads.iter_mut().zip(sources) {
             if let (None, Some(row)) = (&head, source.row()) {
-                let keys = items(member(row, "orderByItems")?.ok_or(SqlError::UnmergeableRow)?)?;
+                let keys = order_by_items(row)?;
                 if keys.len() != self.info.order_by.len() {
                     return Err(SqlError::UnmergeableRow);
                 }

@@ -1,0 +1,163 @@
+//! Pages of a query whose range was split or merged while it was read.
+//!
+//! A client goes on by the id of the range that it began in, with the token of the page before. Not every client survives being
+//! told in the middle that the range is gone: one asks for ever, another starts again and has items twice (docs/partitions.md).
+//! The token says what is left of the range, so the ranges that took its place answer. Without a token the range is gone,
+//! which is how clients learn of the new ones.
+//!
+//! Rows in an order are merged: the successors are read by turns of the order, each from its own position. How many rows a page
+//! takes of one is known only when all have been read, so those of which some are left are read again, up to there.
+
+use shardlake_model::{Error, Result};
+use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
+use shardlake_routing::EpkRange;
+use shardlake_sql::{PageLimits, Rows, SortKeys};
+
+use crate::container_handle::ContainerEntry;
+use crate::feed::FeedScope;
+use crate::items::check_session;
+use crate::query::{PageOfQuery, PageStart, QueryReply, Running};
+use crate::query_targets::{Part, Targets};
+use crate::query_token::{DONE, Piece, QueryToken};
+use crate::serving::{Cost, Permit};
+
+/// What answers for the rest of a range that is gone; `None` if the token is not about one.
+pub(crate) fn targets(
+    entry: &ContainerEntry,
+    scope: &FeedScope,
+    token: Option<&QueryToken>,
+) -> Option<Targets> {
+    let FeedScope::Range { range_id: Some(former), .. } = scope else { return None };
+    let first = token?.pieces.first()?;
+    let left = EpkRange { min: first.span.min.clone(), max: token?.end().clone() };
+    let partitions: Vec<_> = entry.map.overlapping(&left).cloned().collect();
+    let is_successor = |id: u32| {
+        let range = entry.ranges.iter().find(|range| range.range_id == id);
+        range.is_some_and(|range| range.parents.contains(former))
+    };
+    let are_successors = partitions.iter().all(|partition| is_successor(partition.range_id));
+    let part = |partition| Part::new(partition, FeedFilter::Range(left.clone()));
+    (are_successors && !partitions.is_empty())
+        .then(|| Targets { parts: partitions.iter().map(part).collect(), merges: false })
+}
+
+/// One successor, as far as it was read for this page.
+struct Stream<'p> {
+    part: &'p Part,
+    permit: Permit<'p>,
+    start: Option<Vec<u8>>,
+    page: QueryPage,
+    keys: Vec<SortKeys>,
+    /// How many of its rows belong to the page.
+    taken: usize,
+}
+
+impl Running<'_> {
+    /// Fails with `gone` where rows do not tell their sort keys: then clients have to begin again.
+    pub(crate) async fn merge_in_order(
+        &self,
+        reply: &mut QueryReply,
+        parts: &[Part],
+        PageOfQuery { limits, token, query_hash }: PageOfQuery,
+        gone: Error,
+    ) -> Result<()> {
+        let mut done = token.as_ref().map(|token| token.counters).unwrap_or_default();
+        let charged = done.charged;
+        let mut streams = Vec::with_capacity(parts.len());
+        for part in parts {
+            let Some(stream) = self.stream(part, token.as_ref(), limits).await? else { return Err(gone) };
+            streams.push(stream);
+        }
+        take_in_order(&mut streams, limits);
+        let mut pieces: Vec<Piece> = token.into_iter().flat_map(|token| token.pieces).collect();
+        pieces.retain(|piece| piece.position == DONE);
+        let mut rows = Vec::with_capacity(streams.len());
+        for stream in streams {
+            let (part, Read { permit, mut page, position, is_first }) =
+                self.read_to_cut(stream, limits).await?;
+            let start = if is_first { PageStart::First } else { PageStart::GoesOn };
+            let mut counters = self.counters(&page, start);
+            done = done.plus(counters);
+            self.account.0.charges.query_page(&mut counters, self.ctx.consistency);
+            let size_bytes = page.statistics.rows_bytes;
+            permit.settle(Cost { charge_centi: counters.charged, size_bytes, creates: false });
+            rows.push(std::mem::take(&mut page.rows));
+            self.note(reply, part, &page);
+            pieces.push(Piece { span: part.span.clone(), position });
+        }
+        self.account.0.charges.query_page(&mut done, self.ctx.consistency);
+        self.push_in_order(&mut reply.rows, &rows);
+        pieces.sort_by(|left, right| left.span.min.cmp(&right.span.min));
+        if pieces.iter().any(|piece| piece.position != DONE) {
+            let container = self.entry.container.rid.number;
+            reply.continuation = Some(QueryToken { container, query_hash, counters: done, pieces }.encode()?);
+        }
+        self.complete(reply, done.charged - charged);
+        Ok(())
+    }
+
+    async fn stream<'p>(
+        &'p self,
+        part: &'p Part,
+        token: Option<&QueryToken>,
+        limits: PageLimits,
+    ) -> Result<Option<Stream<'p>>> {
+        check_session(self.ctx, self.entry, &part.partition)?;
+        let piece = token.and_then(|token| token.piece_of(&part.span));
+        let start = piece.map(|piece| piece.position.clone()).filter(|position| !position.is_empty());
+        let permit = self.permit(part)?;
+        let (permit, page) = permit.unless_failed(self.page(part, start.clone(), limits).await)?;
+        let keys: Option<Vec<SortKeys>> = page.rows.iter().map(|row| self.prepared.sort_keys(row)).collect();
+        Ok(keys.map(|keys| Stream { part, permit, start, page, keys, taken: 0 }))
+    }
+
+    /// The rows that were taken, and where the next page goes on.
+    async fn read_to_cut<'p>(&self, stream: Stream<'p>, limits: PageLimits) -> Result<(&'p Part, Read<'p>)> {
+        let Stream { part, permit, start, page, keys, taken } = stream;
+        let is_first = start.is_none();
+        let after = |page: &QueryPage| page.next.clone().unwrap_or_else(|| DONE.to_vec());
+        if taken == keys.len() {
+            let position = after(&page);
+            return Ok((part, Read { permit, page, position, is_first }));
+        }
+        if taken == 0 {
+            // The next page does the same again, and counts it.
+            let page = QueryPage { rows: Rows::default(), statistics: QueryStatistics::default(), ..page };
+            return Ok((part, Read { permit, page, position: start.unwrap_or_default(), is_first: false }));
+        }
+        let page = self.page(part, start, PageLimits { rows: taken, ..limits }).await;
+        let (permit, page) = permit.unless_failed(page)?;
+        let position = after(&page);
+        Ok((part, Read { permit, page, position, is_first }))
+    }
+
+    fn push_in_order(&self, merged: &mut Rows, sources: &[Rows]) {
+        let rows = sources.iter().flat_map(Rows::iter);
+        let mut rows: Vec<_> = rows.map(|row| (self.prepared.sort_keys(row), row)).collect();
+        rows.sort_by(|(left, _), (right, _)| left.cmp(right));
+        rows.iter().for_each(|(_, row)| merged.push_text(row));
+    }
+}
+
+struct Read<'p> {
+    permit: Permit<'p>,
+    page: QueryPage,
+    position: Vec<u8>,
+    is_first: bool,
+}
+
+/// Counts the rows of each stream that come before whatever is not known yet.
+fn take_in_order(streams: &mut [Stream<'_>], limits: PageLimits) {
+    let (mut rows, mut size_bytes) = (0, 0);
+    while rows < limits.rows && size_bytes < limits.size_bytes {
+        if streams.iter().any(|stream| stream.taken == stream.keys.len() && stream.page.next.is_some()) {
+            return;
+        }
+        let heads = streams.iter_mut().filter(|stream| stream.taken < stream.keys.len());
+        let first = heads.min_by(|left, right| left.keys[left.taken].cmp(&right.keys[right.taken]));
+        let Some(first) = first else { return };
+        size_bytes += first.page.rows.get(first.taken).map_or(0, <[u8]>::len);
+        first.taken += 1;
+        rows += 1;
+    }
+}

@@ -1,0 +1,50 @@
+//! The sort keys that a row of a rewritten `ORDER BY` tells in its `orderByItems`, in an order of their own.
+
+use std::cmp::Ordering;
+
+use shardlake_document::Value;
+
+use crate::execute::state::compare_keys;
+use crate::merge::order_by_items;
+use crate::prepared::PreparedQuery;
+
+/// Of one row: rows of a page compare as their keys do.
+#[derive(Debug)]
+pub struct SortKeys(Vec<(Value, bool)>);
+
+impl PreparedQuery {
+    /// `None` for rows that do not tell them.
+    pub fn sort_keys(&self, row: &[u8]) -> Option<SortKeys> {
+        let order = &self.bound().order_by;
+        let values = order_by_items(row).ok()?;
+        let is_complete = values.len() == order.len();
+        let directions = order.iter().map(|key| key.descending);
+        is_complete.then(|| SortKeys(values.into_iter().zip(directions).collect()))
+    }
+}
+
+impl Ord for SortKeys {
+    fn cmp(&self, other: &Self) -> Ordering {
+        for ((left, descending), (right, _)) in self.0.iter().zip(&other.0) {
+            let order = compare_keys(left, right);
+            if order.is_ne() {
+                return if *descending { order.reverse() } else { order };
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+impl PartialOrd for SortKeys {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for SortKeys {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for SortKeys {}
