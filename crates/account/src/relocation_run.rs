@@ -12,6 +12,9 @@ use shardlake_partition::{
     Cutover, Partition, Relocation, RelocationProgress, RelocationTarget, partition_range,
 };
 use shardlake_routing::PartitionMap;
+use shardlake_stdx::lower_thread_priority;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::Account;
@@ -81,7 +84,7 @@ impl Account {
             for target in &record.targets {
                 self.drop_data(target.placed()).await?;
             }
-            relocation.copy().await?;
+            relocation = copied(relocation).await?;
         }
         self.step(entry, RelocationStep::Copied)?;
         let mut attempts = 0;
@@ -269,4 +272,18 @@ impl Account {
             }
         }
     }
+}
+
+/// Copies on a thread that leaves the processors to those who serve clients.
+async fn copied(mut relocation: Relocation) -> Result<Relocation> {
+    let runtime = Handle::current();
+    let (done, outcome) = oneshot::channel();
+    let copying = std::thread::Builder::new().name("relocation".into()).spawn(move || {
+        lower_thread_priority();
+        let copied = runtime.block_on(relocation.copy());
+        // Nobody waits any more where the account has gone.
+        let _gone = done.send(copied.map(|()| relocation));
+    });
+    copying.map_err(|error| Error::internal(format!("a relocation's thread cannot start: {error}")))?;
+    outcome.await.map_err(|_| Error::internal("a relocation's thread panicked"))?
 }

@@ -8,9 +8,11 @@
 mod clock;
 mod murmur;
 mod natural_order;
+mod priority;
 mod random;
 
 pub use clock::{Clock, Timestamp};
 pub use murmur::{murmur3_32, murmur3_128, murmur3_128_seeded};
 pub use natural_order::natural_order;
+pub use priority::lower_thread_priority;
 pub use random::{Guid, Random};

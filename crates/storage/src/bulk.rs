@@ -17,7 +17,7 @@ const COMMIT_BYTES_MAX: usize = 1024 * 1024;
 /// Deletions of one commit of a drop, and the pause after it: nobody waits for a drop, and a large commit would hold up
 /// those behind it.
 const DROP_OPS_MAX: usize = 512;
-const DROP_PAUSE: Duration = Duration::from_millis(2);
+const DROP_PAUSE: Duration = Duration::from_millis(15);
 /// Rows of one piece of a load, which becomes a table of its own.
 const LOAD_PIECE_BYTES: usize = 48 * 1024 * 1024;
 /// Chunks on their way to the thread that loads.

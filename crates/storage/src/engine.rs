@@ -32,7 +32,7 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Stores rows whose keys ascend and are new, beside the log: all of them, durable when it returns, or none. Blocks, next
     /// to other callers. `Ok(false)`, and nothing taken, from an engine that has no such way.
-    fn load(&self, _rows: &mut dyn Iterator<Item = Row>) -> Result<bool, StorageError> {
+    fn load(&self, _rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<bool, StorageError> {
         Ok(false)
     }
 

@@ -135,7 +135,7 @@ impl LocalEngine {
         Ok(())
     }
 
-    fn load_rows(&self, rows: &mut dyn Iterator<Item = Row>) -> Result<(), StorageError> {
+    fn load_rows(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<(), StorageError> {
         while self.rows.l0_table_count() > FIRST_LEVEL_TABLES_LOAD_MAX {
             self.check_workers()?;
             std::thread::sleep(Duration::from_millis(5));
@@ -210,7 +210,7 @@ impl Engine for LocalEngine {
         Box::new(LocalSnapshot { snapshot: self.database.snapshot(), rows: self.rows.clone() })
     }
 
-    fn load(&self, rows: &mut dyn Iterator<Item = Row>) -> Result<bool, StorageError> {
+    fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<bool, StorageError> {
         self.load_rows(rows).map(|()| true)
     }
 

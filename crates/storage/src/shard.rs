@@ -207,7 +207,7 @@ impl Shard {
     }
 
     /// See [`Engine::load`].
-    pub(crate) fn load(&self, rows: &mut dyn Iterator<Item = Row>) -> Result<bool, StorageError> {
+    pub(crate) fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<bool, StorageError> {
         self.shared().check()?;
         self.shared().engine.load(rows)
     }
