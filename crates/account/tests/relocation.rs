@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shardlake_account::{
-    ContainerHandle, EpkRange, FeedScope, KeyInput, Outcome, RelocationKind, Shards, SplitAt, verify,
+    ContainerHandle, EpkRange, FeedScope, KeyInput, Outcome, QueryRequest, RelocationKind, Shards, SplitAt,
+    verify,
 };
 use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, SessionToken, UniqueKey};
 use shardlake_storage::fault::FaultEngine;
@@ -314,6 +315,71 @@ async fn a_paged_query_goes_on_through_splits_and_merges() {
             found.dedup();
             assert_eq!((found.len(), count), (expected, expected), "{text} {order:?}");
         }
+    }
+}
+
+fn in_range_two<'a>(text: &'a str, token: Option<&'a str>) -> QueryRequest<'a> {
+    let scope = FeedScope::Range { range_id: Some(2), epk: None };
+    QueryRequest { scope, ..support::queries::request(text, 5, token) }
+}
+
+fn row_json(row: &[u8]) -> serde_json::Value {
+    serde_json::from_slice(row).expect("rows are JSON")
+}
+
+/// What a query gives a client that goes on by the id of the range that it began in, while that is split and merged.
+#[tokio::test]
+async fn who_began_a_query_in_a_range_ends_it_by_the_same_id() {
+    for (text, is_ordered) in [
+        ("SELECT c.id AS payload FROM c", false),
+        ("SELECT c._rid, [{'item': c.v}] AS orderByItems, c.id AS payload FROM c ORDER BY c.v", true),
+        ("SELECT c._rid, [{'item': c.v}] AS orderByItems, c.id AS payload FROM c ORDER BY c.v DESC", true),
+    ] {
+        let fixture = Fixture::new().await;
+        let container = fixture.container_with(definition(), 400).await;
+        let account = &fixture.account;
+        account.split(&container, 0, SplitAt::Middle).await.expect("begins").finished().await.expect("ends");
+        for number in 0..160 {
+            write(&fixture, &container, number, number * 7 % 11).await;
+        }
+        let whole = QueryRequest { max_items: Some(1000), ..in_range_two(text, None) };
+        let whole = account.query(&fixture.ctx(), &current(&fixture), whole).await.expect("all of the range");
+        let (mut token, mut found) = (None::<String>, Vec::new());
+        for page in 0.. {
+            let handle = current(&fixture);
+            let reply = account
+                .query(&fixture.ctx(), &handle, in_range_two(text, token.as_deref()))
+                .await
+                .expect("a page");
+            found.extend(reply.rows.iter().map(row_json));
+            token = reply.continuation;
+            if token.is_none() {
+                assert!(page > 7, "everything happened while the query was read");
+                break;
+            }
+            let ids: Vec<u32> = handle.partition_key_ranges().iter().map(|range| range.id).collect();
+            let last = ids.len() - 1;
+            // The last merge joins the rest of the range with one that it never had to do with.
+            let ticket = match page {
+                0 | 2 => account.split(&handle, ids[last], SplitAt::Middle).await,
+                4 | 6 => account.merge(&handle, &ids[last - 1..]).await,
+                7 => account.merge(&handle, &ids).await,
+                _ => continue,
+            };
+            ticket.expect("begins").finished().await.expect("ends");
+        }
+        let handle = current(&fixture);
+        let told = account.query(&fixture.ctx(), &handle, in_range_two(text, None)).await;
+        assert_eq!(told.expect_err("a query that begins is told").kind(), ErrorKind::PartitionGone);
+        let key = |row: &serde_json::Value| row["orderByItems"][0]["item"].as_u64();
+        let mut expected: Vec<_> = whole.rows.iter().map(row_json).collect();
+        if is_ordered {
+            let keys = |rows: &[serde_json::Value]| rows.iter().map(key).collect::<Vec<_>>();
+            assert_eq!(keys(&found), keys(&expected), "{text}");
+        }
+        found.sort_by_key(|row| row["payload"].to_string());
+        expected.sort_by_key(|row| row["payload"].to_string());
+        assert_eq!(found, expected, "{text}");
     }
 }
 

@@ -21,6 +21,7 @@ pub fn run(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
         .env("SHARDLAKE_HTTP", &ready.http)
         .env("SHARDLAKE_HTTPS", https.replace("127.0.0.1", "localhost"))
         .env("SHARDLAKE_KEY", &ready.key)
+        .env("SHARDLAKE_BINARY", project::server_binary("debug"))
         .env("SHARDLAKE_CA_FILE", ready.fields["ca_file"].as_str().unwrap_or_default())
         .env("SHARDLAKE_DATA", project::shared_directory("data").1)
         .env("SHARDLAKE_SKIP_LOG", skip_log);
