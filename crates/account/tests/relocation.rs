@@ -228,6 +228,19 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing() {
     assert_eq!(current(&fixture).routing_generation(), 1);
 }
 
+/// Work in the background lets go of a closed shard a moment later.
+async fn opened(options: ShardOptions) -> Shard {
+    for _ in 0..500 {
+        match Shard::open(options.clone()).await {
+            Err(shardlake_storage::StorageError::Locked { .. }) => {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+            opened => return opened.expect("opens"),
+        }
+    }
+    panic!("a closed shard stayed locked");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_disk_and_after_restarts() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -235,7 +248,7 @@ async fn on_a_disk_and_after_restarts() {
         let mut shards = Vec::new();
         for number in 0..2 {
             let options = ShardOptions::local(directory.path().join(number.to_string()));
-            shards.push(Shard::open(options).await.expect("opens"));
+            shards.push(opened(options).await);
         }
         shardlake_account::Shards::from(shards)
     };
