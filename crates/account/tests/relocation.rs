@@ -427,6 +427,8 @@ async fn raised_throughput_cuts_partitions_and_says_so() {
     assert!(!account.is_throughput_pending(&offer_now).await.expect("known"));
     let offer_now = raise(25_000).await;
     assert!(account.is_throughput_pending(&offer_now).await.expect("known"));
+    // As the handle of before sees it: the range is due, or being cut.
+    assert_eq!(account.ranges_being_split(&container).await.expect("known"), [0]);
     eventually("three partitions", || current(&fixture).partition_key_ranges().len() == 3).await;
     assert!(!account.is_throughput_pending(&offer_now).await.expect("known"));
     raise(400).await;
