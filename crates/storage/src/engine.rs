@@ -50,6 +50,11 @@ pub trait Engine: Send + Sync + 'static {
     fn never_pends(&self) -> bool {
         false
     }
+
+    /// Whether a write may take much longer now than a sync: then no writer should do it where it waits.
+    fn may_be_held_up(&self) -> bool {
+        false
+    }
 }
 
 /// A consistent view of one moment.

@@ -22,7 +22,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -66,6 +66,8 @@ pub(crate) struct LocalEngine {
     /// In the memtable that takes the writes, by our own count.
     memtable_bytes: AtomicU64,
     memtable_bytes_max: u64,
+    /// Loads at work: the end of one holds up writes, which then must not be waited for on a thread of the runtime.
+    loads: AtomicUsize,
     _directory: Directory,
 }
 
@@ -92,6 +94,7 @@ impl LocalEngine {
             // What the journal held is in the memtable now.
             memtable_bytes: AtomicU64::new(database.write_buffer_size()),
             memtable_bytes_max: options.memtable_bytes.min(MEMTABLE_BYTES_MAX),
+            loads: AtomicUsize::new(0),
             _directory: directory,
             rows,
             database,
@@ -211,7 +214,10 @@ impl Engine for LocalEngine {
     }
 
     fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<bool, StorageError> {
-        self.load_rows(rows).map(|()| true)
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        let loaded = self.load_rows(rows);
+        self.loads.fetch_sub(1, Ordering::Relaxed);
+        loaded.map(|()| true)
     }
 
     fn flush(&self) -> EngineFuture<'_, ()> {
@@ -224,6 +230,10 @@ impl Engine for LocalEngine {
 
     fn never_pends(&self) -> bool {
         true
+    }
+
+    fn may_be_held_up(&self) -> bool {
+        self.loads.load(Ordering::Relaxed) > 0
     }
 
     fn disk_bytes(&self) -> u64 {

@@ -167,7 +167,9 @@ impl Shard {
         shared.check()?;
         check_sizes(&batch)?;
         let (done, receiver) = oneshot::channel();
-        let may_lead = shared.engine.never_pends() && shared.lone.load(Ordering::Relaxed);
+        let may_lead = shared.engine.never_pends()
+            && !shared.engine.may_be_held_up()
+            && shared.lone.load(Ordering::Relaxed);
         let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done }, may_lead)?;
         Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
     }
