@@ -307,9 +307,10 @@ impl Account {
         }
         let mut catalog = Catalog::clone(&self.0.catalog.load());
         let old = self.current_entry(&container.entry)?;
+        let relocation = plan(self, &mut catalog, &old)?;
         if let Some(running) = &old.relocation {
             return Err(Error::new(
-                ErrorKind::Conflict,
+                ErrorKind::InProgress,
                 format!(
                     "a {} of ranges {:?} is in progress: wait for its end, or abort it",
                     running.kind.name(),
@@ -317,7 +318,6 @@ impl Account {
                 ),
             ));
         }
-        let relocation = plan(self, &mut catalog, &old)?;
         old.motion.state().progress = Arc::default();
         let ranges = relocation.targets.iter().map(|target| target.range_id).collect();
         let record = ContainerRecord { relocation: Some(relocation), ..old.record(old.container.clone()) };

@@ -78,6 +78,7 @@ pub(crate) fn shape(kind: ErrorKind) -> Shape {
             "Conflict",
             "Entity with the specified id already exists in the system.",
         ),
+        ErrorKind::InProgress => (StatusCode::CONFLICT, 0, "Conflict", ""),
         ErrorKind::PartitionGone => {
             (StatusCode::GONE, 1002, "Gone", "The requested resource is no longer available.")
         }
@@ -176,6 +177,7 @@ mod tests {
             (MethodNotAllowed, 405, 0, "MethodNotAllowed"),
             (Timeout, 408, 0, "RequestTimeout"),
             (Conflict, 409, 0, "Conflict"),
+            (InProgress, 409, 0, "Conflict"),
             (PartitionGone, 410, 1002, "Gone"),
             (PreconditionFailed, 412, 0, "PreconditionFailed"),
             (TooLarge, 413, 0, "RequestEntityTooLarge"),

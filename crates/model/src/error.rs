@@ -38,6 +38,8 @@ pub enum ErrorKind {
     Timeout,
     /// A resource with this id, or a unique key value, exists already.
     Conflict,
+    /// Another change of the same resource is at work: wait for its end, or abort it, then retry.
+    InProgress,
     /// The partition key range is gone (split, merged or moved): refresh the routing map, then retry.
     PartitionGone,
     /// An `If-Match`/`If-None-Match`/patch condition does not hold: read again.

@@ -20,7 +20,7 @@ pub async fn run_motions(world: Arc<World>) {
             Ok(None) => {}
             Err(error) if world.weather.crashes && error.kind() == ErrorKind::Unavailable => world.end(),
             // The server moves partitions for itself as well.
-            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::PartitionGone) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::InProgress | ErrorKind::PartitionGone) => {}
             Err(error) => world.problem(format!("motion: {error} ({:?})", error.kind())),
         }
         for _ in 0..random.below(50) {
