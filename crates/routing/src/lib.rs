@@ -22,3 +22,18 @@ pub use map::{MapError, PartitionMap};
 pub use placement::{ShardLoad, place, place_together};
 pub use range::{EpkRange, RangeError, initial_ranges, midpoint, prefix_range, width};
 pub use scale::EpkScale;
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::PartitionKeyDefinition;
+
+    /// One of each way to hash.
+    pub fn definitions() -> [PartitionKeyDefinition; 3] {
+        let v2 = PartitionKeyDefinition::hash("/a");
+        [
+            PartitionKeyDefinition { version: 1, ..v2.clone() },
+            v2,
+            PartitionKeyDefinition::multi_hash(&["/a", "/b"]),
+        ]
+    }
+}

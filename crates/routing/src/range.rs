@@ -174,17 +174,9 @@ fn mean(low: &[u8], high: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::definitions;
     use proptest::prelude::*;
     use shardlake_model::KeyComponent;
-
-    fn definitions() -> [PartitionKeyDefinition; 3] {
-        let v2 = PartitionKeyDefinition::hash("/a");
-        [
-            PartitionKeyDefinition { version: 1, ..v2.clone() },
-            v2,
-            PartitionKeyDefinition::multi_hash(&["/a", "/b"]),
-        ]
-    }
 
     fn key_of(definition: &PartitionKeyDefinition, number: usize) -> PartitionKey {
         PartitionKey(

@@ -103,18 +103,10 @@ fn number_at(bytes: &[u8], start: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::definitions;
     use crate::{effective_partition_key, initial_ranges, midpoint};
     use proptest::prelude::*;
     use shardlake_model::{KeyComponent, PartitionKey};
-
-    fn definitions() -> [PartitionKeyDefinition; 3] {
-        let v2 = PartitionKeyDefinition::hash("/a");
-        [
-            PartitionKeyDefinition { version: 1, ..v2.clone() },
-            v2,
-            PartitionKeyDefinition::multi_hash(&["/a", "/b"]),
-        ]
-    }
 
     fn epk_of(definition: &PartitionKeyDefinition, number: u32) -> Epk {
         let component = |path: &String| KeyComponent::String(format!("{path}{number}"));
