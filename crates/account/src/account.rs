@@ -10,6 +10,7 @@ use shardlake_cluster::budget::Burst;
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
 use shardlake_partition::{ContainerShape, Partition, partition_range};
 use shardlake_routing::{PartitionMap, ShardLoad};
+use shardlake_script::{ScriptSettings, Scripts};
 use shardlake_stdx::{Clock, Random};
 use tokio::sync::{Mutex, Notify, Semaphore};
 
@@ -52,6 +53,7 @@ pub struct AccountOptions {
     /// Burst credit for partitions under 3,000 RU/s.
     pub burst: bool,
     pub heat: HeatRecording,
+    pub scripts: ScriptSettings,
     /// For tests.
     pub hooks: RelocationHooks,
 }
@@ -84,6 +86,8 @@ pub(crate) struct AccountState {
     /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
     pub heavy_queries: Semaphore,
     pub relocations: RelocationCounts,
+    #[allow(dead_code)] // until invocations use it
+    pub scripts: Scripts,
 }
 
 /// Totals for metrics.
@@ -136,6 +140,7 @@ impl Account {
             queries: QueryCache::default(),
             heavy_queries: Semaphore::new(HEAVY_QUERIES_MAX),
             relocations: RelocationCounts::default(),
+            scripts: Scripts::new(options.scripts),
         }));
         let mut catalog = Catalog { numbers: stored.numbers, ..Catalog::default() };
         for database in stored.databases {
@@ -215,6 +220,7 @@ impl Account {
             entry.progress = old.progress.clone();
         }
         entry.motion = old.motion.clone();
+        entry.scripts = old.scripts.clone();
         Ok(entry)
     }
 

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use shardlake_cluster::budget::{ContainerBudget, fractions_of};
-use shardlake_model::{Container, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result};
+use shardlake_model::{
+    Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result,
+};
 use shardlake_partition::{ContainerShape, Partition, path_hash};
 use shardlake_routing::PartitionMap;
 
@@ -26,6 +28,7 @@ pub(crate) struct ContainerEntry {
     pub budget: Arc<ContainerBudget>,
     pub relocation: Option<RelocationRecord>,
     pub motion: Arc<Motion>,
+    pub scripts: Arc<ContainerScripts>,
     rid_text: String,
     self_link: String,
     alt_link: String,
@@ -56,6 +59,7 @@ impl ContainerEntry {
             budget,
             relocation: record.relocation,
             motion: Arc::default(),
+            scripts: Arc::default(),
         }
     }
 

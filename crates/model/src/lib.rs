@@ -12,6 +12,7 @@ mod partition_key;
 mod path_matcher;
 mod resource;
 mod rid;
+mod script;
 mod throughput;
 
 pub use context::{
@@ -35,4 +36,5 @@ pub use resource::{
     VectorEmbedding, VectorEmbeddingPolicy, validate_resource_id,
 };
 pub use rid::{ContainerRid, DatabaseRid, ItemRid, OfferRid, Rid};
+pub use script::{ContainerScripts, Script, ScriptKind, TriggerDefinition, TriggerOperation, TriggerType};
 pub use throughput::{Autoscale, Offer, Throughput};

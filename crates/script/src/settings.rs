@@ -1,0 +1,48 @@
+//! How many workers there are, where they run, and what one invocation may use.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Clone)]
+pub struct ScriptSettings {
+    pub workers: WorkerKind,
+    /// Workers at most; further invocations wait their turn.
+    pub workers_max: usize,
+}
+
+impl Default for ScriptSettings {
+    fn default() -> Self {
+        ScriptSettings { workers: WorkerKind::Thread, workers_max: 4 }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkerKind {
+    /// This program with these arguments serves its standard input as a worker; it can be killed.
+    Process { program: PathBuf, arguments: Vec<String> },
+    /// A thread of this process, for tests of what scripts do: nothing stops a built-in function that runs for ever.
+    Thread,
+}
+
+/// Of one invocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScriptLimits {
+    /// 5 s (engine.md §4.4).
+    pub time: Duration,
+    pub memory_bytes_max: usize,
+    pub stack_bytes_max: usize,
+    pub response_bytes_max: usize,
+    pub log_bytes_max: usize,
+}
+
+impl Default for ScriptLimits {
+    fn default() -> Self {
+        ScriptLimits {
+            time: Duration::from_secs(5),
+            memory_bytes_max: 64 * 1024 * 1024,
+            stack_bytes_max: 512 * 1024,
+            response_bytes_max: 4 * 1024 * 1024,
+            log_bytes_max: 64 * 1024,
+        }
+    }
+}

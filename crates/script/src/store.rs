@@ -1,0 +1,60 @@
+//! What a script may ask of the data: the methods of its `collection`, as messages.
+
+use futures::future::BoxFuture;
+
+/// The transaction that an invocation works in.
+pub trait Store: Send {
+    fn call<'a>(&'a mut self, request: StoreRequest) -> BoxFuture<'a, StoreReply>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreOperation {
+    ReadDocument,
+    ReadDocuments,
+    QueryDocuments,
+    CreateDocument,
+    UpsertDocument,
+    ReplaceDocument,
+    DeleteDocument,
+}
+
+/// One call of a collection's method.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreRequest {
+    pub operation: StoreOperation,
+    /// Of a document or of the collection, by rid or by name, as the script gave it.
+    pub link: String,
+    /// JSON text of the document, or of a query: a string, or an object with `query` and `parameters`.
+    pub body: Option<String>,
+    /// `etag` of the method's options.
+    pub if_match: Option<String>,
+    pub if_none_match: Option<String>,
+    pub page_size: Option<i64>,
+    pub continuation: Option<String>,
+    /// The document must bring its id.
+    pub disables_id_generation: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreReply {
+    pub outcome: Result<StoreAnswer, StoreFailure>,
+    /// False once the invocation has spent its request units: further calls are not accepted.
+    pub accepts_more: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreAnswer {
+    /// JSON text: a document, or an array of documents or rows; `None` after a delete.
+    pub body: Option<String>,
+    pub continuation: Option<String>,
+    /// The read document has the etag of `if_none_match`.
+    pub not_modified: bool,
+}
+
+/// What callbacks get as `{number, body}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreFailure {
+    /// One of the error codes of engine.md §6.
+    pub number: u16,
+    pub message: String,
+}
