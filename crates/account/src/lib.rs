@@ -15,6 +15,7 @@
 //! | `throughput.rs` | the budgets that containers live by |
 //! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
+//! | `script_run.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
 //!
@@ -47,9 +48,11 @@ mod query_targets;
 mod query_token;
 mod relocation;
 mod relocation_run;
+mod script_run;
 mod serving;
 mod shards;
 mod throughput;
+mod triggers;
 mod verify;
 
 pub use account::{
@@ -69,6 +72,7 @@ pub use relocation::{
     RelocationHooks, RelocationKind, RelocationReport, RelocationStatus, RelocationStep, RelocationTicket,
     SplitAt,
 };
+pub use script_run::ProcedureReply;
 pub use shardlake_cluster::budget::BudgetReport;
 pub use shardlake_cluster::diagnosis::{Evidence, EvidenceValue, Finding, FindingKind};
 pub use shardlake_cluster::policy::{NextStep, SplitReason};
@@ -83,4 +87,5 @@ pub use shardlake_routing::EpkRange;
 pub use shardlake_sql as sql;
 pub use shards::{SHARDS_MAX, Shards};
 pub use throughput::{CapacityMode, Enforcement, ThroughputReport};
+pub use triggers::Triggers;
 pub use verify::{VerifyReport, verify};
