@@ -87,5 +87,5 @@ pub use shardlake_routing::EpkRange;
 pub use shardlake_sql as sql;
 pub use shards::{SHARDS_MAX, Shards};
 pub use throughput::{CapacityMode, Enforcement, ThroughputReport};
-pub use triggers::Triggers;
+pub use triggers::{TriggeredReply, Triggers};
 pub use verify::{VerifyReport, verify};

@@ -12,6 +12,14 @@ pub struct Triggers<'a> {
     pub post: &'a [String],
 }
 
+/// What a write with triggers came to.
+#[derive(Debug, Clone)]
+pub struct TriggeredReply {
+    pub reply: ItemReply,
+    /// JSON text, where the post-trigger has set another body for the response.
+    pub body: Option<String>,
+}
+
 impl Triggers<'_> {
     pub fn is_empty(&self) -> bool {
         self.pre.is_empty() && self.post.is_empty()
@@ -26,9 +34,10 @@ impl Account {
         key: Option<KeyInput<'_>>,
         json: &[u8],
         triggers: Triggers<'_>,
-    ) -> Result<ItemReply> {
+    ) -> Result<TriggeredReply> {
         if triggers.is_empty() {
-            return self.create_item(ctx, container, key, json).await;
+            let reply = self.create_item(ctx, container, key, json).await?;
+            return Ok(TriggeredReply { reply, body: None });
         }
         Err(unsupported())
     }
@@ -41,9 +50,10 @@ impl Account {
         json: &[u8],
         preconditions: &Preconditions,
         triggers: Triggers<'_>,
-    ) -> Result<ItemReply> {
+    ) -> Result<TriggeredReply> {
         if triggers.is_empty() {
-            return self.upsert_item(ctx, container, key, json, preconditions).await;
+            let reply = self.upsert_item(ctx, container, key, json, preconditions).await?;
+            return Ok(TriggeredReply { reply, body: None });
         }
         Err(unsupported())
     }
@@ -58,9 +68,10 @@ impl Account {
         json: &[u8],
         preconditions: &Preconditions,
         triggers: Triggers<'_>,
-    ) -> Result<ItemReply> {
+    ) -> Result<TriggeredReply> {
         if triggers.is_empty() {
-            return self.replace_item(ctx, container, key, id, json, preconditions).await;
+            let reply = self.replace_item(ctx, container, key, id, json, preconditions).await?;
+            return Ok(TriggeredReply { reply, body: None });
         }
         Err(unsupported())
     }
@@ -73,9 +84,10 @@ impl Account {
         id: &str,
         preconditions: &Preconditions,
         triggers: Triggers<'_>,
-    ) -> Result<ItemReply> {
+    ) -> Result<TriggeredReply> {
         if triggers.is_empty() {
-            return self.delete_item(ctx, container, key, id, preconditions).await;
+            let reply = self.delete_item(ctx, container, key, id, preconditions).await?;
+            return Ok(TriggeredReply { reply, body: None });
         }
         Err(unsupported())
     }
