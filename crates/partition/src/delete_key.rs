@@ -5,11 +5,12 @@ use std::sync::Arc;
 use shardlake_model::{ReplyMeta, Result};
 use shardlake_storage::ScanOptions;
 
+use crate::apply::{system_terms, terms_of};
 use crate::change_log::ChangeKind;
 use crate::item::StoredItem;
 use crate::keys;
 use crate::operation::{CommandContext, LogicalKey};
-use crate::partition::{Partition, system_terms, terms_of};
+use crate::partition::Partition;
 use crate::shape::ContainerShape;
 
 impl Partition {

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `partition.rs` | the sequencer, writes and point reads |
+//! | `apply.rs` | what each operation comes to within a transaction |
 //! | `transaction.rs` | one commit in the making |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `pending.rs` | queued commits that the engine does not show yet |
@@ -21,6 +22,7 @@
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
 
+mod apply;
 mod change_log;
 mod changes;
 mod delete_key;
