@@ -144,7 +144,7 @@ impl Account {
         }));
         let mut catalog = Catalog { numbers: stored.numbers, ..Catalog::default() };
         for database in stored.databases {
-            let entry = DatabaseEntry { database: Arc::new(database), containers: Default::default() };
+            let entry = DatabaseEntry::new(Arc::new(database));
             catalog.databases.insert(entry.database.id.clone(), entry);
         }
         for mut record in stored.containers {
@@ -160,6 +160,7 @@ impl Account {
             let container = Arc::new(account.open_container(entry.database.clone(), record).await?);
             entry.containers.insert(container.container.definition.id.clone(), container);
         }
+        catalog.add_stored_users(stored.users, stored.permissions)?;
         catalog.offers = stored.offers.into_iter().map(|offer| (offer.rid, Arc::new(offer))).collect();
         account.follow_throughput(&catalog);
         account.0.catalog.store(Arc::new(catalog));

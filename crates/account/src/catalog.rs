@@ -6,6 +6,8 @@
 //! 0u32 | 'D' | database rid u32             → Database
 //! 0u32 | 'C' | database u32 | container u32 → ContainerRecord
 //! 0u32 | 'O' | offer rid u32                → Offer
+//! 0u32 | 'U' | database u32 | user u32      → User
+//! 0u32 | 'P' | database u32 | user u32 | permission u64 → Permission
 //! 0u32 | 'X' | partition uid u32            → DroppedMark: its data is still to be deleted
 //! 0u32 | 'N'                                → Numbers: the next numbers to hand out
 //! 0u32 | 'S'                                → see `membership.rs`; the only record here that other shards have, too
@@ -20,7 +22,8 @@ use rustc_hash::FxHashMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shardlake_model::{
-    Container, ContainerRid, Database, DatabaseRid, Error, ErrorKind, Offer, OfferRid, Result,
+    Container, ContainerRid, Database, DatabaseRid, Error, ErrorKind, Offer, OfferRid, Permission,
+    PermissionRid, Result, User, UserRid,
 };
 use shardlake_partition::{PartitionIdentity, PartitionUid};
 use shardlake_routing::EpkRange;
@@ -29,10 +32,13 @@ use shardlake_storage::{Batch, ScanOptions, Shard};
 use crate::container_handle::ContainerEntry;
 use crate::index_build::IndexRecord;
 use crate::relocation::RelocationRecord;
+use crate::users::{UserEntry, Users};
 
 const DATABASE: u8 = b'D';
 const CONTAINER: u8 = b'C';
 const OFFER: u8 = b'O';
+const USER: u8 = b'U';
+const PERMISSION: u8 = b'P';
 const DROPPED: u8 = b'X';
 const NUMBERS: u8 = b'N';
 pub(crate) const MEMBERSHIP: u8 = b'S';
@@ -136,6 +142,8 @@ pub(crate) struct StoredCatalog {
     pub databases: Vec<Database>,
     pub containers: Vec<ContainerRecord>,
     pub offers: Vec<Offer>,
+    pub users: Vec<User>,
+    pub permissions: Vec<Permission>,
     pub dropped: Vec<Placed>,
     pub numbers: Numbers,
 }
@@ -152,6 +160,7 @@ pub(crate) struct Catalog {
 pub(crate) struct DatabaseEntry {
     pub database: Arc<Database>,
     pub containers: FxHashMap<String, Arc<ContainerEntry>>,
+    pub users: Arc<Users>,
 }
 
 impl Catalog {
@@ -183,6 +192,10 @@ impl Catalog {
 }
 
 impl DatabaseEntry {
+    pub fn new(database: Arc<Database>) -> Self {
+        DatabaseEntry { database, containers: FxHashMap::default(), users: Arc::default() }
+    }
+
     /// Finds by name, then by rid; tells which.
     pub fn container(&self, segment: &str) -> Option<(&Arc<ContainerEntry>, bool)> {
         if let Some(entry) = self.containers.get(segment) {
@@ -206,6 +219,16 @@ impl DatabaseEntry {
 pub(crate) fn key(kind: u8, numbers: &[u32]) -> Vec<u8> {
     let mut key = vec![0, 0, 0, 0, kind];
     numbers.iter().for_each(|number| key.extend_from_slice(&number.to_be_bytes()));
+    key
+}
+
+fn user_key(rid: UserRid) -> Vec<u8> {
+    key(USER, &[rid.database.0, rid.number])
+}
+
+fn permission_key(rid: PermissionRid) -> Vec<u8> {
+    let mut key = key(PERMISSION, &[rid.user.database.0, rid.user.number]);
+    key.extend_from_slice(&rid.number.to_be_bytes());
     key
 }
 
@@ -269,6 +292,24 @@ impl CatalogBatch {
         self.0.delete(key(OFFER, &[rid.0]));
     }
 
+    pub fn put_user(&mut self, user: &User) {
+        self.0.put(user_key(user.rid), encode(user));
+    }
+
+    /// With all its permissions.
+    pub fn delete_user(&mut self, entry: &UserEntry) {
+        self.0.delete(user_key(entry.user.rid));
+        entry.permissions.values().for_each(|permission| self.delete_permission(permission.rid));
+    }
+
+    pub fn put_permission(&mut self, permission: &Permission) {
+        self.0.put(permission_key(permission.rid), encode(permission));
+    }
+
+    pub fn delete_permission(&mut self, rid: PermissionRid) {
+        self.0.delete(permission_key(rid));
+    }
+
     pub fn put_numbers(&mut self, numbers: Numbers) {
         self.0.put(key(NUMBERS, &[]), encode(&numbers));
     }
@@ -295,6 +336,8 @@ pub(crate) async fn load(shard: &Shard) -> Result<StoredCatalog> {
                 Some(&DATABASE) => stored.databases.push(decode(&value)?),
                 Some(&CONTAINER) => stored.containers.push(decode(&value)?),
                 Some(&OFFER) => stored.offers.push(decode(&value)?),
+                Some(&USER) => stored.users.push(decode(&value)?),
+                Some(&PERMISSION) => stored.permissions.push(decode(&value)?),
                 Some(&MEMBERSHIP) => {}
                 Some(&NUMBERS) => stored.numbers = decode(&value)?,
                 Some(&DROPPED) => {

@@ -39,8 +39,7 @@ impl Account {
             let (resource, rid) = (format!("dbs/{rid}/"), rid.to_string());
             self.add_offer(&mut catalog, &mut batch, (resource, rid), (throughput, true), ctx);
         }
-        let entry = DatabaseEntry { database: database.clone(), containers: Default::default() };
-        catalog.databases.insert(id.to_owned(), entry);
+        catalog.databases.insert(id.to_owned(), DatabaseEntry::new(database.clone()));
         self.publish(catalog, batch).await?;
         Ok(database)
     }
@@ -80,6 +79,7 @@ impl Account {
         let mut batch = CatalogBatch::new();
         batch.delete_database(entry.database.rid);
         self.remove_offer(&mut catalog, &mut batch, &entry.database.rid.to_string());
+        entry.users.iter().for_each(|user| batch.delete_user(user));
         for container in entry.containers.values() {
             batch.delete_container(container);
             self.remove_offer(&mut catalog, &mut batch, &container.container.rid.to_string());

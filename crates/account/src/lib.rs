@@ -6,6 +6,7 @@
 //! | `shards.rs`, `membership.rs` | the stores that the data lies on; whether they belong together |
 //! | `catalog.rs` | databases, containers, offers and ranges: in memory, and as records in shard 0 |
 //! | `databases.rs`, `containers.rs`, `offers.rs` | operations on those resources |
+//! | `users.rs`, `permissions.rs` | users of a database; what a permission grants, and whether it still does |
 //! | `container_handle.rs` | a container as an operation holds it |
 //! | `index_build.rs` | generations of a container's index and the work between them |
 //! | `relocation.rs`, `relocation_run.rs` | split, merge and move: their plans and records, and the work |
@@ -39,6 +40,7 @@ mod offers;
 mod partition_loads;
 mod partition_words;
 mod partitions;
+mod permissions;
 mod query;
 mod query_cache;
 mod query_fan_out;
@@ -53,6 +55,7 @@ mod serving;
 mod shards;
 mod throughput;
 mod triggers;
+mod users;
 mod verify;
 
 pub use account::{
@@ -66,6 +69,7 @@ pub use items::Patch;
 pub use keys::KeyInput;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
 pub use partitions::{ContainerReport, LargeKey, RangeReport};
+pub use permissions::{GrantedChild, ResourceLink};
 pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;
 pub use relocation::{

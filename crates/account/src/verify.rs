@@ -1,6 +1,6 @@
 //! Checks everything the shards store against itself: the catalog, then every partition of every container.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use shardlake_charge::ChargeTable;
@@ -105,6 +105,14 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
         if !of_database && !of_container {
             report.problems.push(format!("offer {} is for a resource that does not exist", offer.rid));
         }
+    }
+    let databases: HashSet<_> = stored.databases.iter().map(|database| database.rid).collect();
+    for user in stored.users.iter().filter(|user| !databases.contains(&user.rid.database)) {
+        report.problems.push(format!("user {} belongs to no database", user.rid));
+    }
+    let users: HashSet<_> = stored.users.iter().map(|user| user.rid).collect();
+    for permission in stored.permissions.iter().filter(|permission| !users.contains(&permission.rid.user)) {
+        report.problems.push(format!("permission {} belongs to no user", permission.rid));
     }
     report.problems.extend(membership::problems(shards).await?);
     for (shard, number) in shards.iter().zip(0..) {

@@ -14,6 +14,7 @@ mod resource;
 mod rid;
 mod script;
 mod throughput;
+mod user;
 
 pub use context::{
     ConsistencyLevel, ETagCondition, Preconditions, Priority, RequestContext, SessionEntry, SessionToken,
@@ -35,6 +36,7 @@ pub use resource::{
     FullTextPath, FullTextPolicy, GeospatialConfig, PartitionKeyRange, UniqueKey, UniqueKeyPolicy,
     VectorEmbedding, VectorEmbeddingPolicy, validate_resource_id,
 };
-pub use rid::{ContainerRid, DatabaseRid, ItemRid, OfferRid, Rid};
+pub use rid::{ContainerRid, DatabaseRid, ItemRid, OfferRid, PermissionRid, Rid, UserRid};
 pub use script::{ContainerScripts, Script, ScriptKind, TriggerDefinition, TriggerOperation, TriggerType};
 pub use throughput::{Autoscale, Offer, Throughput};
+pub use user::{Permission, PermissionDefinition, PermissionMode, User};

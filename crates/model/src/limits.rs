@@ -39,6 +39,13 @@ pub struct Limits {
     pub computed_properties_max: usize,
     /// Databases plus containers of an account.
     pub resources_max: usize,
+    /// Ours: the reference names no limit, and the catalog is held in memory.
+    pub users_per_database_max: usize,
+    pub permissions_per_user_max: usize,
+    /// How long a resource token is good for: 10 minutes to 24 hours, 1 hour unless the client says otherwise.
+    pub resource_token_seconds_min: u64,
+    pub resource_token_seconds_default: u64,
+    pub resource_token_seconds_max: u64,
     pub throughput_min: u64,
     pub throughput_max: u64,
     pub autoscale_max_throughput_min: u64,
@@ -89,6 +96,11 @@ impl Default for Limits {
             composite_paths_max: 8,
             computed_properties_max: 20,
             resources_max: 500,
+            users_per_database_max: 10_000,
+            permissions_per_user_max: 1_000,
+            resource_token_seconds_min: 10 * 60,
+            resource_token_seconds_default: 60 * 60,
+            resource_token_seconds_max: 24 * 60 * 60,
             throughput_min: 400,
             throughput_max: 1_000_000,
             autoscale_max_throughput_min: 1000,

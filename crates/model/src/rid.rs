@@ -27,12 +27,28 @@ pub struct ItemRid {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UserRid {
+    pub database: DatabaseRid,
+    /// Below 2^31: the top bit belongs to containers.
+    pub number: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PermissionRid {
+    pub user: UserRid,
+    /// Below 2^60.
+    pub number: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OfferRid(pub u32);
 
 /// Any resource id as it arrives in a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rid {
     Database(DatabaseRid),
+    User(UserRid),
+    Permission(PermissionRid),
     Container(ContainerRid),
     Item(ItemRid),
     Range { container: ContainerRid, number: u64 },
@@ -42,6 +58,8 @@ pub enum Rid {
 const CONTAINER_BIT: u32 = 0x8000_0000;
 const KIND_MASK: u64 = 0xF000_0000_0000_0000;
 const KIND_ITEM: u64 = 0;
+/// Of what belongs to a user.
+const KIND_PERMISSION: u64 = 0;
 const KIND_RANGE: u64 = 0x5000_0000_0000_0000;
 
 fn encode(bytes: &[u8]) -> String {
@@ -78,12 +96,35 @@ impl ContainerRid {
     }
 
     fn child(self, number: u64, kind: u64) -> String {
-        assert_eq!(number & KIND_MASK, 0, "a sub-resource number fits in 60 bits");
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.bytes());
-        bytes[8..].copy_from_slice(&(number | kind).to_le_bytes());
-        encode(&bytes)
+        child(self.bytes(), number, kind)
     }
+}
+
+impl UserRid {
+    fn bytes(self) -> [u8; 8] {
+        assert_eq!(self.number & CONTAINER_BIT, 0, "a user's number fits in 31 bits");
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&self.database.0.to_be_bytes());
+        bytes[4..].copy_from_slice(&self.number.to_be_bytes());
+        bytes
+    }
+}
+
+impl PermissionRid {
+    pub fn parse(text: &str) -> Option<Self> {
+        match Rid::parse(text) {
+            Some(Rid::Permission(rid)) => Some(rid),
+            _ => None,
+        }
+    }
+}
+
+fn child(parent: [u8; 8], number: u64, kind: u64) -> String {
+    assert_eq!(number & KIND_MASK, 0, "a sub-resource number fits in 60 bits");
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&parent);
+    bytes[8..].copy_from_slice(&(number | kind).to_le_bytes());
+    encode(&bytes)
 }
 
 impl fmt::Display for DatabaseRid {
@@ -95,6 +136,18 @@ impl fmt::Display for DatabaseRid {
 impl fmt::Display for ContainerRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&encode(&self.bytes()))
+    }
+}
+
+impl fmt::Display for UserRid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&encode(&self.bytes()))
+    }
+}
+
+impl fmt::Display for PermissionRid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&child(self.user.bytes(), self.number, KIND_PERMISSION))
     }
 }
 
@@ -130,16 +183,20 @@ impl Rid {
             3 => Some(Rid::Offer(OfferRid(u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]])))),
             4 => Some(Rid::Database(DatabaseRid(u32_at(0)))),
             8 | 16 => {
-                let own = u32_at(4);
+                let (database, own) = (DatabaseRid(u32_at(0)), u32_at(4));
+                let number = bytes.get(8..).and_then(|rest| rest.try_into().ok()).map(u64::from_le_bytes);
                 if own & CONTAINER_BIT == 0 {
-                    return None;
+                    let user = UserRid { database, number: own };
+                    return match number {
+                        None => Some(Rid::User(user)),
+                        Some(number) if number & KIND_MASK == KIND_PERMISSION => {
+                            Some(Rid::Permission(PermissionRid { user, number }))
+                        }
+                        Some(_) => None,
+                    };
                 }
-                let container =
-                    ContainerRid { database: DatabaseRid(u32_at(0)), number: own & !CONTAINER_BIT };
-                if bytes.len() == 8 {
-                    return Some(Rid::Container(container));
-                }
-                let number = u64::from_le_bytes(bytes[8..].try_into().expect("eight bytes"));
+                let container = ContainerRid { database, number: own & !CONTAINER_BIT };
+                let Some(number) = number else { return Some(Rid::Container(container)) };
                 match number & KIND_MASK {
                     KIND_ITEM => Some(Rid::Item(ItemRid { container, ordinal: number })),
                     KIND_RANGE => Some(Rid::Range { container, number: number & !KIND_MASK }),
@@ -164,6 +221,9 @@ mod tests {
         assert_eq!(ItemRid { container: CONTAINER, ordinal: 1 }.to_string(), "AAAAAYAAAAEBAAAAAAAAAA==");
         assert_eq!(CONTAINER.range(0), "AAAAAYAAAAEAAAAAAAAAUA==");
         assert_eq!(OfferRid(7).to_string().len(), 4);
+        let user = UserRid { database: DatabaseRid(1), number: 1 };
+        assert_eq!(user.to_string(), "AAAAAQAAAAE=");
+        assert_eq!(PermissionRid { user, number: 1 }.to_string(), "AAAAAQAAAAEBAAAAAAAAAA==");
     }
 
     #[test]
@@ -173,6 +233,10 @@ mod tests {
         let item = ItemRid { container: CONTAINER, ordinal: 0x00ff_ffff_ffff_ffff };
         assert_eq!(Rid::parse(&item.to_string()), Some(Rid::Item(item)));
         assert_eq!(Rid::parse(&CONTAINER.range(9)), Some(Rid::Range { container: CONTAINER, number: 9 }));
+        let user = UserRid { database: DatabaseRid(7), number: 0x7fff_ffff };
+        assert_eq!(Rid::parse(&user.to_string()), Some(Rid::User(user)));
+        let permission = PermissionRid { user, number: (1 << 60) - 1 };
+        assert_eq!(Rid::parse(&permission.to_string()), Some(Rid::Permission(permission)));
         assert_eq!(Rid::parse(&OfferRid(70_000).to_string()), Some(Rid::Offer(OfferRid(70_000))));
         for other in ["", "database", "AAAAAQ=", "not base64", "AAAAAQAAAAE="] {
             assert!(!matches!(Rid::parse(other), Some(Rid::Database(_) | Rid::Container(_))), "{other}");

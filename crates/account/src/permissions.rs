@@ -1,0 +1,402 @@
+//! Permissions of a user: the operations on them, the links in them, and what they grant now.
+//!
+//! A link names a container, an item or a script of the user's own database, by names or by rids. A name must lead to a
+//! container when the permission is written. A rid need not: it never leads to another resource later on, and clients write
+//! down permissions for rids that are gone. What a name leads to is asked whenever a token is made ([`Account::granted_container`]):
+//! a token is for one container, and one that is created again under the same name is another.
+
+use std::sync::Arc;
+
+use shardlake_model::{
+    ContainerRid, DatabaseRid, Error, ErrorKind, Permission, PermissionDefinition, PermissionRid,
+    Preconditions, RequestContext, Result, ScriptKind, UserRid, validate_resource_id,
+};
+
+use crate::catalog::{Catalog, CatalogBatch, DatabaseEntry};
+use crate::container_handle::ContainerEntry;
+use crate::databases::{check_preconditions, conflict, not_found, owner_not_found};
+use crate::keys::{KeyInput, parse_key};
+use crate::users::UserEntry;
+use crate::{Account, ContainerHandle};
+
+/// Components of the longest partition key.
+const KEY_COMPONENTS_MAX: usize = 3;
+
+/// What in a container a link names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrantedChild<'l> {
+    /// The segment: an id, or a rid in a container named by rid.
+    Item(&'l str),
+    Script(ScriptKind, &'l str),
+}
+
+/// A link of a permission, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceLink<'l> {
+    pub database: &'l str,
+    pub container: &'l str,
+    /// `None` for the container as a whole.
+    pub child: Option<GrantedChild<'l>>,
+}
+
+impl<'l> ResourceLink<'l> {
+    pub fn parse(text: &'l str) -> Result<ResourceLink<'l>> {
+        let segments: Vec<&str> = text.trim_matches('/').split('/').collect();
+        if segments.iter().any(|segment| segment.is_empty()) {
+            return Err(no_resource(text));
+        }
+        let (database, container, child) = match segments.as_slice() {
+            ["dbs", database, "colls", container] => (database, container, None),
+            ["dbs", database, "colls", container, kind, id] => {
+                let child = match *kind {
+                    "docs" => GrantedChild::Item(id),
+                    "sprocs" => GrantedChild::Script(ScriptKind::Procedure, id),
+                    "triggers" => GrantedChild::Script(ScriptKind::Trigger, id),
+                    "udfs" => GrantedChild::Script(ScriptKind::Function, id),
+                    _ => return Err(no_resource(text)),
+                };
+                (database, container, Some(child))
+            }
+            _ => return Err(no_resource(text)),
+        };
+        Ok(ResourceLink { database, container, child })
+    }
+}
+
+fn no_resource(text: &str) -> Error {
+    Error::bad_request(format!(
+        "a permission cannot be for '{text}': its resource is a container, an item, a stored procedure, a trigger or a user-defined function"
+    ))
+}
+
+impl Account {
+    pub async fn create_permission(
+        &self,
+        ctx: &RequestContext,
+        database: &str,
+        user: &str,
+        definition: PermissionDefinition,
+    ) -> Result<Arc<Permission>> {
+        let _writer = self.0.catalog_writer.lock().await;
+        let catalog = Catalog::clone(&self.0.catalog.load());
+        let (owner, entry) = owner_of(&catalog, database, user)?;
+        if find(entry, &definition.id).is_some() {
+            return Err(conflict("permission", &definition.id));
+        }
+        self.check_definition(&catalog, owner, entry, &definition, None)?;
+        let rid = self.new_permission_rid(entry)?;
+        self.put_permission(catalog, database, rid, definition, ctx).await
+    }
+
+    /// Replaces the permission of this id, or creates it; says whether it did.
+    pub async fn upsert_permission(
+        &self,
+        ctx: &RequestContext,
+        database: &str,
+        user: &str,
+        definition: PermissionDefinition,
+        preconditions: &Preconditions,
+    ) -> Result<(Arc<Permission>, bool)> {
+        let _writer = self.0.catalog_writer.lock().await;
+        let catalog = Catalog::clone(&self.0.catalog.load());
+        let (owner, entry) = owner_of(&catalog, database, user)?;
+        let old = find(entry, &definition.id);
+        if let Some(old) = old {
+            check_preconditions(old.etag, preconditions)?;
+        }
+        let own = old.map(|old| old.rid);
+        self.check_definition(&catalog, owner, entry, &definition, own)?;
+        let rid = own.map_or_else(|| self.new_permission_rid(entry), Ok)?;
+        let permission = self.put_permission(catalog, database, rid, definition, ctx).await?;
+        Ok((permission, own.is_none()))
+    }
+
+    /// The definition may also rename it.
+    pub async fn replace_permission(
+        &self,
+        ctx: &RequestContext,
+        (database, user, segment): (&str, &str, &str),
+        definition: PermissionDefinition,
+        preconditions: &Preconditions,
+    ) -> Result<Arc<Permission>> {
+        let _writer = self.0.catalog_writer.lock().await;
+        let catalog = Catalog::clone(&self.0.catalog.load());
+        let (owner, entry) = owner_of(&catalog, database, user)?;
+        let old = find_by_segment(entry, segment)?;
+        check_preconditions(old.etag, preconditions)?;
+        if find(entry, &definition.id).is_some_and(|taken| taken.rid != old.rid) {
+            return Err(conflict("permission", &definition.id));
+        }
+        let rid = old.rid;
+        self.check_definition(&catalog, owner, entry, &definition, Some(rid))?;
+        self.put_permission(catalog, database, rid, definition, ctx).await
+    }
+
+    pub async fn delete_permission(
+        &self,
+        _ctx: &RequestContext,
+        (database, user, segment): (&str, &str, &str),
+        preconditions: &Preconditions,
+    ) -> Result<()> {
+        let _writer = self.0.catalog_writer.lock().await;
+        let mut catalog = Catalog::clone(&self.0.catalog.load());
+        let (_, entry) = owner_of(&catalog, database, user)?;
+        let old = find_by_segment(entry, segment)?.clone();
+        check_preconditions(old.etag, preconditions)?;
+        let mut entry = UserEntry::clone(entry);
+        entry.permissions.remove(&old.rid.number);
+        let mut batch = CatalogBatch::new();
+        batch.delete_permission(old.rid);
+        Arc::make_mut(&mut catalog.owner_of_users(database)?.users).put(entry);
+        self.publish(catalog, batch).await
+    }
+
+    /// `segment` is a name or a rid.
+    pub fn permission(&self, database: &str, user: &str, segment: &str) -> Result<Arc<Permission>> {
+        let catalog = self.0.catalog.load();
+        let (_, entry) = owner_of(&catalog, database, user)?;
+        find_by_segment(entry, segment).cloned()
+    }
+
+    /// In the order of their last change; with the user's rid.
+    pub fn permissions(&self, database: &str, user: &str) -> Result<(UserRid, Vec<Arc<Permission>>)> {
+        let catalog = self.0.catalog.load();
+        let (_, entry) = owner_of(&catalog, database, user)?;
+        let mut permissions: Vec<_> = entry.permissions.values().cloned().collect();
+        permissions.sort_by(|a, b| (a.timestamp, &a.definition.id).cmp(&(b.timestamp, &b.definition.id)));
+        Ok((entry.user.rid, permissions))
+    }
+
+    /// As it is now, whatever it and its user and database are called.
+    pub fn permission_by_rid(&self, rid: PermissionRid) -> Option<Arc<Permission>> {
+        let catalog = self.0.catalog.load();
+        let owner = catalog.databases.values().find(|entry| entry.database.rid == rid.user.database)?;
+        owner.users.permission(rid).cloned()
+    }
+
+    /// The container that a permission's link leads to now.
+    pub fn granted_container(&self, permission: &Permission) -> Option<ContainerRid> {
+        let link = ResourceLink::parse(&permission.definition.resource).ok()?;
+        let catalog = self.0.catalog.load();
+        let (owner, entry) = resolve(&catalog, &link)?;
+        (owner == permission.rid.user.database).then_some(entry.container.rid)
+    }
+
+    /// `own` is the permission's own rid where there is one already.
+    fn check_definition(
+        &self,
+        catalog: &Catalog,
+        owner: &DatabaseEntry,
+        entry: &UserEntry,
+        definition: &PermissionDefinition,
+        own: Option<PermissionRid>,
+    ) -> Result<()> {
+        let limits = self.limits();
+        validate_resource_id(&definition.id, limits)?;
+        let link = ResourceLink::parse(&definition.resource)?;
+        if let Some(GrantedChild::Item(id) | GrantedChild::Script(_, id)) = link.child
+            && id.len() > limits.item_id_bytes_max
+        {
+            return Err(no_resource(&definition.resource));
+        }
+        let target = resolve(catalog, &link);
+        match target {
+            Some((database, _)) if database != owner.database.rid => {
+                return Err(Error::bad_request(format!(
+                    "a permission of a user of database '{}' cannot be for '{}', which belongs to another database",
+                    owner.database.id, definition.resource
+                )));
+            }
+            None if !is_by_rid(&link) => {
+                return Err(not_found(
+                    "container",
+                    &format!("dbs/{}/colls/{}", link.database, link.container),
+                ));
+            }
+            _ => {}
+        }
+        if let Some(key) = &definition.partition_key {
+            check_key(target.map(|(_, entry)| entry), key)?;
+        }
+        let is_same = |other: &&Arc<Permission>| {
+            Some(other.rid) != own && is_same_resource(catalog, &link, &other.definition.resource)
+        };
+        if let Some(other) = entry.permissions.values().find(is_same) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the permission '{}' of this user is for the same resource already: replace it",
+                    other.definition.id
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn new_permission_rid(&self, entry: &UserEntry) -> Result<PermissionRid> {
+        let max = self.limits().permissions_per_user_max;
+        if entry.permissions.len() >= max {
+            return Err(Error::bad_request(format!("a user holds at most {max} permissions")));
+        }
+        loop {
+            let number = self.random().below(1 << 60);
+            if number != 0 && !entry.permissions.contains_key(&number) {
+                return Ok(PermissionRid { user: entry.user.rid, number });
+            }
+        }
+    }
+
+    async fn put_permission(
+        &self,
+        mut catalog: Catalog,
+        database: &str,
+        rid: PermissionRid,
+        definition: PermissionDefinition,
+        ctx: &RequestContext,
+    ) -> Result<Arc<Permission>> {
+        let etag = self.random().guid().0;
+        let permission = Arc::new(Permission { rid, etag, timestamp: ctx.now.seconds(), definition });
+        let mut batch = CatalogBatch::new();
+        batch.put_permission(&permission);
+        let users = Arc::make_mut(&mut catalog.owner_of_users(database)?.users);
+        let entry = users.by_rid(rid.user).ok_or_else(|| Error::internal("the catalog lost a user"))?;
+        let mut entry = UserEntry::clone(entry);
+        entry.permissions.insert(rid.number, permission.clone());
+        users.put(entry);
+        self.publish(catalog, batch).await?;
+        Ok(permission)
+    }
+}
+
+impl ContainerHandle {
+    /// Whether a partition key, or a prefix of one, lies within what another names.
+    pub fn key_is_within(&self, key: KeyInput<'_>, bound: KeyInput<'_>) -> Result<bool> {
+        let (key, bound) = (parse_key(&self.entry, key)?.0, parse_key(&self.entry, bound)?.0);
+        Ok(key.len() >= bound.len() && bound.iter().zip(&key).all(|(a, b)| a.same(b)))
+    }
+
+    /// Whether it was named by its rid, which makes rids of the names of what is in it.
+    pub fn is_by_rid(&self) -> bool {
+        self.by_rid
+    }
+}
+
+fn owner_of<'c>(
+    catalog: &'c Catalog,
+    database: &str,
+    user: &str,
+) -> Result<(&'c DatabaseEntry, &'c Arc<UserEntry>)> {
+    let owner = catalog.database(database).ok_or_else(|| owner_not_found("database", database))?;
+    let entry = owner.user(user).ok_or_else(|| owner_not_found("user", user))?;
+    Ok((owner, entry))
+}
+
+fn find<'e>(entry: &'e UserEntry, id: &str) -> Option<&'e Arc<Permission>> {
+    entry.permissions.values().find(|permission| permission.definition.id == id)
+}
+
+fn find_by_segment<'e>(entry: &'e UserEntry, segment: &str) -> Result<&'e Arc<Permission>> {
+    let by_rid = || {
+        let rid = PermissionRid::parse(segment).filter(|rid| rid.user == entry.user.rid)?;
+        entry.permissions.get(&rid.number)
+    };
+    find(entry, segment).or_else(by_rid).ok_or_else(|| not_found("permission", segment))
+}
+
+fn resolve<'c>(
+    catalog: &'c Catalog,
+    link: &ResourceLink<'_>,
+) -> Option<(DatabaseRid, &'c Arc<ContainerEntry>)> {
+    let owner = catalog.database(link.database)?;
+    let (entry, _) = owner.container(link.container)?;
+    Some((owner.database.rid, entry))
+}
+
+/// Whether the names in a link can be rids.
+fn is_by_rid(link: &ResourceLink<'_>) -> bool {
+    let container = ContainerRid::parse(link.container);
+    let database = DatabaseRid::parse(link.database);
+    container.is_some_and(|container| Some(container.database) == database)
+}
+
+fn is_same_resource(catalog: &Catalog, link: &ResourceLink<'_>, other: &str) -> bool {
+    let Ok(other) = ResourceLink::parse(other) else { return false };
+    let rid = |link| resolve(catalog, link).map(|(_, entry)| entry.container.rid);
+    let is_same_container = match (rid(link), rid(&other)) {
+        (Some(a), Some(b)) => a == b,
+        _ => (link.database, link.container) == (other.database, other.container),
+    };
+    is_same_container && link.child == other.child
+}
+
+/// One to three scalars, which the container's key can begin with.
+fn check_key(entry: Option<&Arc<ContainerEntry>>, text: &str) -> Result<()> {
+    let invalid = |why: &str| Error::bad_request(format!("the resourcePartitionKey {text} {why}"));
+    let values: Vec<serde_json::Value> =
+        serde_json::from_str(text).map_err(|_| invalid("is not an array of values"))?;
+    if values.is_empty() {
+        return Err(invalid("is empty: leave it out to permit every partition key"));
+    }
+    let is_scalar = |value: &serde_json::Value| match value {
+        serde_json::Value::Array(_) => false,
+        serde_json::Value::Object(members) => members.is_empty(),
+        _ => true,
+    };
+    if values.len() > KEY_COMPONENTS_MAX || !values.iter().all(is_scalar) {
+        return Err(invalid("is not the value of a partition key"));
+    }
+    entry.map_or(Ok(()), |entry| parse_key(entry, KeyInput(text)).map(|_| ()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_name_containers_and_what_is_in_them() {
+        let link = ResourceLink::parse("/dbs/d/colls/c/").expect("a container");
+        assert_eq!(link, ResourceLink { database: "d", container: "c", child: None });
+        for (kind, child) in [
+            ("docs", GrantedChild::Item("x y")),
+            ("sprocs", GrantedChild::Script(ScriptKind::Procedure, "x y")),
+            ("triggers", GrantedChild::Script(ScriptKind::Trigger, "x y")),
+            ("udfs", GrantedChild::Script(ScriptKind::Function, "x y")),
+        ] {
+            let text = format!("dbs/d/colls/c/{kind}/x y");
+            assert_eq!(ResourceLink::parse(&text).expect("a child").child, Some(child), "{kind}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_can_be_permitted() {
+        for text in [
+            "",
+            "/",
+            "dbs",
+            "dbs/d",
+            "dbs/d/colls",
+            "dbs/d/users/u",
+            "dbs/d/colls/c/docs",
+            "dbs/d/colls/c/docs/",
+            "dbs/d/colls/c//docs/x",
+            "dbs//colls/c",
+            "dbs/d/colls/c/conflicts/x",
+            "dbs/d/colls/c/docs/x/attachments/a",
+            "dbs/d/colls/c/pkranges/0",
+            "offers/x",
+            "DBS/d/colls/c",
+        ] {
+            assert_eq!(ResourceLink::parse(text).expect_err(text).kind(), ErrorKind::BadRequest, "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_are_one_to_three_scalars() {
+        for text in [r#"["a"]"#, "[1]", "[null]", "[{}]", r#"["a",true,2.5]"#] {
+            assert!(check_key(None, text).is_ok(), "{text}");
+        }
+        for text in ["[]", "[[1]]", r#"[{"a":1}]"#, "[1,2,3,4]", "1", "{}", "["] {
+            assert!(check_key(None, text).is_err(), "{text}");
+        }
+    }
+}
