@@ -42,6 +42,15 @@ pub enum HeatRecording {
     Off,
 }
 
+/// When items whose time to live has run out are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Purging {
+    #[default]
+    InBackground,
+    /// By [`Account::purge_expired`] alone, for tests.
+    WhenAsked,
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct AccountOptions {
     pub limits: Limits,
@@ -54,6 +63,7 @@ pub struct AccountOptions {
     pub burst: bool,
     pub heat: HeatRecording,
     pub scripts: ScriptSettings,
+    pub purging: Purging,
     /// For tests.
     pub hooks: RelocationHooks,
 }
@@ -173,6 +183,9 @@ impl Account {
             }
         }
         crate::balance::start(&account);
+        if options.purging == Purging::InBackground {
+            crate::purge::start(&account);
+        }
         Ok(account)
     }
 

@@ -163,7 +163,16 @@ impl Account {
         batch.put_container(&record);
         let entry = Arc::new(self.entry_of(&old, record)?);
         insert(&mut catalog, entry.clone());
-        self.publish(catalog, batch).await?;
+        // Nothing is removed any more that the new definition keeps.
+        for partition in entry.map.iter() {
+            partition.follow_ttl(entry.shape.default_ttl).await;
+        }
+        if let Err(error) = self.publish(catalog, batch).await {
+            for partition in old.map.iter() {
+                partition.follow_ttl(old.shape.default_ttl).await;
+            }
+            return Err(error);
+        }
         if reindexes {
             for partition in entry.map.iter() {
                 partition.maintain_indexes(entry.shape.maintained()).await?;

@@ -11,6 +11,7 @@
 //! | `index_build.rs` | generations of a container's index and the work between them |
 //! | `relocation.rs`, `relocation_run.rs` | split, merge and move: their plans and records, and the work |
 //! | `balance.rs` | begins the splits that size and throughput ask for |
+//! | `purge.rs` | removes items whose time to live has run out |
 //! | `keys.rs` | from a partition key header or a body to the partition that owns it |
 //! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
 //! | `throughput.rs` | the budgets that containers live by |
@@ -41,6 +42,7 @@ mod partition_loads;
 mod partition_words;
 mod partitions;
 mod permissions;
+mod purge;
 mod query;
 mod query_cache;
 mod query_fan_out;
@@ -60,7 +62,7 @@ mod verify;
 
 pub use account::{
     Account, AccountOptions, AccountStatistics, HeatRecording, METADATA_READ_CHARGE_CENTI,
-    METADATA_WRITE_CHARGE_CENTI,
+    METADATA_WRITE_CHARGE_CENTI, Purging,
 };
 pub use batch::{BatchKind, BatchOperation, BulkOnError};
 pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};

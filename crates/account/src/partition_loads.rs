@@ -29,6 +29,8 @@ pub struct PartitionLoad {
     pub budget: Option<f64>,
     /// Operations refused since the partition began.
     pub refused: u64,
+    /// Items removed since the partition began because their time to live had run out.
+    pub purged: u64,
     /// Of the window that was asked for.
     pub totals: Totals,
 }
@@ -69,6 +71,7 @@ impl Account {
                 size_bytes: partition.size_bytes(),
                 budget: budget.map(|budget| budget.rate_centi as f64 / 100.0),
                 refused: budget.map_or(0, |budget| budget.refused),
+                purged: partition.purged(),
                 totals: partition.heat(&definition.partition_key).totals(now, window),
             }
         });

@@ -78,6 +78,7 @@ enum Command {
     DeleteKey(u8),
     Batch(u8, Vec<(u8, Option<String>)>),
     Later,
+    Purge,
     Count(u8),
     Policy(usize),
 }
@@ -122,6 +123,7 @@ fn command() -> impl Strategy<Value = Command> {
         3 => (pk, prop::collection::vec((id, prop::option::of(members())), 1..6))
             .prop_map(|(pk, list)| Command::Batch(pk, list)),
         1 => Just(Command::Later),
+        1 => Just(Command::Purge),
         1 => (0u8..4).prop_map(Command::Count),
         1 => (0usize..POLICIES.len()).prop_map(Command::Policy),
     ]
@@ -184,6 +186,7 @@ async fn run(fixture: &Fixture, command: &Command) {
             fixture.clock.advance(Duration::from_secs(7));
             Ok(())
         }
+        Command::Purge => account.purge_expired(&container).await.map(drop),
         Command::Count(path) => {
             let name = ["a", "o", "c", "missing"][usize::from(*path)];
             container.count_path(&[name]).await

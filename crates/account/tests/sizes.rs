@@ -27,6 +27,7 @@ enum Command {
     DeleteKey(u8),
     /// Items without a time to live of their own run out after ten seconds.
     Wait(u8),
+    Purge,
     Restart,
 }
 
@@ -42,6 +43,7 @@ fn command() -> impl Strategy<Value = Command> {
         2 => (0u8..3, prop::collection::vec(step, 1..6)).prop_map(|(pk, steps)| Command::Batch(pk, steps)),
         1 => (0u8..3).prop_map(Command::DeleteKey),
         1 => (1u8..8).prop_map(Command::Wait),
+        1 => Just(Command::Purge),
         1 => Just(Command::Restart),
     ]
 }
@@ -105,6 +107,7 @@ async fn run(account: &Account, clock: &Clock, container: &ContainerHandle, comm
             clock.advance(Duration::from_secs(seconds.into()));
             Ok(())
         }
+        Command::Purge => account.purge_expired(container).await.map(drop),
         Command::Restart => unreachable!("handled by the caller"),
     };
     if let Err(error) = outcome {

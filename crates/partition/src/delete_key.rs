@@ -14,7 +14,8 @@ use crate::partition::Partition;
 use crate::shape::ContainerShape;
 
 impl Partition {
-    /// Deletes every item of a logical partition, a bounded number per commit. Gives how many there were.
+    /// Deletes every item of a logical partition, a bounded number per commit. Gives how many there were. Those whose time has
+    /// run out go too, as such, and cost nothing.
     pub async fn delete_logical_partition(
         &self,
         shape: &Arc<ContainerShape>,
@@ -43,6 +44,10 @@ impl Partition {
                     let item = StoredItem::decode(value, shape)?;
                     let (_, id) =
                         keys::parse_item_key(&key[keys::HEADER..]).ok_or_else(crate::malformed_key)?;
+                    if item.is_expired(command.now.seconds()) {
+                        transaction.delete(logical, id, &item, ChangeKind::Expire).await?;
+                        continue;
+                    }
                     let terms = terms_of(&item, shape).len() + system_terms(shape);
                     charge_centi += shape.charges.delete(item.json_size_bytes(), terms).0;
                     transaction.delete(logical, id, &item, ChangeKind::Delete).await?;

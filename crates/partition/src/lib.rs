@@ -18,6 +18,7 @@
 //! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
+//! | `expire.rs` | removes them everywhere, in the background |
 //! | `verify.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
@@ -26,6 +27,7 @@ mod apply;
 mod change_log;
 mod changes;
 mod delete_key;
+mod expire;
 mod feed;
 pub mod heat;
 mod index;
@@ -47,6 +49,7 @@ mod verify;
 
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
+pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position};
 pub use index::{BuildEnd, IndexLayout, path_hash};
 pub use item::StoredItem;

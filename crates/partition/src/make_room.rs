@@ -36,11 +36,11 @@ impl Partition {
         command: &CommandContext,
         logical: &LogicalKey,
     ) -> Result<bool> {
-        if shape.default_ttl.is_none() {
-            return Ok(false);
-        }
         let mut sequencer = self.sequencer.lock().await;
         self.check_open()?;
+        if !sequencer.may_expire(shape) {
+            return Ok(false);
+        }
         // With every queued commit applied, the engine alone shows the logical partition.
         self.drain(&mut sequencer).await?;
         let prefix = keys::logical_prefix(self.uid, logical);

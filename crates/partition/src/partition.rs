@@ -20,6 +20,7 @@ use shardlake_storage::{Durability, PendingCommit, ScanOptions, Seq, Shard};
 use tokio::sync::Mutex;
 
 use crate::change_log::{Counters, LogEntry};
+use crate::expire::Expiry;
 use crate::heat::Heat;
 use crate::index::{IndexLayout, Maintained};
 use crate::item::StoredItem;
@@ -52,6 +53,7 @@ pub struct Partition {
     end: AtomicU8,
     /// Generations of the index below this are being dropped: what is left of them must not be read.
     oldest_index: AtomicU32,
+    pub(crate) expiry: Expiry,
     /// Made when the first operation is counted.
     heat: OnceLock<Box<std::sync::Mutex<Heat>>>,
 }
@@ -64,6 +66,8 @@ pub(crate) struct Sequencer {
     /// What writes keep in step with the items: decided here and not by a request's shape, which may be outdated.
     pub maintained: Maintained,
     sizes: RecentSizes,
+    /// What the container says now, where it was changed since the partition was opened.
+    pub default_ttl: Option<Option<i64>>,
     /// Where the search for items whose time has run out goes on.
     pub room_sought_to: Option<Vec<u8>>,
     /// Kept from the first time that somebody asks.
@@ -137,12 +141,14 @@ impl Partition {
                 pending: Pending::default(),
                 maintained: Maintained { layouts, counted },
                 sizes: RecentSizes::default(),
+                default_ttl: None,
                 room_sought_to: None,
                 largest: None,
             })),
             size_walk: Mutex::new(()),
             end: AtomicU8::new(0),
             oldest_index: AtomicU32::new(0),
+            expiry: Expiry::of_partition(counters.items == 0),
             heat: OnceLock::new(),
             durable_lsn: AtomicU64::new(lsn),
             items: AtomicU64::new(counters.items),
@@ -435,7 +441,8 @@ impl Partition {
         let commit = self.shard.commit(planned.batch).map_err(crate::storage_error)?;
         sequencer.lsn = lsn;
         sequencer.counters = planned.counters;
-        if let Some((key, size)) = planned.recorded {
+        self.expiry.note(planned.due);
+        for (key, size) in planned.recorded {
             if let Some(largest) = &mut sequencer.largest {
                 largest.note(&key[keys::HEADER..], size);
             }

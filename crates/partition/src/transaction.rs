@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::LogicalKey;
 use crate::change_log::{ChangeKind, Counters, LogEntry, LogOperation};
+use crate::expire::Due;
 use crate::index::{self, IndexChange, Maintained, PostingOps};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
@@ -55,8 +56,10 @@ pub(crate) struct Transaction<'a> {
     operations: Vec<LogOperation>,
     counters: Counters,
     sized: Option<Sized>,
-    /// The size of the logical partition after the transaction.
-    recorded: Option<(Vec<u8>, LogicalSize)>,
+    /// The sizes of logical partitions after the transaction.
+    recorded: Vec<(Vec<u8>, LogicalSize)>,
+    /// Of the versions it writes.
+    due: Due,
     pub lsn: u64,
     pub now: Timestamp,
 }
@@ -84,7 +87,8 @@ impl<'a> Transaction<'a> {
             operations: Vec::new(),
             counters,
             sized: None,
-            recorded: None,
+            recorded: Vec::new(),
+            due: Due::NEVER,
             lsn: last_lsn + 1,
             now,
         }
@@ -163,6 +167,7 @@ impl<'a> Transaction<'a> {
             self.writes.insert(keys::ordinal_key(self.uid, ordinal), Some(value));
         }
         self.writes.insert(key, Some(item.record_bytes()));
+        self.due.note(item.envelope());
         self.index(old, Some(item)).await
     }
 
@@ -206,7 +211,7 @@ impl<'a> Transaction<'a> {
         debug_assert_eq!(
             sized.key,
             keys::size_key(uid, logical),
-            "a transaction writes to one logical partition"
+            "a transaction writes to one logical partition after the other"
         );
         sized
     }
@@ -238,6 +243,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Writes the size of the logical partition if it is another one after the last change, and gives it with the old one.
+    /// Another logical partition may follow, but not the same again.
     pub async fn record_size(&mut self) -> Result<Option<(LogicalSize, LogicalSize)>> {
         let changed = self.sized.take().filter(|sized| sized.change != SizeChange::default());
         let Some(Sized { key, before, change }) = changed else { return Ok(None) };
@@ -247,7 +253,7 @@ impl<'a> Transaction<'a> {
         };
         let after = before.changed_by(change)?;
         self.writes.insert(key.clone(), (after.items > 0).then(|| after.encode()));
-        self.recorded = Some((key, after));
+        self.recorded.push((key, after));
         Ok(Some((before, after)))
     }
 
@@ -399,6 +405,7 @@ impl<'a> Transaction<'a> {
             writes,
             pending_counts: self.pending_counts,
             recorded: self.recorded,
+            due: self.due,
         }
     }
 }
@@ -419,6 +426,8 @@ pub(crate) struct PlannedCommit {
     pub writes: Vec<(Bytes, Option<Bytes>)>,
     /// Changes of counts that are not stored yet, by place in [`Maintained::counted`].
     pub pending_counts: Vec<(usize, i64)>,
-    /// Where the size of the logical partition lies, and what it is after the commit.
-    pub recorded: Option<(Vec<u8>, LogicalSize)>,
+    /// Where the sizes of logical partitions lie, and what they are after the commit.
+    pub recorded: Vec<(Vec<u8>, LogicalSize)>,
+    /// When the first of the versions that it writes may run out.
+    pub due: Due,
 }

@@ -48,6 +48,7 @@ struct PartitionMetrics {
     size: Numbers<PartitionLabels>,
     throughput: Numbers<PartitionLabels>,
     throttled: Family<PartitionLabels, Counter>,
+    purged: Family<PartitionLabels, Counter>,
     provisioned: Numbers<ContainerLabels>,
     autoscale_max: Numbers<ContainerLabels>,
     autoscaled: Numbers<ContainerLabels>,
@@ -104,6 +105,7 @@ impl PartitionMetrics {
         };
         self.size.get_or_create(&labels).set(partition.size_bytes as f64);
         self.throttled.get_or_create(&labels).inc_by(partition.refused);
+        self.purged.get_or_create(&labels).inc_by(partition.purged);
         if let Some(budget) = partition.budget {
             self.throughput.get_or_create(&labels).set(budget);
             let percent = partition.totals.busiest_second_ru * 100.0 / budget.max(f64::MIN_POSITIVE);
@@ -121,6 +123,8 @@ impl PartitionMetrics {
         to.register("physical_partition_throughput_info", help, self.throughput.clone());
         let help = "Operations that a partition refused for want of request units";
         to.register("throttled_requests", help, self.throttled.clone());
+        let help = "Items that a partition removed because their time to live had run out";
+        to.register("purged_items", help, self.purged.clone());
         to.register("provisioned_throughput", "RU/s of a container", self.provisioned.clone());
         let help = "RU/s up to which a container is scaled";
         to.register("autoscale_max_throughput", help, self.autoscale_max.clone());
@@ -159,6 +163,7 @@ mod tests {
             r#"shardlake_normalized_ru_consumption{database="db",container="items",partition_key_range_id="1"} 0.0"#,
             r#"shardlake_physical_partition_throughput_info{database="db",container="items",partition_key_range_id="0"} 6000.0"#,
             r#"shardlake_throttled_requests_total{database="db",container="items",partition_key_range_id="0"} 0"#,
+            r#"shardlake_purged_items_total{database="db",container="items",partition_key_range_id="0"} 0"#,
             r#"shardlake_provisioned_throughput{database="db",container="items"} 12000.0"#,
             r#"shardlake_relocations_total{kind="split",outcome="done"} 0"#,
             "shardlake_partitions_not_shown 0",

@@ -1,0 +1,219 @@
+//! Removes what has outlived its time to live, in the background: looks every second which partitions know of items that may
+//! have run out, and sweeps those, a step of each in turn.
+//!
+//! One task per account, which holds it weakly. After each step it rests a multiple of what the step took, waiting for the disk
+//! included: the busier the machine and the log, the longer. A partition that has spent its request units is left alone but
+//! for one step a second; nothing is charged, except in serverless accounts, where it costs what deletes cost. Partitions on
+//! their way elsewhere are not swept; those that take their place are.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use shardlake_cluster::budget::{Reservation, Urgency};
+use shardlake_model::{ErrorKind, Result};
+use shardlake_partition::{Partition, PartitionUid, Sweep, SweepStep};
+
+use crate::account::AccountState;
+use crate::container_handle::ContainerEntry;
+use crate::throughput::CapacityMode;
+use crate::{Account, ContainerHandle};
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Rests after a step, as multiples of its time: after one that deleted something, and after one that only looked.
+const REST_AFTER_PURGE: u32 = 3;
+const REST_AFTER_LOOK: u32 = 9;
+const REST_MIN: Duration = Duration::from_millis(1);
+const REST_MAX: Duration = Duration::from_secs(1);
+/// Rest between two sweeps of a partition, as a multiple of what the last one took: writes let it be due all the time.
+const REST_AFTER_SWEEP: u32 = 10;
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+/// How often a partition without request units is swept on all the same.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A partition that is being swept.
+struct Running {
+    entry: Arc<ContainerEntry>,
+    partition: Arc<Partition>,
+    sweep: Sweep,
+    began: Duration,
+    /// When it was its turn and something was done.
+    stepped: Duration,
+}
+
+/// How a turn of one partition ended.
+enum Turn {
+    /// It had none: there are no request units for it.
+    Passed,
+    Stepped(SweepStep),
+}
+
+#[derive(Default)]
+struct Purge {
+    running: VecDeque<Running>,
+    /// Partitions whose next sweep is not before a moment.
+    resting: FxHashMap<PartitionUid, Duration>,
+}
+
+pub(crate) fn start(account: &Account) {
+    let state = Arc::downgrade(&account.0);
+    tokio::spawn(async move {
+        let mut purge = Purge::default();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let Some(account) = open_account(&state) else { return };
+            purge.look(&account).await;
+            drop(account);
+            // What becomes due meanwhile has its turn a second after the last of these.
+            while !purge.running.is_empty() {
+                let Some(account) = open_account(&state) else { return };
+                let rest = purge.step(&account).await;
+                drop(account);
+                tokio::time::sleep(rest).await;
+            }
+        }
+    });
+}
+
+fn open_account(state: &Weak<AccountState>) -> Option<Account> {
+    let state = state.upgrade()?;
+    (!state.is_closing.load(Ordering::Acquire)).then_some(Account(state))
+}
+
+impl Purge {
+    /// Begins the sweeps that are due.
+    async fn look(&mut self, account: &Account) {
+        let now = account.clock().elapsed();
+        self.resting.retain(|_, until| *until > now);
+        let catalog = account.0.catalog.load_full();
+        for entry in catalog.databases.values().flat_map(|owner| owner.containers.values()) {
+            if entry.relocation.is_some() {
+                continue;
+            }
+            for partition in account.due_partitions(entry) {
+                if self.resting.contains_key(&partition.uid) {
+                    continue;
+                }
+                match partition.begin_sweep().await {
+                    Ok(sweep) => self.running.push_back(Running {
+                        entry: entry.clone(),
+                        partition: partition.clone(),
+                        sweep,
+                        began: now,
+                        stepped: Duration::ZERO,
+                    }),
+                    Err(error) => self.give_up(account, &partition, &error),
+                }
+            }
+        }
+    }
+
+    /// Gives the next partition its turn, and says how long to rest after it.
+    async fn step(&mut self, account: &Account) -> Duration {
+        let Some(mut running) = self.running.pop_front() else { return REST_MIN };
+        let started = account.clock().elapsed();
+        let turn = account.turn(&mut running, started).await;
+        let spent = account.clock().elapsed().saturating_sub(started);
+        let rest = |multiple: u32| (spent * multiple).clamp(REST_MIN, REST_MAX);
+        match turn {
+            Ok(Turn::Passed) => {
+                self.running.push_back(running);
+                REST_MIN * 10
+            }
+            Ok(Turn::Stepped(SweepStep::Went { purged, .. })) => {
+                running.stepped = started;
+                self.running.push_back(running);
+                rest(if purged > 0 { REST_AFTER_PURGE } else { REST_AFTER_LOOK })
+            }
+            Ok(Turn::Stepped(SweepStep::Overloaded)) => {
+                self.running.push_back(running);
+                REST_MAX
+            }
+            // The next look goes by the new definition.
+            Ok(Turn::Stepped(SweepStep::Superseded)) => REST_MIN,
+            Ok(Turn::Stepped(SweepStep::Complete)) => {
+                let took = (started + spent).saturating_sub(running.began);
+                self.resting.insert(running.partition.uid, started + spent + took * REST_AFTER_SWEEP);
+                REST_MIN
+            }
+            Err(error) => {
+                self.give_up(account, &running.partition, &error);
+                REST_MIN
+            }
+        }
+    }
+
+    fn give_up(&mut self, account: &Account, partition: &Partition, error: &shardlake_model::Error) {
+        let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
+        if has_ended || account.0.is_closing.load(Ordering::Acquire) {
+            return;
+        }
+        self.resting.insert(partition.uid, account.clock().elapsed() + RETRY_AFTER);
+        tracing::warn!(partition = partition.uid.0, %error, "removing items whose time has run out stopped");
+    }
+}
+
+impl Account {
+    /// The partitions of a container with items whose time may have run out.
+    fn due_partitions(&self, entry: &ContainerEntry) -> Vec<Arc<Partition>> {
+        let now = self.clock().now().seconds();
+        let is_due = |partition: &&Arc<Partition>| {
+            partition.expiry_due(entry.shape.default_ttl).is_some_and(|due| due <= now)
+        };
+        entry.map.iter().filter(is_due).cloned().collect()
+    }
+
+    async fn turn(&self, running: &mut Running, now: Duration) -> Result<Turn> {
+        let Running { entry, partition, sweep, stepped, .. } = running;
+        partition.check_open()?;
+        if entry.motion.state().step.is_some() {
+            // The partitions that come of it know nothing, and are swept.
+            return Ok(Turn::Stepped(SweepStep::Superseded));
+        }
+        let Some(reservation) = self.leave_to_purge(entry, partition, now.saturating_sub(*stepped)) else {
+            return Ok(Turn::Passed);
+        };
+        let step = partition.sweep_step(&entry.shape, self.clock().now(), sweep).await?;
+        if let (Some(reservation), SweepStep::Went { charge_centi, .. }) = (reservation, step) {
+            reservation.settle(charge_centi);
+        }
+        Ok(Turn::Stepped(step))
+    }
+
+    /// Whether request units are left over, and what is to be paid from where purging is paid for.
+    fn leave_to_purge(
+        &self,
+        entry: &ContainerEntry,
+        partition: &Partition,
+        waited: Duration,
+    ) -> Option<Option<Reservation>> {
+        let now = self.clock().elapsed();
+        if self.0.throughput.capacity == CapacityMode::Serverless {
+            return entry.budget.admit(partition.range_id, Urgency::Low, || now).ok();
+        }
+        let reports = entry.budget.report(now);
+        let own = reports.iter().find(|(range_id, _)| *range_id == partition.range_id);
+        let is_left = own.is_none_or(|(_, report)| report.level_centi > 0);
+        (is_left || waited >= PATIENCE).then_some(None)
+    }
+
+    /// Removes what has run out in a container now and without rest. Gives how many items went. For tests and tools: nobody
+    /// sees these items anyway.
+    pub async fn purge_expired(&self, container: &ContainerHandle) -> Result<u64> {
+        let entry = self.current_entry(&container.entry)?;
+        let mut items = 0;
+        for partition in self.due_partitions(&entry) {
+            let mut sweep = partition.begin_sweep().await?;
+            loop {
+                match partition.sweep_step(&entry.shape, self.clock().now(), &mut sweep).await? {
+                    SweepStep::Went { purged, .. } => items += purged,
+                    SweepStep::Overloaded => tokio::time::sleep(REST_MIN).await,
+                    SweepStep::Superseded | SweepStep::Complete => break,
+                }
+            }
+        }
+        Ok(items)
+    }
+}
