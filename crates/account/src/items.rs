@@ -138,6 +138,17 @@ impl Account {
         self.write(ctx, container, &logical, operation).await
     }
 
+    /// The id of the item that a path segment names, in the logical partition of a key.
+    pub async fn item_id(
+        &self,
+        container: &ContainerHandle,
+        key: Option<KeyInput<'_>>,
+        segment: &str,
+    ) -> Result<String> {
+        let logical = key_of_read(container, key)?;
+        self.resolve_id(container, &logical, segment).await
+    }
+
     /// The id of the item that a path segment names: an id, or a rid where the container was named by rid too.
     pub(crate) async fn resolve_id(
         &self,

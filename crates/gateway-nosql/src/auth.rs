@@ -1,12 +1,15 @@
-//! Master-key signatures: is a request signed with one of the account's keys, and what may that key do?
+//! Who asks: is a request signed with one of the account's keys, or does it bring a resource token, and what may either do?
 //!
 //! The signature is HMAC-SHA256 over verb, resource type, resource link and date (wire.md §3.1). Keys are prepared once:
 //! a check clones the keyed state, feeds it the parts and compares in constant time. Where clients disagree on what they
 //! sign (ids or names, two names for one operation), every documented form is tried, the usual one first.
 //!
-//! Resource tokens, Entra ID tokens and SAS tokens are recognised and refused by name.
+//! A resource token is genuine when a key of the account has signed it and its permission still says what it said then
+//! (`resource_token.rs`). What a caller may do with a route is decided in `access.rs`, not here. Entra ID tokens and SAS tokens are
+//! recognised and refused by name.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -14,8 +17,11 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::percent_decode_str;
 use sha2::Sha256;
-use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_account::Account;
+use shardlake_model::{ContainerRid, Error, ErrorKind, Permission, Result};
 use shardlake_stdx::Timestamp;
+
+use crate::resource_token::{Claims, SentToken};
 
 /// What the holder of a key may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +29,23 @@ pub enum Access {
     Full,
     /// Reads and queries.
     ReadOnly,
+}
+
+/// Who asks, as far as the door has found out.
+#[derive(Debug, Clone)]
+pub(crate) enum Caller {
+    /// The holder of an account key.
+    Key(Access),
+    /// The holder of a resource token.
+    Token(Grant),
+}
+
+/// What a genuine resource token is good for.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    pub permission: Arc<Permission>,
+    /// The one container that it reaches, and nothing where it is `None`.
+    pub container: Option<ContainerRid>,
 }
 
 /// One of the account's keys.
@@ -61,27 +84,47 @@ impl Keyring {
         Ok(Keyring { keys, clock_skew_max })
     }
 
-    /// Checks the `Authorization` header against the forms that the request may have been signed in.
+    /// Finds out who sent an `Authorization` header. A signature is compared with the forms that the request may have been
+    /// signed in; a resource token speaks for itself.
     pub fn authenticate(
+        &self,
+        authorization: Option<&str>,
+        forms: &[Payload<'_>],
+        account: &Account,
+    ) -> Result<Caller> {
+        match Sent::parse(authorization)? {
+            Sent::Signature(signature) => {
+                self.check_signature(&signature, forms, account.clock().now()).map(Caller::Key)
+            }
+            Sent::Token(token) => self.check_token(&token, account).map(Caller::Token),
+        }
+    }
+
+    /// The same where nothing but a key opens.
+    pub fn authenticate_key(
         &self,
         authorization: Option<&str>,
         forms: &[Payload<'_>],
         now: Timestamp,
     ) -> Result<Access> {
+        match Sent::parse(authorization)? {
+            Sent::Signature(signature) => self.check_signature(&signature, forms, now),
+            Sent::Token(_) => Err(Error::new(
+                ErrorKind::Forbidden,
+                "a resource token is not good here: sign with an account key",
+            )),
+        }
+    }
+
+    fn check_signature(&self, signature: &[u8], forms: &[Payload<'_>], now: Timestamp) -> Result<Access> {
         let usual = forms.first().expect("every route has a signed form");
-        let authorization = authorization.ok_or_else(|| {
-            unauthorized(
-                "Required Header authorization is missing. Ensure a valid Authorization token is passed.",
-            )
-        })?;
-        let signature = master_signature(authorization)?;
         let date = if usual.ms_date.is_empty() { usual.date } else { usual.ms_date };
         if date.is_empty() {
             return Err(unauthorized(
                 "the request has neither an x-ms-date nor a date header: the signature needs one",
             ));
         }
-        let access = forms.iter().find_map(|form| self.verify(form, &signature)).ok_or_else(|| {
+        let access = forms.iter().find_map(|form| self.verify(form, signature)).ok_or_else(|| {
             unauthorized(format!(
                 "The input authorization token can't serve the request. Please check that the expected payload is built as per the protocol, and check the key being used. Server used the following payload to sign: '{}'",
                 usual.text()
@@ -89,6 +132,41 @@ impl Keyring {
         })?;
         self.check_date(date, now)?;
         Ok(access)
+    }
+
+    /// A token that was never good and one that no longer is look alike, but for its expiry, which it tells itself.
+    fn check_token(&self, token: &SentToken, account: &Account) -> Result<Grant> {
+        let permission = account.permission_by_rid(token.claims.permission);
+        let is_genuine = |permission: &Arc<Permission>| {
+            self.read_write_keys().any(|key| token.is_genuine(key, permission))
+        };
+        let permission = permission.filter(is_genuine).ok_or_else(|| {
+            unauthorized(
+                "The input authorization token can't serve the request. The resource token is not of this account, or its permission was changed or deleted: get a new one",
+            )
+        })?;
+        if token.claims.has_expired(account.clock().now()) {
+            return Err(unauthorized(
+                "The authorization token is not valid at the current time: the resource token has expired. Please create another token and retry",
+            ));
+        }
+        Ok(Grant { permission, container: token.claims.container })
+    }
+
+    /// A token for a permission, good for so long from now.
+    pub fn resource_token(&self, account: &Account, permission: &Permission, seconds: u64) -> Result<String> {
+        let key = self.read_write_keys().next();
+        let key = key.ok_or_else(|| Error::internal("no read-write key can have asked for this token"))?;
+        let claims = Claims {
+            permission: permission.rid,
+            container: account.granted_container(permission),
+            expiry: account.clock().now().seconds().saturating_add(seconds),
+        };
+        Ok(claims.token(key, permission))
+    }
+
+    fn read_write_keys(&self) -> impl Iterator<Item = &Hmac<Sha256>> {
+        self.keys.iter().filter(|(_, access)| *access == Access::Full).map(|(key, _)| key)
     }
 
     fn verify(&self, payload: &Payload<'_>, signature: &[u8]) -> Option<Access> {
@@ -174,40 +252,61 @@ fn update_lower(mac: &mut Hmac<Sha256>, text: &str) {
     }
 }
 
-/// The signature bytes of a master-key token, percent-encoded or not.
-fn master_signature(authorization: &str) -> Result<Vec<u8>> {
-    // `+` is a base64 digit here, never a space.
-    let token: Cow<'_, str> = percent_decode_str(authorization)
-        .decode_utf8()
-        .map_err(|_| unauthorized("the authorization token is not UTF-8 text"))?;
-    let (mut kind, mut version, mut signature) = ("", "", None);
-    for part in token.split('&') {
-        match part.split_once('=') {
-            Some(("type", value)) => kind = value,
-            Some(("ver", value)) => version = value,
-            Some(("sig", value)) => signature = Some(value),
-            _ => {}
+/// An `Authorization` header, believed in nothing yet.
+#[derive(Debug)]
+enum Sent {
+    Signature(Vec<u8>),
+    Token(SentToken),
+}
+
+impl Sent {
+    /// Percent-encoded or not.
+    fn parse(authorization: Option<&str>) -> Result<Sent> {
+        let authorization = authorization.ok_or_else(|| {
+            unauthorized(
+                "Required Header authorization is missing. Ensure a valid Authorization token is passed.",
+            )
+        })?;
+        // `+` is a base64 digit here, never a space.
+        let token: Cow<'_, str> = percent_decode_str(authorization)
+            .decode_utf8()
+            .map_err(|_| unauthorized("the authorization token is not UTF-8 text"))?;
+        let (mut kind, mut version, mut signature) = ("", "", "");
+        for part in token.split('&') {
+            match part.split_once('=') {
+                Some(("type", value)) => kind = value,
+                Some(("ver", value)) => version = value,
+                Some(("sig", value)) => signature = value,
+                _ => {}
+            }
         }
-    }
-    if kind.eq_ignore_ascii_case("master") {
-        if version != "1.0" {
+        let is = |name: &str| kind.eq_ignore_ascii_case(name);
+        if (is("master") || is("resource")) && version != "1.0" {
             return Err(unauthorized(format!("the authorization token has version '{version}', not '1.0'")));
         }
-        let signature = signature.unwrap_or_default();
-        return STANDARD.decode(signature).map_err(|_| unauthorized("the signature is not base64 text"));
-    }
-    for (name, what) in [
-        ("resource", "resource tokens are not supported yet: sign with an account key"),
-        ("aad", "Entra ID (AAD) tokens are not supported yet: sign with an account key"),
-        ("sas", "SAS tokens are not supported: sign with an account key"),
-    ] {
-        if kind.eq_ignore_ascii_case(name) {
-            return Err(Error::unsupported(what));
+        if is("master") {
+            let signature = STANDARD.decode(signature);
+            return signature
+                .map(Sent::Signature)
+                .map_err(|_| unauthorized("the signature is not base64 text"));
         }
+        if is("resource") {
+            let token = SentToken::parse(signature).map(Sent::Token);
+            return token
+                .ok_or_else(|| unauthorized("the resource token is malformed: send it as it was given out"));
+        }
+        for (name, what) in [
+            ("aad", "Entra ID (AAD) tokens are not supported yet: sign with an account key"),
+            ("sas", "SAS tokens are not supported: sign with an account key"),
+        ] {
+            if is(name) {
+                return Err(Error::unsupported(what));
+            }
+        }
+        Err(unauthorized(
+            "Authorization header doesn't confirm to the required format. Please verify and try again: it must be 'type=master&ver=1.0&sig=<signature>'",
+        ))
     }
-    Err(unauthorized(
-        "Authorization header doesn't confirm to the required format. Please verify and try again: it must be 'type=master&ver=1.0&sig=<signature>'",
-    ))
 }
 
 fn unauthorized(message: impl Into<String>) -> Error {

@@ -46,25 +46,36 @@ struct Parsed {
     content: bool,
 }
 
-pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let atomic = flag("x-ms-cosmos-batch-atomic", call.headers.batch_atomic)?;
-    let limits = call.account.limits();
-    let parsed = parse(&call.body, atomic, limits)?;
-    let content = call.headers.wants_content()?;
-    let (mut operations, mut wants) = (Vec::with_capacity(parsed.len()), Vec::with_capacity(parsed.len()));
-    for entry in parsed {
-        wants.push((content && entry.content) || entry.operation.kind == BatchKind::Read);
-        operations.push(entry.operation);
+/// The operations of a request, and which results carry their item.
+struct Asked {
+    operations: Vec<BatchOperation>,
+    wants: Vec<bool>,
+}
+
+impl Asked {
+    fn read(call: &Call<'_>, atomic: bool) -> Result<Asked> {
+        let parsed = parse(&call.body, atomic, call.account.limits())?;
+        let content = call.headers.wants_content()?;
+        let wants = |entry: &Parsed| (content && entry.content) || entry.operation.kind == BatchKind::Read;
+        let wants = parsed.iter().map(wants).collect();
+        Ok(Asked { operations: parsed.into_iter().map(|entry| entry.operation).collect(), wants })
     }
-    if atomic {
-        let key = call.headers.partition_key.map(KeyInput).ok_or_else(|| {
-            Error::bad_request(
-                "a transactional batch needs its partition key in header 'x-ms-documentdb-partitionkey'",
-            )
-        })?;
-        let reply = call.account.batch(&items::reading(call)?, container, key, operations).await?;
-        return Ok(respond_atomic(reply, &wants, container));
-    }
+}
+
+pub(crate) async fn execute_atomic(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let Asked { operations, wants } = Asked::read(call, true)?;
+    let key = call.headers.partition_key.map(KeyInput).ok_or_else(|| {
+        Error::bad_request(
+            "a transactional batch needs its partition key in header 'x-ms-documentdb-partitionkey'",
+        )
+    })?;
+    let reply = call.account.batch(&items::reading(call)?, container, key, operations).await?;
+    Ok(respond_atomic(reply, &wants, container))
+}
+
+pub(crate) async fn execute_bulk(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let Asked { operations, wants } = Asked::read(call, false)?;
+    call.scope()?.map_or(Ok(()), |scope| scope.check_bulk(container, &operations))?;
     let continues = flag("x-ms-cosmos-batch-continue-on-error", call.headers.batch_continue_on_error)?;
     let on_error = if continues { BulkOnError::Continue } else { BulkOnError::Stop };
     let range_id = call.headers.range_id()?;

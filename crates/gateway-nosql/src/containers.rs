@@ -89,7 +89,7 @@ pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
-    let container = call.account.container(call.path.database(), call.path.container())?;
+    let container = call.container()?;
     container.check_intended_rid(call.headers.intended_rid)?;
     let headers = call.headers;
     let statistics = flag("x-ms-documentdb-populatepartitionstatistics", headers.populate_statistics)?;

@@ -1,7 +1,7 @@
 //! The read feed of a container: every item in scope, page by page.
 //!
 //! The scope is one logical partition or a prefix of one, a partition key range, an interval of effective partition keys, or the
-//! whole container. The change feed, which shares the path, is refused until it exists.
+//! whole container. The change feed shares the path and not this file.
 
 use http::StatusCode;
 use shardlake_account::{ContainerHandle, FeedPage, FeedScope};
@@ -15,9 +15,6 @@ use crate::{session, unsupported};
 
 pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let headers = call.headers;
-    if headers.a_im.is_some() {
-        return Err(unsupported::change_feed());
-    }
     let page = call
         .account
         .read_feed(&reading(call)?, container, scope(headers)?, headers.max_items()?, headers.continuation)

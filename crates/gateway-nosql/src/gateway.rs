@@ -13,18 +13,20 @@ use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Body;
 use shardlake_account::{Account, ContainerHandle};
-use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+use shardlake_model::{Error, RequestContext, Result};
 use shardlake_stdx::Guid;
 
-use crate::auth::{Access, AccountKey, Keyring};
+use crate::access::{self, Asked, Scope};
+use crate::auth::{AccountKey, Caller, Keyring};
 use crate::errors::Failure;
-use crate::headers::{RequestHeaders, flag};
+use crate::headers::RequestHeaders;
+use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::operator::{self, Address, OperatorCall};
 use crate::reply::{Echo, Renderer, Reply};
 use crate::router::{Path, Route};
 use crate::{
     account_document, batch, body, conflicts, containers, databases, feed, items, offers,
-    partition_key_delete, pkranges, query, query_plan, unsupported,
+    partition_key_delete, permissions, pkranges, query, query_plan, unsupported, users,
 };
 
 /// How a gateway behaves.
@@ -89,7 +91,9 @@ struct Inner {
 pub(crate) struct Call<'r> {
     pub account: &'r Account,
     pub settings: &'r GatewaySettings,
-    pub method: &'r Method,
+    /// For tokens to be made with.
+    pub keyring: &'r Keyring,
+    pub caller: &'r Caller,
     pub path: &'r Path<'r>,
     pub headers: &'r RequestHeaders<'r>,
     /// Name or address under which the client knows this server.
@@ -97,6 +101,31 @@ pub(crate) struct Call<'r> {
     pub scheme: Scheme,
     pub context: RequestContext,
     pub body: Bytes,
+}
+
+impl Call<'_> {
+    /// The container in the path, which is the one that the caller was let in for.
+    pub fn container(&self) -> Result<ContainerHandle> {
+        self.confirm(self.account.container(self.path.database(), self.path.container())?)
+    }
+
+    /// Likewise for operations on what is in it, whose missing container is a missing owner.
+    pub fn container_for_items(&self) -> Result<ContainerHandle> {
+        self.confirm(self.account.container_for_items(self.path.database(), self.path.container())?)
+    }
+
+    fn confirm(&self, container: ContainerHandle) -> Result<ContainerHandle> {
+        self.scope()?.map_or(Ok(()), |scope| scope.check_container(&container))?;
+        Ok(container)
+    }
+
+    /// What the caller's token reaches; `None` for the holders of keys.
+    pub fn scope(&self) -> Result<Option<Scope<'_>>> {
+        match self.caller {
+            Caller::Key(_) => Ok(None),
+            Caller::Token(grant) => Scope::of(grant).map(Some),
+        }
+    }
 }
 
 impl Gateway {
@@ -148,13 +177,15 @@ impl Inner {
         }
         let path = Path::parse(parts.uri.path())?;
         let route = path.route()?;
-        let access = self.authenticate(&parts.method, &path, route, &headers)?;
-        allow(access, &parts.method, &headers)?;
+        let caller = self.authenticate(&parts.method, &path, route, &headers)?;
+        let operation = Operation::of(route, &parts.method, &headers)?;
+        access::allow(&caller, &Asked { operation, path: &path, headers: &headers }, &self.account)?;
         let body = body::read(body, self.settings.body_size_bytes_max, self.settings.request_timeout).await?;
         let call = Call {
             account: &self.account,
             settings: &self.settings,
-            method: &parts.method,
+            keyring: &self.keyring,
+            caller: &caller,
             path: &path,
             headers: &headers,
             // HTTP/2 carries the host in the request line.
@@ -163,7 +194,7 @@ impl Inner {
             context: self.context(&headers, activity_id, started)?,
             body,
         };
-        dispatch(&call, route).await
+        dispatch(&call, operation).await
     }
 
     /// The operator's interface passes the same door.
@@ -180,7 +211,8 @@ impl Inner {
         B::Error: std::fmt::Display,
     {
         let form = address.signed_form(&parts.method, dates(headers));
-        let access = self.keyring.authenticate(headers.authorization, &[form], self.account.clock().now())?;
+        let now = self.account.clock().now();
+        let access = self.keyring.authenticate_key(headers.authorization, &[form], now)?;
         operator::allow(access, &parts.method)?;
         let body = body::read(body, self.settings.body_size_bytes_max, self.settings.request_timeout).await?;
         let context = self.context(headers, activity_id, started)?;
@@ -194,9 +226,9 @@ impl Inner {
         path: &Path<'_>,
         route: Route,
         headers: &RequestHeaders<'_>,
-    ) -> Result<Access> {
+    ) -> Result<Caller> {
         path.with_signed_forms(route, method, dates(headers), |forms| {
-            self.keyring.authenticate(headers.authorization, forms, self.account.clock().now())
+            self.keyring.authenticate(headers.authorization, forms, &self.account)
         })
     }
 
@@ -247,90 +279,98 @@ impl ActivityIds {
     }
 }
 
-/// A read-only key may read: GET, queries and query plans.
-fn allow(access: Access, method: &Method, headers: &RequestHeaders<'_>) -> Result<()> {
-    if access == Access::Full || method == Method::GET || headers.asks_query()? {
-        return Ok(());
+async fn dispatch(call: &Call<'_>, operation: Operation) -> Result<Reply, Failure> {
+    match operation {
+        Operation::ReadAccount => Ok(account_document::read(call)),
+        Operation::Databases(FeedOperation::List) => databases::list(call),
+        Operation::Databases(FeedOperation::Query) => databases::query(call),
+        Operation::Databases(FeedOperation::Create | FeedOperation::Upsert) => databases::create(call).await,
+        Operation::ReadDatabase => databases::read(call),
+        Operation::DeleteDatabase => databases::delete(call).await,
+        Operation::Containers(FeedOperation::List) => containers::list(call),
+        Operation::Containers(FeedOperation::Query) => containers::query(call),
+        Operation::Containers(FeedOperation::Create | FeedOperation::Upsert) => {
+            containers::create(call).await
+        }
+        Operation::ReadContainer => containers::read(call),
+        Operation::ReplaceContainer => containers::replace(call).await,
+        Operation::DeleteContainer => containers::delete(call).await,
+        Operation::ListRanges => pkranges::list(call).await,
+        Operation::ReadFeed
+        | Operation::ReadChangeFeed
+        | Operation::QueryItems
+        | Operation::PlanQuery
+        | Operation::CreateItem
+        | Operation::UpsertItem
+        | Operation::Batch
+        | Operation::Bulk
+        | Operation::ReadItem
+        | Operation::ReplaceItem
+        | Operation::PatchItem
+        | Operation::DeleteItem
+        | Operation::DeletePartitionKey => in_container(call, operation).await,
+        Operation::ListConflicts => conflicts::list(call),
+        Operation::ReadConflict => Err(conflicts::missing(call)),
+        Operation::Users(feed) => on_users(call, feed).await,
+        Operation::User(ResourceOperation::Read) => users::read(call),
+        Operation::User(ResourceOperation::Replace) => users::replace(call).await,
+        Operation::User(ResourceOperation::Delete) => users::delete(call).await,
+        Operation::Permissions(feed) => on_permissions(call, feed).await,
+        Operation::Permission(ResourceOperation::Read) => permissions::read(call),
+        Operation::Permission(ResourceOperation::Replace) => permissions::replace(call).await,
+        Operation::Permission(ResourceOperation::Delete) => permissions::delete(call).await,
+        Operation::ListOffers => offers::list(call).await,
+        Operation::QueryOffers => offers::query(call).await,
+        Operation::ReadOffer => offers::read(call).await,
+        Operation::ReplaceOffer => offers::replace(call).await,
+        Operation::Unsupported(feature) => Err(unsupported::resource(feature).into()),
     }
-    Err(Error::new(
-        ErrorKind::Forbidden,
-        format!(
-            "the request is signed with a read-only key, which does not allow {method}: sign with a read-write key"
-        ),
-    ))
 }
 
-async fn dispatch(call: &Call<'_>, route: Route) -> Result<Reply, Failure> {
-    if !matches!(*call.method, Method::GET | Method::POST | Method::PUT | Method::PATCH | Method::DELETE) {
-        return Err(wrong_method(call).into());
+async fn on_users(call: &Call<'_>, operation: FeedOperation) -> Result<Reply, Failure> {
+    match operation {
+        FeedOperation::List => users::list(call),
+        FeedOperation::Query => users::query(call),
+        FeedOperation::Create => users::create(call).await,
+        FeedOperation::Upsert => users::upsert(call).await,
     }
-    match (route, call.method.as_str()) {
-        (Route::Account, "GET") => Ok(account_document::read(call)),
-        (Route::Databases, "GET") => databases::list(call),
-        (Route::Databases, "POST") if call.headers.asks_query()? => databases::query(call),
-        (Route::Databases, "POST") => databases::create(call).await,
-        (Route::Database, "GET") => databases::read(call),
-        (Route::Database, "DELETE") => databases::delete(call).await,
-        (Route::Containers, "GET") => containers::list(call),
-        (Route::Containers, "POST") if call.headers.asks_query()? => containers::query(call),
-        (Route::Containers, "POST") => containers::create(call).await,
-        (Route::Container, "GET") => containers::read(call),
-        (Route::Container, "PUT") => containers::replace(call).await,
-        (Route::Container, "DELETE") => containers::delete(call).await,
-        (Route::PartitionKeyRanges, "GET") => pkranges::list(call).await,
-        (Route::Items | Route::Item | Route::PartitionKeyDelete, _) => in_container(call, route).await,
-        (Route::Conflicts, "GET") => conflicts::list(call),
-        (Route::Conflicts, "POST") if call.headers.asks_query()? => conflicts::list(call),
-        (Route::Conflict, "GET" | "DELETE") => Err(conflicts::missing(call)),
-        (Route::Offers, "GET") => offers::list(call).await,
-        (Route::Offers, "POST") if call.headers.asks_query()? => offers::query(call).await,
-        (Route::Offer, "GET") => offers::read(call).await,
-        (Route::Offer, "PUT") => offers::replace(call).await,
-        (Route::Unsupported(feature), _) => Err(unsupported::resource(feature).into()),
-        _ => Err(wrong_method(call).into()),
+}
+
+async fn on_permissions(call: &Call<'_>, operation: FeedOperation) -> Result<Reply, Failure> {
+    match operation {
+        FeedOperation::List => permissions::list(call),
+        FeedOperation::Query => permissions::query(call),
+        FeedOperation::Create => permissions::create(call).await,
+        FeedOperation::Upsert => permissions::upsert(call).await,
     }
 }
 
 /// Operations on items: the container is resolved once, and errors carry its name.
-async fn in_container(call: &Call<'_>, route: Route) -> Result<Reply, Failure> {
+async fn in_container(call: &Call<'_>, operation: Operation) -> Result<Reply, Failure> {
     call.headers.refuse_unsupported()?;
-    let container = call.account.container_for_items(call.path.database(), call.path.container())?;
+    let container = call.container_for_items()?;
     let outcome = match container.check_intended_rid(call.headers.intended_rid) {
-        Ok(()) => item_operation(call, route, &container).await,
+        Ok(()) => item_operation(call, operation, &container).await,
         Err(error) => Err(error),
     };
     outcome.map_err(|error| Failure::within(error, &container))
 }
 
-async fn item_operation(call: &Call<'_>, route: Route, container: &ContainerHandle) -> Result<Reply> {
-    match (route, call.method.as_str()) {
-        (Route::Item, "GET") => items::read(call, container).await,
-        (Route::Item, "PUT") => items::replace(call, container).await,
-        (Route::Item, "PATCH") => items::patch(call, container).await,
-        (Route::Item, "DELETE") => items::delete(call, container).await,
-        (Route::Items, "GET") => feed::read(call, container).await,
-        (Route::Items, "POST") => {
-            let headers = call.headers;
-            if flag("x-ms-cosmos-is-query-plan-request", headers.is_query_plan)? {
-                query_plan::read(call, container)
-            } else if headers.asks_query()? {
-                query::execute(call, container).await
-            } else if flag("x-ms-cosmos-is-batch-request", headers.is_batch)? {
-                batch::execute(call, container).await
-            } else if flag("x-ms-documentdb-is-upsert", headers.is_upsert)? {
-                items::upsert(call, container).await
-            } else {
-                items::create(call, container).await
-            }
-        }
-        (Route::PartitionKeyDelete, "POST") => partition_key_delete::execute(call, container).await,
-        _ => Err(wrong_method(call)),
+async fn item_operation(call: &Call<'_>, operation: Operation, container: &ContainerHandle) -> Result<Reply> {
+    match operation {
+        Operation::ReadFeed => feed::read(call, container).await,
+        Operation::ReadChangeFeed => Err(unsupported::change_feed()),
+        Operation::QueryItems => query::execute(call, container).await,
+        Operation::PlanQuery => query_plan::read(call, container),
+        Operation::CreateItem => items::create(call, container).await,
+        Operation::UpsertItem => items::upsert(call, container).await,
+        Operation::Batch => batch::execute_atomic(call, container).await,
+        Operation::Bulk => batch::execute_bulk(call, container).await,
+        Operation::ReadItem => items::read(call, container).await,
+        Operation::ReplaceItem => items::replace(call, container).await,
+        Operation::PatchItem => items::patch(call, container).await,
+        Operation::DeleteItem => items::delete(call, container).await,
+        Operation::DeletePartitionKey => partition_key_delete::execute(call, container).await,
+        other => Err(Error::internal(format!("{other:?} is no operation on items"))),
     }
-}
-
-fn wrong_method(call: &Call<'_>) -> Error {
-    Error::new(
-        ErrorKind::MethodNotAllowed,
-        format!("the method {} is not defined on this resource", call.method),
-    )
 }

@@ -40,7 +40,6 @@ pub(crate) const IGNORED: &[(&str, &str)] = &[
     ("x-ms-cosmos-database-rid", "the path decides"),
     ("x-ms-cosmos-allow-cachedreads", "reads are never cached"),
     ("x-ms-force-refresh", "there is no cache to refresh"),
-    ("x-ms-documentdb-expiry-seconds", "belongs to permissions"),
 ];
 
 /// The values of the headers that are acted on or refused, as they came.
@@ -91,6 +90,8 @@ pub(crate) struct RequestHeaders<'h> {
     pub intended_rid: Option<&'h str>,
     pub throughput_bucket: Option<&'h str>,
     pub priority: Option<&'h str>,
+    /// How long resource tokens are to be good for.
+    pub expiry_seconds: Option<&'h str>,
 }
 
 impl<'h> RequestHeaders<'h> {
@@ -151,6 +152,7 @@ impl<'h> RequestHeaders<'h> {
             // Python's name of what others call x-ms-cosmos-populateindexmetrics.
             "populateindexmetrics" => &mut self.populate_index_metrics,
             "is-upsert" => &mut self.is_upsert,
+            "expiry-seconds" => &mut self.expiry_seconds,
             "pre-trigger-include"
             | "pre-trigger-exclude"
             | "post-trigger-include"
@@ -192,6 +194,11 @@ impl<'h> RequestHeaders<'h> {
         Ok(self.content_type.is_some_and(query_type)
             || flag("x-ms-documentdb-isquery", self.is_query)?
             || flag("x-ms-cosmos-is-query-plan-request", self.is_query_plan)?)
+    }
+
+    /// Whether the request names triggers, to run or not to run.
+    pub fn names_triggers(&self) -> bool {
+        self.trigger.is_some()
     }
 
     pub fn preconditions(&self) -> Preconditions {

@@ -1,9 +1,13 @@
 //! Single item operations: create, upsert, read, replace, patch, delete (wire.md §8).
 
+use std::borrow::Cow;
+
 use http::StatusCode;
+use serde::Deserialize;
 use shardlake_account::{ContainerHandle, ItemReply, KeyInput, Outcome};
 use shardlake_model::{Error, RequestContext, Result};
 
+use crate::access::Scope;
 use crate::gateway::Call;
 use crate::patch as patch_body;
 use crate::reply::Reply;
@@ -27,6 +31,7 @@ pub(crate) async fn replace(call: &Call<'_>, container: &ContainerHandle) -> Res
     let content = call.headers.wants_content()?;
     let preconditions = call.headers.preconditions();
     let (id, text) = (call.path.item(), item_text(call)?);
+    check_replacement(call, container, text).await?;
     let reply =
         call.account.replace_item(&call.context, container, key(call), id, text, &preconditions).await?;
     Ok(respond(reply, container, content))
@@ -59,6 +64,23 @@ pub(crate) async fn delete(call: &Call<'_>, container: &ContainerHandle) -> Resu
         .delete_item(&call.context, container, key(call), call.path.item(), &preconditions)
         .await?;
     Ok(respond(reply, container, false))
+}
+
+/// A token for one item must not leave another behind.
+async fn check_replacement(call: &Call<'_>, container: &ContainerHandle, text: &[u8]) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Named<'t> {
+        #[serde(borrow)]
+        id: Cow<'t, str>,
+    }
+    let Some(scope) = call.scope()?.filter(Scope::is_for_part) else { return Ok(()) };
+    let id = match container.is_by_rid() {
+        true => Cow::Owned(call.account.item_id(container, key(call), call.path.item()).await?),
+        false => Cow::Borrowed(call.path.item()),
+    };
+    // A text that names several ids is none of the item's, whichever of them counts.
+    let sent = serde_json::from_slice::<Named<'_>>(text);
+    scope.check_replacement(sent.is_ok_and(|sent| sent.id == id))
 }
 
 /// The context of a read, which waits for the session's position.

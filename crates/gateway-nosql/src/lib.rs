@@ -3,10 +3,12 @@
 //! | file | what it does |
 //! |---|---|
 //! | `gateway.rs` | [`Gateway`]: one request from headers to response |
-//! | `router.rs`, `headers.rs`, `auth.rs`, `body.rs` | paths, request headers, signatures, bodies |
+//! | `router.rs`, `headers.rs`, `operation.rs`, `body.rs` | paths, request headers, what they ask for together, bodies |
+//! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
 //! | `reply.rs`, `item_headers.rs`, `errors.rs`, `session.rs` | response headers, error bodies, session tokens |
 //! | `resource_document.rs` | feeds and JSON of metadata resources |
 //! | `account_document.rs`, `databases.rs`, `containers.rs`, `pkranges.rs`, `conflicts.rs`, `offers.rs` | metadata operations |
+//! | `users.rs`, `permissions.rs` | users, and permissions with their resource tokens |
 //! | `throughput.rs`, `metadata_query.rs` | throughput as clients write it; queries over metadata feeds |
 //! | `items.rs`, `patch.rs`, `feed.rs`, `batch.rs`, `partition_key_delete.rs` | item operations |
 //! | `query.rs`, `query_body.rs`, `query_headers.rs`, `query_plan.rs` | queries over items, and plans for clients that merge |
@@ -19,6 +21,7 @@
 //!
 //! Anything that is not supported is refused by name before anything is done.
 
+mod access;
 mod account_document;
 mod auth;
 mod batch;
@@ -34,9 +37,11 @@ mod item_headers;
 mod items;
 mod metadata_query;
 mod offers;
+mod operation;
 mod operator;
 mod partition_key_delete;
 mod patch;
+mod permissions;
 mod pkranges;
 mod query;
 mod query_body;
@@ -44,10 +49,12 @@ mod query_headers;
 mod query_plan;
 mod reply;
 mod resource_document;
+mod resource_token;
 mod router;
 mod session;
 mod throughput;
 mod unsupported;
+mod users;
 
 pub use auth::{Access, AccountKey};
 pub use gateway::{Gateway, GatewaySettings, Scheme};

@@ -40,7 +40,7 @@ struct RangeDocument<'r> {
 }
 
 pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
-    let container = call.account.container_for_items(call.path.database(), call.path.container())?;
+    let container = call.container_for_items()?;
     container.check_intended_rid(call.headers.intended_rid)?;
     let splitting = call.account.ranges_being_split(&container).await?;
     let etag = etag(&container, &splitting);

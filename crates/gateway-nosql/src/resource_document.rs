@@ -11,7 +11,7 @@ use crate::gateway::Call;
 use crate::reply::Reply;
 
 /// Properties that the server owns; clients send them back when they replace a resource.
-const SYSTEM_MEMBERS: [&str; 14] = [
+const SYSTEM_MEMBERS: [&str; 16] = [
     "_rid",
     "_self",
     "_etag",
@@ -26,6 +26,8 @@ const SYSTEM_MEMBERS: [&str; 14] = [
     "_lsn",
     "statistics",
     "_attachments",
+    "_permissions",
+    "_token",
 ];
 
 /// The `_etag` member: the quotes belong to the value.

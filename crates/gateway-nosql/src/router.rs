@@ -39,6 +39,10 @@ pub(crate) enum Route {
     PartitionKeyDelete,
     Conflicts,
     Conflict,
+    Users,
+    User,
+    Permissions,
+    Permission,
     Offers,
     Offer,
     /// A real resource of the reference that this server does not have, by the name users know it.
@@ -101,10 +105,10 @@ impl<'p> Path<'p> {
             ["dbs", _, "colls", _, "conflicts"] => Route::Conflicts,
             ["dbs", _, "colls", _, "conflicts", _] => Route::Conflict,
             ["dbs", _, "colls", _, "operations", _] => Route::Unsupported("this container operation"),
-            ["dbs", _, "users"] | ["dbs", _, "users", _] => Route::Unsupported("users"),
-            ["dbs", _, "users", _, "permissions"] | ["dbs", _, "users", _, "permissions", _] => {
-                Route::Unsupported("permissions")
-            }
+            ["dbs", _, "users"] => Route::Users,
+            ["dbs", _, "users", _] => Route::User,
+            ["dbs", _, "users", _, "permissions"] => Route::Permissions,
+            ["dbs", _, "users", _, "permissions", _] => Route::Permission,
             ["dbs", _, "clientencryptionkeys"] | ["dbs", _, "clientencryptionkeys", _] => {
                 Route::Unsupported("client encryption keys")
             }
@@ -125,6 +129,15 @@ impl<'p> Path<'p> {
 
     /// Of an item.
     pub fn item(&self) -> &str {
+        &self.segments[5]
+    }
+
+    pub fn user(&self) -> &str {
+        &self.segments[3]
+    }
+
+    /// Of a user.
+    pub fn permission(&self) -> &str {
         &self.segments[5]
     }
 
@@ -218,6 +231,10 @@ mod tests {
             ("/dbs/x/colls/y/operations/partitionkeydelete", Route::PartitionKeyDelete),
             ("/dbs/x/colls/y/conflicts/", Route::Conflicts),
             ("/dbs/x/colls/y/conflicts/z", Route::Conflict),
+            ("/dbs/x/users/", Route::Users),
+            ("/dbs/x/users/u", Route::User),
+            ("/dbs/x/users/u/permissions", Route::Permissions),
+            ("/dbs/x/users/u/permissions/p/", Route::Permission),
             ("/offers", Route::Offers),
             ("/offers/X7kE/", Route::Offer),
         ] {
@@ -231,8 +248,6 @@ mod tests {
             ("/dbs/x/colls/y/sprocs/p", "stored procedures"),
             ("/dbs/x/colls/y/triggers", "triggers"),
             ("/dbs/x/colls/y/udfs", "user-defined functions"),
-            ("/dbs/x/users/u", "users"),
-            ("/dbs/x/users/u/permissions/p", "permissions"),
             ("/dbs/x/clientencryptionkeys", "client encryption keys"),
             ("/dbs/x/colls/y/docs/z/attachments", "attachments"),
             ("//addresses/", "direct connection mode (use gateway mode)"),

@@ -30,6 +30,16 @@ pub(crate) fn database_member(name: &str) -> Error {
     ))
 }
 
+pub(crate) fn user_member(name: &str) -> Error {
+    Error::unsupported(format!("the user property '{name}' is not supported: leave it out; nothing was done"))
+}
+
+pub(crate) fn permission_member(name: &str) -> Error {
+    Error::unsupported(format!(
+        "the permission property '{name}' is not supported: leave it out; nothing was done"
+    ))
+}
+
 pub(crate) fn point_read_key() -> Error {
     Error::unsupported(
         "x-ms-read-key-type 'EffectivePartitionKey' is not supported yet: send the partition key or an effective partition key range; nothing was read",

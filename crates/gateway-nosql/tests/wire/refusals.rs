@@ -73,8 +73,6 @@ async fn features_to_come_are_refused_by_name() {
         ("/dbs/db/colls/items/sprocs", "stored procedures"),
         ("/dbs/db/colls/items/triggers/t", "triggers"),
         ("/dbs/db/colls/items/udfs", "user-defined functions"),
-        ("/dbs/db/users", "users"),
-        ("/dbs/db/users/u/permissions", "permissions"),
         ("/dbs/db/clientencryptionkeys", "client encryption keys"),
         ("/dbs/db/colls/items/docs/a/attachments", "attachments"),
         ("/addresses/", "direct connection mode"),
