@@ -18,6 +18,7 @@
 use shardlake_document::{RawValue, encode_ordered_raw};
 use shardlake_model::{KeyComponent, PartitionKey, Result};
 use shardlake_routing::{Epk, EpkRange};
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::LogicalKey;
 
@@ -129,6 +130,8 @@ pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     unreachable!("a prefix starts with a partition number, which is not all ones")
 }
 
+/// The values of one unique key in one logical partition. Long ones are there by their hash: an item's values may be longer than
+/// any key.
 pub(crate) fn unique_key(
     uid: PartitionUid,
     index: u8,
@@ -138,14 +141,26 @@ pub(crate) fn unique_key(
     let mut key = header(uid, UNIQUE_KEYS, 64);
     key.push(index);
     push_logical(&mut key, logical);
+    let owner_end = key.len();
     for value in values {
         // Missing values, and arrays and objects, which have no order, count as null.
         let scalar = value.filter(|value| !matches!(value, RawValue::Array(_) | RawValue::Object(_)));
         encode_ordered_raw(scalar.unwrap_or(RawValue::Null), &mut key)
             .expect("scalars have an ordered encoding");
     }
+    if key.len() - owner_end > UNIQUE_VALUES_BYTES_MAX {
+        let hash = xxh3_128(&key[owner_end..]);
+        key.truncate(owner_end);
+        key.push(HASHED);
+        key.extend_from_slice(&hash.to_be_bytes());
+    }
     key
 }
+
+/// Longer values of a unique key are hashed.
+const UNIQUE_VALUES_BYTES_MAX: usize = 2048;
+/// Begins no encoding of a value.
+const HASHED: u8 = 0xFF;
 
 /// First and last-exclusive key of a whole space of a partition.
 pub(crate) fn space_range(uid: PartitionUid, space: u8) -> (Vec<u8>, Vec<u8>) {
