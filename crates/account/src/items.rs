@@ -202,6 +202,7 @@ impl Account {
             now: ctx.now,
             consistency: ctx.consistency,
             etags: (0..writes).map(|_| self.random().guid()).collect(),
+            patience: ctx.deadline.saturating_sub(self.clock().elapsed()),
         }
     }
 }

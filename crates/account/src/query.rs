@@ -13,7 +13,7 @@ use std::time::Duration;
 use shardlake_charge::QueryCounters;
 use shardlake_document::Value;
 use shardlake_model::{Error, ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
-use shardlake_partition::{CommandContext, FeedFilter, QueryPage, QueryStatistics};
+use shardlake_partition::{CommandContext, FeedFilter, OwnItems, QueryPage, QueryStatistics};
 use shardlake_sql::{
     AccessPlan, Advice, IndexFilter, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment,
     QueryPlan, Rows, SupportedFeatures, index_utilization, plan_access, plan_query, query_advice,
@@ -90,6 +90,8 @@ pub(crate) struct Running<'a> {
     pub template: Arc<str>,
     /// When the page is to be cut where it is.
     pub page_end: Duration,
+    /// What the transaction that asks has written.
+    pub own: Option<Arc<OwnItems>>,
 }
 
 /// The page that is asked for.
@@ -236,6 +238,7 @@ impl Account {
             command: self.command(ctx, 0),
             template: query.template().clone(),
             page_end: self.clock().elapsed() + self.limits().query_page_time,
+            own: None,
         })
     }
 

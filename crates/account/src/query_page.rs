@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{Error, Result};
-use shardlake_partition::{CommandContext, ContainerShape, QueryPage, QueryPageRequest};
+use shardlake_partition::{CommandContext, ContainerShape, OwnItems, QueryPage, QueryPageRequest};
 use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery, SqlError};
 use shardlake_stdx::Clock;
 
@@ -29,6 +29,7 @@ impl Running<'_> {
     pub(crate) fn task(&self, part: &Part, resume: Option<Vec<u8>>, limits: PageLimits) -> PageTask {
         PageTask {
             part: part.clone(),
+            own: self.own.clone(),
             shape: self.entry.shape.clone(),
             command: self.command.clone(),
             prepared: self.prepared.clone(),
@@ -61,6 +62,7 @@ impl Account {
 /// Everything that a page needs, so that it can move to another thread.
 pub(crate) struct PageTask {
     part: Part,
+    own: Option<Arc<OwnItems>>,
     shape: Arc<ContainerShape>,
     command: CommandContext,
     prepared: Arc<PreparedQuery>,
@@ -86,6 +88,7 @@ impl PageTask {
             query: &self.prepared,
             access: &self.access,
             filter: &self.part.filter,
+            own: self.own.as_deref(),
             resume: self.resume.as_deref(),
             limits: self.limits,
             collects: self.collects,

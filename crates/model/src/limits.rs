@@ -25,6 +25,10 @@ pub struct Limits {
     /// Request body of a transactional batch: 2 MB, with room for the envelope around the items.
     pub batch_size_bytes_max: usize,
     pub patch_operations_max: usize,
+    /// Ours: writes of one transaction of a script. They become one commit.
+    pub transaction_operations_max: usize,
+    /// Ours: what those writes put in records, also where a later one replaces an earlier one.
+    pub transaction_size_bytes_max: usize,
     pub partition_key_paths_max: usize,
     /// Total bytes of string components of a version 2 partition key value.
     pub partition_key_bytes_max: usize,
@@ -86,6 +90,8 @@ impl Default for Limits {
             batch_operations_max: 100,
             batch_size_bytes_max: 2 * 1024 * 1024 + 200 * 1024,
             patch_operations_max: 10,
+            transaction_operations_max: 2000,
+            transaction_size_bytes_max: 16 * 1024 * 1024,
             partition_key_paths_max: 3,
             partition_key_bytes_max: 2048,
             partition_key_bytes_max_v1: 101,

@@ -27,7 +27,7 @@ impl Partition {
         let mut deleted = 0;
         let mut charge_centi = 0;
         loop {
-            let mut sequencer = self.sequencer.lock().await;
+            let mut sequencer = self.turn_to_write(logical, command.patience).await?;
             self.check_open()?;
             // With every queued commit applied, the engine alone shows the logical partition.
             self.drain(&mut sequencer).await?;

@@ -245,6 +245,13 @@ impl Partition {
             if !item.is_expired(now.seconds()) {
                 continue;
             }
+            // Nobody writes to what a transaction holds; it is for a later sweep.
+            if self.gates.place_if_any(|| keys::logical_prefix(self.uid, &logical)).is_some() {
+                let mut due = Due::NEVER;
+                due.note(item.envelope());
+                self.expiry.note(due);
+                continue;
+            }
             // In key order the items of a logical partition come together.
             let owner = keys::size_key(self.uid, &logical);
             if last_owner.as_ref().is_some_and(|last| *last != owner) {

@@ -10,6 +10,7 @@ use shardlake_model::{KeyComponent, Result};
 use shardlake_routing::{Epk, EpkRange};
 use shardlake_storage::ScanOptions;
 
+use crate::interactive::{MergedScan, OwnItems};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 use crate::operation::{CommandContext, LogicalKey};
@@ -49,6 +50,19 @@ impl Partition {
         after: Option<&[u8]>,
         limits: PageLimits,
     ) -> Result<PartitionPage> {
+        self.read_page_over(shape, command, filter, after, limits, None).await
+    }
+
+    /// The same with a transaction's own items in the place of others.
+    pub(crate) async fn read_page_over(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        filter: &FeedFilter,
+        after: Option<&[u8]>,
+        limits: PageLimits,
+        own: Option<&OwnItems>,
+    ) -> Result<PartitionPage> {
         let (mut start, end) = match filter {
             FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => keys::epk_key_range(self.uid, range),
             FeedFilter::Logical(logical) => {
@@ -68,8 +82,9 @@ impl Partition {
         let snapshot = self.shard().snapshot();
         self.check_open()?;
         self.wait_for_applied().await?;
-        let mut scan = snapshot.scan(start..end, ScanOptions::default());
-        while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        let scan = snapshot.scan(start.clone()..end.clone(), ScanOptions::default());
+        let mut scan = MergedScan::new(scan, own, &start, &end);
+        while let Some(chunk) = scan.next_chunk().await? {
             for (key, value) in chunk {
                 let item = StoredItem::decode(value, shape)?;
                 let full = page.items.len() >= limits.items

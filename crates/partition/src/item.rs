@@ -42,6 +42,13 @@ impl StoredItem {
         StoredItem { members: Some(members), ..self }
     }
 
+    /// The same version as a commit writes it.
+    pub(crate) fn at_lsn(&self, lsn: u64) -> Result<StoredItem> {
+        let envelope = Envelope { lsn, ..self.envelope };
+        let record = Record::encode(&envelope, self.body());
+        StoredItem::decode(Bytes::from(record), &self.shape)
+    }
+
     pub fn envelope(&self) -> &Envelope {
         &self.envelope
     }

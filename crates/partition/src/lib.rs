@@ -6,6 +6,7 @@
 //! | `apply.rs` | what each operation comes to within a transaction |
 //! | `transaction.rs` | one commit in the making |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
+//! | `interactive/` | transactions that take their time: those of scripts |
 //! | `pending.rs` | queued commits that the engine does not show yet |
 //! | `delete_key.rs` | deleting a whole logical partition |
 //! | `feed.rs` | pages of items in key order |
@@ -31,6 +32,7 @@ mod expire;
 mod feed;
 pub mod heat;
 mod index;
+mod interactive;
 mod item;
 mod keys;
 mod make_room;
@@ -52,6 +54,7 @@ pub use changes::ChangePage;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position};
 pub use index::{BuildEnd, IndexLayout, path_hash};
+pub use interactive::{LogicalTransaction, OwnItems};
 pub use item::StoredItem;
 pub use keys::{PartitionUid, partition_range};
 pub use operation::{

@@ -9,6 +9,7 @@ use shardlake_model::{ErrorKind, Result};
 use shardlake_storage::ScanOptions;
 
 use crate::change_log::ChangeKind;
+use crate::interactive::WriteTurn;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 use crate::operation::{BatchReply, CommandContext, LogicalKey};
@@ -36,7 +37,18 @@ impl Partition {
         command: &CommandContext,
         logical: &LogicalKey,
     ) -> Result<bool> {
-        let mut sequencer = self.sequencer.lock().await;
+        let sequencer = self.turn_to_write(logical, command.patience).await?;
+        self.make_room_in(sequencer, shape, command, logical).await
+    }
+
+    /// The same for whoever may write to the logical partition.
+    pub(crate) async fn make_room_in(
+        &self,
+        mut sequencer: WriteTurn<'_>,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+    ) -> Result<bool> {
         self.check_open()?;
         if !sequencer.may_expire(shape) {
             return Ok(false);

@@ -1,5 +1,7 @@
 //! What a partition is asked to do, and what it answers.
 
+use std::time::Duration;
+
 use shardlake_document::{Body, PatchOperation};
 use shardlake_model::{ConsistencyLevel, Error, PartitionKey, Preconditions, ReplyMeta};
 use shardlake_routing::Epk;
@@ -112,4 +114,6 @@ pub struct CommandContext {
     pub consistency: ConsistencyLevel,
     /// One etag per operation that may write.
     pub etags: Vec<Guid>,
+    /// How long a write waits while a transaction holds its logical partition.
+    pub patience: Duration,
 }

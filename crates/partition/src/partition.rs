@@ -7,7 +7,7 @@
 //! *Read*: no lock. The engine shows commits a moment before they are durable; a read that meets one waits for it, so
 //! that nobody learns of a write that a crash could still undo.
 //!
-//! Lock order: the walk over sizes, then the sequencer; there is no other lock. LSNs go up by exactly one per commit, whatever
+//! Lock order: the walk over sizes or the gate of a logical partition, then the sequencer; there is no other lock. LSNs go up by exactly one per commit, whatever
 //! the number of operations.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -23,6 +23,7 @@ use crate::change_log::{Counters, LogEntry};
 use crate::expire::Expiry;
 use crate::heat::Heat;
 use crate::index::{IndexLayout, Maintained};
+use crate::interactive::Gates;
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
 use crate::make_room::{LOOKS_MAX, is_full};
@@ -43,6 +44,8 @@ pub struct Partition {
     pub session_version: i64,
     shard: Shard,
     pub(crate) sequencer: Arc<Mutex<Sequencer>>,
+    /// Logical partitions that transactions hold.
+    pub(crate) gates: Arc<Gates>,
     /// Held while the sizes of all logical partitions are read.
     pub(crate) size_walk: Mutex<()>,
     /// Highest LSN known to be durable; what replies and session tokens carry.
@@ -79,8 +82,21 @@ impl Sequencer {
         self.counters.next_ordinal
     }
 
-    fn view(&self) -> View<'_> {
-        View { pending: &self.pending, maintained: &self.maintained, sizes: Some(&self.sizes) }
+    pub fn lsn(&self) -> u64 {
+        self.lsn
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Ordinals below are never handed out again.
+    pub fn reserve_ordinals(&mut self, next: u64) {
+        self.counters.next_ordinal = self.counters.next_ordinal.max(next);
+    }
+
+    pub fn view(&self) -> View<'_> {
+        View { pending: &self.pending, maintained: &self.maintained, sizes: Some(&self.sizes), base: None }
     }
 }
 
@@ -145,6 +161,7 @@ impl Partition {
                 room_sought_to: None,
                 largest: None,
             })),
+            gates: Arc::default(),
             size_walk: Mutex::new(()),
             end: AtomicU8::new(0),
             oldest_index: AtomicU32::new(0),
@@ -358,7 +375,7 @@ impl Partition {
         logical: &LogicalKey,
         operations: &[Operation],
     ) -> Result<BatchReply> {
-        let mut sequencer = self.sequencer.lock().await;
+        let mut sequencer = self.turn_to_write(logical, command.patience).await?;
         self.check_open()?;
         sequencer.pending.forget_applied(self.shard.applied());
         let mut transaction = self.transaction(&sequencer, shape, command.now);

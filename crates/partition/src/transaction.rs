@@ -31,6 +31,53 @@ pub(crate) struct View<'a> {
     pub maintained: &'a Maintained,
     /// `None` where nobody keeps them.
     pub sizes: Option<&'a RecentSizes>,
+    /// What the transaction has written before, where it is planned step by step.
+    pub base: Option<&'a Base>,
+}
+
+/// What the steps of a transaction have come to so far.
+#[derive(Debug, Default)]
+pub(crate) struct Base {
+    writes: FxHashMap<Vec<u8>, Option<Bytes>>,
+    change: SizeChange,
+    size_bytes: usize,
+}
+
+impl Base {
+    /// The totals of a partition with what was written so far.
+    pub fn on(&self, counters: Counters) -> Counters {
+        Counters {
+            items: counters.items.wrapping_add_signed(self.change.items),
+            size_bytes: counters.size_bytes.wrapping_add_signed(self.change.size_bytes),
+            next_ordinal: counters.next_ordinal,
+        }
+    }
+
+    pub fn add(&mut self, step: Step) {
+        self.change.items += step.change.items;
+        self.change.size_bytes += step.change.size_bytes;
+        for (key, value) in step.writes {
+            self.size_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
+            self.writes.insert(key, value);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// What all steps have written, also where a later one has written it again.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+}
+
+/// One step of a transaction that goes on.
+pub(crate) struct Step {
+    pub writes: FxHashMap<Vec<u8>, Option<Bytes>>,
+    change: SizeChange,
+    /// The first ordinal that it left.
+    pub next_ordinal: u64,
 }
 
 /// The logical partition that a transaction writes to.
@@ -48,6 +95,7 @@ pub(crate) struct Transaction<'a> {
     pending: &'a Pending,
     maintained: &'a Maintained,
     sizes: Option<&'a RecentSizes>,
+    base: Option<&'a Base>,
     /// Changes of postings, in the order of the writes.
     postings: PostingOps,
     /// Changes of counts that are not stored yet, by place in [`Maintained::counted`].
@@ -81,6 +129,7 @@ impl<'a> Transaction<'a> {
             pending: view.pending,
             maintained: view.maintained,
             sizes: view.sizes,
+            base: view.base,
             postings: PostingOps::default(),
             pending_counts: Vec::new(),
             writes: FxHashMap::default(),
@@ -94,8 +143,11 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    async fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+    pub async fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         if let Some(written) = self.writes.get(key) {
+            return Ok(written.clone());
+        }
+        if let Some(written) = self.base.and_then(|base| base.writes.get(key)) {
             return Ok(written.clone());
         }
         if let Some(queued) = self.pending.get(key) {
@@ -140,6 +192,18 @@ impl<'a> Transaction<'a> {
         old: Option<&StoredItem>,
     ) -> Result<()> {
         self.put_version(logical, id, item, old, ChangeKind::Replace, Claim::Always).await
+    }
+
+    /// Writes the version that a transaction has come to, whose steps have claimed its unique values.
+    pub async fn put_decided(
+        &mut self,
+        logical: &LogicalKey,
+        id: &str,
+        item: &StoredItem,
+        old: Option<&StoredItem>,
+        kind: ChangeKind,
+    ) -> Result<()> {
+        self.put_version(logical, id, item, old, kind, Claim::Always).await
     }
 
     async fn put_version(
@@ -223,10 +287,13 @@ impl<'a> Transaction<'a> {
 
     /// The size of a logical partition before the transaction.
     async fn size_before(&self, key: &[u8]) -> Result<LogicalSize> {
-        if let Some(known) = self.sizes.and_then(|sizes| sizes.get(key)) {
-            return Ok(known);
-        }
-        self.get(key).await?.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode)
+        let committed = match self.sizes.and_then(|sizes| sizes.get(key)) {
+            Some(known) => known,
+            None => {
+                self.get(key).await?.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode)?
+            }
+        };
+        self.base.map_or(Ok(committed), |base| committed.changed_by(base.change))
     }
 
     /// Whether the transaction's logical partition holds no item now: then there is none to look for.
@@ -378,6 +445,19 @@ impl<'a> Transaction<'a> {
         }
         self.postings.add_to(batch);
         Ok(self.counters)
+    }
+
+    /// The end of one step of several, whose size was recorded; `before` are the totals that it began with.
+    pub fn into_step(mut self, before: Counters) -> Step {
+        for (key, _) in self.recorded {
+            // It follows from the changes of all steps.
+            self.writes.remove(&key);
+        }
+        let change = SizeChange {
+            items: self.counters.items.wrapping_sub(before.items) as i64,
+            size_bytes: self.counters.size_bytes.wrapping_sub(before.size_bytes) as i64,
+        };
+        Step { writes: self.writes, change, next_ordinal: self.counters.next_ordinal }
     }
 
     pub fn into_batch(self) -> PlannedCommit {

@@ -121,7 +121,8 @@ async fn first<'p>(
     choices: Vec<Choice<'p>>,
     order: Option<&'p OrderAccess>,
 ) -> Result<Chosen<'p>> {
-    if choices.is_empty() && order.is_none() {
+    // The index does not know what a transaction has not committed.
+    if (choices.is_empty() && order.is_none()) || reader.request.own().is_some() {
         return Ok(scan(None));
     }
     let is_logical = matches!(reader.request.filter, FeedFilter::Logical(_));

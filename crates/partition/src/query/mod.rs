@@ -33,6 +33,7 @@ use shardlake_storage::Snapshot;
 
 use crate::feed::FeedFilter;
 use crate::index::IndexLayout;
+use crate::interactive::OwnItems;
 use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::shape::ContainerShape;
@@ -48,6 +49,9 @@ pub struct QueryPageRequest<'a> {
     pub query: &'a PreparedQuery,
     pub access: &'a AccessPlan,
     pub filter: &'a FeedFilter,
+    /// What a transaction has written and not committed. The first page decides whether a query that goes by the index sees
+    /// it.
+    pub own: Option<&'a OwnItems>,
     /// [`QueryPage::next`] of the page before.
     pub resume: Option<&'a [u8]>,
     pub limits: RowLimits,
@@ -104,6 +108,13 @@ impl QueryStatistics {
     }
 }
 
+impl<'a> QueryPageRequest<'a> {
+    /// What is laid over the stored items, if anything is.
+    fn own(&self) -> Option<&'a OwnItems> {
+        self.own.filter(|own| !own.is_empty())
+    }
+}
+
 /// How feeding ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
@@ -148,6 +159,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         None => (AccessPosition::Start, None),
     };
     if state.is_none()
+        && request.own().is_none()
         && let Some(page) = count::answer(&mut reader, &resume).await?
     {
         return Ok(page);

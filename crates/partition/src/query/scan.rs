@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::position::KeyPosition;
 use super::{Ended, Feed, Last, Reader};
 use crate::feed::{FeedFilter, matches_filter};
+use crate::interactive::MergedScan;
 use crate::keys::{self, HEADER};
 
 /// A scan that is to run: perhaps already begun.
@@ -94,11 +95,12 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
         None => Resumed::from(start),
     };
     let (mut chunk, mut rows) = match scan.begun {
-        Some((rows, scan)) => (Some(rows), scan),
+        Some((rows, scan)) => (Some(rows), MergedScan::from(scan)),
         None if resumed.start >= end => return Ok(Ended::Exhausted),
         None => {
-            let mut rows = reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default());
-            (rows.next_chunk().await.map_err(crate::storage_error)?, rows)
+            let rows = reader.snapshot.scan(resumed.start.clone()..end.clone(), ScanOptions::default());
+            let mut rows = MergedScan::new(rows, reader.request.own, &resumed.start, &end);
+            (rows.next_chunk().await?, rows)
         }
     };
     while let Some(items) = chunk {
@@ -122,7 +124,7 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
             return Ok(Ended::Cut);
         }
         tokio::task::yield_now().await;
-        chunk = rows.next_chunk().await.map_err(crate::storage_error)?;
+        chunk = rows.next_chunk().await?;
     }
     resumed.check_found()?;
     Ok(Ended::Exhausted)

@@ -133,7 +133,7 @@ impl Relocation {
     /// A commit in the making, for one logical partition of a target.
     fn transaction(&self, place: usize) -> Transaction<'_> {
         let target = &self.targets[place];
-        let view = View { pending: nothing_pending(), maintained: &self.maintained, sizes: None };
+        let view = View { pending: nothing_pending(), maintained: &self.maintained, sizes: None, base: None };
         let position = (0, target.state.counters);
         Transaction::new(target.uid(), &self.shape, &target.shard, view, position, Timestamp(0))
     }

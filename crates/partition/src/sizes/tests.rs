@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use shardlake_charge::ChargeTable;
@@ -67,6 +68,7 @@ impl Fixture {
             now: Timestamp(1_700_000_000_000),
             consistency: ConsistencyLevel::default(),
             etags: vec![Guid([1; 16])],
+            patience: Duration::from_secs(60),
         };
         let logical = self.logical(pk);
         let written = self.partition.write(&self.shape, &command, &logical, &operation).await;

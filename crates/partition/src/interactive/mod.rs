@@ -1,0 +1,82 @@
+//! Transactions that take their time: scripts read and write a logical partition step by step, and nobody else writes to it
+//! meanwhile.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | a turn to write, for those whose transaction is one commit |
+//! | `locks.rs` | the gates of logical partitions |
+//! | `transaction.rs` | one transaction, step by step |
+//! | `own_items.rs` | what it has written, laid over what the engine shows |
+//!
+//! A transaction holds the gate of its logical partition, so that what it reads stays as it is, and nothing else: readers
+//! go on, writers of other logical partitions go on, a relocation goes on.
+
+mod locks;
+mod own_items;
+mod transaction;
+
+use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use shardlake_model::Result;
+use tokio::sync::MutexGuard;
+
+pub(crate) use locks::Gates;
+use locks::Place;
+pub(crate) use own_items::MergedScan;
+pub use own_items::OwnItems;
+pub use transaction::LogicalTransaction;
+
+use crate::index::Maintained;
+use crate::keys;
+use crate::operation::LogicalKey;
+use crate::partition::{Partition, Sequencer};
+
+/// Steps keep no index: the commit does.
+static NOTHING_MAINTAINED: OnceLock<Maintained> = OnceLock::new();
+
+/// The sequencer, at a moment at which no transaction holds the logical partition to be written to.
+pub(crate) struct WriteTurn<'p> {
+    sequencer: MutexGuard<'p, Sequencer>,
+    /// Given back after the sequencer, where the writer had to wait for its turn.
+    _place: Option<Place>,
+}
+
+impl<'p> WriteTurn<'p> {
+    /// For the transaction that holds the logical partition.
+    fn of_holder(sequencer: MutexGuard<'p, Sequencer>) -> Self {
+        WriteTurn { sequencer, _place: None }
+    }
+}
+
+impl Deref for WriteTurn<'_> {
+    type Target = Sequencer;
+
+    fn deref(&self) -> &Sequencer {
+        &self.sequencer
+    }
+}
+
+impl DerefMut for WriteTurn<'_> {
+    fn deref_mut(&mut self) -> &mut Sequencer {
+        &mut self.sequencer
+    }
+}
+
+impl Partition {
+    /// The sequencer for a write to a logical partition, once no transaction holds that.
+    pub(crate) async fn turn_to_write(
+        &self,
+        logical: &LogicalKey,
+        patience: Duration,
+    ) -> Result<WriteTurn<'_>> {
+        let sequencer = self.sequencer.lock().await;
+        let Some(mut place) = self.gates.place_if_any(|| keys::logical_prefix(self.uid, logical)) else {
+            return Ok(WriteTurn { sequencer, _place: None });
+        };
+        drop(sequencer);
+        place.pass(patience).await?;
+        Ok(WriteTurn { sequencer: self.sequencer.lock().await, _place: Some(place) })
+    }
+}
