@@ -96,7 +96,6 @@ pub(crate) struct AccountState {
     /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
     pub heavy_queries: Semaphore,
     pub relocations: RelocationCounts,
-    #[allow(dead_code)] // until invocations use it
     pub scripts: Scripts,
 }
 
@@ -123,7 +122,7 @@ impl Account {
     async fn open_shards(shards: Shards, options: AccountOptions) -> Result<Account> {
         shards.check_count()?;
         membership::join(&shards, &options.random).await?;
-        let stored = catalog::load(shards.first()).await?;
+        let mut stored = catalog::load(shards.first()).await?;
         for dropped in &stored.dropped {
             shards.get(dropped.shard)?;
         }
@@ -167,8 +166,16 @@ impl Account {
             let entry = entry.ok_or_else(|| {
                 Error::new(ErrorKind::Corrupt, format!("container {} has no database", record.container.rid))
             })?;
-            let container = Arc::new(account.open_container(entry.database.clone(), record).await?);
-            entry.containers.insert(container.container.definition.id.clone(), container);
+            let scripts = stored.scripts.remove(&record.container.rid).unwrap_or_default();
+            let container =
+                account.open_container(entry.database.clone(), record).await?.with_scripts(scripts);
+            entry.containers.insert(container.container.definition.id.clone(), Arc::new(container));
+        }
+        if let Some(rid) = stored.scripts.keys().next() {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("there are scripts of container {rid}, which does not exist"),
+            ));
         }
         catalog.add_stored_users(stored.users, stored.permissions)?;
         catalog.offers = stored.offers.into_iter().map(|offer| (offer.rid, Arc::new(offer))).collect();

@@ -5,6 +5,7 @@
 //! ```text
 //! 0u32 | 'D' | database rid u32             → Database
 //! 0u32 | 'C' | database u32 | container u32 → ContainerRecord
+//! 0u32 | 'J' | database u32 | container u32 | number u64 → Script: a stored procedure, trigger or user-defined function
 //! 0u32 | 'O' | offer rid u32                → Offer
 //! 0u32 | 'U' | database u32 | user u32      → User
 //! 0u32 | 'P' | database u32 | user u32 | permission u64 → Permission
@@ -22,8 +23,8 @@ use rustc_hash::FxHashMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shardlake_model::{
-    Container, ContainerRid, Database, DatabaseRid, Error, ErrorKind, Offer, OfferRid, Permission,
-    PermissionRid, Result, User, UserRid,
+    Container, ContainerRid, ContainerScripts, Database, DatabaseRid, Error, ErrorKind, Offer, OfferRid,
+    Permission, PermissionRid, Result, Script, User, UserRid,
 };
 use shardlake_partition::{PartitionIdentity, PartitionUid};
 use shardlake_routing::EpkRange;
@@ -36,6 +37,7 @@ use crate::users::{UserEntry, Users};
 
 const DATABASE: u8 = b'D';
 const CONTAINER: u8 = b'C';
+const SCRIPT: u8 = b'J';
 const OFFER: u8 = b'O';
 const USER: u8 = b'U';
 const PERMISSION: u8 = b'P';
@@ -141,6 +143,7 @@ impl Default for Numbers {
 pub(crate) struct StoredCatalog {
     pub databases: Vec<Database>,
     pub containers: Vec<ContainerRecord>,
+    pub scripts: FxHashMap<ContainerRid, ContainerScripts>,
     pub offers: Vec<Offer>,
     pub users: Vec<User>,
     pub permissions: Vec<Permission>,
@@ -232,6 +235,21 @@ fn permission_key(rid: PermissionRid) -> Vec<u8> {
     key
 }
 
+fn script_key(container: ContainerRid, number: u64) -> Vec<u8> {
+    let mut key = key(SCRIPT, &[container.database.0, container.number]);
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The container of the script that is stored under a key, and the script's number.
+fn parse_script_key(key: &[u8]) -> Option<(ContainerRid, u64)> {
+    let (database, rest) = key.get(5..)?.split_first_chunk()?;
+    let (container, rest) = rest.split_first_chunk()?;
+    let number = u64::from_be_bytes(rest.try_into().ok()?);
+    let database = DatabaseRid(u32::from_be_bytes(*database));
+    Some((ContainerRid { database, number: u32::from_be_bytes(*container) }, number))
+}
+
 pub(crate) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     let json = serde_json::to_vec(record).expect("catalog records are plain data");
     let mut bytes = crc32fast::hash(&json).to_le_bytes().to_vec();
@@ -271,9 +289,10 @@ impl CatalogBatch {
         self.0.put(key(CONTAINER, &[rid.database.0, rid.number]), encode(record));
     }
 
-    /// Also marks its partitions for deletion.
+    /// With its scripts; also marks its partitions for deletion.
     pub fn delete_container(&mut self, entry: &ContainerEntry) {
         let rid = entry.container.rid;
+        entry.scripts.0.values().for_each(|script| self.delete_script(rid, script));
         self.0.delete(key(CONTAINER, &[rid.database.0, rid.number]));
         let targets = entry.relocation.iter().flat_map(|relocation| &relocation.targets);
         entry.ranges.iter().chain(targets).for_each(|range| self.drop_range(range.placed()));
@@ -282,6 +301,14 @@ impl CatalogBatch {
     /// Marks a partition's data for deletion.
     pub fn drop_range(&mut self, placed: Placed) {
         self.0.put(key(DROPPED, &[placed.uid.0]), encode(&DroppedMark::On { shard: placed.shard }));
+    }
+
+    pub fn put_script(&mut self, container: ContainerRid, script: &Script) {
+        self.0.put(script_key(container, script.number), encode(script));
+    }
+
+    pub fn delete_script(&mut self, container: ContainerRid, script: &Script) {
+        self.0.delete(script_key(container, script.number));
     }
 
     pub fn put_offer(&mut self, offer: &Offer) {
@@ -335,6 +362,7 @@ pub(crate) async fn load(shard: &Shard) -> Result<StoredCatalog> {
             match key.get(4) {
                 Some(&DATABASE) => stored.databases.push(decode(&value)?),
                 Some(&CONTAINER) => stored.containers.push(decode(&value)?),
+                Some(&SCRIPT) => add_script(&mut stored.scripts, &key, decode(&value)?)?,
                 Some(&OFFER) => stored.offers.push(decode(&value)?),
                 Some(&USER) => stored.users.push(decode(&value)?),
                 Some(&PERMISSION) => stored.permissions.push(decode(&value)?),
@@ -359,6 +387,26 @@ pub(crate) async fn load(shard: &Shard) -> Result<StoredCatalog> {
     Ok(stored)
 }
 
+fn add_script(
+    scripts: &mut FxHashMap<ContainerRid, ContainerScripts>,
+    key: &[u8],
+    script: Script,
+) -> Result<()> {
+    let malformed =
+        || Error::new(ErrorKind::Corrupt, format!("the record of script '{}' is malformed", script.id));
+    let (container, number) = parse_script_key(key).ok_or_else(malformed)?;
+    if number != script.number {
+        return Err(malformed());
+    }
+    let of_container = &mut scripts.entry(container).or_default().0;
+    match of_container.insert((script.kind, script.id.clone()), Arc::new(script)) {
+        Some(twin) => {
+            Err(Error::new(ErrorKind::Corrupt, format!("there are two scripts '{}' of one kind", twin.id)))
+        }
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,6 +421,17 @@ mod tests {
             assert!(decode::<Numbers>(&broken).is_err(), "byte {at}");
         }
     }
+
+    #[test]
+    fn keys_of_scripts_read_back() {
+        let container = ContainerRid { database: DatabaseRid(0x0102_0304), number: 7 };
+        let key = script_key(container, 0x00ff_0000_0000_0001);
+        assert_eq!(parse_script_key(&key), Some((container, 0x00ff_0000_0000_0001)));
+        for size in 0..key.len() {
+            assert_eq!(parse_script_key(&key[..size]), None, "{size}");
+        }
+    }
+
     #[test]
     fn records_from_before_there_were_several_shards_mean_the_first() {
         let mark = decode::<DroppedMark>(&encode(&"dropped")).expect("an old mark");

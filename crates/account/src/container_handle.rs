@@ -14,6 +14,7 @@ use crate::catalog::{ContainerRecord, RangeRecord};
 use crate::index_build::{BuildProgress, IndexRecord};
 use crate::relocation::{Motion, RelocationRecord};
 
+#[derive(Clone)]
 pub(crate) struct ContainerEntry {
     pub database: Arc<Database>,
     pub container: Container,
@@ -65,6 +66,11 @@ impl ContainerEntry {
 
     pub fn rid_text(&self) -> &str {
         &self.rid_text
+    }
+
+    /// The same container with other scripts.
+    pub fn with_scripts(&self, scripts: ContainerScripts) -> Self {
+        ContainerEntry { scripts: Arc::new(scripts), ..self.clone() }
     }
 
     pub fn record(&self, container: Container) -> ContainerRecord {

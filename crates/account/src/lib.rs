@@ -17,6 +17,7 @@
 //! | `throughput.rs` | the budgets that containers live by |
 //! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
+//! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
 //! | `script_run.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
@@ -53,6 +54,7 @@ mod query_token;
 mod relocation;
 mod relocation_run;
 mod script_run;
+mod scripts;
 mod serving;
 mod shards;
 mod throughput;
@@ -79,6 +81,7 @@ pub use relocation::{
     SplitAt,
 };
 pub use script_run::ProcedureReply;
+pub use scripts::ScriptWrite;
 pub use shardlake_cluster::budget::BudgetReport;
 pub use shardlake_cluster::diagnosis::{Evidence, EvidenceValue, Finding, FindingKind};
 pub use shardlake_cluster::policy::{NextStep, SplitReason};

@@ -16,6 +16,8 @@ use crate::shards::Shards;
 pub struct VerifyReport {
     pub databases: u64,
     pub containers: u64,
+    /// Stored procedures, triggers and user-defined functions.
+    pub scripts: u64,
     pub offers: u64,
     pub partitions: Vec<VerifiedPartition>,
     /// Disagreements outside any one partition.
@@ -47,6 +49,7 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
     let mut report = VerifyReport {
         databases: stored.databases.len() as u64,
         containers: stored.containers.len() as u64,
+        scripts: stored.scripts.values().map(|of_container| of_container.0.len() as u64).sum(),
         offers: stored.offers.len() as u64,
         ..VerifyReport::default()
     };
@@ -95,6 +98,11 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
             };
             let partition = verify_partition(shard, &range.identity(record.session_version)?, &shape).await?;
             report.partitions.push(VerifiedPartition { name, report: partition });
+        }
+    }
+    for rid in stored.scripts.keys() {
+        if !stored.containers.iter().any(|record| record.container.rid == *rid) {
+            report.problems.push(format!("there are scripts of container {rid}, which does not exist"));
         }
     }
     for offer in &stored.offers {

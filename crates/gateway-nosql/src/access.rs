@@ -18,7 +18,7 @@
 //! own id.
 
 use shardlake_account::{Account, BatchOperation, ContainerHandle, GrantedChild, KeyInput, ResourceLink};
-use shardlake_model::{Error, ErrorKind, PermissionMode, Result};
+use shardlake_model::{Error, ErrorKind, PermissionMode, Result, ScriptKind};
 
 use crate::auth::{Access, Caller, Grant};
 use crate::headers::{RequestHeaders, flag};
@@ -59,6 +59,10 @@ pub(crate) enum Part {
     KeyedByBody,
     /// The item in the path, or the container in the partition key that the request names.
     Item,
+    /// The script in the path, or the container.
+    Script(ScriptKind),
+    /// The procedure in the path, or the container; in the partition key that the request names.
+    Procedure,
 }
 
 /// Every operation is here; one that is new has no default.
@@ -89,6 +93,11 @@ pub(crate) fn need(operation: Operation) -> Need {
         Operation::CreateItem | Operation::UpsertItem | Operation::Batch | Operation::DeletePartitionKey => {
             Need::Within(Part::Keyed, Write)
         }
+        Operation::Scripts(_, FeedOperation::List | FeedOperation::Query) => Need::Within(Part::Shared, Read),
+        Operation::Scripts(_, FeedOperation::Create | FeedOperation::Upsert) => Need::Key(Write),
+        Operation::Script(kind, ResourceOperation::Read) => Need::Within(Part::Script(kind), Read),
+        Operation::Script(_, ResourceOperation::Replace | ResourceOperation::Delete) => Need::Key(Write),
+        Operation::ExecuteProcedure => Need::Within(Part::Procedure, Write),
         Operation::Bulk => Need::Within(Part::KeyedByBody, Write),
         Operation::ReadItem => Need::Within(Part::Item, Read),
         Operation::ReplaceItem | Operation::PatchItem | Operation::DeleteItem => {
@@ -169,8 +178,15 @@ impl<'g> Scope<'g> {
         match part {
             Part::Frame => self.check_measures(asked.headers),
             Part::Item if self.is_for_part() => self.check_item(asked, &container),
+            Part::Script(kind) if self.is_for_part() => self.check_script(kind, asked, &container),
+            Part::Procedure => {
+                if self.is_for_part() {
+                    self.check_script(ScriptKind::Procedure, asked, &container)?;
+                }
+                self.check_key(&container, asked.headers.partition_key)
+            }
             _ if self.is_for_part() => Err(outside("more than the resource that it is for")),
-            Part::Shared | Part::KeyedByBody => Ok(()),
+            Part::Shared | Part::KeyedByBody | Part::Script(_) => Ok(()),
             Part::Whole => self.check_unlimited(),
             Part::Keyed | Part::Item => self.check_key(&container, asked.headers.partition_key),
         }
@@ -197,7 +213,16 @@ impl<'g> Scope<'g> {
         self.check_key(container, asked.headers.partition_key)
     }
 
-    /// An item's segment means an id in one case and a rid in the other.
+    fn check_script(&self, kind: ScriptKind, asked: &Asked<'_>, container: &ContainerHandle) -> Result<()> {
+        if self.link.child != Some(GrantedChild::Script(kind, asked.path.script()))
+            || self.is_by_rid() != container.is_by_rid()
+        {
+            return Err(outside("another resource"));
+        }
+        Ok(())
+    }
+
+    /// A script's or an item's segment means an id in one case and a rid in the other.
     fn is_by_rid(&self) -> bool {
         self.grant.container.is_some_and(|rid| rid.to_string() == self.link.container)
     }

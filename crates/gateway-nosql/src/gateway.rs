@@ -13,7 +13,7 @@ use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Body;
 use shardlake_account::{Account, ContainerHandle};
-use shardlake_model::{Error, RequestContext, Result};
+use shardlake_model::{Error, RequestContext, Result, ScriptKind};
 use shardlake_stdx::Guid;
 
 use crate::access::{self, Asked, Scope};
@@ -26,7 +26,8 @@ use crate::reply::{Echo, Renderer, Reply};
 use crate::router::{Path, Route};
 use crate::{
     account_document, batch, body, conflicts, containers, databases, feed, items, offers,
-    partition_key_delete, permissions, pkranges, query, query_plan, unsupported, users,
+    partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts, triggers,
+    unsupported, users,
 };
 
 /// How a gateway behaves.
@@ -308,7 +309,10 @@ async fn dispatch(call: &Call<'_>, operation: Operation) -> Result<Reply, Failur
         | Operation::ReplaceItem
         | Operation::PatchItem
         | Operation::DeleteItem
-        | Operation::DeletePartitionKey => in_container(call, operation).await,
+        | Operation::DeletePartitionKey
+        | Operation::Scripts(..)
+        | Operation::Script(..)
+        | Operation::ExecuteProcedure => in_container(call, operation).await,
         Operation::ListConflicts => conflicts::list(call),
         Operation::ReadConflict => Err(conflicts::missing(call)),
         Operation::Users(feed) => on_users(call, feed).await,
@@ -345,9 +349,12 @@ async fn on_permissions(call: &Call<'_>, operation: FeedOperation) -> Result<Rep
     }
 }
 
-/// Operations on items: the container is resolved once, and errors carry its name.
+/// Operations on items and scripts: the container is resolved once, and errors carry its name.
 async fn in_container(call: &Call<'_>, operation: Operation) -> Result<Reply, Failure> {
     call.headers.refuse_unsupported()?;
+    if !operation.runs_triggers() {
+        triggers::refuse(call.headers)?;
+    }
     let container = call.container_for_items()?;
     let outcome = match container.check_intended_rid(call.headers.intended_rid) {
         Ok(()) => item_operation(call, operation, &container).await,
@@ -371,6 +378,25 @@ async fn item_operation(call: &Call<'_>, operation: Operation, container: &Conta
         Operation::PatchItem => items::patch(call, container).await,
         Operation::DeleteItem => items::delete(call, container).await,
         Operation::DeletePartitionKey => partition_key_delete::execute(call, container).await,
-        other => Err(Error::internal(format!("{other:?} is no operation on items"))),
+        Operation::Scripts(kind, operation) => on_scripts(call, container, kind, operation).await,
+        Operation::Script(kind, ResourceOperation::Read) => scripts::read(call, container, kind),
+        Operation::Script(kind, ResourceOperation::Replace) => scripts::replace(call, container, kind).await,
+        Operation::Script(kind, ResourceOperation::Delete) => scripts::delete(call, container, kind).await,
+        Operation::ExecuteProcedure => script_execute::execute(call, container).await,
+        other => Err(Error::internal(format!("{other:?} is no operation in a container"))),
+    }
+}
+
+async fn on_scripts(
+    call: &Call<'_>,
+    container: &ContainerHandle,
+    kind: ScriptKind,
+    operation: FeedOperation,
+) -> Result<Reply> {
+    match operation {
+        FeedOperation::List => scripts::list(call, container, kind),
+        FeedOperation::Query => scripts::query(call, container, kind),
+        FeedOperation::Create => scripts::create(call, container, kind).await,
+        FeedOperation::Upsert => scripts::upsert(call, container, kind).await,
     }
 }

@@ -24,7 +24,6 @@ pub(crate) const IGNORED: &[(&str, &str)] = &[
     ("if-modified-since", "belongs to the change feed"),
     ("x-ms-cosmos-changefeed-wire-format-version", "belongs to the change feed"),
     ("x-ms-offer-type", "the old fixed sizes; throughput decides"),
-    ("x-ms-documentdb-script-enable-logging", "belongs to stored procedures"),
     ("x-ms-cosmos-sdk-supportedcapabilities", "partition merge is invisible to clients"),
     ("x-ms-cosmos-allow-tentative-writes", "there is one write region"),
     ("x-ms-cosmos-batch-ordered", "operations always run in order"),
@@ -81,8 +80,11 @@ pub(crate) struct RequestHeaders<'h> {
     pub migrate_to_autopilot: Option<&'h str>,
     pub migrate_to_manual: Option<&'h str>,
     pub indexing_directive: Option<&'h str>,
-    /// A trigger header that names at least one trigger.
-    pub trigger: Option<&'h str>,
+    /// Ids, separated by commas.
+    pub pre_triggers: Option<&'h str>,
+    pub post_triggers: Option<&'h str>,
+    pub excluded_triggers: Option<&'h str>,
+    pub script_logging: Option<&'h str>,
     pub populate_quota: Option<&'h str>,
     pub populate_statistics: Option<&'h str>,
     pub prefer: Option<&'h str>,
@@ -153,10 +155,10 @@ impl<'h> RequestHeaders<'h> {
             "populateindexmetrics" => &mut self.populate_index_metrics,
             "is-upsert" => &mut self.is_upsert,
             "expiry-seconds" => &mut self.expiry_seconds,
-            "pre-trigger-include"
-            | "pre-trigger-exclude"
-            | "post-trigger-include"
-            | "post-trigger-exclude" => &mut self.trigger,
+            "pre-trigger-include" => &mut self.pre_triggers,
+            "post-trigger-include" => &mut self.post_triggers,
+            "pre-trigger-exclude" | "post-trigger-exclude" => &mut self.excluded_triggers,
+            "script-enable-logging" => &mut self.script_logging,
             "populatequotainfo" => &mut self.populate_quota,
             "populatepartitionstatistics" => &mut self.populate_statistics,
             _ => return None,
@@ -198,7 +200,7 @@ impl<'h> RequestHeaders<'h> {
 
     /// Whether the request names triggers, to run or not to run.
     pub fn names_triggers(&self) -> bool {
-        self.trigger.is_some()
+        self.pre_triggers.is_some() || self.post_triggers.is_some() || self.excluded_triggers.is_some()
     }
 
     pub fn preconditions(&self) -> Preconditions {
@@ -261,11 +263,11 @@ impl<'h> RequestHeaders<'h> {
         id.parse().map(Some).map_err(invalid)
     }
 
-    /// What is never silently dropped: triggers, indexing directives, and throughput buckets outside 1 to 5.
+    /// What is never silently dropped: triggers to leave out, indexing directives, and throughput buckets outside 1 to 5.
     pub fn refuse_unsupported(&self) -> Result<()> {
-        if let Some(names) = self.trigger {
+        if let Some(names) = self.excluded_triggers {
             return Err(Error::unsupported(format!(
-                "triggers are not supported yet, and the request names '{names}': nothing was done"
+                "headers that exclude triggers are not supported, and the request excludes '{names}': nothing was done; only triggers that a request includes run"
             )));
         }
         if let Some(directive) = self.indexing_directive
@@ -399,7 +401,7 @@ mod tests {
     #[test]
     fn what_would_change_the_outcome_is_refused_by_name() {
         for (pairs, kind, word) in [
-            (("x-ms-documentdb-post-trigger-include", "t1"), ErrorKind::Unsupported, "t1"),
+            (("x-ms-documentdb-post-trigger-exclude", "t1"), ErrorKind::Unsupported, "t1"),
             (("x-ms-indexing-directive", "Exclude"), ErrorKind::Unsupported, "Exclude"),
             (
                 ("x-ms-cosmos-throughput-bucket", "256"),
@@ -413,7 +415,7 @@ mod tests {
             assert!(error.message().contains(word), "{error}");
         }
         let harmless = map(&[
-            ("x-ms-documentdb-pre-trigger-include", ""),
+            ("x-ms-documentdb-pre-trigger-exclude", ""),
             ("x-ms-indexing-directive", "Default"),
             ("x-ms-cosmos-throughput-bucket", "3"),
         ]);

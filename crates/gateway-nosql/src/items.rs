@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 use serde::Deserialize;
-use shardlake_account::{ContainerHandle, ItemReply, KeyInput, Outcome};
+use shardlake_account::{ContainerHandle, ItemReply, KeyInput, Outcome, TriggeredReply};
 use shardlake_model::{Error, RequestContext, Result};
 
 use crate::access::Scope;
@@ -12,29 +12,41 @@ use crate::gateway::Call;
 use crate::patch as patch_body;
 use crate::reply::Reply;
 use crate::session;
+use crate::triggers::TriggerNames;
 
 pub(crate) async fn create(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = call.headers.wants_content()?;
-    let reply = call.account.create_item(&call.context, container, key(call), item_text(call)?).await?;
-    Ok(respond(reply, container, content))
+    let triggers = TriggerNames::of(call.headers);
+    let (text, triggers) = (item_text(call)?, triggers.as_triggers());
+    let account = call.account;
+    let reply =
+        account.create_item_with_triggers(&call.context, container, key(call), text, triggers).await?;
+    Ok(respond_triggered(reply, container, content))
 }
 
 pub(crate) async fn upsert(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = call.headers.wants_content()?;
     let preconditions = call.headers.preconditions();
-    let text = item_text(call)?;
-    let reply = call.account.upsert_item(&call.context, container, key(call), text, &preconditions).await?;
-    Ok(respond(reply, container, content))
+    let triggers = TriggerNames::of(call.headers);
+    let (text, triggers) = (item_text(call)?, triggers.as_triggers());
+    let reply = call
+        .account
+        .upsert_item_with_triggers(&call.context, container, key(call), text, &preconditions, triggers)
+        .await?;
+    Ok(respond_triggered(reply, container, content))
 }
 
 pub(crate) async fn replace(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = call.headers.wants_content()?;
     let preconditions = call.headers.preconditions();
-    let (id, text) = (call.path.item(), item_text(call)?);
+    let triggers = TriggerNames::of(call.headers);
+    let (id, text, triggers) = (call.path.item(), item_text(call)?, triggers.as_triggers());
     check_replacement(call, container, text).await?;
-    let reply =
-        call.account.replace_item(&call.context, container, key(call), id, text, &preconditions).await?;
-    Ok(respond(reply, container, content))
+    let reply = call
+        .account
+        .replace_item_with_triggers(&call.context, container, key(call), id, text, &preconditions, triggers)
+        .await?;
+    Ok(respond_triggered(reply, container, content))
 }
 
 pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
@@ -59,11 +71,13 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
 
 pub(crate) async fn delete(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let preconditions = call.headers.preconditions();
+    let triggers = TriggerNames::of(call.headers);
+    let (id, triggers) = (call.path.item(), triggers.as_triggers());
     let reply = call
         .account
-        .delete_item(&call.context, container, key(call), call.path.item(), &preconditions)
+        .delete_item_with_triggers(&call.context, container, key(call), id, &preconditions, triggers)
         .await?;
-    Ok(respond(reply, container, false))
+    Ok(respond_triggered(reply, container, false))
 }
 
 /// A token for one item must not leave another behind.
@@ -101,6 +115,15 @@ pub(crate) fn status(outcome: Outcome) -> StatusCode {
         Outcome::Deleted => StatusCode::NO_CONTENT,
         Outcome::NotModified => StatusCode::NOT_MODIFIED,
     }
+}
+
+/// A post-trigger may have set another body, for replies that carry one.
+fn respond_triggered(triggered: TriggeredReply, container: &ContainerHandle, content: bool) -> Reply {
+    let mut reply = respond(triggered.reply, container, content);
+    if content && let Some(body) = triggered.body {
+        reply.body = Some(body.into_bytes());
+    }
+    reply
 }
 
 fn respond(reply: ItemReply, container: &ContainerHandle, content: bool) -> Reply {

@@ -11,6 +11,7 @@
 //! | `users.rs`, `permissions.rs` | users, and permissions with their resource tokens |
 //! | `throughput.rs`, `metadata_query.rs` | throughput as clients write it; queries over metadata feeds |
 //! | `items.rs`, `patch.rs`, `feed.rs`, `batch.rs`, `partition_key_delete.rs` | item operations |
+//! | `scripts.rs`, `script_execute.rs`, `triggers.rs` | stored procedures, triggers and user-defined functions; running procedures; triggers in headers |
 //! | `query.rs`, `query_body.rs`, `query_headers.rs`, `query_plan.rs` | queries over items, and plans for clients that merge |
 //! | `operator/` | physical partitions seen and acted upon, under `/_shardlake/v1/` |
 //! | `unsupported.rs` | what is refused, and in which words |
@@ -51,8 +52,11 @@ mod reply;
 mod resource_document;
 mod resource_token;
 mod router;
+mod script_execute;
+mod scripts;
 mod session;
 mod throughput;
+mod triggers;
 mod unsupported;
 mod users;
 

@@ -5,7 +5,7 @@
 //! so that they cannot see a request differently.
 
 use http::Method;
-use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_model::{Error, ErrorKind, Result, ScriptKind};
 
 use crate::headers::{RequestHeaders, flag};
 use crate::router::Route;
@@ -36,6 +36,9 @@ pub(crate) enum Operation {
     PatchItem,
     DeleteItem,
     DeletePartitionKey,
+    Scripts(ScriptKind, FeedOperation),
+    Script(ScriptKind, ResourceOperation),
+    ExecuteProcedure,
     ListConflicts,
     /// Also to delete it.
     ReadConflict,
@@ -91,6 +94,9 @@ impl Operation {
             (Route::Item, "PATCH") => Operation::PatchItem,
             (Route::Item, "DELETE") => Operation::DeleteItem,
             (Route::PartitionKeyDelete, "POST") => Operation::DeletePartitionKey,
+            (Route::Scripts(kind), _) => Operation::Scripts(kind, feed()?),
+            (Route::Script(ScriptKind::Procedure), "POST") => Operation::ExecuteProcedure,
+            (Route::Script(kind), _) => Operation::Script(kind, ResourceOperation::of(method)?),
             (Route::Conflicts, "GET") => Operation::ListConflicts,
             (Route::Conflicts, "POST") if headers.asks_query()? => Operation::ListConflicts,
             (Route::Conflict, "GET" | "DELETE") => Operation::ReadConflict,
@@ -104,6 +110,16 @@ impl Operation {
             (Route::Offer, "PUT") => Operation::ReplaceOffer,
             _ => return Err(wrong()),
         })
+    }
+}
+
+impl Operation {
+    /// Whether triggers that the request names are run; all other operations refuse them.
+    pub fn runs_triggers(self) -> bool {
+        matches!(
+            self,
+            Operation::CreateItem | Operation::UpsertItem | Operation::ReplaceItem | Operation::DeleteItem
+        )
     }
 }
 

@@ -111,6 +111,7 @@ header_names! {
     RESOURCE_USAGE = "x-ms-resource-usage";
     INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
     MINIMUM_THROUGHPUT = "x-ms-cosmos-min-throughput";
+    SCRIPT_LOG = "x-ms-documentdb-script-log-results";
     OFFER_REPLACE_PENDING = "x-ms-offer-replace-pending";
 }
 
@@ -301,7 +302,7 @@ fn set_text(headers: &mut HeaderMap, name: &'static HeaderName, text: String) {
 }
 
 /// Names as clients encode them in paths, which is how they look this header's value up again.
-const PATH_ENCODED: &AsciiSet =
+pub(crate) const PATH_ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 pub(crate) fn push_alt_content_path(out: &mut Vec<u8>, link: &str) {

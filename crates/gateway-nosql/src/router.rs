@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use http::Method;
 use percent_encoding::percent_decode_str;
-use shardlake_model::{DatabaseRid, Error, ErrorKind, Result};
+use shardlake_model::{DatabaseRid, Error, ErrorKind, Result, ScriptKind};
 
 use crate::auth::Payload;
 
@@ -37,6 +37,8 @@ pub(crate) enum Route {
     Items,
     Item,
     PartitionKeyDelete,
+    Scripts(ScriptKind),
+    Script(ScriptKind),
     Conflicts,
     Conflict,
     Users,
@@ -93,15 +95,12 @@ impl<'p> Path<'p> {
             ["dbs", _, "colls", _, "pkranges"] => Route::PartitionKeyRanges,
             ["dbs", _, "colls", _, "operations", "partitionkeydelete"] => Route::PartitionKeyDelete,
             ["dbs", _, "colls", _, "docs", _, "attachments", ..] => Route::Unsupported("attachments"),
-            ["dbs", _, "colls", _, "sprocs"] | ["dbs", _, "colls", _, "sprocs", _] => {
-                Route::Unsupported("stored procedures")
-            }
-            ["dbs", _, "colls", _, "triggers"] | ["dbs", _, "colls", _, "triggers", _] => {
-                Route::Unsupported("triggers")
-            }
-            ["dbs", _, "colls", _, "udfs"] | ["dbs", _, "colls", _, "udfs", _] => {
-                Route::Unsupported("user-defined functions")
-            }
+            ["dbs", _, "colls", _, "sprocs"] => Route::Scripts(ScriptKind::Procedure),
+            ["dbs", _, "colls", _, "sprocs", _] => Route::Script(ScriptKind::Procedure),
+            ["dbs", _, "colls", _, "triggers"] => Route::Scripts(ScriptKind::Trigger),
+            ["dbs", _, "colls", _, "triggers", _] => Route::Script(ScriptKind::Trigger),
+            ["dbs", _, "colls", _, "udfs"] => Route::Scripts(ScriptKind::Function),
+            ["dbs", _, "colls", _, "udfs", _] => Route::Script(ScriptKind::Function),
             ["dbs", _, "colls", _, "conflicts"] => Route::Conflicts,
             ["dbs", _, "colls", _, "conflicts", _] => Route::Conflict,
             ["dbs", _, "colls", _, "operations", _] => Route::Unsupported("this container operation"),
@@ -129,6 +128,11 @@ impl<'p> Path<'p> {
 
     /// Of an item.
     pub fn item(&self) -> &str {
+        &self.segments[5]
+    }
+
+    /// Of a stored procedure, trigger or user-defined function.
+    pub fn script(&self) -> &str {
         &self.segments[5]
     }
 
@@ -229,6 +233,12 @@ mod tests {
             ("/dbs/x/colls/y/docs/z/", Route::Item),
             ("/dbs/docs/colls/pkranges/docs/docs", Route::Item),
             ("/dbs/x/colls/y/operations/partitionkeydelete", Route::PartitionKeyDelete),
+            ("/dbs/x/colls/y/sprocs/", Route::Scripts(ScriptKind::Procedure)),
+            ("/dbs/x/colls/y/sprocs/p", Route::Script(ScriptKind::Procedure)),
+            ("/dbs/x/colls/y/triggers", Route::Scripts(ScriptKind::Trigger)),
+            ("/dbs/x/colls/y/triggers/t/", Route::Script(ScriptKind::Trigger)),
+            ("/dbs/x/colls/y/udfs", Route::Scripts(ScriptKind::Function)),
+            ("/dbs/x/colls/y/udfs/udfs", Route::Script(ScriptKind::Function)),
             ("/dbs/x/colls/y/conflicts/", Route::Conflicts),
             ("/dbs/x/colls/y/conflicts/z", Route::Conflict),
             ("/dbs/x/users/", Route::Users),
@@ -245,9 +255,6 @@ mod tests {
     #[test]
     fn known_but_missing_resources_are_named() {
         for (path, name) in [
-            ("/dbs/x/colls/y/sprocs/p", "stored procedures"),
-            ("/dbs/x/colls/y/triggers", "triggers"),
-            ("/dbs/x/colls/y/udfs", "user-defined functions"),
             ("/dbs/x/clientencryptionkeys", "client encryption keys"),
             ("/dbs/x/colls/y/docs/z/attachments", "attachments"),
             ("//addresses/", "direct connection mode (use gateway mode)"),
@@ -302,6 +309,8 @@ mod tests {
         }
         let forms = signed(Method::POST, "/dbs/x/colls/y/operations/partitionkeydelete");
         assert_eq!(forms[1], ("partitionkey".to_owned(), "dbs/x/colls/y".to_owned()));
+        let forms = signed(Method::POST, "/dbs/AAAAAQ==/colls/AAAAAYAAAAE=/sprocs/AAAAAYAAAAEBAAAAAAAAgA==");
+        assert_eq!(forms[0], ("sprocs".to_owned(), "aaaaayaaaaebaaaaaaaaga==".to_owned()));
         let forms = signed(Method::GET, "/dbs/AAAAAQ==");
         assert_eq!(forms[1].1, "dbs/AAAAAQ==", "a database may be named like a resource id");
     }

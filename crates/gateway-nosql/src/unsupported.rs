@@ -40,6 +40,12 @@ pub(crate) fn permission_member(name: &str) -> Error {
     ))
 }
 
+pub(crate) fn script_member(kind: &str, name: &str) -> Error {
+    Error::unsupported(format!(
+        "the property '{name}' of a {kind} is not supported: leave it out; nothing was done"
+    ))
+}
+
 pub(crate) fn point_read_key() -> Error {
     Error::unsupported(
         "x-ms-read-key-type 'EffectivePartitionKey' is not supported yet: send the partition key or an effective partition key range; nothing was read",

@@ -36,7 +36,10 @@ pub use resource::{
     FullTextPath, FullTextPolicy, GeospatialConfig, PartitionKeyRange, UniqueKey, UniqueKeyPolicy,
     VectorEmbedding, VectorEmbeddingPolicy, validate_resource_id,
 };
-pub use rid::{ContainerRid, DatabaseRid, ItemRid, OfferRid, PermissionRid, Rid, UserRid};
-pub use script::{ContainerScripts, Script, ScriptKind, TriggerDefinition, TriggerOperation, TriggerType};
+pub use rid::{ContainerRid, DatabaseRid, ItemRid, OfferRid, PermissionRid, Rid, ScriptRid, UserRid};
+pub use script::{
+    ContainerScripts, Script, ScriptDefinition, ScriptKind, TriggerDefinition, TriggerOperation,
+    TriggerSpelling, TriggerType,
+};
 pub use throughput::{Autoscale, Offer, Throughput};
 pub use user::{Permission, PermissionDefinition, PermissionMode, User};

@@ -41,6 +41,11 @@ pub struct Limits {
     pub composite_indexes_max: usize,
     pub composite_paths_max: usize,
     pub computed_properties_max: usize,
+    pub procedures_max: usize,
+    pub functions_max: usize,
+    pub triggers_max: usize,
+    /// Ours: text of one script. All scripts of a container are in memory.
+    pub script_body_bytes_max: usize,
     /// Databases plus containers of an account.
     pub resources_max: usize,
     /// Ours: the reference names no limit, and the catalog is held in memory.
@@ -101,6 +106,10 @@ impl Default for Limits {
             composite_indexes_max: 100,
             composite_paths_max: 8,
             computed_properties_max: 20,
+            procedures_max: 100,
+            functions_max: 50,
+            triggers_max: 25,
+            script_body_bytes_max: 512 * 1024,
             resources_max: 500,
             users_per_database_max: 10_000,
             permissions_per_user_max: 1_000,

@@ -9,6 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::ScriptKind;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DatabaseRid(pub u32);
 
@@ -43,6 +45,14 @@ pub struct PermissionRid {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OfferRid(pub u32);
 
+/// `number` is unique among the container's scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScriptRid {
+    pub container: ContainerRid,
+    pub kind: ScriptKind,
+    pub number: u64,
+}
+
 /// Any resource id as it arrives in a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rid {
@@ -52,6 +62,7 @@ pub enum Rid {
     Container(ContainerRid),
     Item(ItemRid),
     Range { container: ContainerRid, number: u64 },
+    Script(ScriptRid),
     Offer(OfferRid),
 }
 
@@ -61,6 +72,9 @@ const KIND_ITEM: u64 = 0;
 /// Of what belongs to a user.
 const KIND_PERMISSION: u64 = 0;
 const KIND_RANGE: u64 = 0x5000_0000_0000_0000;
+const KIND_FUNCTION: u64 = 0x6000_0000_0000_0000;
+const KIND_TRIGGER: u64 = 0x7000_0000_0000_0000;
+const KIND_PROCEDURE: u64 = 0x8000_0000_0000_0000;
 
 fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes).replace('/', "-")
@@ -157,6 +171,17 @@ impl fmt::Display for ItemRid {
     }
 }
 
+impl fmt::Display for ScriptRid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            ScriptKind::Procedure => KIND_PROCEDURE,
+            ScriptKind::Trigger => KIND_TRIGGER,
+            ScriptKind::Function => KIND_FUNCTION,
+        };
+        f.write_str(&self.container.child(self.number, kind))
+    }
+}
+
 impl fmt::Display for OfferRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Three bytes make four characters without padding, the length the reference uses.
@@ -197,7 +222,12 @@ impl Rid {
                 }
                 let container = ContainerRid { database, number: own & !CONTAINER_BIT };
                 let Some(number) = number else { return Some(Rid::Container(container)) };
+                let script =
+                    |kind| Some(Rid::Script(ScriptRid { container, kind, number: number & !KIND_MASK }));
                 match number & KIND_MASK {
+                    KIND_FUNCTION => script(ScriptKind::Function),
+                    KIND_TRIGGER => script(ScriptKind::Trigger),
+                    KIND_PROCEDURE => script(ScriptKind::Procedure),
                     KIND_ITEM => Some(Rid::Item(ItemRid { container, ordinal: number })),
                     KIND_RANGE => Some(Rid::Range { container, number: number & !KIND_MASK }),
                     _ => None,
@@ -220,6 +250,8 @@ mod tests {
         assert_eq!(CONTAINER.to_string(), "AAAAAYAAAAE=");
         assert_eq!(ItemRid { container: CONTAINER, ordinal: 1 }.to_string(), "AAAAAYAAAAEBAAAAAAAAAA==");
         assert_eq!(CONTAINER.range(0), "AAAAAYAAAAEAAAAAAAAAUA==");
+        let procedure = ScriptRid { container: CONTAINER, kind: ScriptKind::Procedure, number: 1 };
+        assert_eq!(procedure.to_string(), "AAAAAYAAAAEBAAAAAAAAgA==");
         assert_eq!(OfferRid(7).to_string().len(), 4);
         let user = UserRid { database: DatabaseRid(1), number: 1 };
         assert_eq!(user.to_string(), "AAAAAQAAAAE=");
@@ -237,6 +269,10 @@ mod tests {
         assert_eq!(Rid::parse(&user.to_string()), Some(Rid::User(user)));
         let permission = PermissionRid { user, number: (1 << 60) - 1 };
         assert_eq!(Rid::parse(&permission.to_string()), Some(Rid::Permission(permission)));
+        for kind in [ScriptKind::Procedure, ScriptKind::Trigger, ScriptKind::Function] {
+            let script = ScriptRid { container: CONTAINER, kind, number: 0x0fff_ffff_ffff_ffff };
+            assert_eq!(Rid::parse(&script.to_string()), Some(Rid::Script(script)), "{kind:?}");
+        }
         assert_eq!(Rid::parse(&OfferRid(70_000).to_string()), Some(Rid::Offer(OfferRid(70_000))));
         for other in ["", "database", "AAAAAQ=", "not base64", "AAAAAQAAAAE="] {
             assert!(!matches!(Rid::parse(other), Some(Rid::Database(_) | Rid::Container(_))), "{other}");

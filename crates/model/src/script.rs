@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Error, ErrorKind, Limits, Result, validate_resource_id};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ScriptKind {
     Procedure,
@@ -51,6 +53,98 @@ pub struct Script {
     /// Of triggers only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<TriggerDefinition>,
+    /// Of triggers only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spelling: Option<TriggerSpelling>,
+}
+
+/// How the client spelled what `trigger` says; it gets that back, since clients compare what they sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggerSpelling {
+    pub trigger_type: String,
+    pub operation: String,
+}
+
+/// What a client says of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptDefinition {
+    pub kind: ScriptKind,
+    pub id: String,
+    pub body: String,
+    /// Of triggers only.
+    pub trigger: Option<TriggerDefinition>,
+    pub spelling: Option<TriggerSpelling>,
+}
+
+impl ScriptKind {
+    /// As users know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ScriptKind::Procedure => "stored procedure",
+            ScriptKind::Trigger => "trigger",
+            ScriptKind::Function => "user-defined function",
+        }
+    }
+
+    /// Of one container.
+    pub fn count_max(self, limits: &Limits) -> usize {
+        match self {
+            ScriptKind::Procedure => limits.procedures_max,
+            ScriptKind::Trigger => limits.triggers_max,
+            ScriptKind::Function => limits.functions_max,
+        }
+    }
+}
+
+impl TriggerType {
+    /// Whatever its case.
+    pub fn parse(text: &str) -> Option<TriggerType> {
+        let known = [("Pre", TriggerType::Pre), ("Post", TriggerType::Post)];
+        known.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, kind)| kind)
+    }
+}
+
+impl TriggerOperation {
+    /// Whatever its case.
+    pub fn parse(text: &str) -> Option<TriggerOperation> {
+        let known = [
+            ("All", TriggerOperation::All),
+            ("Create", TriggerOperation::Create),
+            ("Replace", TriggerOperation::Replace),
+            ("Delete", TriggerOperation::Delete),
+            ("Update", TriggerOperation::Update),
+            ("Upsert", TriggerOperation::Upsert),
+        ];
+        known.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, operation)| operation)
+    }
+}
+
+impl ScriptDefinition {
+    /// Everything but whether the text is a function.
+    pub fn validate(&self, limits: &Limits) -> Result<()> {
+        validate_resource_id(&self.id, limits)?;
+        if self.body.trim().is_empty() {
+            return Err(Error::bad_request(format!(
+                "the {} '{}' has an empty body: send the text of a function",
+                self.kind.name(),
+                self.id
+            )));
+        }
+        if self.body.len() > limits.script_body_bytes_max {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "the body of {} '{}' has {} bytes: at most {} are allowed",
+                    self.kind.name(),
+                    self.id,
+                    self.body.len(),
+                    limits.script_body_bytes_max
+                ),
+            ));
+        }
+        assert_eq!(self.kind == ScriptKind::Trigger, self.trigger.is_some(), "triggers say when they run");
+        Ok(())
+    }
 }
 
 /// All scripts of a container, by kind and id.
@@ -64,5 +158,32 @@ impl ContainerScripts {
 
     pub fn of_kind(&self, kind: ScriptKind) -> impl Iterator<Item = &Arc<Script>> {
         self.0.values().filter(move |script| script.kind == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_checked_before_anything_is_stored() {
+        let limits = Limits { script_body_bytes_max: 20, ..Limits::default() };
+        let definition = |id: &str, body: &str| ScriptDefinition {
+            kind: ScriptKind::Function,
+            id: id.into(),
+            body: body.into(),
+            trigger: None,
+            spelling: None,
+        };
+        definition("a b", "function () {}").validate(&limits).expect("valid");
+        for (id, body, kind) in [
+            ("", "function () {}", ErrorKind::BadRequest),
+            ("a/b", "function () {}", ErrorKind::BadRequest),
+            ("a", " \n", ErrorKind::BadRequest),
+            ("a", "function () { return 1 }", ErrorKind::TooLarge),
+        ] {
+            let error = definition(id, body).validate(&limits).expect_err(id);
+            assert_eq!(error.kind(), kind, "{error}");
+        }
     }
 }

@@ -14,4 +14,5 @@ mod operator;
 mod patch;
 mod queries;
 mod refusals;
+mod scripts;
 mod throughput;

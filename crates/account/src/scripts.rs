@@ -1,0 +1,239 @@
+//! Operations on stored procedures, triggers and user-defined functions as resources of a container.
+//!
+//! Scripts are records of the catalog and are in memory with their container, so that an operation that runs one finds its
+//! text without a read, and keeps that text to its end whatever happens to the resource meanwhile. Nothing here runs a
+//! script; a text that is not a function is refused when it arrives.
+
+use std::sync::Arc;
+
+use shardlake_model::{
+    ContainerScripts, Error, ErrorKind, Preconditions, RequestContext, Result, Rid, Script, ScriptDefinition,
+    ScriptKind, ScriptRid,
+};
+
+use crate::catalog::{Catalog, CatalogBatch};
+use crate::container_handle::ContainerEntry;
+use crate::containers::insert;
+use crate::databases::{check_preconditions, conflict, not_found};
+use crate::{Account, ContainerHandle};
+
+/// Whether an upsert found something to replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptWrite {
+    Created,
+    Replaced,
+}
+
+/// What a write requires of the container's scripts as they are when it takes place.
+enum Intent<'a> {
+    Create,
+    /// Preconditions hold for what is there; nothing need be.
+    Upsert(&'a Preconditions),
+    /// What the path names is to be replaced.
+    Replace(Segment<'a>, &'a Preconditions),
+}
+
+/// How a path names a script.
+#[derive(Debug, Clone, Copy)]
+struct Segment<'a> {
+    text: &'a str,
+    /// The container was named by rid, and so are scripts in it.
+    by_rid: bool,
+}
+
+impl ContainerHandle {
+    /// By creation, then id.
+    pub fn scripts(&self, kind: ScriptKind) -> Vec<Arc<Script>> {
+        let mut scripts: Vec<_> = self.entry.scripts.of_kind(kind).cloned().collect();
+        scripts.sort_by(|a, b| (a.timestamp, &a.id).cmp(&(b.timestamp, &b.id)));
+        scripts
+    }
+
+    /// `segment` is an id, or a rid where the container was named by rid too.
+    pub fn script(&self, kind: ScriptKind, segment: &str) -> Result<Arc<Script>> {
+        find(&self.entry, kind, Segment { text: segment, by_rid: self.by_rid }).cloned()
+    }
+
+    pub fn script_rid(&self, script: &Script) -> ScriptRid {
+        ScriptRid { container: self.entry.container.rid, kind: script.kind, number: script.number }
+    }
+}
+
+impl Account {
+    pub async fn create_script(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        definition: ScriptDefinition,
+    ) -> Result<Arc<Script>> {
+        let (script, _) = self.write_script(ctx, container, definition, Intent::Create).await?;
+        Ok(script)
+    }
+
+    /// `If-Match` counts only where there is something to replace, as for items.
+    pub async fn upsert_script(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        definition: ScriptDefinition,
+        preconditions: &Preconditions,
+    ) -> Result<(Arc<Script>, ScriptWrite)> {
+        self.write_script(ctx, container, definition, Intent::Upsert(preconditions)).await
+    }
+
+    /// The definition may bring another id, if nobody has it.
+    pub async fn replace_script(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        segment: &str,
+        definition: ScriptDefinition,
+        preconditions: &Preconditions,
+    ) -> Result<Arc<Script>> {
+        // Whoever replaces what is not there hears that before anything about the text.
+        container.script(definition.kind, segment)?;
+        let segment = Segment { text: segment, by_rid: container.by_rid };
+        let intent = Intent::Replace(segment, preconditions);
+        let (script, _) = self.write_script(ctx, container, definition, intent).await?;
+        Ok(script)
+    }
+
+    pub async fn delete_script(
+        &self,
+        container: &ContainerHandle,
+        kind: ScriptKind,
+        segment: &str,
+        preconditions: &Preconditions,
+    ) -> Result<()> {
+        let _writer = self.0.catalog_writer.lock().await;
+        let old = self.current_entry(&container.entry)?;
+        let script = find(&old, kind, Segment { text: segment, by_rid: container.by_rid })?.clone();
+        check_preconditions(script.etag, preconditions)?;
+        let mut scripts = ContainerScripts::clone(&old.scripts);
+        scripts.0.remove(&(kind, script.id.clone()));
+        let mut batch = CatalogBatch::new();
+        batch.delete_script(old.container.rid, &script);
+        self.publish_scripts(&old, scripts, batch).await
+    }
+
+    async fn write_script(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        definition: ScriptDefinition,
+        intent: Intent<'_>,
+    ) -> Result<(Arc<Script>, ScriptWrite)> {
+        definition.validate(self.limits())?;
+        // Before the lock: a worker may have to start for this.
+        self.0.scripts.check(&definition.body).await.map_err(|error| about(&definition, error))?;
+        let _writer = self.0.catalog_writer.lock().await;
+        let old = self.current_entry(&container.entry)?;
+        let replaced = replaced_by(&old, &definition, &intent)?;
+        if replaced.is_none() {
+            self.check_script_room(&old, definition.kind)?;
+        }
+        let script = Arc::new(Script {
+            kind: definition.kind,
+            id: definition.id,
+            number: replaced.as_ref().map_or_else(|| self.new_script_number(&old), |old| old.number),
+            etag: self.random().guid().0,
+            timestamp: ctx.now.seconds(),
+            body: definition.body,
+            trigger: definition.trigger,
+            spelling: definition.spelling,
+        });
+        let mut scripts = ContainerScripts::clone(&old.scripts);
+        if let Some(replaced) = &replaced {
+            scripts.0.remove(&(replaced.kind, replaced.id.clone()));
+        }
+        scripts.0.insert((script.kind, script.id.clone()), script.clone());
+        let mut batch = CatalogBatch::new();
+        batch.put_script(old.container.rid, &script);
+        self.publish_scripts(&old, scripts, batch).await?;
+        let write = if replaced.is_some() { ScriptWrite::Replaced } else { ScriptWrite::Created };
+        Ok((script, write))
+    }
+
+    async fn publish_scripts(
+        &self,
+        old: &ContainerEntry,
+        scripts: ContainerScripts,
+        batch: CatalogBatch,
+    ) -> Result<()> {
+        let mut catalog = Catalog::clone(&self.0.catalog.load());
+        insert(&mut catalog, Arc::new(old.with_scripts(scripts)));
+        self.publish(catalog, batch).await
+    }
+
+    fn check_script_room(&self, entry: &ContainerEntry, kind: ScriptKind) -> Result<()> {
+        let max = kind.count_max(self.limits());
+        if entry.scripts.of_kind(kind).count() < max {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Forbidden,
+            format!(
+                "Quota exceeded: a container holds at most {max} resources of the kind '{}'",
+                kind.name()
+            ),
+        ))
+    }
+
+    /// Random, so that what clients remember of a deleted script never fits a new one.
+    fn new_script_number(&self, entry: &ContainerEntry) -> u64 {
+        loop {
+            let number = self.random().below(1 << 56);
+            if number != 0 && entry.scripts.0.values().all(|script| script.number != number) {
+                return number;
+            }
+        }
+    }
+}
+
+fn replaced_by(
+    entry: &ContainerEntry,
+    definition: &ScriptDefinition,
+    intent: &Intent<'_>,
+) -> Result<Option<Arc<Script>>> {
+    let named = entry.scripts.get(definition.kind, &definition.id);
+    let taken = || Err(conflict(definition.kind.name(), &definition.id));
+    match (intent, named) {
+        (Intent::Create, Some(_)) => taken(),
+        (Intent::Create | Intent::Upsert(_), None) => Ok(None),
+        (Intent::Upsert(preconditions), Some(script)) => {
+            check_preconditions(script.etag, preconditions)?;
+            Ok(Some(script.clone()))
+        }
+        (Intent::Replace(segment, preconditions), named) => {
+            let script = find(entry, definition.kind, *segment)?;
+            check_preconditions(script.etag, preconditions)?;
+            if named.is_some_and(|named| named.number != script.number) {
+                return taken();
+            }
+            Ok(Some(script.clone()))
+        }
+    }
+}
+
+fn find<'e>(entry: &'e ContainerEntry, kind: ScriptKind, segment: Segment<'_>) -> Result<&'e Arc<Script>> {
+    let found = match Rid::parse(segment.text) {
+        Some(Rid::Script(rid)) if segment.by_rid && rid.container == entry.container.rid => {
+            entry.scripts.of_kind(kind).find(|script| rid.kind == kind && script.number == rid.number)
+        }
+        _ => entry.scripts.get(kind, segment.text),
+    };
+    found.ok_or_else(|| not_found(kind.name(), segment.text))
+}
+
+/// A message from whoever read the text, under the script's name.
+fn about(definition: &ScriptDefinition, error: Error) -> Error {
+    if error.kind() != ErrorKind::BadRequest {
+        return error;
+    }
+    Error::bad_request(format!(
+        "the body of {} '{}' is not a JavaScript function: {}",
+        definition.kind.name(),
+        definition.id,
+        error.message()
+    ))
+}
