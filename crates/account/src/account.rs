@@ -15,6 +15,7 @@ use shardlake_stdx::{Clock, Random};
 use tokio::sync::{Mutex, Notify, Semaphore};
 
 use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry, Placed, RangeRecord};
+use crate::change_feed::FEED_WAITERS_MAX;
 use crate::container_handle::ContainerEntry;
 use crate::index_build::IndexRecord;
 use crate::membership;
@@ -95,6 +96,8 @@ pub(crate) struct AccountState {
     pub queries: QueryCache,
     /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
     pub heavy_queries: Semaphore,
+    /// Readers of change feeds that wait for a change.
+    pub feed_waiters: Semaphore,
     pub relocations: RelocationCounts,
     pub scripts: Scripts,
 }
@@ -148,6 +151,7 @@ impl Account {
             index_builds: Mutex::new(()),
             queries: QueryCache::default(),
             heavy_queries: Semaphore::new(HEAVY_QUERIES_MAX),
+            feed_waiters: Semaphore::new(FEED_WAITERS_MAX),
             relocations: RelocationCounts::default(),
             scripts: Scripts::new(options.scripts),
         }));

@@ -21,16 +21,14 @@ use crate::{Account, ContainerHandle, KeyInput};
 const TOKEN_VERSION: u8 = 1;
 
 /// What a feed covers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum FeedScope {
+    #[default]
     All,
     /// A full partition key, or a prefix of a hierarchical one, as JSON array text.
     Key(String),
     /// A partition key range by id, a span of the hash space in hexadecimal, or both: then their intersection.
-    Range {
-        range_id: Option<u32>,
-        epk: Option<(String, String)>,
-    },
+    Range { range_id: Option<u32>, epk: Option<(String, String)> },
 }
 
 #[derive(Debug)]
@@ -202,7 +200,7 @@ fn is_last(entry: &ContainerEntry, partition: &Partition) -> bool {
 }
 
 /// Where in the hash space the items of a filter lie.
-fn span_of(filter: &FeedFilter) -> EpkRange {
+pub(crate) fn span_of(filter: &FeedFilter) -> EpkRange {
     match filter {
         FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => range.clone(),
         FeedFilter::Logical(logical) => span_of_point(&logical.epk),

@@ -19,6 +19,7 @@
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
 //! | `script_run.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
+//! | `change_feed.rs`, `change_feed_position.rs` | what changed, page by page; where a reader stands |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `verify.rs` | checks everything stored against itself |
 //!
@@ -29,6 +30,8 @@ mod account;
 mod balance;
 mod batch;
 mod catalog;
+mod change_feed;
+mod change_feed_position;
 mod container_handle;
 mod containers;
 mod databases;
@@ -67,6 +70,7 @@ pub use account::{
     METADATA_WRITE_CHARGE_CENTI, Purging,
 };
 pub use batch::{BatchKind, BatchOperation, BulkOnError};
+pub use change_feed::{ChangeFeedMode, ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart};
 pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
 pub use items::Patch;

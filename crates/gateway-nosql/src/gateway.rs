@@ -25,7 +25,7 @@ use crate::operator::{self, Address, OperatorCall};
 use crate::reply::{Echo, Renderer, Reply};
 use crate::router::{Path, Route};
 use crate::{
-    account_document, batch, body, conflicts, containers, databases, feed, items, offers,
+    account_document, batch, body, change_feed, conflicts, containers, databases, feed, items, offers,
     partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts, triggers,
     unsupported, users,
 };
@@ -366,7 +366,7 @@ async fn in_container(call: &Call<'_>, operation: Operation) -> Result<Reply, Fa
 async fn item_operation(call: &Call<'_>, operation: Operation, container: &ContainerHandle) -> Result<Reply> {
     match operation {
         Operation::ReadFeed => feed::read(call, container).await,
-        Operation::ReadChangeFeed => Err(unsupported::change_feed()),
+        Operation::ReadChangeFeed => change_feed::read(call, container).await,
         Operation::QueryItems => query::execute(call, container).await,
         Operation::PlanQuery => query_plan::read(call, container),
         Operation::CreateItem => items::create(call, container).await,

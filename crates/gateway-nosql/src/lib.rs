@@ -27,6 +27,7 @@ mod account_document;
 mod auth;
 mod batch;
 mod body;
+mod change_feed;
 mod conflicts;
 mod containers;
 mod databases;

@@ -8,8 +8,10 @@ pub(crate) fn resource(feature: &str) -> Error {
     Error::unsupported(format!("{feature}: not supported by this server yet; nothing was done"))
 }
 
-pub(crate) fn change_feed() -> Error {
-    Error::unsupported("the change feed (header A-IM) is not supported yet; nothing was read")
+pub(crate) fn full_fidelity_feed() -> Error {
+    Error::unsupported(
+        "all versions and deletes of the change feed (A-IM: Full-Fidelity Feed) are not supported yet; nothing was read",
+    )
 }
 
 pub(crate) fn hybrid_row_batch() -> Error {

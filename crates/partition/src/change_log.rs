@@ -12,6 +12,9 @@
 //! crc32 u32 of everything before
 //! ```
 
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
 use shardlake_model::{Error, ErrorKind, Result};
 
 const VERSION: u8 = 1;
@@ -55,6 +58,50 @@ pub enum ChangeKind {
     Delete = 3,
     /// A deletion because the time to live ran out.
     Expire = 4,
+}
+
+/// What a transaction's operations come to: one for each item, besides the end of an item whose time had run out and that was
+/// created anew. Nobody sees the versions between.
+pub(crate) fn net(operations: Vec<LogOperation>, lsn: u64) -> Vec<LogOperation> {
+    if operations.len() < 2 {
+        return operations;
+    }
+    let mut places: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
+    let mut kept: Vec<Option<LogOperation>> = Vec::with_capacity(operations.len());
+    for operation in operations {
+        if operation.kind == ChangeKind::Expire && operation.previous_lsn != lsn {
+            kept.push(Some(operation));
+            continue;
+        }
+        match places.entry(operation.key.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(kept.len());
+                kept.push(Some(operation));
+            }
+            Entry::Occupied(place) => {
+                let kept = &mut kept[*place.get()];
+                *kept = kept.take().map_or(Some(operation.clone()), |before| before.then(operation));
+            }
+        }
+    }
+    kept.into_iter().flatten().collect()
+}
+
+impl LogOperation {
+    /// This operation and a later one of the same transaction as one; `None` where they leave nothing.
+    fn then(self, later: LogOperation) -> Option<LogOperation> {
+        let existed = self.kind != ChangeKind::Create;
+        let exists = matches!(later.kind, ChangeKind::Create | ChangeKind::Replace);
+        let kind = match (existed, exists) {
+            (false, false) => return None,
+            (false, true) => ChangeKind::Create,
+            (true, true) => ChangeKind::Replace,
+            (true, false) => ChangeKind::Delete,
+        };
+        // Of the item that is there, or was there last.
+        let ordinal = if exists { later.ordinal } else { self.ordinal };
+        Some(LogOperation { kind, ordinal, ..self })
+    }
 }
 
 impl LogEntry {
@@ -165,6 +212,36 @@ mod tests {
             counters: Counters { items: 2, size_bytes: 99, next_ordinal: 10 },
             operations: vec![operation(ChangeKind::Create, b"abc"), operation(ChangeKind::Expire, b"")],
         }
+    }
+
+    #[test]
+    fn a_transaction_comes_to_one_operation_per_item() {
+        use ChangeKind::*;
+        let operation = |kind, ordinal, previous_lsn, key: &[u8]| LogOperation {
+            kind,
+            ordinal,
+            previous_lsn,
+            key: key.to_vec(),
+        };
+        let net_of = |list: &[(ChangeKind, u64, u64)]| {
+            let list =
+                list.iter().map(|(kind, ordinal, previous)| operation(*kind, *ordinal, *previous, b"k"));
+            let others = [operation(Create, 90, 0, b"other")];
+            let net = net(others.into_iter().chain(list).collect(), 7);
+            assert_eq!(net[0], operation(Create, 90, 0, b"other"));
+            net[1..].iter().map(|one| (one.kind, one.ordinal, one.previous_lsn)).collect::<Vec<_>>()
+        };
+        assert_eq!(net_of(&[(Create, 1, 0), (Replace, 1, 7)]), [(Create, 1, 0)]);
+        assert_eq!(net_of(&[(Replace, 1, 3), (Replace, 1, 7)]), [(Replace, 1, 3)]);
+        assert_eq!(net_of(&[(Replace, 1, 3), (Delete, 1, 7)]), [(Delete, 1, 3)]);
+        assert_eq!(net_of(&[(Create, 1, 0), (Delete, 1, 7)]), []);
+        assert_eq!(net_of(&[(Create, 1, 0), (Delete, 1, 7), (Create, 2, 0)]), [(Create, 2, 0)]);
+        assert_eq!(net_of(&[(Delete, 1, 3), (Create, 2, 0)]), [(Replace, 2, 3)]);
+        assert_eq!(net_of(&[(Delete, 1, 3), (Create, 2, 0), (Delete, 2, 7)]), [(Delete, 2, 3)]);
+        let expired = (Expire, 1, 3);
+        assert_eq!(net_of(&[expired, (Create, 2, 0), (Replace, 2, 7)]), [expired, (Create, 2, 0)]);
+        assert_eq!(net_of(&[expired, (Create, 2, 0), (Delete, 2, 7)]), [expired]);
+        assert_eq!(net_of(&[(Create, 1, 0)]), [(Create, 1, 0)]);
     }
 
     #[test]

@@ -18,6 +18,7 @@
 use shardlake_document::{RawValue, encode_ordered_raw};
 use shardlake_model::{KeyComponent, PartitionKey, Result};
 use shardlake_routing::{Epk, EpkRange};
+use shardlake_storage::{ScanOptions, Snapshot};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::LogicalKey;
@@ -116,6 +117,14 @@ pub(crate) fn with_header(uid: PartitionUid, space: u8, rest: &[u8]) -> Vec<u8> 
 pub(crate) fn log_lsn(key: &[u8]) -> Result<u64> {
     let bytes = key.get(HEADER..).and_then(|rest| rest.try_into().ok()).ok_or_else(crate::malformed_key)?;
     Ok(u64::from_be_bytes(bytes))
+}
+
+/// The last commit that a snapshot shows of a partition; 0 where there was none.
+pub(crate) async fn last_log_lsn(snapshot: &Snapshot, uid: PartitionUid) -> Result<u64> {
+    let (start, end) = space_range(uid, CHANGE_LOG);
+    let mut scan = snapshot.scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
+    let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
+    last.map_or(Ok(0), |(key, _)| log_lsn(&key))
 }
 
 /// The least key greater than every key with this prefix.

@@ -13,6 +13,7 @@
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
 //! | `change_log.rs`, `changes.rs` | the log entry written with every commit; reading the log |
+//! | `change_feed.rs`, `followers.rs` | a page of the change feed; who waits for the next |
 //! | `index/` | the inverted index: keys, layouts, terms |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
 //! | `heat/` | who keeps the partition busy, with what and since when |
@@ -25,11 +26,13 @@
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
 
 mod apply;
+mod change_feed;
 mod change_log;
 mod changes;
 mod delete_key;
 mod expire;
 mod feed;
+mod followers;
 pub mod heat;
 mod index;
 mod interactive;
@@ -49,6 +52,7 @@ mod terms;
 mod transaction;
 mod verify;
 
+pub use change_feed::{FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
 pub use expire::{Sweep, SweepStep};

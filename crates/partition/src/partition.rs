@@ -21,6 +21,7 @@ use tokio::sync::Mutex;
 
 use crate::change_log::{Counters, LogEntry};
 use crate::expire::Expiry;
+use crate::followers::Followers;
 use crate::heat::Heat;
 use crate::index::{IndexLayout, Maintained};
 use crate::interactive::Gates;
@@ -57,6 +58,8 @@ pub struct Partition {
     /// Generations of the index below this are being dropped: what is left of them must not be read.
     oldest_index: AtomicU32,
     pub(crate) expiry: Expiry,
+    /// Those who wait for the next change.
+    followers: Followers,
     /// Made when the first operation is counted.
     heat: OnceLock<Box<std::sync::Mutex<Heat>>>,
 }
@@ -64,6 +67,8 @@ pub struct Partition {
 #[derive(Debug)]
 pub(crate) struct Sequencer {
     lsn: u64,
+    /// Of the last entry of the log: times never go down in it.
+    pub timestamp_ms: u64,
     counters: Counters,
     pub pending: Pending,
     /// What writes keep in step with the items: decided here and not by a request's shape, which may be outdated.
@@ -134,9 +139,12 @@ impl Partition {
         let (start, end) = keys::space_range(identity.uid, keys::CHANGE_LOG);
         let mut scan = shard.snapshot().scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
         let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
-        let (lsn, counters) = match last {
-            Some((key, value)) => (keys::log_lsn(&key)?, LogEntry::decode(&value)?.counters),
-            None => (0, Counters::default()),
+        let (lsn, timestamp_ms, counters) = match last {
+            Some((key, value)) => {
+                let entry = LogEntry::decode(&value)?;
+                (keys::log_lsn(&key)?, entry.timestamp_ms, entry.counters)
+            }
+            None => (0, 0, Counters::default()),
         };
         if counters.items > 0 {
             count_if_missing(&shard, identity.uid).await?;
@@ -153,6 +161,7 @@ impl Partition {
             shard,
             sequencer: Arc::new(Mutex::new(Sequencer {
                 lsn,
+                timestamp_ms,
                 counters,
                 pending: Pending::default(),
                 maintained: Maintained { layouts, counted },
@@ -167,6 +176,7 @@ impl Partition {
             oldest_index: AtomicU32::new(0),
             expiry: Expiry::of_partition(counters.items == 0),
             heat: OnceLock::new(),
+            followers: Followers::default(),
             durable_lsn: AtomicU64::new(lsn),
             items: AtomicU64::new(counters.items),
             size_bytes: AtomicU64::new(counters.size_bytes),
@@ -207,6 +217,14 @@ impl Partition {
         self.oldest_index.fetch_max(u32::from(id), Ordering::AcqRel);
     }
 
+    /// Until something is durable above an LSN, or the partition ends. A commit whose writer has gone away before it heard of it
+    /// is noticed with the next one.
+    pub async fn wait_for_change(&self, after: u64) {
+        self.followers
+            .wait_until(|| self.durable_lsn.load(Ordering::SeqCst) > after || self.is_closed())
+            .await;
+    }
+
     /// Refuses everything from now on; called before the partition's data is dropped.
     pub async fn close(&self, end: End) {
         let _no_write_is_planned = self.sequencer.lock().await;
@@ -215,12 +233,13 @@ impl Partition {
 
     /// Likewise, for whoever holds the sequencer.
     pub(crate) fn end_with(&self, end: End) {
-        self.end.store(end as u8, Ordering::Release);
+        self.end.store(end as u8, Ordering::SeqCst);
+        self.followers.wake();
     }
 
     /// Nothing may be written any more: the partition's data is being dropped.
     pub(crate) fn is_closed(&self) -> bool {
-        self.end.load(Ordering::Acquire) != 0
+        self.end.load(Ordering::SeqCst) != 0
     }
 
     /// Refuses what the partition does not answer for any more. What was read before this was asked still counts: the
@@ -444,7 +463,10 @@ impl Partition {
         now: Timestamp,
     ) -> Transaction<'a> {
         let position = (sequencer.lsn, sequencer.counters);
-        Transaction::new(self.uid, shape, &self.shard, sequencer.view(), position, now)
+        let view = sequencer.view();
+        let mut transaction = Transaction::new(self.uid, shape, &self.shard, view, position, now);
+        transaction.timestamp_ms = transaction.timestamp_ms.max(sequencer.timestamp_ms);
+        transaction
     }
 
     /// Hands a planned commit to the shard and moves the sequencer past it. Nothing changed when this fails.
@@ -457,6 +479,7 @@ impl Partition {
         assert_eq!(lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
         let commit = self.shard.commit(planned.batch).map_err(crate::storage_error)?;
         sequencer.lsn = lsn;
+        sequencer.timestamp_ms = planned.timestamp_ms;
         sequencer.counters = planned.counters;
         self.expiry.note(planned.due);
         for (key, size) in planned.recorded {
@@ -478,7 +501,8 @@ impl Partition {
     /// Waits until a commit may be acknowledged.
     pub(crate) async fn acknowledge(&self, lsn: u64, commit: PendingCommit) -> Result<()> {
         commit.await.map_err(crate::storage_error)?;
-        self.durable_lsn.fetch_max(lsn, Ordering::AcqRel);
+        self.durable_lsn.fetch_max(lsn, Ordering::SeqCst);
+        self.followers.wake();
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use shardlake_storage::{Batch, Seq, Shard};
 use std::sync::Arc;
 
 use crate::LogicalKey;
-use crate::change_log::{ChangeKind, Counters, LogEntry, LogOperation};
+use crate::change_log::{self, ChangeKind, Counters, LogEntry, LogOperation};
 use crate::expire::Due;
 use crate::index::{self, IndexChange, Maintained, PostingOps};
 use crate::item::StoredItem;
@@ -110,6 +110,8 @@ pub(crate) struct Transaction<'a> {
     due: Due,
     pub lsn: u64,
     pub now: Timestamp,
+    /// What the log says of the time: not before its last entry.
+    pub timestamp_ms: u64,
 }
 
 impl<'a> Transaction<'a> {
@@ -140,6 +142,7 @@ impl<'a> Transaction<'a> {
             due: Due::NEVER,
             lsn: last_lsn + 1,
             now,
+            timestamp_ms: now.milliseconds(),
         }
     }
 
@@ -222,7 +225,14 @@ impl<'a> Transaction<'a> {
         self.count(logical, old, Some(item));
         let key = keys::item_key(self.uid, logical, id);
         let ordinal = item.envelope().ordinal;
-        self.log(kind, ordinal, old, &key);
+        match old.filter(|_| kind == ChangeKind::Create) {
+            // Its time had run out: that is a change of its own.
+            Some(expired) => {
+                self.log(ChangeKind::Expire, expired.envelope().ordinal, Some(expired), &key);
+                self.log(kind, ordinal, None, &key);
+            }
+            None => self.log(kind, ordinal, old, &key),
+        }
         if old.map(|old| old.envelope().ordinal) != Some(ordinal) {
             if let Some(old) = old {
                 self.writes.insert(keys::ordinal_key(self.uid, old.envelope().ordinal), None);
@@ -462,9 +472,9 @@ impl<'a> Transaction<'a> {
 
     pub fn into_batch(self) -> PlannedCommit {
         let entry = LogEntry {
-            timestamp_ms: self.now.milliseconds(),
+            timestamp_ms: self.timestamp_ms,
             counters: self.counters,
-            operations: self.operations,
+            operations: change_log::net(self.operations, self.lsn),
         };
         let mut batch = Batch::new();
         let mut writes = Vec::with_capacity(self.writes.len());
@@ -481,6 +491,7 @@ impl<'a> Transaction<'a> {
         self.postings.add_to(&mut batch);
         PlannedCommit {
             batch,
+            timestamp_ms: self.timestamp_ms,
             counters: self.counters,
             writes,
             pending_counts: self.pending_counts,
@@ -500,6 +511,7 @@ enum Claim {
 /// What a transaction comes to.
 pub(crate) struct PlannedCommit {
     pub batch: Batch,
+    pub timestamp_ms: u64,
     /// The partition's totals after it.
     pub counters: Counters,
     /// The same writes, for the overlay.

@@ -3,6 +3,7 @@
 //! `harness.rs` signs with code of its own, not with the gateway's. Each other module covers one family of operations.
 
 mod batch;
+mod change_feed;
 mod expiry;
 mod feeds;
 mod harness;

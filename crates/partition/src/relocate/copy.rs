@@ -86,7 +86,7 @@ impl Relocation {
             let snapshot = source.shard().snapshot();
             // Nothing may reach a target that a crash could undo in the source.
             source.wait_for_applied().await?;
-            positions.push(last_lsn(&snapshot, source.uid).await?);
+            positions.push(keys::last_log_lsn(&snapshot, source.uid).await?);
             snapshots.push(snapshot);
         }
         let items = self.sources.iter().map(|source| source.items()).sum();
@@ -212,12 +212,4 @@ impl Relocation {
 fn least(cursors: &[Cursor]) -> Option<usize> {
     let heads = cursors.iter().enumerate().filter_map(|(place, cursor)| Some((cursor.rest()?, place)));
     heads.min().map(|(_, place)| place)
-}
-
-/// The last commit that a snapshot shows of a partition.
-async fn last_lsn(snapshot: &Snapshot, uid: keys::PartitionUid) -> Result<u64> {
-    let (start, end) = keys::space_range(uid, CHANGE_LOG);
-    let mut scan = snapshot.scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
-    let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
-    last.map_or(Ok(0), |(key, _)| keys::log_lsn(&key))
 }

@@ -28,6 +28,7 @@ impl Relocation {
     /// `within` a time: then it is for more catching up.
     pub async fn cut_over(&mut self, clock: &Clock, within: Duration) -> Result<Option<Cutover<'_>>> {
         let deadline = clock.elapsed() + within;
+        let mut timestamp_ms = clock.now().milliseconds();
         let mut fences = Vec::with_capacity(self.sources.len());
         let mut ordered: Vec<_> = self.sources.iter().collect();
         // Nobody else holds two.
@@ -36,6 +37,7 @@ impl Relocation {
             let mut fence = source.sequencer.clone().lock_owned().await;
             source.check_open()?;
             source.drain(&mut fence).await?;
+            timestamp_ms = timestamp_ms.max(fence.timestamp_ms);
             // A moved partition goes on with the ordinals of its own prefix; others begin.
             for target in &mut self.targets {
                 if target.identity.rid_prefix == source.rid_prefix {
@@ -54,7 +56,6 @@ impl Relocation {
         if clock.elapsed() > deadline {
             return Ok(None);
         }
-        let timestamp_ms = clock.now().milliseconds();
         // As the logs tell. What the sources say of themselves follows when a writer has heard of its commit, which one that
         // has gone away never does.
         let positions = self.targets.iter().flat_map(|target| &target.state.positions);

@@ -1,0 +1,139 @@
+//! The change feed (wire.md §12): a read of the items feed with the header `A-IM`.
+//!
+//! Where a page begins is said by `If-None-Match` (`*` for now, else the etag of the page before) and `If-Modified-Since`, which
+//! clients send with every page and which leaves out what is older. A page with nothing in it is 304 without a body, and every
+//! answer has an etag. `x-shardlake-feed-wait-ms` lets an empty page wait for the next change.
+
+use std::time::Duration;
+
+use http::header::ETAG;
+use http::{HeaderValue, StatusCode};
+use shardlake_account::{
+    ChangeFeedMode, ChangeFeedPage, ChangeFeedRequest, ContainerHandle, FEED_WAIT_MAX, FeedStart,
+};
+use shardlake_model::{Error, Result};
+use shardlake_stdx::Timestamp;
+
+use crate::feed::scope;
+use crate::gateway::Call;
+use crate::headers::RequestHeaders;
+use crate::items::reading;
+use crate::reply::Reply;
+use crate::{session, unsupported};
+
+pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let headers = call.headers;
+    let request = ChangeFeedRequest {
+        scope: scope(headers)?,
+        mode: mode(headers)?,
+        start: start(headers),
+        since: since(headers)?,
+        max_items: headers.max_items()?,
+        wait: wait(headers)?,
+    };
+    let page = call.account.change_feed(&reading(call)?, container, &request).await?;
+    Ok(respond(page, container))
+}
+
+fn mode(headers: &RequestHeaders<'_>) -> Result<ChangeFeedMode> {
+    let Some(name) = headers.a_im else { return Ok(ChangeFeedMode::default()) };
+    if name.eq_ignore_ascii_case("Incremental Feed") {
+        return Ok(ChangeFeedMode::LatestVersion);
+    }
+    if name.eq_ignore_ascii_case("Full-Fidelity Feed") {
+        return Err(unsupported::full_fidelity_feed());
+    }
+    Err(Error::bad_request(format!(
+        "the value '{name}' of header 'A-IM' is unknown: use 'Incremental feed' or 'Full-Fidelity Feed'"
+    )))
+}
+
+fn start<'h>(headers: &RequestHeaders<'h>) -> FeedStart<'h> {
+    match headers.if_none_match {
+        None | Some("") => FeedStart::Beginning,
+        Some("*") => FeedStart::Now,
+        Some(etag) => FeedStart::After(unquoted(etag)),
+    }
+}
+
+fn unquoted(etag: &str) -> &str {
+    let strong = etag.strip_prefix("W/").unwrap_or(etag);
+    strong.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(strong)
+}
+
+fn since(headers: &RequestHeaders<'_>) -> Result<Option<Timestamp>> {
+    let Some(text) = headers.if_modified_since.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let date = httpdate::parse_http_date(text).map_err(|_| {
+        Error::bad_request(format!("the value '{text}' of header 'If-Modified-Since' is not an HTTP date"))
+    })?;
+    let since_epoch = date.duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Ok(Some(Timestamp(since_epoch.as_millis() as u64)))
+}
+
+fn wait(headers: &RequestHeaders<'_>) -> Result<Duration> {
+    let Some(text) = headers.feed_wait else { return Ok(Duration::ZERO) };
+    let wait = text.parse().map(Duration::from_millis).ok().filter(|wait| *wait <= FEED_WAIT_MAX);
+    wait.ok_or_else(|| {
+        Error::bad_request(format!(
+            "the value '{text}' of header 'x-shardlake-feed-wait-ms' is invalid: use 0 to {} milliseconds",
+            FEED_WAIT_MAX.as_millis()
+        ))
+    })
+}
+
+fn respond(page: ChangeFeedPage, container: &ContainerHandle) -> Reply {
+    let etag = HeaderValue::try_from(format!("\"{}\"", page.etag)).expect("an etag is ASCII");
+    // Time ran out among changes that are not asked for: there is more, which 304 would deny.
+    let is_unmodified = page.count == 0 && page.is_last;
+    let body = (!is_unmodified).then(|| {
+        let mut body = Vec::with_capacity(page.changes.len() + 64);
+        body.extend_from_slice(b"{\"_rid\":\"");
+        body.extend_from_slice(container.rid_text().as_bytes());
+        body.extend_from_slice(b"\",\"Documents\":[");
+        body.extend_from_slice(&page.changes);
+        body.extend_from_slice(format!("],\"_count\":{}}}", page.count).as_bytes());
+        body
+    });
+    let reply = Reply {
+        status: if is_unmodified { StatusCode::NOT_MODIFIED } else { StatusCode::OK },
+        session_token: (!page.ranges.is_empty())
+            .then(|| session::joined(page.meta.session_version, &page.ranges)),
+        meta: page.meta,
+        container: Some(container.clone()),
+        item_count: Some(page.count),
+        body,
+        ..Reply::default()
+    };
+    reply.with_header(ETAG, etag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_follows_the_headers() {
+        let start_of = |value| start(&RequestHeaders { if_none_match: value, ..RequestHeaders::default() });
+        assert_eq!(start_of(None), FeedStart::Beginning);
+        assert_eq!(start_of(Some("*")), FeedStart::Now);
+        for text in ["\"42\"", "42", "W/\"42\""] {
+            assert_eq!(start_of(Some(text)), FeedStart::After("42"), "{text}");
+        }
+        let since_of =
+            |value| since(&RequestHeaders { if_modified_since: Some(value), ..RequestHeaders::default() });
+        assert_eq!(
+            since_of("Tue, 14 Nov 2023 22:13:20 GMT").expect("a date"),
+            Some(Timestamp(1_700_000_000_000))
+        );
+        assert!(since_of("yesterday").is_err());
+    }
+
+    #[test]
+    fn waiting_is_bounded() {
+        let wait_of = |value| wait(&RequestHeaders { feed_wait: Some(value), ..RequestHeaders::default() });
+        assert_eq!(wait_of("1500").expect("valid"), Duration::from_millis(1500));
+        for text in ["", "-1", "61000", "soon"] {
+            assert!(wait_of(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A page of the change feed of one partition: the log walked in the order of its LSNs, rendered as clients see it.
+//!
+//! *Latest version*: an operation shows its item if the live item still has the operation's LSN; else a later entry of the same
+//! snapshot shows it, or its deletion, which this mode does not tell. So one snapshot decides a whole page, and whoever goes
+//! on behind its last LSN misses nothing.
+//!
+//! The operations of one LSN are in one page, also where they are more than were asked for: a position is an LSN, and there
+//! is none in the middle of one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_model::{ConsistencyLevel, Error, ErrorKind, KeyComponent, Result};
+use shardlake_stdx::{Clock, Timestamp};
+use shardlake_storage::{Row, ScanOptions, Snapshot};
+
+use crate::change_log::{ChangeKind, LogEntry, LogOperation};
+use crate::feed::{FeedFilter, PageLimits};
+use crate::item::StoredItem;
+use crate::keys::{self, ITEMS};
+use crate::partition::Partition;
+use crate::shape::ContainerShape;
+
+/// What a page is to hold.
+#[derive(Debug)]
+pub struct FeedLook<'a> {
+    pub shape: &'a Arc<ContainerShape>,
+    pub filter: &'a FeedFilter,
+    /// The last LSN that the reader has seen.
+    pub after: u64,
+    /// Changes before this second are left out.
+    pub since: Option<Timestamp>,
+    pub limits: PageLimits,
+    pub now: Timestamp,
+    pub consistency: ConsistencyLevel,
+    /// When to stop looking, with whatever there is.
+    pub clock: &'a Clock,
+    pub until: Duration,
+}
+
+/// What a page holds besides its text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FeedFound {
+    pub changes: usize,
+    pub size_bytes: usize,
+    /// Of reading what was found.
+    pub charge_centi: u64,
+    /// The last LSN looked at: the next page goes on behind it.
+    pub last_lsn: u64,
+    /// Nothing durable lies behind it yet.
+    pub is_last: bool,
+}
+
+impl Partition {
+    /// Appends the changes, separated by commas, to `out`, which is not empty where something is before them already.
+    pub async fn read_changes(&self, look: &FeedLook<'_>, out: &mut Vec<u8>) -> Result<FeedFound> {
+        let snapshot = self.shard().snapshot();
+        self.check_open()?;
+        self.wait_for_applied().await?;
+        let mut page =
+            Page { partition: self, look, keys: KeyTest::new(look.filter), found: FeedFound::default(), out };
+        page.found.last_lsn = look.after;
+        let (_, end) = keys::space_range(self.uid, keys::CHANGE_LOG);
+        let start = keys::log_key(self.uid, look.after.saturating_add(1));
+        let mut scan = snapshot.scan(start..end, ScanOptions::default());
+        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            if !page.take(&snapshot, rows).await? {
+                return Ok(page.found);
+            }
+        }
+        if page.found.last_lsn == look.after {
+            self.check_position(&snapshot, look.after).await?;
+        }
+        page.found.is_last = true;
+        Ok(page.found)
+    }
+
+    /// Refuses a position that was never reached here, whoever holds it: what is written until then would not be told.
+    async fn check_position(&self, snapshot: &Snapshot, after: u64) -> Result<()> {
+        let last = keys::last_log_lsn(snapshot, self.uid).await?;
+        if after <= last {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::BadRequest,
+            format!(
+                "the change feed position {after} lies ahead of partition key range {}, which is at {last}: it is of another life of the container; start again",
+                self.range_id
+            ),
+        ))
+    }
+}
+
+/// A page in the making.
+struct Page<'a> {
+    partition: &'a Partition,
+    look: &'a FeedLook<'a>,
+    keys: KeyTest<'a>,
+    found: FeedFound,
+    out: &'a mut Vec<u8>,
+}
+
+impl Page<'_> {
+    /// Takes entries of the log, and says whether there is room and time for more.
+    async fn take(&mut self, snapshot: &Snapshot, rows: Vec<Row>) -> Result<bool> {
+        let mut rows = rows.into_iter();
+        // A page of few items must not read many.
+        while !rows.as_slice().is_empty() {
+            let room =
+                self.look.limits.items.saturating_sub(self.found.changes).clamp(1, rows.as_slice().len());
+            if !self.take_some(snapshot, rows.by_ref().take(room)).await? {
+                return Ok(false);
+            }
+        }
+        Ok(self.look.clock.elapsed() < self.look.until)
+    }
+
+    async fn take_some(&mut self, snapshot: &Snapshot, rows: impl Iterator<Item = Row>) -> Result<bool> {
+        let mut lsns = Vec::new();
+        let mut candidates = Vec::new();
+        for (key, value) in rows {
+            let lsn = keys::log_lsn(&key)?;
+            for operation in LogEntry::decode(&value)?.operations {
+                if shows(&operation) && self.keys.matches(&operation.key)? {
+                    candidates.push(keys::with_header(self.partition.uid, ITEMS, &operation.key));
+                }
+            }
+            lsns.push((lsn, candidates.len()));
+        }
+        let mut items = snapshot.multi_get(&candidates).await.map_err(crate::storage_error)?.into_iter();
+        let mut taken = 0;
+        for (lsn, up_to) in lsns {
+            let mut shown = Vec::new();
+            for item in items.by_ref().take(up_to - taken) {
+                let Some(bytes) = item else { continue };
+                let item = StoredItem::decode(bytes, self.look.shape)?;
+                if item.lsn() == lsn && self.is_wanted(&item) {
+                    shown.push(item);
+                }
+            }
+            taken = up_to;
+            let size: usize = shown.iter().map(StoredItem::json_size_bytes).sum();
+            if self.found.changes > 0 && !shown.is_empty() && !self.has_room(shown.len(), size) {
+                return Ok(false);
+            }
+            shown.iter().for_each(|item| self.show(item));
+            self.found.last_lsn = lsn;
+            if !self.has_room(1, 0) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_wanted(&self, item: &StoredItem) -> bool {
+        let is_early = |since: Timestamp| item.envelope().timestamp_seconds < since.seconds();
+        !item.is_expired(self.look.now.seconds()) && !self.look.since.is_some_and(is_early)
+    }
+
+    fn has_room(&self, changes: usize, size_bytes: usize) -> bool {
+        let PageLimits { items, size_bytes: size_max } = self.look.limits;
+        self.found.changes + changes <= items && self.found.size_bytes + size_bytes <= size_max
+    }
+
+    fn show(&mut self, item: &StoredItem) {
+        let size = item.json_size_bytes();
+        if !self.out.is_empty() {
+            self.out.push(b',');
+        }
+        item.write_json(self.out);
+        // The LSN comes last, where the brace was.
+        self.out.pop();
+        self.out.extend_from_slice(b",\"_lsn\":");
+        self.out.extend_from_slice(item.lsn().to_string().as_bytes());
+        self.out.push(b'}');
+        self.found.changes += 1;
+        self.found.size_bytes += size;
+        self.found.charge_centi += self.look.shape.charges.read(size, self.look.consistency).0;
+    }
+}
+
+fn shows(operation: &LogOperation) -> bool {
+    matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace)
+}
+
+/// Which items of the log a feed is about, by their keys without headers.
+pub(crate) struct KeyTest<'a> {
+    start: Vec<u8>,
+    end: Option<Vec<u8>>,
+    components: &'a [KeyComponent],
+}
+
+impl KeyTest<'_> {
+    pub fn new(filter: &FeedFilter) -> KeyTest<'_> {
+        let of_range = |range, components| KeyTest {
+            start: keys::item_key_bound_below(range),
+            end: keys::item_key_bound(range),
+            components,
+        };
+        match filter {
+            FeedFilter::Range(range) => of_range(range, &[]),
+            FeedFilter::Prefix(range, components) => of_range(range, components),
+            FeedFilter::Logical(logical) => {
+                let prefix = keys::logical_prefix(keys::PartitionUid(0), logical);
+                let end = keys::after_prefix(&prefix)[keys::HEADER..].to_vec();
+                KeyTest { start: prefix[keys::HEADER..].to_vec(), end: Some(end), components: &[] }
+            }
+        }
+    }
+
+    pub fn matches(&self, key: &[u8]) -> Result<bool> {
+        if key < &self.start[..] || self.end.as_ref().is_some_and(|end| key >= &end[..]) {
+            return Ok(false);
+        }
+        if self.components.is_empty() {
+            return Ok(true);
+        }
+        let (logical, _) = keys::parse_item_key(key).ok_or_else(crate::malformed_key)?;
+        Ok(self.components.iter().zip(&logical.partition_key.0).all(|(wanted, actual)| wanted.same(actual)))
+    }
+}
