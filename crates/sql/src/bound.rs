@@ -114,6 +114,28 @@ impl BoundQuery {
         }
     }
 
+    /// Whether `test` holds for one of its expressions, those of the queries in `FROM` included.
+    pub fn any_expression(&self, test: &dyn Fn(&Expression) -> bool) -> bool {
+        let in_source = |source: &BoundSource| match source {
+            BoundSource::Item => false,
+            BoundSource::Value { of, .. } | BoundSource::Elements { of, .. } => test(of),
+            BoundSource::Subquery { query, .. } => query.any_expression(test),
+        };
+        let in_grouping = |grouping: &Grouping| {
+            grouping.keys.iter().any(test)
+                || grouping.aggregates.iter().any(|aggregate| test(&aggregate.argument))
+        };
+        self.sources.iter().any(in_source)
+            || self.filter.iter().any(test)
+            || self.grouping.iter().any(in_grouping)
+            || self.order_by.iter().any(|key| test(&key.expression))
+            || match &self.projection {
+                Projection::All(_) => false,
+                Projection::Value(value) => test(value),
+                Projection::Object(members) => members.iter().any(|(_, value)| test(value)),
+            }
+    }
+
     /// Calls `visit` for each expression, those of the queries in `FROM` included.
     pub fn for_each_expression<E>(
         &mut self,

@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use shardlake_model::ErrorKind;
+
 use crate::plan::QueryFeature;
 
 /// A place in the query text, in UTF-16 code units as the reference counts; the end is exclusive.
@@ -97,6 +99,18 @@ pub enum SqlError {
     UnmergeableRow,
     #[error("the result holds a number that JSON cannot write: NaN or an infinity")]
     NotFinite,
+    #[error("the user-defined function '{name}' does not exist in this container")]
+    UnknownUserFunction { name: String },
+    #[error(
+        "the query calls user-defined functions in more than {references_max} places, which is the limit"
+    )]
+    TooManyUserFunctions { references_max: usize },
+    /// What calling one came to.
+    #[error("{message}")]
+    UserFunction { kind: ErrorKind, message: String },
+    /// The value of a call is not known yet. Executions handle it themselves: callers never see it.
+    #[error("a user-defined function has to be called first")]
+    AwaitsUserFunction,
     /// A part of the language that this server does not have yet.
     #[error("{feature} is not supported")]
     Unsupported { feature: String },
@@ -237,6 +251,10 @@ impl SqlError {
             | SqlError::UnmergeableRow
             | SqlError::NotFinite
             | SqlError::MissingClientFeatures { .. }
+            | SqlError::UnknownUserFunction { .. }
+            | SqlError::TooManyUserFunctions { .. }
+            | SqlError::UserFunction { .. }
+            | SqlError::AwaitsUserFunction
             | SqlError::Unsupported { .. } => None,
         }
     }
@@ -271,6 +289,10 @@ impl SqlError {
             | SqlError::UnmergeableRow
             | SqlError::NotFinite
             | SqlError::MissingClientFeatures { .. }
+            | SqlError::UnknownUserFunction { .. }
+            | SqlError::TooManyUserFunctions { .. }
+            | SqlError::UserFunction { .. }
+            | SqlError::AwaitsUserFunction
             | SqlError::Unsupported { .. } => None,
         }
     }
@@ -335,7 +357,10 @@ impl From<SqlError> for shardlake_model::Error {
     fn from(error: SqlError) -> Self {
         match error {
             SqlError::Unsupported { .. } => shardlake_model::Error::unsupported(error.to_string()),
-            SqlError::UnmergeableRow => shardlake_model::Error::internal(error.to_string()),
+            SqlError::UserFunction { kind, message } => shardlake_model::Error::new(kind, message),
+            SqlError::UnmergeableRow | SqlError::AwaitsUserFunction => {
+                shardlake_model::Error::internal(error.to_string())
+            }
             SqlError::Interrupted => shardlake_model::Error::new(
                 shardlake_model::ErrorKind::Timeout,
                 "the query did not finish in the time of its request: narrow its filter or read it in pages",

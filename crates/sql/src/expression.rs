@@ -63,6 +63,11 @@ pub(crate) enum Expression {
         arguments: Vec<Expression>,
         prepared: Prepared<PreparedCall>,
     },
+    /// `udf.name(…)`, a function of the container's own. It may fail, so it is called only where its value is needed.
+    UserDefined {
+        name: Arc<str>,
+        arguments: Vec<Expression>,
+    },
     /// `CHOOSE`: the choice with this number, counted from 1; only that one is evaluated.
     Choose {
         number: Box<Expression>,
@@ -169,6 +174,7 @@ impl Expression {
             | Expression::Coalesce(parts)
             | Expression::Concatenate(parts)
             | Expression::Array(parts)
+            | Expression::UserDefined { arguments: parts, .. }
             | Expression::Call { arguments: parts, .. } => parts.iter().collect(),
             Expression::Object(members) => members.iter().map(|(_, value)| value).collect(),
         }
@@ -204,6 +210,7 @@ impl Expression {
             | Expression::Coalesce(parts)
             | Expression::Concatenate(parts)
             | Expression::Array(parts)
+            | Expression::UserDefined { arguments: parts, .. }
             | Expression::Call { arguments: parts, .. } => parts.iter_mut().try_for_each(visit),
             Expression::Object(members) => members.iter_mut().try_for_each(|(_, value)| visit(value)),
         }

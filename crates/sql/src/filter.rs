@@ -137,7 +137,12 @@ fn bind_with<T>(
     parameters: &[(String, Value)],
 ) -> Result<T, SqlError> {
     let functions = FunctionContext::default();
-    bind(&Environment { parameters, computed: &ComputedProperties::default(), functions: &functions })
+    bind(&Environment {
+        parameters,
+        computed: &ComputedProperties::default(),
+        functions: &functions,
+        scripts: None,
+    })
 }
 
 fn keeps(query: &BoundQuery, row: Row<'_>) -> Result<bool, SqlError> {

@@ -39,6 +39,7 @@ pub use access::{
 pub use bind::ComputedProperties;
 pub use bound::AggregateFunction;
 pub use error::{Location, Rule, SqlError};
+pub use evaluate::user_functions::{Arguments, UserFunctions};
 pub use execute::{
     DistinctHash, Execution, Flow, Interrupt, PageLimits, PageOutput, Rows, compare_sort_keys, distinct_hash,
 };

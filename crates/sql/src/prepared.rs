@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use shardlake_document::Value;
+use shardlake_model::ContainerScripts;
 use shardlake_stdx::Timestamp;
 
 use crate::bind::{self, ComputedProperties, Environment};
@@ -21,6 +22,8 @@ pub struct QueryEnvironment<'a> {
     pub geometry: GeometryKind,
     pub now: Timestamp,
     pub random_seed: u64,
+    /// The container's scripts, of which queries may call the functions; `None` where they may call none.
+    pub scripts: Option<&'a ContainerScripts>,
 }
 
 /// A parsed query with its parameters, bound to one container.
@@ -30,6 +33,7 @@ pub struct PreparedQuery {
     /// Of the container: what the query names by them is substituted, but indexes know them by name.
     computed: ComputedProperties,
     is_heavy: bool,
+    user_functions: Vec<Arc<str>>,
     geometry: GeometryKind,
     now: Timestamp,
     random_seed: u64,
@@ -42,17 +46,20 @@ impl PreparedQuery {
         parameters: &[(String, Value)],
         environment: &QueryEnvironment<'_>,
     ) -> Result<PreparedQuery, SqlError> {
-        let &QueryEnvironment { computed, geometry, now, random_seed } = environment;
+        let &QueryEnvironment { computed, geometry, now, random_seed, scripts } = environment;
         let functions = FunctionContext { now, geometry, random: Cell::new(random_seed) };
-        let environment = Environment { parameters, computed, functions: &functions };
+        let environment = Environment { parameters, computed, functions: &functions, scripts };
         let bound = bind::bind(query.text(), query.tree(), &environment)?;
+        let user_functions = bind::function_names(&bound);
         // Joins and subqueries loop over an item's arrays, as deep as they are nested.
-        let is_heavy =
-            bound.sources.len() > 1 || query.text().to_ascii_uppercase().matches("SELECT").count() > 1;
+        let is_heavy = !user_functions.is_empty()
+            || bound.sources.len() > 1
+            || query.text().to_ascii_uppercase().matches("SELECT").count() > 1;
         Ok(PreparedQuery {
             query: Arc::new(bound),
             computed: computed.clone(),
             is_heavy,
+            user_functions,
             geometry,
             now,
             random_seed,
@@ -105,6 +112,11 @@ impl PreparedQuery {
     /// False for queries that never name the container: they have the same rows everywhere, for no item in particular.
     pub fn reads_items(&self) -> bool {
         reads_items(&self.query)
+    }
+
+    /// The user-defined functions that it calls: an execution needs them, and blocks while it calls them.
+    pub fn user_functions(&self) -> &[Arc<str>] {
+        &self.user_functions
     }
 
     /// Whether one item can cost much more than looking at it once.

@@ -39,6 +39,7 @@ impl Policy {
             geometry: GeometryKind::Geography,
             now: Default::default(),
             random_seed: 1,
+            scripts: None,
         };
         let query = PreparedQuery::prepare(&parse_query(text).unwrap(), &[], &environment)?;
         let schema = IndexSchema {

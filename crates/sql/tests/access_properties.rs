@@ -367,6 +367,7 @@ fn prepare(text: &str) -> Option<PreparedQuery> {
         geometry: GeometryKind::Geography,
         now: Default::default(),
         random_seed: 1,
+        scripts: None,
     };
     // Functions that are still missing; every other mistake would be the generator's.
     match PreparedQuery::prepare(&parse_query(text).unwrap(), &[], &environment) {

@@ -14,6 +14,7 @@ fn prepare(text: &str) -> Result<PreparedQuery, SqlError> {
         geometry: GeometryKind::Geography,
         now: Timestamp(0),
         random_seed: 0,
+        scripts: None,
     };
     PreparedQuery::prepare(&parse_query(text)?, &[], &environment)
 }

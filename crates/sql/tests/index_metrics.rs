@@ -40,6 +40,7 @@ impl Policy {
             geometry: GeometryKind::Geography,
             now: Default::default(),
             random_seed: 1,
+            scripts: None,
         };
         let query = PreparedQuery::prepare(&parse_query(text).unwrap(), &[], &environment).unwrap();
         let schema = IndexSchema {

@@ -1,9 +1,11 @@
 //! The recorded query plans of the reference, case by case: what clients merge, the rewritten text, the keys, the errors.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+use std::sync::{Arc, LazyLock};
+
 use serde_json::Value as Json;
 use shardlake_document::{ParseLimits, Value};
-use shardlake_model::{KeyComponent, KeyKind, PartitionKeyDefinition};
+use shardlake_model::{ContainerScripts, KeyComponent, KeyKind, PartitionKeyDefinition, Script, ScriptKind};
 use shardlake_sql::{
     AggregateFunction, ComputedProperties, DistinctKind, GeometryKind, KeyFilter, PreparedQuery,
     QueryEnvironment, QueryPlan, SortDirection, SqlError, SupportedFeatures, parse_query, plan_query,
@@ -12,10 +14,17 @@ use shardlake_testkit::shared_directory;
 
 /// Recorded plans that ours differ from: part of the query's text, the kind of partition key, and why.
 const DIFFERENT: &[(&str, &str, &str)] = &[
-    ("udf.", "Hash", "user-defined functions are refused by name until there are scripts"),
     ("FullTextScore", "Hash", "full-text search is refused by name until it is there"),
     ("BETWEEN", "Range", "partition keys of kind Range are refused when a container is made"),
 ];
+
+/// The one user-defined function in the recorded plans.
+static SCRIPTS: LazyLock<ContainerScripts> = LazyLock::new(|| {
+    let (kind, id) = (ScriptKind::Function, "func".to_owned());
+    let body = "function () {}".to_owned();
+    let script = Script { kind, id: id.clone(), number: 1, etag: [1; 16], timestamp: 0, body, trigger: None };
+    ContainerScripts([((kind, id), Arc::new(script))].into())
+});
 
 #[test]
 fn plans_are_the_references() {
@@ -126,7 +135,7 @@ fn environment<'c>(case: &Json, computed: &'c ComputedProperties) -> QueryEnviro
         "Geometry" => GeometryKind::Geometry,
         _ => GeometryKind::Geography,
     };
-    QueryEnvironment { computed, geometry, now: Default::default(), random_seed: 1 }
+    QueryEnvironment { computed, geometry, now: Default::default(), random_seed: 1, scripts: Some(&SCRIPTS) }
 }
 
 fn value_of(json: &Json) -> Value {

@@ -100,7 +100,10 @@ pub(super) fn as_test(expression: &Expression, of: &Expression) -> Option<Expres
         return Some(Expression::Variable(super::VALUE));
     }
     let mut copy = expression.clone();
-    let mut is_test = !matches!(expression, Expression::Variable(_) | Expression::Subquery { .. });
+    let mut is_test = !matches!(
+        expression,
+        Expression::Variable(_) | Expression::Subquery { .. } | Expression::UserDefined { .. }
+    );
     let _ = copy.for_each_child(|child| {
         match as_test(child, of) {
             Some(replaced) => *child = replaced,

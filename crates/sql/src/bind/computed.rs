@@ -151,7 +151,7 @@ fn compile(name: &str, text: &str) -> Result<Expression, SqlError> {
 fn bind_alone(text: &str, query: &ast::Query) -> Result<Expression, SqlError> {
     let functions = FunctionContext::default();
     let none = ComputedProperties::default();
-    let environment = Environment { parameters: &[], computed: &none, functions: &functions };
+    let environment = Environment { parameters: &[], computed: &none, functions: &functions, scripts: None };
     let mut binder = Binder::new(text, &environment);
     let bound = binder.query(query, super::query::Level::Outermost);
     let bound = binder.finish(bound)?;

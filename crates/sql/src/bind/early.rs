@@ -47,11 +47,11 @@ fn in_subqueries(expression: &mut Expression) {
     let Ok(()) = done;
 }
 
-/// How many sources must be entered before all variables have values. None where a subquery could fail, which it must not do
-/// for a row that never comes to be.
+/// How many sources must be entered before all variables have values. None where a subquery or a user-defined function could
+/// fail, which it must not do for a row that never comes to be.
 fn sources_needed(expression: &Expression, query: &BoundQuery) -> Option<usize> {
     match expression {
-        Expression::Subquery { .. } => None,
+        Expression::Subquery { .. } | Expression::UserDefined { .. } => None,
         Expression::Variable(slot) => {
             let place = query.sources.iter().position(|source| source.slot() == *slot);
             Some(place.map_or(0, |place| place + 1))

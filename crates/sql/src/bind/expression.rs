@@ -24,7 +24,7 @@ impl Binder<'_> {
             Tree::Index { of, key, span } => self.index(of, key, *span),
             Tree::Call { name, arguments, span } => self.call(name, arguments, *span),
             Tree::Let { name, value, body } => self.let_in(name, value, body),
-            Tree::UserDefined { name, .. } => self.user_defined(name),
+            Tree::UserDefined { name, arguments, .. } => self.user_defined(name, arguments),
             Tree::Like { value, pattern, escape, negated } => self.like(value, pattern, *escape, *negated),
             Tree::Property { of, name, .. } => self.property(of, name),
             Tree::Unary { operator, operand } => self.unary(*operator, operand),
@@ -67,10 +67,6 @@ impl Binder<'_> {
     fn list(&mut self, parts: &[ast::Expression], build: fn(Vec<Expression>) -> Expression) -> Expression {
         let parts = self.all(parts);
         self.fold(build(parts))
-    }
-
-    fn user_defined(&mut self, name: &str) -> Expression {
-        self.fail(SqlError::unsupported(format!("the user-defined function '{name}'")))
     }
 
     pub(super) fn all(&mut self, parts: &[ast::Expression]) -> Vec<Expression> {

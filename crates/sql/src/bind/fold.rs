@@ -42,6 +42,7 @@ fn is_constant(expression: &Expression) -> bool {
         | Expression::Aggregate(_)
         | Expression::Subquery { .. }
         | Expression::Let { .. }
+        | Expression::UserDefined { .. }
         | Expression::DocumentId(_) => false,
         Expression::Call { function, .. } if !function.is_pure() => false,
         other => other.children().iter().all(|child| matches!(child, Expression::Literal(_))),

@@ -11,6 +11,7 @@
 //! | `select.rs` | the projection and the names in it |
 //! | `grouping.rs` | what a grouped query may project |
 //! | `expression.rs`, `call.rs` | expressions |
+//! | `user_defined.rs` | user-defined functions: which there are, and when they are called |
 //! | `fold.rs` | constants |
 //! | `simplify.rs` | subqueries in `FROM` that are no more than another name for an item's parts; conditions |
 //! | `order.rs` | what `ORDER BY` may name |
@@ -32,10 +33,12 @@ mod select;
 mod simplify;
 #[cfg(test)]
 mod tests;
+mod user_defined;
 
 use std::collections::HashMap;
 
 use shardlake_document::Value;
+use shardlake_model::ContainerScripts;
 
 use crate::bound::{Aggregate, BoundQuery, Slot};
 use crate::error::{Location, Rule, SqlError};
@@ -46,6 +49,7 @@ use crate::syntax::ast;
 pub(crate) use call::aggregate as aggregate_function;
 pub use computed::ComputedProperties;
 pub(crate) use select::member_names;
+pub(crate) use user_defined::function_names;
 
 /// Mistakes that are listed; more help nobody.
 const ERRORS_MAX: usize = 20;
@@ -55,6 +59,8 @@ pub(crate) struct Environment<'b> {
     pub parameters: &'b [(String, Value)],
     pub computed: &'b ComputedProperties,
     pub functions: &'b FunctionContext,
+    /// The container's scripts; `None` where user-defined functions cannot be called.
+    pub scripts: Option<&'b ContainerScripts>,
 }
 
 pub(crate) fn bind(
@@ -93,6 +99,7 @@ fn finish(mut query: BoundQuery, computed: &ComputedProperties) -> Result<BoundQ
     simplify::simplify(&mut query);
     order::check(&mut query, computed)?;
     computed.substitute(&mut query);
+    user_defined::call_last(&mut query);
     early::find_early_tests(&mut query);
     Ok(query)
 }
@@ -103,6 +110,9 @@ struct Binder<'b> {
     /// False when every parameter counts as undefined.
     knows_parameters: bool,
     functions: &'b FunctionContext,
+    scripts: Option<&'b ContainerScripts>,
+    /// Different calls of user-defined functions.
+    user_calls: Vec<Expression>,
     /// Off only where a test compares.
     folds: bool,
     /// The variables in sight, innermost last.
@@ -135,6 +145,8 @@ impl<'b> Binder<'b> {
             parameters,
             knows_parameters: true,
             functions: environment.functions,
+            scripts: environment.scripts,
+            user_calls: Vec::new(),
             folds: true,
             names: Vec::new(),
             // Slot 0 is the item's.

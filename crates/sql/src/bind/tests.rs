@@ -36,7 +36,7 @@ fn bind_text(text: &str, computed: &ComputedProperties) -> Result<BoundQuery, Sq
 fn bind_tree(text: &str, tree: &ast::Query, computed: &ComputedProperties) -> Result<BoundQuery, SqlError> {
     let parameters = [("@two".to_string(), Value::Int(2)), ("@name".to_string(), Value::from("n"))];
     let functions = FunctionContext::default();
-    bind(text, tree, &Environment { parameters: &parameters, computed, functions: &functions })
+    bind(text, tree, &Environment { parameters: &parameters, computed, functions: &functions, scripts: None })
 }
 
 fn evaluate_rows(query: &BoundQuery, item: &ItemView<'_>) -> Result<String, SqlError> {
@@ -455,7 +455,7 @@ fn invalid_computed_properties_are_refused() {
 fn plain_rows(text: &str) -> Result<String, SqlError> {
     let functions = FunctionContext::default();
     let none = ComputedProperties::default();
-    let environment = Environment { parameters: &[], computed: &none, functions: &functions };
+    let environment = Environment { parameters: &[], computed: &none, functions: &functions, scripts: None };
     let mut binder = Binder::new(text, &environment);
     binder.folds = false;
     let query = binder.query(&parse(text)?, query::Level::Outermost);

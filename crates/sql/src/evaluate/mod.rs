@@ -11,13 +11,17 @@
 //! | `operators.rs`, `like.rs` | what operators make of values |
 //! | `rows.rs` | the nested loops of a query's sources; the results of a subquery |
 //! | `aggregate.rs` | what aggregates keep and answer |
+//! | `json_text.rs` | values as text |
+//! | `user_functions.rs` | calls of user-defined functions, many at once |
 
 pub(crate) mod aggregate;
 pub(crate) mod datum;
+pub(crate) mod json_text;
 pub(crate) mod like;
 pub(crate) mod operators;
 pub(crate) mod rows;
 pub(crate) mod scope;
+pub(crate) mod user_functions;
 
 use std::borrow::Cow;
 
@@ -61,6 +65,7 @@ pub(crate) fn evaluate<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> 
         }
         Expression::Like { value, pattern, escape, .. } => like(value, pattern, *escape, scope),
         Expression::Call { function, arguments, prepared } => call(*function, arguments, prepared, scope),
+        Expression::UserDefined { name, arguments } => user_functions::call(name, arguments, scope),
         Expression::Choose { number, choices } => choose(number, choices, scope),
         Expression::DocumentId(of) => document_id(of, scope),
         Expression::Array(elements) => array(elements, scope),

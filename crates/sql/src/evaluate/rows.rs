@@ -29,7 +29,7 @@ pub(crate) fn for_each_row(
     scope: &Scope<'_>,
     visit: &mut dyn FnMut(&Scope<'_>) -> Step,
 ) -> Step {
-    loop_over(query, &query.sources, true, scope, visit)
+    loop_over_all(query, true, scope, visit)
 }
 
 /// [`for_each_row`] without `WHERE`, which is known to hold for every row.
@@ -38,10 +38,46 @@ pub(crate) fn for_each_unfiltered_row(
     scope: &Scope<'_>,
     visit: &mut dyn FnMut(&Scope<'_>) -> Step,
 ) -> Step {
-    loop_over(query, &query.sources, false, scope, visit)
+    loop_over_all(query, false, scope, visit)
+}
+
+/// While calls of user-defined functions are gathered, a row that awaits one does not keep the others from asking for theirs;
+/// the loop as a whole awaits them then.
+fn loop_over_all(
+    query: &BoundQuery,
+    filters: bool,
+    scope: &Scope<'_>,
+    visit: &mut dyn FnMut(&Scope<'_>) -> Step,
+) -> Step {
+    if scope.calls().is_none() {
+        return loop_over(query, &query.sources, filters, scope, visit);
+    }
+    let around = scope.swap_awaits(false);
+    let step = loop_over(query, &query.sources, filters, scope, visit);
+    let awaits = scope.swap_awaits(around);
+    if awaits { Err(SqlError::AwaitsUserFunction) } else { step }
+}
+
+/// Notes that a row awaits a call, and goes on with the next.
+fn gone_on(step: Step, scope: &Scope<'_>) -> Step {
+    if matches!(step, Err(SqlError::AwaitsUserFunction)) {
+        scope.swap_awaits(true);
+        return Ok(Continue(()));
+    }
+    step
 }
 
 fn loop_over(
+    query: &BoundQuery,
+    sources: &[BoundSource],
+    filters: bool,
+    scope: &Scope<'_>,
+    visit: &mut dyn FnMut(&Scope<'_>) -> Step,
+) -> Step {
+    gone_on(enter(query, sources, filters, scope, visit), scope)
+}
+
+fn enter(
     query: &BoundQuery,
     sources: &[BoundSource],
     filters: bool,

@@ -1,13 +1,14 @@
 //! What names stand for while an expression is evaluated: a chain of frames on the stack, one for each variable that has a
 //! value, innermost first. Nothing is copied or allocated to enter a scope, and leaving one is returning from a function.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use shardlake_document::{ItemView, Value};
 
 use crate::bound::Slot;
 use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
+use crate::evaluate::user_functions::Calls;
 use crate::functions::FunctionContext;
 
 /// The rows, elements and groups between two looks at the clock.
@@ -19,11 +20,19 @@ pub(crate) struct EvaluationContext<'s> {
     /// True when the time budget is used up.
     interrupt: &'s dyn Fn() -> bool,
     steps: Cell<u32>,
+    calls: Option<&'s RefCell<Calls>>,
+    /// A row met a call whose value is not known yet; only while calls are gathered.
+    awaits: Cell<bool>,
 }
 
 impl<'s> EvaluationContext<'s> {
     pub fn new(functions: &'s FunctionContext, interrupt: &'s dyn Fn() -> bool) -> Self {
-        EvaluationContext { functions, interrupt, steps: Cell::new(0) }
+        EvaluationContext { functions, interrupt, steps: Cell::new(0), calls: None, awaits: Cell::new(false) }
+    }
+
+    /// With what user-defined functions are called by.
+    pub fn with_calls(self, calls: Option<&'s RefCell<Calls>>) -> Self {
+        EvaluationContext { calls, ..self }
     }
 }
 
@@ -68,6 +77,15 @@ impl<'s> Scope<'s> {
 
     pub fn functions(&self) -> &'s FunctionContext {
         self.context.functions
+    }
+
+    pub fn calls(&self) -> Option<&'s RefCell<Calls>> {
+        self.context.calls
+    }
+
+    /// Whether a row awaited a call since this was last asked; sets what the next question hears of before.
+    pub fn swap_awaits(&self, awaits: bool) -> bool {
+        self.context.awaits.replace(awaits)
     }
 
     /// The value of a variable where it lies; undefined while it has none, as in a group without rows.

@@ -4,26 +4,32 @@
 //! for `OFFSET` before it. Sorted rows are ordered by their keys, then by ordinal and row within the item. Distinct rows and
 //! groups are ordered by hash; if all of them fit the first page they go out in the order in which they appeared instead.
 
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use shardlake_document::Value;
 
 use super::distinct_hash::{DistinctHash, distinct_hash};
+use super::gather::{evaluate_all, evaluate_projection};
 use super::rows::{Rows, write_row};
 use super::state::{Resume, ResumeKey, State, compare_keys, resume_alike, resume_keys};
 use super::{PageLimits, PageOutput};
-use crate::bound::{BoundQuery, Grouping, Projection};
+use crate::bound::{BoundQuery, Grouping, Projection, SortKey};
 use crate::error::SqlError;
 use crate::evaluate::aggregate::Accumulator;
 use crate::evaluate::evaluate;
 use crate::evaluate::scope::{EvaluationContext, GroupValues, Scope};
+use crate::evaluate::user_functions::{self, Calls};
 use crate::functions::FunctionContext;
 
 /// Rows kept at a time to pass over for `OFFSET`, beyond the page.
 const SKIPPED_AT_ONCE: u64 = 50_000;
 /// Bytes that entries may hold beyond those of a page.
 const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Built-in functions and calls of user-defined ones.
+type Functions<'f> = (&'f FunctionContext, Option<&'f RefCell<Calls>>);
 
 pub(super) struct Collector {
     limits: PageLimits,
@@ -69,6 +75,9 @@ struct Group {
     accumulators: Vec<Accumulator>,
     appeared: u64,
 }
+
+/// A group by its hash, with what its aggregates came to.
+type FinishedGroup = (DistinctHash, Group, Vec<Value>);
 
 /// The place of an entry in the order of going out.
 #[derive(Debug, Clone)]
@@ -146,6 +155,18 @@ impl Collector {
         }
     }
 
+    /// Evaluates what [`Collector::add`] would, for the calls in it.
+    pub fn evaluate(&self, query: &BoundQuery, row: &Scope<'_>) -> Result<(), SqlError> {
+        let Some(grouping) = &query.grouping else {
+            let key = EntryKey { keys: sort_keys(query, row)?, tie: u128::MAX };
+            let is_elsewhere = !query.distinct && (self.is_out(&key) || self.is_behind_page(&key));
+            return if is_elsewhere { Ok(()) } else { evaluate_projection(&query.projection, row) };
+        };
+        let keys = grouping.keys.iter();
+        let arguments = grouping.aggregates.iter().map(|aggregate| &aggregate.argument);
+        evaluate_all(keys.chain(arguments), row)
+    }
+
     /// Takes a row of an item into account.
     pub fn add(
         &mut self,
@@ -169,10 +190,7 @@ impl Collector {
     }
 
     fn add_row(&mut self, query: &BoundQuery, row: &Scope<'_>, place: u128) -> Result<(), SqlError> {
-        let mut keys = Vec::with_capacity(query.order_by.len());
-        for key in &query.order_by {
-            keys.push((evaluate(&key.expression, row)?.to_value(), key.descending));
-        }
+        let keys = sort_keys(query, row)?;
         // As a walk backwards over an index meets them: the last item first, but the rows of each item from its first on.
         let walks_back = query.order_by.first().is_some_and(|key| key.descending);
         let tie = if walks_back { place ^ (u128::from(u64::MAX) << 64) } else { place };
@@ -239,10 +257,8 @@ impl Collector {
 
     /// Whether so many rows before this one are kept that it cannot go out on this page.
     fn is_beyond(&mut self, key: &EntryKey) -> bool {
-        let Kind::Rows { entries, smallest_lost, .. } = &mut self.kind else { return false };
-        let is_full = entries.len() >= self.entries_max;
-        let is_beyond = smallest_lost.as_ref().is_some_and(|lost| key >= lost)
-            || (is_full && entries.last_key_value().is_none_or(|(last, _)| key > last));
+        let is_beyond = self.is_behind_page(key);
+        let Kind::Rows { smallest_lost, .. } = &mut self.kind else { return false };
         if is_beyond {
             if smallest_lost.as_ref().is_none_or(|lost| key < lost) {
                 *smallest_lost = Some(key.clone());
@@ -252,11 +268,26 @@ impl Collector {
         is_beyond
     }
 
+    /// [`Collector::is_beyond`] without taking note.
+    fn is_behind_page(&self, key: &EntryKey) -> bool {
+        let Kind::Rows { entries, smallest_lost, .. } = &self.kind else { return false };
+        let is_full = entries.len() >= self.entries_max;
+        smallest_lost.as_ref().is_some_and(|lost| key >= lost)
+            || (is_full && entries.last_key_value().is_none_or(|(last, _)| key > last))
+    }
+
     /// Whether nothing that can still come belongs to this page. `ordered`: rows come in the order of `ORDER BY`.
     pub fn has_enough(&self, query: &BoundQuery, ordered: bool) -> bool {
         let Kind::Rows { entries, by_hash: None, .. } = &self.kind else { return false };
         let any_will_do = query.order_by.is_empty() && self.is_last_page;
         (any_will_do || (ordered && !query.order_by.is_empty())) && entries.len() >= self.entries_max
+    }
+
+    /// How many rows may be added before there is enough.
+    pub fn room(&self, query: &BoundQuery, ordered: bool) -> usize {
+        let Kind::Rows { entries, by_hash: None, .. } = &self.kind else { return usize::MAX };
+        let may_stop = if query.order_by.is_empty() { self.is_last_page } else { ordered };
+        if may_stop { self.entries_max.saturating_sub(entries.len()) } else { usize::MAX }
     }
 
     /// Notes that there may be more than was collected.
@@ -437,9 +468,10 @@ impl Collector {
         mut self,
         query: &BoundQuery,
         mut state: State,
-        functions: &FunctionContext,
+        functions: Functions<'_>,
         interrupt: &dyn Fn() -> bool,
     ) -> Result<PageOutput, SqlError> {
+        let calls_made = || functions.1.map_or(0, |calls| calls.borrow().used());
         let groups_lost = match &self.kind {
             Kind::Groups { smallest_lost, .. } => *smallest_lost,
             Kind::Rows { .. } => None,
@@ -492,7 +524,7 @@ impl Collector {
         }
         let is_over = !self.overflowed || state.left == Some(0);
         if is_over {
-            return Ok(PageOutput { rows, state: None, rescan: false });
+            return Ok(PageOutput { rows, state: None, rescan: false, calls_made: calls_made() });
         }
         match (last, groups_lost) {
             // Groups that came to nothing are dealt with as well.
@@ -500,7 +532,7 @@ impl Collector {
             (Some(last), _) => state.resume = resume_after(&last, done_alike),
             (None, _) => {}
         }
-        Ok(PageOutput { rows, state: Some(state.encode()), rescan: true })
+        Ok(PageOutput { rows, state: Some(state.encode()), rescan: true, calls_made: calls_made() })
     }
 
     /// Whether a row cannot be told from the last one of the page before.
@@ -514,7 +546,7 @@ impl Collector {
         &mut self,
         query: &BoundQuery,
         groups: BTreeMap<DistinctHash, Group>,
-        functions: &FunctionContext,
+        (functions, calls): Functions<'_>,
         interrupt: &dyn Fn() -> bool,
     ) -> Result<Vec<(EntryKey, Entry)>, SqlError> {
         let Some(grouping) = &query.grouping else { return Ok(vec![]) };
@@ -522,11 +554,22 @@ impl Collector {
         if grouping.keys.is_empty() && groups.is_empty() {
             groups.insert(0, Group::new(vec![], grouping, 0));
         }
-        let context = EvaluationContext::new(functions, interrupt);
+        let context = EvaluationContext::new(functions, interrupt).with_calls(calls);
         let scope = Scope::new(&context);
+        let groups: Vec<FinishedGroup> = groups.into_iter().map(Group::finish).collect();
+        if let Some(calls) = calls {
+            let places = 0..groups.len() as u64;
+            user_functions::gather(calls, places, |place| {
+                let (_, group, aggregates) = &groups[place];
+                let scope = scope.with_group(GroupValues { keys: &group.keys, aggregates });
+                crate::evaluate::rows::project(&query.projection, &scope).map(|_| ())
+            });
+        }
         let mut rows = BTreeMap::new();
-        for (hash, group) in groups {
-            let aggregates: Vec<Value> = group.accumulators.into_iter().map(Accumulator::finish).collect();
+        for (place, (hash, group, aggregates)) in groups.into_iter().enumerate() {
+            if let Some(calls) = calls {
+                calls.borrow_mut().begin(place as u64);
+            }
             let scope = scope.with_group(GroupValues { keys: &group.keys, aggregates: &aggregates });
             let mut text = Vec::new();
             if !write_row(&query.projection, &scope, &mut text)? {
@@ -552,10 +595,21 @@ impl Group {
         Group { keys, accumulators: accumulators.collect(), appeared }
     }
 
+    fn finish((hash, mut group): (DistinctHash, Group)) -> FinishedGroup {
+        let accumulators = std::mem::take(&mut group.accumulators);
+        let aggregates = accumulators.into_iter().map(Accumulator::finish).collect();
+        (hash, group, aggregates)
+    }
+
     fn size(&self) -> usize {
         64 + self.keys.iter().map(crate::evaluate::datum::value_size).sum::<usize>()
             + self.accumulators.len() * size_of::<Accumulator>()
     }
+}
+
+fn sort_keys(query: &BoundQuery, row: &Scope<'_>) -> Result<Vec<(Value, bool)>, SqlError> {
+    let value = |key: &SortKey| Ok((evaluate(&key.expression, row)?.to_value(), key.descending));
+    query.order_by.iter().map(value).collect()
 }
 
 /// Whether the sort keys are parts of the row, so that equal rows have equal ones.

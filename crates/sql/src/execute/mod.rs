@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod.rs` | what callers use: feeding, pages, the state between them |
 //! | `rows.rs` | rows as JSON text |
+//! | `gather.rs` | calls of user-defined functions, made before the items are dealt with |
 //! | `state.rs` | what a page hands to the next one |
 //! | `collect.rs` | the rows that must be seen whole before the first goes out: sorted, distinct, grouped |
 //! | `distinct_hash.rs` | the hash by which distinct values and groups are known |
@@ -16,9 +17,11 @@
 
 mod collect;
 mod distinct_hash;
+mod gather;
 mod rows;
 pub(crate) mod state;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::ControlFlow::{Break, Continue};
 use std::sync::Arc;
@@ -29,6 +32,7 @@ use crate::bound::BoundQuery;
 use crate::error::SqlError;
 use crate::evaluate::rows::{Step, for_each_row, for_each_unfiltered_row};
 use crate::evaluate::scope::{EvaluationContext, Scope};
+use crate::evaluate::user_functions::{Calls, UserFunctions};
 use crate::functions::FunctionContext;
 use crate::prepared::PreparedQuery;
 use collect::Collector;
@@ -61,6 +65,8 @@ pub struct PageOutput {
     pub state: Option<Vec<u8>>,
     /// The next page must be fed everything again, from the first item.
     pub rescan: bool,
+    /// [`Execution::calls_made`] at the end.
+    pub calls_made: u64,
 }
 
 /// A test of time that may be asked from any thread.
@@ -76,6 +82,7 @@ pub struct Execution {
     rows: Rows,
     state: State,
     collector: Option<Collector>,
+    calls: Option<RefCell<Calls>>,
 }
 
 impl fmt::Debug for Execution {
@@ -121,7 +128,8 @@ impl Execution {
             None => State::first(&query),
         };
         let collector = Some(Collector::new(&query, limits, &state));
-        Ok(Execution { query, functions, limits, ordered, rows: Rows::default(), state, collector })
+        let rows = Rows::default();
+        Ok(Execution { query, functions, limits, ordered, rows, state, collector, calls: None })
     }
 
     /// One that only takes over what others have collected.
@@ -131,6 +139,16 @@ impl Execution {
         state: Option<Vec<u8>>,
     ) -> Result<Self, SqlError> {
         Execution::collecting(query, limits, false, state.as_deref())
+    }
+
+    /// With what it calls user-defined functions by.
+    pub fn calling(self, functions: Box<dyn UserFunctions>) -> Self {
+        Execution { calls: Some(RefCell::new(Calls::new(functions))), ..self }
+    }
+
+    /// How many calls of user-defined functions rows have needed so far.
+    pub fn calls_made(&self) -> u64 {
+        self.calls.as_ref().map_or(0, |calls| calls.borrow().used())
     }
 
     /// The first sort key up to which rows are out already: a value, or with true the start of a string.
@@ -182,10 +200,13 @@ impl Execution {
         if self.state.left == Some(0) {
             return Ok(Flow::Complete);
         }
-        let context = EvaluationContext::new(&self.functions, interrupt);
+        let context = EvaluationContext::new(&self.functions, interrupt).with_calls(self.calls.as_ref());
         let scope = item.map_or_else(|| Scope::new(&context), |item| Scope::of_item(&context, item));
         let query = &*self.query;
         let ordinal = item.map_or(0, |item| item.envelope.ordinal);
+        if let Some(calls) = &self.calls {
+            calls.borrow_mut().begin(ordinal);
+        }
         let Some(collector) = &mut self.collector else {
             let page = (&mut self.rows, &mut self.state);
             return stream(query, self.limits, page, (&scope, ordinal), filtered);
@@ -216,13 +237,14 @@ impl Execution {
         let Some(collector) = self.collector else {
             let is_over = exhausted || self.state.left == Some(0);
             let state = (!is_over && self.state != State::first(&self.query)).then(|| self.state.encode());
-            return Ok(PageOutput { rows: self.rows, state, rescan: false });
+            let calls_made = self.calls.as_ref().map_or(0, |calls| calls.borrow().used());
+            return Ok(PageOutput { rows: self.rows, state, rescan: false, calls_made });
         };
         assert!(
             exhausted || self.state.left == Some(0) || collector.has_enough(&self.query, self.ordered),
             "what is collected is only whole at the end"
         );
-        collector.finish(&self.query, self.state, &self.functions, interrupt)
+        collector.finish(&self.query, self.state, (&self.functions, self.calls.as_ref()), interrupt)
     }
 }
 

@@ -3,6 +3,9 @@
 #![allow(dead_code)] // each test uses a part of it
 
 pub mod random;
+pub mod user_functions;
+
+use std::sync::Arc;
 
 use shardlake_document::{Body, Envelope, ItemView, ParseLimits, Value};
 use shardlake_model::{ContainerRid, DatabaseRid};
@@ -11,11 +14,26 @@ use shardlake_sql::{
     QueryPlan, Rows, SqlError, SupportedFeatures, compare_sort_keys, parse_query, plan_query,
 };
 use shardlake_stdx::{Guid, Timestamp};
+use user_functions::{BuiltIns, MakeFunctions};
 
 pub const UNLIMITED: PageLimits = PageLimits { rows: 1_000_000, size_bytes: 1 << 30 };
 
 /// Items in the order in which a partition would have them.
-pub struct Items(Vec<(Body, Envelope)>);
+pub struct Items(Vec<(Body, Envelope)>, Calling);
+
+/// How user-defined functions are called.
+#[derive(Clone)]
+pub struct Calling {
+    pub functions: MakeFunctions,
+    /// Calls are gathered before items are fed.
+    pub gathers: bool,
+}
+
+impl Default for Calling {
+    fn default() -> Self {
+        Calling { functions: Arc::new(|| Box::new(BuiltIns)), gathers: true }
+    }
+}
 
 impl Items {
     pub fn new(values: &[Value]) -> Items {
@@ -37,7 +55,31 @@ impl Items {
             let envelope = envelope(index, &body);
             (body, envelope)
         };
-        Items(bodies.into_iter().enumerate().map(with_envelope).collect())
+        Items(bodies.into_iter().enumerate().map(with_envelope).collect(), Calling::default())
+    }
+
+    pub fn calling(self, calling: Calling) -> Items {
+        Items(self.0, calling)
+    }
+
+    /// An execution with all it needs.
+    fn supplied(&self, query: &PreparedQuery, execution: Execution) -> Execution {
+        if query.user_functions().is_empty() {
+            return execution;
+        }
+        execution.calling((self.1.functions)())
+    }
+
+    /// Before the item with this number is fed, of those that an execution is fed from `first` on.
+    fn gather(&self, execution: &mut Execution, first: usize, done: usize, gathered: &mut usize) {
+        if !self.1.gathers || done < *gathered {
+            return;
+        }
+        let count = execution.items_to_gather(done - first);
+        let items = self.0[done..].iter().take(count);
+        let items: Vec<_> = items.map(|(body, envelope)| (view(body, envelope), false)).collect();
+        execution.gather_calls(&items, &|| false);
+        *gathered = done + items.len();
     }
 
     pub fn from_json(text: &[u8]) -> Items {
@@ -63,13 +105,17 @@ impl Items {
                 (u32::from_be_bytes(first.try_into().unwrap()) as usize, state)
             }
         };
-        let mut execution = Execution::start(query, limits, false, state)?;
+        let mut execution = self.supplied(query, Execution::start(query, limits, false, state)?);
+        let mut gathered = 0;
         let (mut done, mut flow) = (first, Flow::More);
         // A query that reads no items has its row from whatever item it is given.
         let nothing = (Value::Object(vec![]).to_body().unwrap(), SPARE);
         let alone = [nothing];
         let items = if query.reads_items() { &self.0[..] } else { &alone };
         while done < items.len() && flow == Flow::More {
+            if query.reads_items() {
+                self.gather(&mut execution, first, done, &mut gathered);
+            }
             let (body, envelope) = &items[done];
             flow = execution.push(&view(body, envelope), false, &|| false)?;
             done += usize::from(flow == Flow::More);
@@ -111,8 +157,10 @@ impl Items {
         ordered: bool,
         state: Option<&[u8]>,
     ) -> Result<Execution, SqlError> {
-        let mut execution = Execution::collecting(query, limits, ordered, state)?;
-        for (body, envelope) in &self.0 {
+        let mut execution = self.supplied(query, Execution::collecting(query, limits, ordered, state)?);
+        let mut gathered = 0;
+        for (done, (body, envelope)) in self.0.iter().enumerate() {
+            self.gather(&mut execution, 0, done, &mut gathered);
             if execution.push(&view(body, envelope), false, &|| false)? != Flow::More {
                 break;
             }
@@ -171,6 +219,7 @@ pub fn environment(computed: &ComputedProperties) -> QueryEnvironment<'_> {
         geometry: GeometryKind::Geography,
         now: Timestamp(1_750_000_000_000),
         random_seed: 1,
+        scripts: Some(user_functions::scripts()),
     }
 }
 
@@ -257,6 +306,9 @@ pub fn absorbed_rows(
             false => limits,
         };
         let mut merged = Execution::merging(query, limits, state.clone())?;
+        if let Some(source) = sources.first() {
+            merged = source.supplied(query, merged);
+        }
         for source in sources {
             merged.absorb(source.collected(query, share, ordered, state.as_deref())?)?;
         }

@@ -18,6 +18,7 @@ fn bound(text: &str) -> BoundQuery {
         parameters: &[],
         computed: &ComputedProperties::default(),
         functions: &FunctionContext::default(),
+        scripts: None,
     };
     let query = parse(text).expect("valid");
     bind(text, &query, &environment).unwrap_or_else(|error| panic!("{text}: {}", error.to_json()))

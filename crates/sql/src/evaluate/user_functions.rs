@@ -1,0 +1,278 @@
+//! Calls of user-defined functions.
+//!
+//! One call costs a message to another process, so they are made for many items at once. Before items are dealt with, their
+//! calls are *gathered*: each item is evaluated as far as its values are known, and the first call on the way that is not
+//! known is noted; then all that were noted are made, and the items are evaluated again. So only calls that a row reaches
+//! are made, inner ones before outer ones. What has been gathered is only knowledge: when an item is dealt with, a call whose value
+//! is known answers at once, and any other is made by itself. A batch that fails leaves no knowledge, so that an error comes up
+//! where, and only if, a row needs the call that causes it.
+//!
+//! Functions are pure: within one item, equal calls are one call.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use shardlake_document::{ParseLimits, Value};
+use shardlake_model::{ErrorKind, Result};
+
+use crate::error::SqlError;
+use crate::evaluate::datum::{Datum, value_size};
+use crate::evaluate::json_text::write_datum;
+use crate::evaluate::scope::Scope;
+use crate::evaluate::{Evaluated, VALUE_SIZE_BYTES_MAX, evaluate};
+use crate::expression::Expression;
+
+/// The arguments of one call as JSON text; `None` is undefined.
+pub type Arguments = Vec<Option<String>>;
+
+/// How queries call the functions of a container.
+pub trait UserFunctions: Send {
+    /// Calls one function for each row of arguments and answers its values as JSON text, `None` where they are undefined. It
+    /// answers at least the first row; with several, it may leave the last ones to a later call when they take long.
+    fn call(&mut self, name: &str, rows: &[Arguments]) -> Result<Vec<Option<String>>>;
+}
+
+/// Text of arguments that one batch holds.
+const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// What is known of gathered items at a time.
+const KNOWN_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+pub(crate) struct Calls {
+    functions: Box<dyn UserFunctions>,
+    /// Items that were gathered and are still to be dealt with.
+    gathered: VecDeque<ItemCalls>,
+    current: ItemCalls,
+    known_bytes: usize,
+    /// What the round that gathers has noted.
+    batch: Option<Batch>,
+    /// Calls whose value was needed.
+    used: u64,
+    /// Off once a batch was stopped by force.
+    batches: bool,
+}
+
+/// What is known about the calls of one item.
+#[derive(Default)]
+pub(crate) struct ItemCalls {
+    pub ordinal: u64,
+    known: Vec<Known>,
+    /// Where the next call is likely to be found.
+    next: usize,
+}
+
+struct Known {
+    name: Arc<str>,
+    arguments: Arguments,
+    value: Value,
+    is_used: bool,
+}
+
+/// Calls to be made, one list for each function.
+#[derive(Default)]
+struct Batch {
+    item: usize,
+    lists: Vec<(Arc<str>, Vec<usize>, Vec<Arguments>)>,
+    size_bytes: usize,
+}
+
+/// The value of a call: known, made now, or awaited.
+pub(crate) fn call<'s>(name: &Arc<str>, arguments: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let Some(calls) = scope.calls() else {
+        return Err(SqlError::unsupported(format!("the user-defined function '{name}'")));
+    };
+    let mut texts = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let mut text = Vec::new();
+        let is_defined = write_datum(&evaluate(argument, scope)?, &mut text)?;
+        let text = String::from_utf8(text).expect("values are written from text");
+        texts.push(is_defined.then_some(text));
+    }
+    calls.borrow_mut().value(name, texts).map(Datum::from)
+}
+
+impl ItemCalls {
+    fn find(&mut self, name: &str, arguments: &Arguments) -> Option<&mut Known> {
+        let (before, after) = self.known.split_at(self.next.min(self.known.len()));
+        let is_it = |known: &Known| &*known.name == name && known.arguments == *arguments;
+        let found = match after.iter().position(is_it) {
+            Some(place) => before.len() + place,
+            None => before.iter().position(is_it)?,
+        };
+        self.next = found + 1;
+        self.known.get_mut(found)
+    }
+}
+
+impl Calls {
+    pub fn new(functions: Box<dyn UserFunctions>) -> Calls {
+        Calls {
+            functions,
+            gathered: VecDeque::new(),
+            current: ItemCalls::default(),
+            known_bytes: 0,
+            batch: None,
+            used: 0,
+            batches: true,
+        }
+    }
+
+    /// How many calls rows have needed so far.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// From here on, calls are those of this item.
+    pub fn begin(&mut self, ordinal: u64) {
+        self.current = ItemCalls { ordinal, ..ItemCalls::default() };
+        match self.gathered.pop_front() {
+            Some(gathered) if gathered.ordinal == ordinal => self.current = gathered,
+            // Whoever gathers deals with the same items next.
+            Some(_) => self.gathered.clear(),
+            None => {}
+        }
+        self.current.next = 0;
+    }
+
+    fn value(&mut self, name: &Arc<str>, arguments: Arguments) -> Result<Value, SqlError> {
+        if let Some(batch) = &mut self.batch {
+            let item = &mut self.gathered[batch.item];
+            return match item.find(name, &arguments) {
+                Some(known) => Ok(known.value.clone()),
+                None => Err(batch.note(name, arguments)),
+            };
+        }
+        if let Some(known) = self.current.find(name, &arguments) {
+            self.used += u64::from(!std::mem::replace(&mut known.is_used, true));
+            return Ok(known.value.clone());
+        }
+        let rows = [arguments];
+        let answer = self.functions.call(name, &rows).map_err(failed)?;
+        let value = parse(answer.into_iter().next().ok_or_else(unanswered)?)?;
+        self.used += 1;
+        let [arguments] = rows;
+        self.current.next = self.current.known.len();
+        if self.has_room(&arguments, &value) {
+            let name = name.clone();
+            self.current.known.push(Known { name, arguments, value: value.clone(), is_used: true });
+        }
+        Ok(value)
+    }
+
+    fn has_room(&mut self, arguments: &Arguments, value: &Value) -> bool {
+        self.known_bytes += size_of::<Known>() + size(arguments) + value_size(value);
+        self.known_bytes <= KNOWN_BYTES_MAX
+    }
+}
+
+/// Gathers the calls of items before they are dealt with. `evaluate` evaluates the item with a number as far as it goes: it
+/// fails with [`SqlError::AwaitsUserFunction`] as long as there is more to gather.
+pub(crate) fn gather(
+    calls: &RefCell<Calls>,
+    ordinals: impl Iterator<Item = u64>,
+    mut evaluate: impl FnMut(usize) -> Result<(), SqlError>,
+) {
+    let mut items: VecDeque<ItemCalls> =
+        ordinals.map(|ordinal| ItemCalls { ordinal, ..ItemCalls::default() }).collect();
+    if !calls.borrow().batches {
+        return;
+    }
+    let mut open: Vec<usize> = (0..items.len()).collect();
+    {
+        let mut calls = calls.borrow_mut();
+        calls.known_bytes = 0;
+        std::mem::swap(&mut calls.gathered, &mut items);
+    }
+    while !open.is_empty() {
+        calls.borrow_mut().batch = Some(Batch::default());
+        open.retain(|&item| {
+            let mut calls_of_item = calls.borrow_mut();
+            if let Some(batch) = &mut calls_of_item.batch {
+                batch.item = item;
+            }
+            calls_of_item.gathered[item].next = 0;
+            drop(calls_of_item);
+            // Other errors come up again when the item is dealt with.
+            evaluate(item) == Err(SqlError::AwaitsUserFunction)
+        });
+        let mut calls = calls.borrow_mut();
+        let batch = calls.batch.take().unwrap_or_default();
+        if !calls.make(batch) {
+            return;
+        }
+    }
+}
+
+impl Batch {
+    /// What does not fit this batch is met again in the next round.
+    fn note(&mut self, name: &Arc<str>, arguments: Arguments) -> SqlError {
+        let size_bytes = size(&arguments);
+        if self.size_bytes > 0 && self.size_bytes + size_bytes > BATCH_BYTES_MAX {
+            return SqlError::AwaitsUserFunction;
+        }
+        let place = self.lists.iter().position(|(listed, ..)| listed == name).unwrap_or_else(|| {
+            self.lists.push((name.clone(), vec![], vec![]));
+            self.lists.len() - 1
+        });
+        let (_, items, rows) = &mut self.lists[place];
+        let is_last = items.last() == Some(&self.item) && rows.last() == Some(&arguments);
+        if !is_last {
+            self.size_bytes += size_bytes + size_of::<Arguments>();
+            items.push(self.item);
+            rows.push(arguments);
+        }
+        SqlError::AwaitsUserFunction
+    }
+}
+
+impl Calls {
+    /// False when no more is to be gathered.
+    fn make(&mut self, batch: Batch) -> bool {
+        let mut goes_on = !batch.lists.is_empty();
+        for (name, items, rows) in batch.lists {
+            let wanted = rows.len();
+            let answers = match self.functions.call(&name, &rows) {
+                Ok(answers) => answers,
+                Err(error) => {
+                    self.batches &= error.kind() == ErrorKind::BadRequest;
+                    return false;
+                }
+            };
+            goes_on &= answers.len() == wanted;
+            for ((item, arguments), answer) in items.into_iter().zip(rows).zip(answers) {
+                let Ok(value) = parse(answer) else { return false };
+                if !self.has_room(&arguments, &value) {
+                    return false;
+                }
+                let known = Known { name: name.clone(), arguments, value, is_used: false };
+                self.gathered[item].known.push(known);
+            }
+        }
+        goes_on
+    }
+}
+
+fn unanswered() -> SqlError {
+    let message = "a user-defined function was called and did not answer".to_owned();
+    SqlError::UserFunction { kind: ErrorKind::Internal, message }
+}
+
+fn failed(error: shardlake_model::Error) -> SqlError {
+    SqlError::UserFunction { kind: error.kind(), message: error.message().to_owned() }
+}
+
+fn parse(answer: Option<String>) -> Result<Value, SqlError> {
+    let Some(text) = answer else { return Ok(Value::Undefined) };
+    if text.len() > VALUE_SIZE_BYTES_MAX {
+        return Err(SqlError::ResultTooLarge { size_bytes_max: VALUE_SIZE_BYTES_MAX });
+    }
+    let limits = ParseLimits { size_max_bytes: VALUE_SIZE_BYTES_MAX, ..ParseLimits::default() };
+    Value::from_json(text.as_bytes(), &limits).map_err(|error| SqlError::UserFunction {
+        kind: ErrorKind::BadRequest,
+        message: format!("a user-defined function answers a value that cannot be kept: {error}"),
+    })
+}
+
+fn size(arguments: &Arguments) -> usize {
+    arguments.iter().flatten().map(String::len).sum()
+}

@@ -1,0 +1,95 @@
+//! Calls of user-defined functions for items that come next, made before the items are dealt with.
+//!
+//! Nothing depends on it but the time that calls take: whatever is gathered in vain is thrown away, and what is not gathered is
+//! called when it is needed.
+
+use std::ops::ControlFlow::Continue;
+
+use shardlake_document::ItemView;
+
+use super::{Execution, Interrupt, for_each};
+use crate::bound::Projection;
+use crate::error::SqlError;
+use crate::evaluate::evaluate;
+use crate::evaluate::scope::{EvaluationContext, Scope};
+use crate::evaluate::user_functions::gather;
+use crate::expression::Expression;
+
+/// Items whose calls are gathered at a time.
+const ITEMS_MAX: usize = 256;
+
+impl Execution {
+    /// How many items to gather calls of at a time; 0 when there are none to gather. `seen` items were fed to this page: calling
+    /// for as many more at most doubles what a page costs that turns out to be full before.
+    pub fn items_to_gather(&self, seen: usize) -> usize {
+        if self.calls.is_none() {
+            return 0;
+        }
+        let wanted = match &self.collector {
+            Some(collector) => collector.room(&self.query, self.ordered),
+            // Rows that are passed over mostly call nothing for their projection.
+            None if self.state.skip > 0 => usize::try_from(self.state.skip).unwrap_or(usize::MAX),
+            None => {
+                let left = usize::try_from(self.state.left.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+                left.min(self.limits.rows.saturating_sub(self.rows.len()))
+            }
+        };
+        wanted.max(seen).clamp(1, ITEMS_MAX)
+    }
+
+    /// Makes the calls of items that are pushed next, one behind the other. With each, whether `WHERE` is known to hold for it.
+    pub fn gather_calls(&mut self, items: &[(ItemView<'_>, bool)], interrupt: Interrupt<'_>) {
+        let Some(calls) = &self.calls else { return };
+        let context = EvaluationContext::new(&self.functions, interrupt).with_calls(Some(calls));
+        let ordinals = items.iter().map(|(item, _)| item.envelope.ordinal);
+        let random = self.functions.random.get();
+        gather(calls, ordinals, |place| {
+            let (item, filtered) = &items[place];
+            if item.envelope.ordinal == self.state.rows_of_item.0 && self.state.rows_of_item.1 > 0 {
+                // Some of its rows are out.
+                return Ok(());
+            }
+            let scope = Scope::of_item(&context, item);
+            // An item fails to the end and for good, or awaits a call.
+            scope.swap_awaits(false);
+            for_each(&self.query, &scope, *filtered, &mut |row| {
+                self.evaluate_row(row)?;
+                Ok(Continue(()))
+            })
+        });
+        self.functions.random.set(random);
+    }
+
+    /// What dealing with the row would evaluate.
+    fn evaluate_row(&self, row: &Scope<'_>) -> Result<(), SqlError> {
+        match &self.collector {
+            Some(collector) => collector.evaluate(&self.query, row),
+            None if self.state.skip > 0 && !matches!(self.query.projection, Projection::Value(_)) => Ok(()),
+            None => evaluate_projection(&self.query.projection, row),
+        }
+    }
+}
+
+pub(super) fn evaluate_projection(projection: &Projection, row: &Scope<'_>) -> Result<(), SqlError> {
+    match projection {
+        Projection::All(_) => Ok(()),
+        Projection::Value(value) => evaluate(value, row).map(|_| ()),
+        Projection::Object(members) => evaluate_all(members.iter().map(|(_, value)| value), row),
+    }
+}
+
+/// All of them are needed, so none waits for another.
+pub(super) fn evaluate_all<'e>(
+    expressions: impl Iterator<Item = &'e Expression>,
+    row: &Scope<'_>,
+) -> Result<(), SqlError> {
+    let mut outcome = Ok(());
+    for expression in expressions {
+        match evaluate(expression, row) {
+            Ok(_) => {}
+            Err(SqlError::AwaitsUserFunction) => outcome = Err(SqlError::AwaitsUserFunction),
+            Err(error) => return Err(error),
+        }
+    }
+    outcome
+}
