@@ -51,6 +51,7 @@ mod query;
 mod query_cache;
 mod query_fan_out;
 mod query_former;
+mod query_functions;
 mod query_page;
 mod query_targets;
 mod query_token;

@@ -217,6 +217,7 @@ impl Account {
             geometry: entry.shape.geometry,
             now: ctx.now,
             random_seed: self.random().below(u64::MAX),
+            scripts: Some(&entry.scripts),
         }
     }
 
@@ -383,6 +384,7 @@ impl Running<'_> {
             items: scanned.0 + statistics.items_loaded,
             item_bytes: scanned.1 + statistics.items_loaded_bytes,
             postings: statistics.postings_read,
+            function_calls: statistics.function_calls,
             ..rows
         }
     }

@@ -103,8 +103,24 @@ impl Running<'_> {
                 merged.absorb(collected)?;
             }
         }
-        let (deadline, clock) = (self.ctx.deadline, self.account.clock());
-        Ok(merged.finish(true, &|| clock.elapsed() > deadline)?)
+        let output = self.finish(merged).await?;
+        done.function_calls += output.calls_made;
+        Ok(output)
+    }
+
+    /// The page of what all partitions have collected. What groups project may call functions, which blocks.
+    async fn finish(&self, merged: Execution) -> Result<PageOutput> {
+        let (deadline, clock) = (self.ctx.deadline, self.account.clock().clone());
+        let is_interrupted = move || clock.elapsed() > deadline;
+        if self.prepared.user_functions().is_empty() {
+            return Ok(merged.finish(true, &is_interrupted)?);
+        }
+        let source = self.function_source();
+        self.account
+            .beside_requests(self.ctx.deadline, move || {
+                Ok(merged.calling(source.open()?).finish(true, &is_interrupted)?)
+            })
+            .await
     }
 }
 

@@ -1,6 +1,6 @@
 //! One page of one partition.
 //!
-//! Queries whose rows can be many for one item run on a thread for blocking work, a few of them at a time, so that they do not
+//! Queries whose rows can be many for one item, and those that call user-defined functions, run on a thread for blocking work, a few of them at a time, so that they do not
 //! hold up the threads that answer requests; those that wait for a turn wait to their deadline. All others give way between
 //! chunks by themselves.
 
@@ -14,6 +14,7 @@ use shardlake_stdx::Clock;
 
 use crate::Account;
 use crate::query::Running;
+use crate::query_functions::FunctionSource;
 use crate::query_targets::Part;
 
 impl Running<'_> {
@@ -34,6 +35,7 @@ impl Running<'_> {
             command: self.command.clone(),
             prepared: self.prepared.clone(),
             access: self.access.clone(),
+            functions: self.function_source(),
             clock: self.account.clock().clone(),
             resume,
             limits,
@@ -49,12 +51,21 @@ impl Account {
         if !task.prepared.is_heavy() {
             return task.run().await;
         }
-        let time = task.deadline.saturating_sub(task.clock.elapsed());
+        let runtime = tokio::runtime::Handle::current();
+        self.beside_requests(task.deadline, move || runtime.block_on(task.run())).await
+    }
+
+    /// Work that blocks, on a thread of its own, when it is its turn.
+    pub(crate) async fn beside_requests<T: Send + 'static>(
+        &self,
+        deadline: Duration,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let time = deadline.saturating_sub(self.clock().elapsed());
         let permit = tokio::time::timeout(time, self.0.heavy_queries.acquire()).await;
         let permit = permit.map_err(|_| Error::from(SqlError::Interrupted))?;
         let _permit = permit.map_err(|_| Error::internal("the account is closed"))?;
-        let runtime = tokio::runtime::Handle::current();
-        let run = tokio::task::spawn_blocking(move || runtime.block_on(task.run()));
+        let run = tokio::task::spawn_blocking(work);
         run.await.map_err(|error| Error::internal(format!("a query's thread failed: {error}")))?
     }
 }
@@ -67,6 +78,7 @@ pub(crate) struct PageTask {
     command: CommandContext,
     prepared: Arc<PreparedQuery>,
     access: Arc<AccessPlan>,
+    functions: FunctionSource,
     clock: Clock,
     resume: Option<Vec<u8>>,
     limits: PageLimits,
@@ -84,7 +96,9 @@ impl PageTask {
     async fn run(self) -> Result<QueryPage> {
         let is_page_time_spent = || self.clock.elapsed() > self.page_end;
         let is_interrupted = || self.clock.elapsed() > self.deadline;
+        let functions = || self.functions.open();
         let request = QueryPageRequest {
+            functions: Some(&functions),
             query: &self.prepared,
             access: &self.access,
             filter: &self.part.filter,

@@ -16,7 +16,7 @@ use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
 use shardlake_routing::{Epk, EpkRange};
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const PIECES_MAX: usize = 8;
 /// The position in a piece of which nothing is left.
 pub(crate) const DONE: &[u8] = &[0];

@@ -22,6 +22,8 @@ pub(crate) struct QueryPrices {
     hundred_postings: u64,
     /// Each row sorted rather than read in order.
     sorted_row: u64,
+    /// Each call of a user-defined function. The service charges for them and does not say what.
+    function_call: u64,
 }
 
 pub(crate) const PRICES: QueryPrices = QueryPrices {
@@ -31,6 +33,7 @@ pub(crate) const PRICES: QueryPrices = QueryPrices {
     mebibyte: 10_600,
     hundred_postings: 200,
     sorted_row: 20,
+    function_call: 20,
 };
 
 /// What a query has done, over all its pages so far. Pages that read again what an earlier page has read do not count it twice.
@@ -43,21 +46,31 @@ pub struct QueryCounters {
     pub item_bytes: u64,
     pub postings: u64,
     pub sorted_rows: u64,
+    pub function_calls: u64,
     /// Charged so far, in hundredths.
     pub charged: u64,
 }
 
 impl QueryCounters {
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
 
     pub fn to_array(self) -> [u64; Self::COUNT] {
-        let QueryCounters { partitions, rows, items, item_bytes, postings, sorted_rows, charged } = self;
-        [partitions, rows, items, item_bytes, postings, sorted_rows, charged]
+        let QueryCounters {
+            partitions,
+            rows,
+            items,
+            item_bytes,
+            postings,
+            sorted_rows,
+            function_calls,
+            charged,
+        } = self;
+        [partitions, rows, items, item_bytes, postings, sorted_rows, function_calls, charged]
     }
 
     pub fn from_array(numbers: [u64; Self::COUNT]) -> QueryCounters {
-        let [partitions, rows, items, item_bytes, postings, sorted_rows, charged] = numbers;
-        QueryCounters { partitions, rows, items, item_bytes, postings, sorted_rows, charged }
+        let [partitions, rows, items, item_bytes, postings, sorted_rows, function_calls, charged] = numbers;
+        QueryCounters { partitions, rows, items, item_bytes, postings, sorted_rows, function_calls, charged }
     }
 
     /// With what one more page has done.
@@ -81,6 +94,7 @@ impl ChargeTable {
             not_returned.saturating_mul(prices.item).max(by_size),
             done.postings.div_ceil(100).saturating_mul(prices.hundred_postings),
             done.sorted_rows.saturating_mul(prices.sorted_row),
+            done.function_calls.saturating_mul(prices.function_call),
         ];
         let total = thousandths.into_iter().fold(0u64, u64::saturating_add);
         Charge((total.saturating_add(5) / 10).saturating_mul(consistency.read_charge_factor()))
@@ -106,6 +120,7 @@ mod tests {
         item_bytes: 0,
         postings: 0,
         sorted_rows: 0,
+        function_calls: 0,
         charged: 0,
     };
 
@@ -134,14 +149,15 @@ mod tests {
     }
 
     fn page() -> impl Strategy<Value = QueryCounters> {
-        (0u64..2, 0u64..200, 0u64..500, 0u64..4_000_000, 0u64..500, 0u64..200).prop_map(
-            |(partitions, rows, items, item_bytes, postings, sorted_rows)| QueryCounters {
+        (0u64..2, 0u64..200, 0u64..500, 0u64..4_000_000, 0u64..500, 0u64..200, 0u64..900).prop_map(
+            |(partitions, rows, items, item_bytes, postings, sorted_rows, function_calls)| QueryCounters {
                 partitions,
                 rows,
                 items: items + rows,
                 item_bytes,
                 postings,
                 sorted_rows,
+                function_calls,
                 charged: 0,
             },
         )

@@ -67,7 +67,8 @@ pub use operation::{
 pub use partition::{End, Partition, PartitionIdentity};
 pub use prepare::{extract_partition_key, prepare_body, validate_item_id};
 pub use query::{
-    QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state, state_of_position,
+    MakeFunctions, QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state,
+    state_of_position,
 };
 pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{ContainerShape, computed_definitions, computed_properties, validate_computed_properties};

@@ -7,6 +7,7 @@
 //! | `scan.rs` | items in key order |
 //! | `spans.rs` | items named by ranges of the index |
 //! | `ordered.rs` | items in the order of an index, those without the property included |
+//! | `feed.rs` | items to the executor, those whose functions are called many at a time |
 //! | `count.rs` | answers that the index gives without any item |
 //! | `lookup.rs` | from an ordinal to its item; what an item's own values say about a condition |
 //! | `position.rs` | the bytes that a page hands to the next one |
@@ -17,6 +18,7 @@
 
 mod choose;
 mod count;
+mod feed;
 mod lookup;
 mod ordered;
 mod position;
@@ -26,9 +28,10 @@ mod spans;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardlake_document::ItemView;
 use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_sql::{AccessPlan, Execution, Flow, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows};
+use shardlake_sql::{
+    AccessPlan, Execution, Flow, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows, UserFunctions,
+};
 use shardlake_storage::Snapshot;
 
 use crate::feed::FeedFilter;
@@ -38,11 +41,16 @@ use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::shape::ContainerShape;
 use choose::Access;
+use feed::Feed;
 use position::{AccessPosition, KeyPosition, OrderedPosition, Place, Position};
 pub use position::{position_of_state, state_of_position};
 
 /// A test of time that a query may ask from any thread.
 pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);
+
+/// Opens the way to a container's user-defined functions. Calls block, so that pages which make them belong beside the threads
+/// that serve requests.
+pub type MakeFunctions<'a> = &'a (dyn Fn() -> Result<Box<dyn UserFunctions>> + Send + Sync);
 
 #[derive(Clone, Copy)]
 pub struct QueryPageRequest<'a> {
@@ -57,6 +65,8 @@ pub struct QueryPageRequest<'a> {
     pub limits: RowLimits,
     /// The execution is handed out as it is, to be merged with those of other partitions.
     pub collects: bool,
+    /// What user-defined functions are called by, made when a query calls some.
+    pub functions: Option<MakeFunctions<'a>>,
     /// True once the page has used its time: it is cut where it is, if the query can go on from there.
     pub is_page_time_spent: TimeTest<'a>,
     /// True once the request has run out of time.
@@ -93,6 +103,8 @@ pub struct QueryStatistics {
     pub rows_bytes: u64,
     /// Rows that were sorted rather than read in order.
     pub rows_sorted: u64,
+    /// Calls of user-defined functions that rows needed.
+    pub function_calls: u64,
 }
 
 impl QueryStatistics {
@@ -105,6 +117,7 @@ impl QueryStatistics {
         self.rows += page.rows;
         self.rows_bytes += page.rows_bytes;
         self.rows_sorted += page.rows_sorted;
+        self.function_calls += page.function_calls;
     }
 }
 
@@ -170,9 +183,11 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     let execution = start(request.query, request.limits, ordered, state.as_deref())?;
     let is_repeated = (state.is_some() && !execution.streams())
         || (request.collects && request.query.may_stop_early(ordered));
-    let mut feed = Feed { execution, is_interrupted: request.is_interrupted, last: None };
+    let execution =
+        if request.query.user_functions().is_empty() { execution } else { calling(execution, request)? };
+    let mut feed = Feed::new(execution, request.is_interrupted);
     let words = chosen.access.words();
-    let ended = match chosen.access {
+    let mut ended = match chosen.access {
         _ if !request.query.reads_items() => match feed.execution.push_nothing(request.is_interrupted)? {
             Flow::More => Ended::Exhausted,
             Flow::PageFull => Ended::Cut,
@@ -183,6 +198,10 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         Access::Spans(spans) => spans::run(&mut reader, &mut feed, spans).await?,
         Access::Ordered(ordered) => ordered::run(&mut reader, &mut feed, ordered).await?,
     };
+    if ended == Ended::Exhausted {
+        ended = feed.flush(&mut reader)?.unwrap_or(ended);
+    }
+    reader.statistics.function_calls = feed.execution.calls_made();
     let sorts = !feed.execution.streams() && request.query.is_ordered();
     if request.collects {
         return Ok(QueryPage {
@@ -198,6 +217,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     let output = feed.execution.finish(ended == Ended::Exhausted, request.is_interrupted)?;
     let plan = || choose::fingerprint(&reader);
     let next = next_position(ended, &output, feed.last, resume, plan, chosen.choice);
+    reader.statistics.function_calls = output.calls_made;
     reader.statistics.rows = output.rows.len() as u64;
     reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
     reader.statistics.rows_sorted = if sorts { reader.statistics.rows } else { 0 };
@@ -210,6 +230,12 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         access: words,
         wants_counter: chosen.wants_counter,
     })
+}
+
+fn calling(execution: Execution, request: QueryPageRequest<'_>) -> Result<Execution> {
+    let refused = || Error::unsupported("user-defined functions are not supported in this query");
+    let functions = request.functions.ok_or_else(refused)?;
+    Ok(execution.calling(functions()?))
 }
 
 fn next_position(
@@ -244,13 +270,6 @@ struct Reader<'a> {
     statistics: QueryStatistics,
 }
 
-/// The executor and the last key that it is done with.
-struct Feed<'q> {
-    execution: Execution,
-    is_interrupted: TimeTest<'q>,
-    last: Option<Last>,
-}
-
 /// The last key dealt with.
 enum Last {
     /// An item key without its header.
@@ -280,34 +299,7 @@ impl Last {
     }
 }
 
-impl Feed<'_> {
-    /// Offers an item; `last` is where the query goes on once the item is dealt with. `Some` ends the feeding.
-    fn offer(
-        &mut self,
-        item: &ItemView<'_>,
-        filtered: bool,
-        last: impl FnOnce() -> Last,
-    ) -> Result<Option<Ended>> {
-        match self.execution.push(item, filtered, self.is_interrupted)? {
-            Flow::More => {
-                self.last = Some(last());
-                Ok(None)
-            }
-            Flow::PageFull => Ok(Some(Ended::Cut)),
-            Flow::Complete => Ok(Some(Ended::Complete)),
-        }
-    }
-}
-
 impl Reader<'_> {
-    /// How feeding ended with an item, and what was counted before it: an item that has no room is read, and counted, again.
-    fn ended(&mut self, ended: Ended, before: QueryStatistics) -> Ended {
-        if ended == Ended::Cut {
-            self.statistics = before;
-        }
-        ended
-    }
-
     fn check_interrupted(&self) -> Result<()> {
         if (self.request.is_interrupted)() {
             return Err(Error::new(
@@ -318,9 +310,16 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Whether the page must end here although it is not full.
-    fn must_stop(&self, feed: &Feed<'_>) -> Result<bool> {
+    /// Between two reads: ends the page if its time is spent. `examined` is the last key looked at.
+    fn pause(&mut self, feed: &mut Feed<'_>, examined: Option<Last>) -> Result<Option<Ended>> {
         self.check_interrupted()?;
-        Ok(feed.execution.streams() && (self.request.is_page_time_spent)())
+        if !feed.execution.streams() || !(self.request.is_page_time_spent)() {
+            return Ok(None);
+        }
+        if let Some(ended) = feed.flush(self)? {
+            return Ok(Some(ended));
+        }
+        feed.last = examined.or(feed.last.take());
+        Ok(Some(Ended::Cut))
     }
 }

@@ -143,8 +143,8 @@ async fn run_undefined(
             }
             feed.last = Some(Last::OrderedItem(ordinal));
         }
-        if reader.must_stop(feed)? {
-            return Ok(Ended::Cut);
+        if let Some(ended) = reader.pause(feed, None)? {
+            return Ok(ended);
         }
         tokio::task::yield_now().await;
     }
@@ -170,8 +170,8 @@ async fn run_undefined_of_scope(
         if run.len() < RUN_MAX {
             return Ok(Ended::Exhausted);
         }
-        if reader.must_stop(feed)? {
-            return Ok(Ended::Cut);
+        if let Some(ended) = reader.pause(feed, None)? {
+            return Ok(ended);
         }
         after = run.last().map(|(ordinal, _)| *ordinal);
     }
@@ -227,8 +227,7 @@ async fn offer_undefined(
     let Some(item) = item.filter(|item| property(reader, item, path).is_none()) else { return Ok(None) };
     reader.statistics.items_scanned += 1;
     reader.statistics.items_scanned_bytes += item.json_size_bytes() as u64;
-    let ended = feed.offer(&item.view(), false, || Last::OrderedItem(ordinal))?;
-    Ok(ended.map(|ended| reader.ended(ended, before)))
+    feed.offer(reader, &item.view(), false, before, || Last::OrderedItem(ordinal))
 }
 
 fn ordinal_of(key: &[u8]) -> Result<u64> {
@@ -287,8 +286,10 @@ async fn run_postings(
                 return Ok(Some(ended));
             }
         }
-        if walk.group.is_empty() && reader.must_stop(feed)? {
-            return Ok(Some(Ended::Cut));
+        if walk.group.is_empty()
+            && let Some(ended) = reader.pause(feed, None)?
+        {
+            return Ok(Some(ended));
         }
         tokio::task::yield_now().await;
     }
@@ -398,8 +399,8 @@ impl Walk {
             feed.last = Some(last());
             return Ok(None);
         };
-        let ended = feed.offer(&item.view(), order.exact && reader.request.access.precise, last)?;
-        Ok(ended.map(|ended| reader.ended(ended, before)))
+        let is_proven = order.exact && reader.request.access.precise;
+        feed.offer(reader, &item.view(), is_proven, before, last)
     }
 
     /// Sorts the items of a group by their own values and offers them.
@@ -438,8 +439,8 @@ impl Walk {
                 skip: index as u32 + 1,
                 ordered: true,
             };
-            if let Some(ended) = feed.offer(&item.view(), false, last)? {
-                return Ok(Some(reader.ended(ended, before)));
+            if let Some(ended) = feed.offer(reader, &item.view(), false, before, last)? {
+                return Ok(Some(ended));
             }
         }
         Ok(None)

@@ -115,13 +115,13 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
             reader.statistics.items_scanned += 1;
             reader.statistics.items_scanned_bytes += u64::from(record.envelope.json_size_bytes);
             let Some(item) = reader.live_view(&record) else { continue };
-            if let Some(ended) = feed.offer(&item, false, || Last::Item(key.slice(HEADER..)))? {
-                return Ok(reader.ended(ended, before));
+            let last = || Last::Item(key.slice(HEADER..));
+            if let Some(ended) = feed.offer(reader, &item, false, before, last)? {
+                return Ok(ended);
             }
         }
-        if reader.must_stop(feed)? {
-            feed.last = examined.map(Last::Item);
-            return Ok(Ended::Cut);
+        if let Some(ended) = reader.pause(feed, examined.map(Last::Item))? {
+            return Ok(ended);
         }
         tokio::task::yield_now().await;
         chunk = rows.next_chunk().await?;

@@ -114,13 +114,13 @@ async fn run_range(
             // A test cannot see all of a cut value.
             let is_proven =
                 spans.exact && (leaf.test.is_none() || decode_index_value(posting.value()).is_some());
-            if let Some(ended) = feed.offer(&item.view(), is_proven, last)? {
-                return Ok(Some(reader.ended(ended, before)));
+            if let Some(ended) = feed.offer(reader, &item.view(), is_proven, before, last)? {
+                return Ok(Some(ended));
             }
         }
-        if reader.must_stop(feed)? {
-            feed.last = examined.map(|key| Last::Posting { branch, range, key, skip: 0, ordered: false });
-            return Ok(Some(Ended::Cut));
+        let examined = examined.map(|key| Last::Posting { branch, range, key, skip: 0, ordered: false });
+        if let Some(ended) = reader.pause(feed, examined)? {
+            return Ok(Some(ended));
         }
         tokio::task::yield_now().await;
     }

@@ -1,0 +1,122 @@
+//! Items on their way to the executor, with the place where the query goes on behind each.
+//!
+//! Where a query calls user-defined functions, items wait for one another, so that calls are made for many at once: up to as
+//! many as may still go out, or as were looked at before. Places of what was looked at between them wait with them.
+
+use shardlake_document::{Envelope, ItemView, RawDocument};
+use shardlake_model::Result;
+use shardlake_sql::{Execution, Flow};
+
+use super::{Ended, Last, QueryStatistics, Reader, TimeTest};
+
+/// Bodies that wait at a time.
+const WAITING_BYTES_MAX: usize = 1024 * 1024;
+
+/// The executor and the last key that it is done with.
+pub(super) struct Feed<'q> {
+    pub execution: Execution,
+    is_interrupted: TimeTest<'q>,
+    /// The last key dealt with, if nothing waits; else the last one looked at behind what waits.
+    pub last: Option<Last>,
+    waiting: Vec<Waiting>,
+    waiting_bytes: usize,
+    seen: usize,
+}
+
+/// An item whose bytes are kept, and what the page comes to if it ends with it.
+struct Waiting {
+    body: Vec<u8>,
+    envelope: Envelope,
+    filtered: bool,
+    /// Behind what was looked at between the item before and this one.
+    last_before: Option<Last>,
+    last: Last,
+    before: QueryStatistics,
+    after: QueryStatistics,
+}
+
+impl<'q> Feed<'q> {
+    pub fn new(execution: Execution, is_interrupted: TimeTest<'q>) -> Feed<'q> {
+        Feed { execution, is_interrupted, last: None, waiting: Vec::new(), waiting_bytes: 0, seen: 0 }
+    }
+
+    /// Offers an item; `last` is where the query goes on once the item is dealt with, `before` what was counted before it was
+    /// read: one that has no room is read, and counted, again. `Some` ends the feeding.
+    pub fn offer(
+        &mut self,
+        reader: &mut Reader<'_>,
+        item: &ItemView<'_>,
+        filtered: bool,
+        before: QueryStatistics,
+        last: impl FnOnce() -> Last,
+    ) -> Result<Option<Ended>> {
+        let together = self.execution.items_to_gather(self.seen);
+        if together > 0 {
+            let body = item.body.as_bytes().to_vec();
+            self.waiting_bytes += body.len();
+            let (envelope, last_before) = (*item.envelope, self.last.take());
+            let (last, after) = (last(), reader.statistics);
+            self.waiting.push(Waiting { body, envelope, filtered, last_before, last, before, after });
+            let is_enough = self.waiting.len() >= together || self.waiting_bytes >= WAITING_BYTES_MAX;
+            return if is_enough { self.flush(reader) } else { Ok(None) };
+        }
+        match self.execution.push(item, filtered, self.is_interrupted)? {
+            Flow::More => {
+                self.last = Some(last());
+                Ok(None)
+            }
+            Flow::PageFull => {
+                reader.statistics = before;
+                Ok(Some(Ended::Cut))
+            }
+            Flow::Complete => Ok(Some(Ended::Complete)),
+        }
+    }
+
+    /// Deals with the items that wait.
+    pub fn flush(&mut self, reader: &mut Reader<'_>) -> Result<Option<Ended>> {
+        let waiting = std::mem::take(&mut self.waiting);
+        if waiting.is_empty() {
+            return Ok(None);
+        }
+        self.waiting_bytes = 0;
+        self.seen += waiting.len();
+        let looked_at = self.last.take();
+        let items: Vec<(ItemView<'_>, bool)> =
+            waiting.iter().map(|waiting| (waiting.view(reader), waiting.filtered)).collect();
+        self.execution.gather_calls(&items, self.is_interrupted);
+        drop(items);
+        for mut waiting in waiting {
+            self.last = waiting.last_before.take().or(self.last.take());
+            match self.execution.push(&waiting.view(reader), waiting.filtered, self.is_interrupted)? {
+                Flow::More => self.last = Some(waiting.last),
+                Flow::PageFull => {
+                    reader.statistics = waiting.before;
+                    return Ok(Some(Ended::Cut));
+                }
+                Flow::Complete => {
+                    reader.statistics = waiting.after;
+                    return Ok(Some(Ended::Complete));
+                }
+            }
+            if self.execution.streams() && (reader.request.is_page_time_spent)() {
+                reader.statistics = waiting.after;
+                return Ok(Some(Ended::Cut));
+            }
+        }
+        reader.check_interrupted()?;
+        self.last = looked_at.or(self.last.take());
+        Ok(None)
+    }
+}
+
+impl Waiting {
+    fn view<'w>(&'w self, reader: &Reader<'w>) -> ItemView<'w> {
+        ItemView {
+            body: RawDocument::assume_valid(&self.body),
+            envelope: &self.envelope,
+            container: reader.shape.rid,
+            items_link: &reader.shape.items_link,
+        }
+    }
+}
