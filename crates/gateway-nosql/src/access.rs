@@ -82,11 +82,12 @@ pub(crate) fn need(operation: Operation) -> Need {
         | Operation::ReplaceOffer => Need::Key(Write),
         Operation::User(resource) => Need::Key(resource.effect()),
         Operation::Permissions(_) | Operation::Permission(_) => Need::ReadWriteKey,
-        // It is refused by name, to whoever could have been let in.
-        Operation::Unsupported(_) => Need::Key(Write),
+        // Nothing is done, and the holders of keys are told why.
+        Operation::Unsupported(_) => Need::Key(Read),
         Operation::ReadContainer | Operation::ListRanges => Need::Within(Part::Frame, Read),
         Operation::PlanQuery => Need::Within(Part::Shared, Read),
         Operation::ListConflicts | Operation::ReadConflict => Need::Within(Part::Whole, Read),
+        Operation::DeleteConflict => Need::Within(Part::Whole, Write),
         Operation::ReadFeed | Operation::ReadChangeFeed | Operation::QueryItems => {
             Need::Within(Part::Keyed, Read)
         }
@@ -291,3 +292,6 @@ fn outside(what: &str) -> Error {
 fn forbidden(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Forbidden, message)
 }
+
+#[cfg(test)]
+mod tests;

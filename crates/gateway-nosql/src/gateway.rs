@@ -314,7 +314,7 @@ async fn dispatch(call: &Call<'_>, operation: Operation) -> Result<Reply, Failur
         | Operation::Script(..)
         | Operation::ExecuteProcedure => in_container(call, operation).await,
         Operation::ListConflicts => conflicts::list(call),
-        Operation::ReadConflict => Err(conflicts::missing(call)),
+        Operation::ReadConflict | Operation::DeleteConflict => Err(conflicts::missing(call)),
         Operation::Users(feed) => on_users(call, feed).await,
         Operation::User(ResourceOperation::Read) => users::read(call),
         Operation::User(ResourceOperation::Replace) => users::replace(call).await,

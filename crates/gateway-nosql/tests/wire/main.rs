@@ -2,6 +2,9 @@
 //!
 //! `harness.rs` signs with code of its own, not with the gateway's. Each other module covers one family of operations.
 
+mod access;
+mod access_adversary;
+mod access_keys;
 mod batch;
 mod change_feed;
 mod expiry;
@@ -17,3 +20,4 @@ mod queries;
 mod refusals;
 mod scripts;
 mod throughput;
+mod users;

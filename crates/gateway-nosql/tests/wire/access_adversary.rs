@@ -1,0 +1,1 @@
+//! Attempts to widen what a token reaches.

@@ -1,0 +1,1 @@
+//! Tokens limited to a partition key.
