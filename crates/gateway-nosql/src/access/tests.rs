@@ -8,7 +8,7 @@ use super::*;
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 /// One path for every route.
-const PATHS: [&str; 21] = [
+const PATHS: [&str; 27] = [
     "/",
     "/dbs",
     "/dbs/d",
@@ -18,6 +18,12 @@ const PATHS: [&str; 21] = [
     "/dbs/d/colls/c/docs",
     "/dbs/d/colls/c/docs/i",
     "/dbs/d/colls/c/operations/partitionkeydelete",
+    "/dbs/d/colls/c/sprocs",
+    "/dbs/d/colls/c/sprocs/s",
+    "/dbs/d/colls/c/triggers",
+    "/dbs/d/colls/c/triggers/s",
+    "/dbs/d/colls/c/udfs",
+    "/dbs/d/colls/c/udfs/s",
     "/dbs/d/colls/c/conflicts",
     "/dbs/d/colls/c/conflicts/x",
     "/dbs/d/users",
@@ -76,6 +82,17 @@ fn expected(method: &str, path: &str) -> Option<Need> {
             Need::Within(Part::Keyed, Write)
         }
         (["dbs", _, "colls", _, "operations", "partitionkeydelete"], _) => return None,
+        (["dbs", _, "colls", _, "sprocs" | "triggers" | "udfs"], "GET") => Need::Within(Part::Shared, Read),
+        (["dbs", _, "colls", _, "sprocs" | "triggers" | "udfs"], "POST") => Need::Key(Write),
+        (["dbs", _, "colls", _, "sprocs", _], "GET") => {
+            Need::Within(Part::Script(ScriptKind::Procedure), Read)
+        }
+        (["dbs", _, "colls", _, "triggers", _], "GET") => {
+            Need::Within(Part::Script(ScriptKind::Trigger), Read)
+        }
+        (["dbs", _, "colls", _, "udfs", _], "GET") => Need::Within(Part::Script(ScriptKind::Function), Read),
+        (["dbs", _, "colls", _, "sprocs", _], "POST") => Need::Within(Part::Procedure, Write),
+        (["dbs", _, "colls", _, "sprocs" | "triggers" | "udfs", _], "PUT" | "DELETE") => Need::Key(Write),
         (["dbs", _, "colls", _, "conflicts"] | ["dbs", _, "colls", _, "conflicts", _], "GET") => {
             Need::Within(Part::Whole, Read)
         }
@@ -142,6 +159,10 @@ fn headers_tell_operations_of_one_path_apart() {
         ),
         (items, RequestHeaders { is_query: Some("false"), ..plain() }, within(Part::Keyed, Effect::Write)),
         ("/dbs/d/colls/c/conflicts", query(), within(Part::Whole, Effect::Read)),
+        ("/dbs/d/colls/c/udfs", query(), within(Part::Shared, Effect::Read)),
+        ("/dbs/d/colls/c/udfs", upsert(), Need::Key(Effect::Write)),
+        // Running it is no query, whatever is said of it.
+        ("/dbs/d/colls/c/sprocs/s", query(), within(Part::Procedure, Effect::Write)),
         ("/dbs", query(), Need::Key(Effect::Read)),
         ("/dbs/d/colls", query(), Need::Key(Effect::Read)),
         ("/dbs/d/users", query(), Need::Key(Effect::Read)),

@@ -121,6 +121,7 @@ fn table() -> Vec<Row> {
         row("+- -- -- -- -- --", "PUT", C, &[], "{}"),
     ];
     rows.extend(on_items());
+    rows.extend(on_scripts());
     rows.push(row("+- -- -- -- -- --", "DELETE", C, &[], ""));
     rows.push(row("+- -- -- -- -- --", "DELETE", "/dbs/db", &[], ""));
     rows
@@ -171,6 +172,35 @@ fn on_items() -> Vec<Row> {
     rows.push(row("+- -+ -+ -- -- --", "POST", clear, &[K], ""));
     rows.push(row("+- -+ -- -- -- --", "POST", clear, &[Z], ""));
     rows.push(row("+- -+ -- -- -- --", "POST", clear, &[], ""));
+    rows
+}
+
+fn on_scripts() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let definition = r#"{"id":"s","body":"function () {}","triggerType":"Pre","triggerOperation":"All"}"#;
+    for (feed, own, other) in [
+        ("/dbs/db/colls/items/sprocs", "/dbs/db/colls/items/sprocs/s", "/dbs/db/colls/items/sprocs/t"),
+        ("/dbs/db/colls/items/triggers", "/dbs/db/colls/items/triggers/s", "/dbs/db/colls/items/triggers/t"),
+        ("/dbs/db/colls/items/udfs", "/dbs/db/colls/items/udfs/s", "/dbs/db/colls/items/udfs/t"),
+    ] {
+        let is_procedure = feed.ends_with("sprocs");
+        rows.push(row("++ ++ ++ -- -- --", "GET", feed, &[], ""));
+        rows.push(row("++ ++ ++ -- -- --", "POST", feed, &[QUERY], SELECT));
+        rows.push(row("+- -- -- -- -- --", "POST", feed, &[], definition));
+        rows.push(row("+- -- -- -- -- --", "POST", feed, &[UPSERT], definition));
+        let columns = if is_procedure { "++ ++ ++ -- ++ --" } else { "++ ++ ++ -- -- --" };
+        rows.push(row(columns, "GET", own, &[], ""));
+        rows.push(row("++ ++ ++ -- -- --", "GET", other, &[], ""));
+        rows.push(row("+- -- -- -- -- --", "PUT", own, &[], definition));
+        if is_procedure {
+            rows.push(row("+- -+ -+ -- -+ --", "POST", own, &[K], "[]"));
+            rows.push(row("+- -+ -- -- -+ --", "POST", own, &[Z], "[]"));
+            rows.push(row("+- -+ -- -- -+ --", "POST", own, &[], "[]"));
+            rows.push(row("+- -+ -- -- -+ --", "POST", own, &[QUERY], "[]"));
+            rows.push(row("+- -+ -+ -- -- --", "POST", other, &[K], "[]"));
+        }
+        rows.push(row("+- -- -- -- -- --", "DELETE", own, &[], ""));
+    }
     rows
 }
 
