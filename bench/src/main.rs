@@ -4,6 +4,8 @@
 //! `cargo xtask bench partitions`: splits, merges and moves under steady writes. `cargo xtask bench throttle`: a client held to its
 //! budget, and its neighbour. `cargo xtask bench metering`: what budgets and the record of heat cost.
 //!
+//! `cargo xtask bench feed`: following the changes of a partition.
+//!
 //! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
 //! of our replies: what HTTP costs when a database costs nothing. *PostgreSQL* runs the same reads and inserts on a JSONB
 //! table with fsync on, driven by its own `pgbench`. Contestants take turns, round by round, and the medians are reported:
@@ -12,6 +14,7 @@
 #![allow(clippy::disallowed_methods)] // measurements read the clock and the environment
 #![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
 
+mod feed;
 mod ideal;
 mod load;
 mod metering;
@@ -53,6 +56,8 @@ enum Benchmark {
     Throttle(ThrottleOptions),
     /// What budgets and the record of heat cost
     Metering(MeteringOptions),
+    /// Following the changes of a partition, and waiting for the next
+    Feed(FeedOptions),
     /// The ideal handler, as a server of its own (started by `point`)
     #[command(hide = true)]
     IdealHandler { reply: std::path::PathBuf },
@@ -158,6 +163,24 @@ pub struct MeteringOptions {
     pub publish: Option<std::path::PathBuf>,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct FeedOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    /// Walks over all items
+    #[arg(long, default_value_t = 3)]
+    pub rounds: usize,
+    #[arg(long, default_value_t = 200_000)]
+    pub items: u64,
+    /// Writes that a follower waits for
+    #[arg(long, default_value_t = 500)]
+    pub writes: u64,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
 fn main() -> Outcome {
     match Arguments::parse().benchmark {
         Benchmark::Query(options) => query::run(&options),
@@ -165,6 +188,7 @@ fn main() -> Outcome {
         Benchmark::Partitions(options) => partitions::run(&options),
         Benchmark::Throttle(options) => throttle::run(&options),
         Benchmark::Metering(options) => metering::run(&options),
+        Benchmark::Feed(options) => feed::run(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }
 }
