@@ -4,20 +4,31 @@
 //! serves one invocation at a time and keeps nothing between two; it reaches data only by asking the [`Store`] of its
 //! invocation. Nothing here knows a partition: whoever implements [`Store`] decides what a transaction is.
 
+mod conversation;
+mod functions;
+mod pool;
+mod protocol;
 mod settings;
 mod store;
+mod worker;
 
 use std::sync::Arc;
 
-use shardlake_model::{Error, Result, TriggerOperation};
+use shardlake_model::{Result, TriggerOperation};
 
+use conversation::{Conversation, failed, lost};
+use pool::Pool;
+use protocol::{Order, OrderedRole, Report, RunOrder};
+
+pub use functions::Functions;
 pub use settings::{ScriptLimits, ScriptSettings, WorkerKind};
 pub use store::{Store, StoreAnswer, StoreFailure, StoreOperation, StoreReply, StoreRequest};
+pub use worker::worker_main;
 
 /// A pool of workers, started when first needed. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Scripts {
-    settings: Arc<ScriptSettings>,
+    pool: Arc<Pool>,
 }
 
 /// One run of a stored procedure or trigger.
@@ -65,44 +76,82 @@ pub struct Completion {
     pub log: String,
 }
 
-/// User-defined functions made ready for one query. Calls block: they belong beside the threads that serve requests.
-#[derive(Debug)]
-pub struct Functions {}
-
 impl Scripts {
     pub fn new(settings: ScriptSettings) -> Scripts {
-        Scripts { settings: Arc::new(settings) }
+        Scripts { pool: Arc::new(Pool::new(settings)) }
     }
 
     /// Refuses a text that is not one function, with line and column.
     pub async fn check(&self, source: &str) -> Result<()> {
-        let _ = source;
-        Err(self.unavailable())
+        let lease = self.pool.lease().await?;
+        let mut conversation = Conversation::new(lease, ScriptLimits::default().time)?;
+        conversation.send(&Order::Check { source: source.to_owned() }).await?;
+        match conversation.receive().await? {
+            Report::Ready => {
+                conversation.end(false);
+                Ok(())
+            }
+            Report::Failed { failure, spent } => {
+                conversation.end(spent);
+                Err(failed(failure))
+            }
+            _ => Err(lost()),
+        }
     }
 
     /// Runs a script to its end. Errors: [`shardlake_model::ErrorKind::BadRequest`] for what it throws, `Forbidden` past its limits of
     /// time and memory, `TooLarge` for its response, `Unavailable` when no worker can be had. After an error the
     /// caller rolls back.
     pub async fn run(&self, invocation: Invocation<'_>, store: &mut dyn Store) -> Result<Completion> {
-        let _ = (invocation, store);
-        Err(self.unavailable())
+        let lease = self.pool.lease().await?;
+        let mut conversation = Conversation::new(lease, invocation.limits.time)?;
+        conversation.send(&Order::Run(invocation.order())).await?;
+        match conversation.outcome(store).await? {
+            Report::Completed { response_body, request_body, log, spent } => {
+                conversation.end(spent);
+                Ok(Completion { response_body, request_body, log })
+            }
+            Report::Failed { failure, spent } => {
+                conversation.end(spent);
+                Err(failed(failure))
+            }
+            _ => Err(lost()),
+        }
     }
 
-    /// `definitions` are ids and texts.
+    /// Prepares functions for one query; holds a worker until they are dropped. `definitions` are ids and texts.
     pub fn functions(&self, definitions: &[(&str, &str)], limits: ScriptLimits) -> Result<Functions> {
-        let _ = (definitions, limits);
-        Err(self.unavailable())
-    }
-
-    fn unavailable(&self) -> Error {
-        Error::unsupported(format!("scripts are not supported yet ({:?})", self.settings.workers))
+        Functions::prepare(&self.pool, definitions, limits)
     }
 }
 
-impl Functions {
-    /// Calls one function for many rows. An argument or result that is undefined is `None`, all others are JSON text.
-    pub fn call(&mut self, name: &str, rows: &[Vec<Option<String>>]) -> Result<Vec<Option<String>>> {
-        let _ = (name, rows);
-        Err(Error::unsupported("user-defined functions are not supported yet"))
+impl Invocation<'_> {
+    fn order(&self) -> RunOrder {
+        RunOrder {
+            name: self.name.to_owned(),
+            source: self.source.to_owned(),
+            role: self.role.order(),
+            self_link: self.self_link.to_owned(),
+            alt_link: self.alt_link.to_owned(),
+            logs: self.logs,
+            limits: self.limits,
+        }
+    }
+}
+
+impl Role<'_> {
+    fn order(&self) -> OrderedRole {
+        match *self {
+            Role::Procedure { arguments } => OrderedRole::Procedure { arguments: arguments.to_owned() },
+            Role::PreTrigger { operation, request_body } => OrderedRole::PreTrigger {
+                operation: format!("{operation:?}"),
+                request_body: request_body.map(str::to_owned),
+            },
+            Role::PostTrigger { operation, request_body, response_body } => OrderedRole::PostTrigger {
+                operation: format!("{operation:?}"),
+                request_body: request_body.map(str::to_owned),
+                response_body: response_body.map(str::to_owned),
+            },
+        }
     }
 }

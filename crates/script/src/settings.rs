@@ -8,12 +8,18 @@ pub struct ScriptSettings {
     pub workers: WorkerKind,
     /// Workers at most; further invocations wait their turn.
     pub workers_max: usize,
+    /// Invocations that wait at most; further ones are refused.
+    pub waiting_max: usize,
 }
 
 impl Default for ScriptSettings {
     fn default() -> Self {
-        ScriptSettings { workers: WorkerKind::Thread, workers_max: 4 }
+        ScriptSettings { workers: WorkerKind::Thread, workers_max: cores().max(2), waiting_max: 1_000 }
     }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +35,8 @@ pub enum WorkerKind {
 pub struct ScriptLimits {
     /// 5 s (engine.md §4.4).
     pub time: Duration,
+    /// Loop turns and calls at most; unlike the time, the same on every machine.
+    pub steps_max: u64,
     pub memory_bytes_max: usize,
     pub stack_bytes_max: usize,
     pub response_bytes_max: usize,
@@ -39,6 +47,7 @@ impl Default for ScriptLimits {
     fn default() -> Self {
         ScriptLimits {
             time: Duration::from_secs(5),
+            steps_max: 1_000_000_000,
             memory_bytes_max: 64 * 1024 * 1024,
             stack_bytes_max: 512 * 1024,
             response_bytes_max: 4 * 1024 * 1024,

@@ -18,6 +18,23 @@ pub enum StoreOperation {
     DeleteDocument,
 }
 
+impl StoreOperation {
+    pub(crate) const ALL: [StoreOperation; 7] = [
+        StoreOperation::ReadDocument,
+        StoreOperation::ReadDocuments,
+        StoreOperation::QueryDocuments,
+        StoreOperation::CreateDocument,
+        StoreOperation::UpsertDocument,
+        StoreOperation::ReplaceDocument,
+        StoreOperation::DeleteDocument,
+    ];
+
+    /// Whether the answer is a page of documents or rows.
+    pub(crate) fn answers_page(self) -> bool {
+        matches!(self, StoreOperation::ReadDocuments | StoreOperation::QueryDocuments)
+    }
+}
+
 /// One call of a collection's method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreRequest {

@@ -33,6 +33,7 @@ mod operate;
 mod partition_metrics;
 mod private_file;
 mod ready;
+pub mod script_worker;
 mod seed;
 mod serve;
 mod settings;

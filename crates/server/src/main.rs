@@ -7,5 +7,9 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before anything is started that a worker has no use for.
+    if shardlake::script_worker::is_asked_for() {
+        return shardlake_script::worker_main();
+    }
     shardlake::cli::main()
 }

@@ -29,6 +29,7 @@ use crate::keys::AccountKeys;
 use crate::listener::{self, Bound};
 use crate::metrics::Metrics;
 use crate::ready::ReadyRecord;
+use crate::script_worker;
 use crate::seed::{self, Seed};
 use crate::shards;
 use crate::tls::Tls;
@@ -99,6 +100,7 @@ async fn start(config: &Config, shards: Shards, clock: &Clock, random: &Random) 
         capacity: config.capacity,
         burst: config.burst,
         heat: config.heat,
+        scripts: script_worker::settings(),
         ..AccountOptions::default()
     };
     let account = Account::open(shards, options)

@@ -1,0 +1,1 @@
+(function (model) { 'use strict'; return {}; })

@@ -1,0 +1,112 @@
+//! Any message survives being encoded and decoded; any bytes are decoded or refused.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+
+fn text() -> impl Strategy<Value = String> {
+    ".{0,40}"
+}
+
+fn request() -> impl Strategy<Value = StoreRequest> {
+    let texts = (option::of(text()), option::of(text()), option::of(text()), option::of(text()));
+    (0..StoreOperation::ALL.len(), text(), texts, any::<Option<i64>>(), any::<bool>()).prop_map(
+        |(operation, link, (body, if_match, if_none_match, continuation), page_size, flag)| StoreRequest {
+            operation: StoreOperation::ALL[operation],
+            link,
+            body,
+            if_match,
+            if_none_match,
+            page_size,
+            continuation,
+            disables_id_generation: flag,
+        },
+    )
+}
+
+fn reply() -> impl Strategy<Value = StoreReply> {
+    let answer = (option::of(text()), option::of(text()), any::<bool>())
+        .prop_map(|(body, continuation, not_modified)| StoreAnswer { body, continuation, not_modified });
+    let failure = (any::<u16>(), text()).prop_map(|(number, message)| StoreFailure { number, message });
+    (prop::result::maybe_ok(answer, failure), any::<bool>())
+        .prop_map(|(outcome, accepts_more)| StoreReply { outcome, accepts_more })
+}
+
+fn role() -> impl Strategy<Value = OrderedRole> {
+    let bodies = || (text(), option::of(text()), option::of(text()));
+    prop_oneof![
+        text().prop_map(|arguments| OrderedRole::Procedure { arguments }),
+        bodies().prop_map(|(operation, request_body, _)| OrderedRole::PreTrigger { operation, request_body }),
+        bodies().prop_map(|(operation, request_body, response_body)| OrderedRole::PostTrigger {
+            operation,
+            request_body,
+            response_body
+        }),
+    ]
+}
+
+fn order() -> impl Strategy<Value = Order> {
+    let limits = ScriptLimits { steps_max: u64::MAX, ..ScriptLimits::default() };
+    prop_oneof![
+        text().prop_map(|source| Order::Check { source }),
+        (role(), text(), text(), any::<bool>()).prop_map(move |(role, name, source, logs)| Order::Run(
+            RunOrder { self_link: name.clone(), alt_link: source.clone(), name, source, role, logs, limits }
+        )),
+        vec((text(), text()), 0..3).prop_map(move |definitions| Order::Functions { definitions, limits }),
+        (any::<u32>(), vec(vec(option::of(text()), 0..3), 0..4))
+            .prop_map(|(function, rows)| Order::Call { function, rows }),
+        Just(Order::Release),
+        reply().prop_map(Order::Reply),
+    ]
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let kinds = [FailureKind::Script, FailureKind::Limit, FailureKind::Size, FailureKind::Worker];
+    prop_oneof![
+        vec(request(), 0..4).prop_map(Report::Store),
+        Just(Report::Ready),
+        vec(option::of(text()), 0..5).prop_map(Report::Results),
+        (option::of(text()), option::of(text()), text(), any::<bool>()).prop_map(
+            |(response_body, request_body, log, spent)| Report::Completed {
+                response_body,
+                request_body,
+                log,
+                spent
+            }
+        ),
+        (prop::sample::select(kinds.to_vec()), text(), any::<bool>())
+            .prop_map(|(kind, message, spent)| Report::Failed { failure: Failure { kind, message }, spent }),
+    ]
+}
+
+/// The one frame that was encoded, without its header.
+fn frame(encoder: &Encoder) -> &[u8] {
+    let (header, frame) = encoder.bytes().split_at(HEADER_BYTES);
+    assert_eq!(header, (frame.len() as u32).to_le_bytes());
+    frame
+}
+
+proptest! {
+    #[test]
+    fn orders_come_back(order in order()) {
+        let mut encoder = Encoder::default();
+        encoder.order(&order);
+        prop_assert_eq!(Decoder::order(frame(&encoder)), Ok(order));
+    }
+
+    #[test]
+    fn reports_come_back_and_no_part_of_one_is_one(report in report(), cut in any::<prop::sample::Index>()) {
+        let mut encoder = Encoder::default();
+        encoder.report(&report);
+        let frame = frame(&encoder);
+        prop_assert_eq!(Decoder::report(&frame[..cut.index(frame.len())]), Err(Malformed));
+        prop_assert_eq!(Decoder::report(frame), Ok(report));
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200)) {
+        let _ = (Decoder::order(&bytes), Decoder::report(&bytes));
+    }
+}

@@ -1,0 +1,56 @@
+//! Frames: four bytes of length, least significant first, and that many bytes.
+
+use std::io::{self, Read, Write};
+
+pub(crate) const HEADER_BYTES: usize = 4;
+
+/// Larger than a batch of the largest documents or a page of them; what says to be larger is broken.
+const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// The length that a header announces, refused when it is past the maximum.
+pub(crate) fn frame_length(header: [u8; HEADER_BYTES]) -> io::Result<usize> {
+    let length = u32::from_le_bytes(header) as usize;
+    if length > FRAME_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame past its maximum length"));
+    }
+    Ok(length)
+}
+
+/// Reads one frame into `buffer`; false at the end of the stream between two frames.
+pub(crate) fn read_frame(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<bool> {
+    let mut header = [0; HEADER_BYTES];
+    if stream.read(&mut header[..1])? == 0 {
+        return Ok(false);
+    }
+    stream.read_exact(&mut header[1..])?;
+    let length = frame_length(header)?;
+    buffer.clear();
+    // The buffer grows with what arrives, not with what was announced.
+    if (&mut *stream).take(length as u64).read_to_end(buffer)? < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(true)
+}
+
+/// Writes what [`super::Encoder`] made, which has its header already.
+pub(crate) fn write_frame(stream: &mut impl Write, frame: &[u8]) -> io::Result<()> {
+    stream.write_all(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_told_apart_and_their_end_too() {
+        let bytes = [3, 0, 0, 0, b'a', b'b', b'c', 0, 0, 0, 0, 9, 0, 0, 0, b'x'];
+        let (mut stream, mut buffer) = (&bytes[..], Vec::new());
+        assert!(read_frame(&mut stream, &mut buffer).unwrap());
+        assert_eq!(buffer, b"abc");
+        assert!(read_frame(&mut stream, &mut buffer).unwrap());
+        assert_eq!(buffer, b"");
+        assert!(read_frame(&mut stream, &mut buffer).is_err(), "cut short");
+        assert!(!read_frame(&mut &[][..], &mut buffer).unwrap(), "nothing more");
+        assert!(read_frame(&mut &[255, 255, 255, 255][..], &mut buffer).is_err(), "too long");
+    }
+}

@@ -1,0 +1,102 @@
+//! What a worker and the pool say to each other.
+//!
+//! The pool sends an [`Order`] and reads [`Report`]s until one ends the order. A running script sends its calls of the
+//! data as one [`Report::Store`] per batch; each is answered by one reply frame, in order, and a worker sends no
+//! further batch before it has read all replies to the last: so neither side ever writes while the other one does.
+//! Both sides are the same program; there is no version. The pool trusts nothing that a worker says beyond its length.
+
+mod codec;
+mod frame;
+
+use crate::settings::ScriptLimits;
+use crate::store::{StoreReply, StoreRequest};
+
+pub(crate) use codec::{Decoder, Encoder};
+pub(crate) use frame::{HEADER_BYTES, frame_length, read_frame, write_frame};
+
+/// Calls of the data that go out together at most.
+pub(crate) const BATCH_CALLS_MAX: usize = 64;
+/// Calls in a batch that answer with a page at most: their answers are large.
+pub(crate) const BATCH_PAGES_MAX: usize = 4;
+/// Bytes of a batch after which it goes out.
+pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// What the pool asks of a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Order {
+    Check {
+        source: String,
+    },
+    Run(RunOrder),
+    /// Prepare functions for the calls that follow, until [`Order::Release`].
+    Functions {
+        definitions: Vec<(String, String)>,
+        limits: ScriptLimits,
+    },
+    /// `function` counts the definitions.
+    Call {
+        function: u32,
+        rows: Vec<Vec<Option<String>>>,
+    },
+    Release,
+    /// The answer to one request of a batch.
+    Reply(StoreReply),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunOrder {
+    pub name: String,
+    pub source: String,
+    pub role: OrderedRole,
+    pub self_link: String,
+    pub alt_link: String,
+    pub logs: bool,
+    pub limits: ScriptLimits,
+}
+
+/// [`crate::Role`] with its texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OrderedRole {
+    Procedure { arguments: String },
+    PreTrigger { operation: String, request_body: Option<String> },
+    PostTrigger { operation: String, request_body: Option<String>, response_body: Option<String> },
+}
+
+/// What a worker tells the pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Report {
+    Store(Vec<StoreRequest>),
+    /// The end of a check, or of preparing functions.
+    Ready,
+    Results(Vec<Option<String>>),
+    /// `spent` workers are not used again.
+    Completed {
+        response_body: Option<String>,
+        request_body: Option<String>,
+        log: String,
+        spent: bool,
+    },
+    Failed {
+        failure: Failure,
+        spent: bool,
+    },
+}
+
+/// Why a script did not end well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub kind: FailureKind,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    /// It threw, or is no script.
+    Script,
+    /// Past its time, steps or memory.
+    Limit,
+    /// Past the size of a response.
+    Size,
+    /// Not the script's fault.
+    Worker,
+}

@@ -1,0 +1,106 @@
+//! The time and the steps that one order may take, counted while scripts run.
+//!
+//! The interrupt handler of the engine asks the budget every [`STEPS_PER_POLL`] loop turns and calls; waiting for an
+//! answer of the store costs nothing. Once something has run out, the budget stays spent: every later poll ends the script too.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use shardlake_stdx::Clock;
+
+use crate::protocol::{Failure, FailureKind};
+use crate::settings::ScriptLimits;
+
+/// How many loop turns and calls the engine makes between two polls.
+const STEPS_PER_POLL: u64 = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Budget {
+    limits: ScriptLimits,
+    deadline: Cell<Duration>,
+    polls_left: Cell<u64>,
+    spent: Cell<Option<Spent>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spent {
+    Time,
+    Steps,
+}
+
+impl Budget {
+    pub(super) fn new(limits: ScriptLimits) -> Budget {
+        let budget =
+            Budget { limits, deadline: Cell::default(), polls_left: Cell::default(), spent: Cell::default() };
+        budget.renew();
+        budget
+    }
+
+    /// For the next order that the same engine serves.
+    pub(super) fn renew(&self) {
+        self.deadline.set(Clock::System.elapsed() + self.limits.time);
+        self.polls_left.set(self.limits.steps_max / STEPS_PER_POLL);
+        self.spent.set(None);
+    }
+
+    /// Whether the script must end; for the interrupt handler.
+    pub(super) fn poll(&self) -> bool {
+        match self.polls_left.get().checked_sub(1) {
+            None => self.spend(Spent::Steps),
+            Some(left) => self.polls_left.set(left),
+        }
+        self.is_late() || self.spent.get().is_some()
+    }
+
+    /// [`Budget::poll`] between two calls into the engine, which costs no step.
+    pub(super) fn is_spent(&self) -> bool {
+        self.is_late() || self.spent.get().is_some()
+    }
+
+    /// Runs what is not the script's to pay.
+    pub(super) fn pause<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let start = Clock::System.elapsed();
+        let result = wait();
+        self.deadline.set(self.deadline.get() + (Clock::System.elapsed() - start));
+        result
+    }
+
+    pub(super) fn failure(&self) -> Option<Failure> {
+        let message = match self.spent.get()? {
+            Spent::Time => format!(
+                "the script ran for more than {} s and was stopped; nothing it wrote is kept",
+                self.limits.time.as_secs_f32()
+            ),
+            Spent::Steps => format!(
+                "the script took more than {} steps and was stopped; nothing it wrote is kept",
+                self.limits.steps_max
+            ),
+        };
+        Some(Failure { kind: FailureKind::Limit, message })
+    }
+
+    pub(super) fn memory_failure(&self) -> Failure {
+        let megabytes = self.limits.memory_bytes_max >> 20;
+        let message = format!(
+            "the script used more than {megabytes} MiB of memory and was stopped; nothing it wrote is kept"
+        );
+        Failure { kind: FailureKind::Limit, message }
+    }
+
+    pub(super) fn limits(&self) -> &ScriptLimits {
+        &self.limits
+    }
+
+    fn is_late(&self) -> bool {
+        if self.spent.get().is_none() && Clock::System.elapsed() > self.deadline.get() {
+            self.spend(Spent::Time);
+        }
+        self.spent.get() == Some(Spent::Time)
+    }
+
+    fn spend(&self, what: Spent) {
+        if self.spent.get().is_none() {
+            self.spent.set(Some(what));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The calls of the data that a running script makes: collected, sent in batches, and their answers kept in order.
+//!
+//! A call is accepted at once and answered after the function that made it has returned, so calls can wait for each other. A batch
+//! goes out when it is full or when the script has nothing else to do, and only after every answer to the batch before was read.
+
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+
+use super::budget::Budget;
+use super::channel::Channel;
+use crate::protocol::{BATCH_BYTES_MAX, BATCH_CALLS_MAX, BATCH_PAGES_MAX, Order, Report};
+use crate::store::{StoreReply, StoreRequest};
+
+/// Calls that wait for their callbacks at most; further ones are not accepted.
+const WAITING_MAX: usize = 10_000;
+/// Bytes of answers that wait at most.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+
+pub(super) struct Calls {
+    channel: Channel,
+    budget: Rc<Budget>,
+    queue: Vec<StoreRequest>,
+    queue_bytes: usize,
+    queue_pages: usize,
+    /// Sent and not answered.
+    outstanding: usize,
+    answers: VecDeque<StoreReply>,
+    answer_bytes: usize,
+    accepts_more: bool,
+    /// The stream is broken: the worker ends.
+    broken: Option<io::Error>,
+}
+
+impl Calls {
+    pub(super) fn new(channel: Channel, budget: Rc<Budget>) -> Calls {
+        Calls {
+            channel,
+            budget,
+            queue: Vec::new(),
+            queue_bytes: 0,
+            queue_pages: 0,
+            outstanding: 0,
+            answers: VecDeque::new(),
+            answer_bytes: 0,
+            accepts_more: true,
+            broken: None,
+        }
+    }
+
+    /// Whether the call is accepted; accepted ones are answered in order.
+    pub(super) fn submit(&mut self, request: StoreRequest) -> bool {
+        let waiting = self.queue.len() + self.outstanding + self.answers.len();
+        if !self.accepts_more || waiting >= WAITING_MAX || self.answer_bytes > ANSWER_BYTES_MAX {
+            return false;
+        }
+        self.queue_bytes += request.body.as_ref().map_or(0, String::len);
+        self.queue_pages += usize::from(request.operation.answers_page());
+        self.queue.push(request);
+        if self.queue.len() >= BATCH_CALLS_MAX
+            || self.queue_pages >= BATCH_PAGES_MAX
+            || self.queue_bytes >= BATCH_BYTES_MAX
+        {
+            self.flush();
+            // Whether more is accepted is known only after the answers.
+            self.collect();
+        }
+        true
+    }
+
+    /// The answer to the earliest call that has none yet; nothing when there is no such call.
+    pub(super) fn next_answer(&mut self) -> Option<StoreReply> {
+        if self.answers.is_empty() && self.outstanding == 0 {
+            self.flush();
+        }
+        if self.answers.is_empty() && self.outstanding > 0 {
+            self.receive();
+        }
+        let answer = self.answers.pop_front()?;
+        self.answer_bytes -= size(&answer);
+        Some(answer)
+    }
+
+    /// Reads what the pool still sends, so that the next order is the next message.
+    pub(super) fn finish(mut self) -> io::Result<Channel> {
+        self.collect();
+        self.broken.map_or(Ok(self.channel), Err)
+    }
+
+    fn flush(&mut self) {
+        self.collect();
+        if self.queue.is_empty() || self.broken.is_some() {
+            return;
+        }
+        self.outstanding = self.queue.len();
+        let batch = Report::Store(std::mem::take(&mut self.queue));
+        (self.queue_bytes, self.queue_pages) = (0, 0);
+        let Calls { budget, channel, .. } = self;
+        if let Err(error) = budget.pause(|| channel.send(&batch)) {
+            self.fail(error);
+        }
+    }
+
+    fn collect(&mut self) {
+        while self.outstanding > 0 {
+            self.receive();
+        }
+    }
+
+    fn receive(&mut self) {
+        let Calls { budget, channel, .. } = self;
+        match budget.pause(|| channel.receive()) {
+            Ok(Some(Order::Reply(reply))) => {
+                self.outstanding -= 1;
+                self.accepts_more &= reply.accepts_more;
+                self.answer_bytes += size(&reply);
+                self.answers.push_back(reply);
+            }
+            Ok(_) => self.fail(io::ErrorKind::InvalidData.into()),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn fail(&mut self, error: io::Error) {
+        self.broken.get_or_insert(error);
+        self.accepts_more = false;
+        self.outstanding = 0;
+    }
+}
+
+fn size(reply: &StoreReply) -> usize {
+    match &reply.outcome {
+        Ok(answer) => answer.body.as_ref().map_or(0, String::len),
+        Err(failure) => failure.message.len(),
+    }
+}

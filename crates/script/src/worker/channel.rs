@@ -1,0 +1,47 @@
+//! The worker's end of the socket: blocking, one message at a time.
+
+use std::io::{self, BufReader};
+use std::os::unix::net::UnixStream;
+
+use crate::protocol::{Decoder, Encoder, Order, Report, read_frame, write_frame};
+
+pub(super) struct Channel {
+    reader: BufReader<UnixStream>,
+    writer: UnixStream,
+    encoder: Encoder,
+    buffer: Vec<u8>,
+}
+
+impl Channel {
+    pub(super) fn new(stream: UnixStream) -> io::Result<Channel> {
+        stream.set_nonblocking(false)?;
+        let writer = stream.try_clone()?;
+        Ok(Channel {
+            reader: BufReader::new(stream),
+            writer,
+            encoder: Encoder::default(),
+            buffer: Vec::new(),
+        })
+    }
+
+    /// The next order; nothing when the other side is gone.
+    pub(super) fn receive(&mut self) -> io::Result<Option<Order>> {
+        if !read_frame(&mut self.reader, &mut self.buffer)? {
+            return Ok(None);
+        }
+        let order = Decoder::order(&self.buffer).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+        // What one large message took is not held for ever.
+        self.buffer.shrink_to(KEPT_BYTES);
+        Ok(Some(order))
+    }
+
+    pub(super) fn send(&mut self, report: &Report) -> io::Result<()> {
+        self.encoder.clear();
+        self.encoder.report(report);
+        let sent = write_frame(&mut self.writer, self.encoder.bytes());
+        self.encoder.shrink_to(KEPT_BYTES);
+        sent
+    }
+}
+
+const KEPT_BYTES: usize = 1 << 20;

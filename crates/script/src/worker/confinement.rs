@@ -1,0 +1,97 @@
+//! What the operating system is told to withhold from a worker process, and when a worker has served long enough.
+//!
+//! The engine counts its own memory; the address-space limit is for what it does not count. The limit of processor time ends a worker
+//! that hangs in a built-in function while nobody is left to kill it. Failing to set a limit is not an error: they are a second line.
+
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::settings::ScriptLimits;
+
+/// Orders after which a worker is replaced, so that nothing accumulates for ever.
+const ORDERS_MAX: u32 = 10_000;
+/// How often the memory is looked at.
+const ORDERS_PER_LOOK: u32 = 64;
+/// Growth of resident memory after which a worker is replaced.
+const GROWTH_BYTES_MAX: u64 = 64 << 20;
+/// Address space beyond what scripts may use: messages, buffers, the engine's own.
+const ADDRESS_SPACE_SLACK: u64 = 512 << 20;
+const PAGE_BYTES: u64 = 4096;
+
+#[derive(Debug)]
+pub(crate) struct Confinement {
+    /// Of the process when it began; a worker on a thread is not confined.
+    start: Option<Memory>,
+    memory_bytes_max: usize,
+    orders: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Memory {
+    address_space: u64,
+    resident: u64,
+}
+
+impl Confinement {
+    pub(crate) fn of_thread() -> Confinement {
+        Confinement { start: None, memory_bytes_max: 0, orders: 0 }
+    }
+
+    pub(super) fn of_process() -> Confinement {
+        for resource in [Resource::Core, Resource::Fsize, Resource::Nproc] {
+            let _ = setrlimit(resource, Rlimit { current: Some(0), maximum: Some(0) });
+        }
+        // Who runs out of memory should be the worker and not the server. Its only file, hence closed to further ones.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+        let start = memory();
+        Confinement { start: Some(start), memory_bytes_max: 0, orders: 0 }
+    }
+
+    /// Sets what the next order may use.
+    pub(super) fn prepare(&mut self, limits: &ScriptLimits) {
+        self.orders += 1;
+        let Some(start) = self.start else { return };
+        if self.memory_bytes_max != limits.memory_bytes_max {
+            self.memory_bytes_max = limits.memory_bytes_max;
+            lower(
+                Resource::As,
+                start.address_space + 2 * limits.memory_bytes_max as u64 + ADDRESS_SPACE_SLACK,
+            );
+        }
+        self.renew(limits);
+    }
+
+    /// Grants the processor time of one more script.
+    pub(super) fn renew(&self, limits: &ScriptLimits) {
+        if self.start.is_none() {
+            return;
+        }
+        let used = clock_gettime(ClockId::ProcessCPUTime).tv_sec.max(0) as u64;
+        lower(Resource::Cpu, used + 2 * limits.time.as_secs() + PROCESSOR_GRACE.as_secs());
+    }
+
+    /// Whether the worker should be replaced.
+    pub(super) fn is_spent(&self) -> bool {
+        let Some(start) = self.start else { return false };
+        let is_grown = || memory().resident > start.resident + GROWTH_BYTES_MAX;
+        self.orders >= ORDERS_MAX || (self.orders.is_multiple_of(ORDERS_PER_LOOK) && is_grown())
+    }
+}
+
+/// Beyond twice the time of a script.
+const PROCESSOR_GRACE: Duration = Duration::from_secs(5);
+
+/// Sets the limit that the process itself may still raise.
+fn lower(resource: Resource, limit: u64) {
+    let maximum = getrlimit(resource).maximum;
+    let current = Some(maximum.map_or(limit, |maximum| limit.min(maximum)));
+    let _ = setrlimit(resource, Rlimit { current, maximum });
+}
+
+fn memory() -> Memory {
+    let Ok(text) = std::fs::read_to_string("/proc/self/statm") else { return Memory::default() };
+    let mut pages = text.split(' ').map(|pages| pages.parse::<u64>().unwrap_or(0) * PAGE_BYTES);
+    Memory { address_space: pages.next().unwrap_or(0), resident: pages.next().unwrap_or(0) }
+}

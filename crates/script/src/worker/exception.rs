@@ -1,0 +1,107 @@
+//! What scripts throw, as messages: what it is, and where in the script's own text.
+
+use rquickjs::{Coerced, Ctx, Error, Value};
+
+use super::budget::Budget;
+use crate::protocol::{Failure, FailureKind};
+
+const MESSAGE_CHARACTERS_MAX: usize = 4_000;
+const STACK_LINES_MAX: usize = 20;
+/// File name of what is ours in stacks.
+pub(super) const OUR_FILE: &str = "<shardlake>";
+
+/// What a failed call into the engine means.
+pub(super) fn failure(ctx: &Ctx<'_>, budget: &Budget, error: Error) -> Failure {
+    let failure = match error {
+        Error::Exception => thrown(ctx, budget, &ctx.catch()),
+        Error::Allocation => budget.memory_failure(),
+        error => Failure { kind: FailureKind::Script, message: encountered(&error.to_string(), "") },
+    };
+    // Looked at last: what the script did when asked for its error may have spent the rest.
+    budget.failure().unwrap_or(failure)
+}
+
+/// What a thrown value means.
+pub(super) fn thrown<'js>(ctx: &Ctx<'js>, budget: &Budget, value: &Value<'js>) -> Failure {
+    let Some(exception) = value.as_exception() else {
+        return Failure { kind: FailureKind::Script, message: encountered(&show(ctx, value), "") };
+    };
+    let message = exception.message().unwrap_or_default();
+    let name =
+        text(ctx, exception.get("name")).filter(|name| !name.is_empty()).unwrap_or_else(|| "Error".into());
+    if name == "InternalError" && message == "out of memory" {
+        return budget.memory_failure();
+    }
+    let number: Option<i32> = exception.get("number").unwrap_or_else(|_| caught(ctx));
+    let title = if message.is_empty() { name } else { format!("{name}: {}", shorten(&message)) };
+    let stack = exception.stack().unwrap_or_default();
+    let kind = if number == Some(413) { FailureKind::Size } else { FailureKind::Script };
+    Failure { kind, message: encountered(&title, &own_lines(&stack)) }
+}
+
+fn encountered(title: &str, stack: &str) -> String {
+    let mut message = format!("Encountered exception while executing Javascript. Exception = {title}");
+    if !stack.is_empty() {
+        message.push_str(&format!("\r\nStack trace: {title}{stack}"));
+    }
+    message
+}
+
+/// A thrown value that is no error: its text, or its JSON.
+fn show<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> String {
+    let json = if value.is_object() {
+        ctx.json_stringify(value.clone()).unwrap_or_else(|_| caught(ctx))
+    } else {
+        None
+    };
+    let shown = match json {
+        Some(json) => json.to_string().ok(),
+        None => text(ctx, value.get()),
+    };
+    shown.map_or_else(|| "a value that has no text".into(), |shown| shorten(&shown))
+}
+
+fn text(ctx: &Ctx<'_>, value: rquickjs::Result<Coerced<String>>) -> Option<String> {
+    value.map(|value| Some(value.0)).unwrap_or_else(|_| caught(ctx))
+}
+
+/// Forgets what asking threw.
+fn caught<T>(ctx: &Ctx<'_>) -> Option<T> {
+    let _ = ctx.catch();
+    None
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MESSAGE_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The lines of a stack that are in the script, with the column of the first line put right.
+fn own_lines(stack: &str) -> String {
+    let is_own = |line: &&str| line.contains(".js:") && !line.contains(OUR_FILE);
+    let lines = stack.lines().filter(is_own).take(STACK_LINES_MAX);
+    lines.map(|line| format!("\n   {}", without_parenthesis(line.trim()))).collect()
+}
+
+/// `at f (name.js:1:9)` as `at f (name.js:1:8)`: the engine saw a parenthesis before the text.
+fn without_parenthesis(line: &str) -> String {
+    let (line_text, close) = line.strip_suffix(')').map_or((line, ""), |line| (line, ")"));
+    let corrected = line_text.rsplit_once(":1:").and_then(|(before, column)| {
+        let column = column.parse::<u32>().ok()?;
+        Some(format!("{before}:1:{}{close}", column.saturating_sub(1).max(1)))
+    });
+    corrected.unwrap_or_else(|| line.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_keep_the_lines_of_the_script() {
+        let stack = "    at f (p.js:1:9)\n    at <shardlake>:3:4\n    at call (native)\n    at p.js:12:7\n";
+        assert_eq!(own_lines(stack), "\n   at f (p.js:1:8)\n   at p.js:12:7");
+    }
+}

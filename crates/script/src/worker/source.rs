@@ -1,0 +1,101 @@
+//! The text of a script: one function, written as a declaration or as an expression, comments around it allowed.
+//!
+//! The engine evaluates the text in parentheses and prints the function that results; the text must be that print and
+//! nothing else but white space, comments and semicolons. So two functions, a call, or parentheses that end early are told from one
+//! function without a parser of our own.
+
+pub(super) const NOT_ONE_FUNCTION: &str = "a script is the text of one function";
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FunctionText<'a> {
+    pub name: &'a str,
+    pub source: &'a str,
+}
+
+impl FunctionText<'_> {
+    /// The name of the script in positions.
+    pub(super) fn file_name(&self) -> String {
+        // A name for people: what would end a line or a text of the engine is left out.
+        let name: String = self.name.chars().filter(|character| !character.is_control()).collect();
+        format!("{name}.js")
+    }
+
+    /// What the engine evaluates: the text keeps its lines; columns of the first one are off by one.
+    pub(super) fn expression(&self) -> String {
+        format!("({}\n)", self.source)
+    }
+
+    /// Whether the text is the function that the engine printed, and no class or generator.
+    pub(super) fn is_just(&self, printed: &str) -> bool {
+        let mut rest = skip_trivia(self.source);
+        let mut open = 0;
+        while let Some(inner) = rest.strip_prefix('(').filter(|_| !rest.starts_with(printed)) {
+            rest = skip_trivia(inner);
+            open += 1;
+        }
+        let Some(mut rest) = rest.strip_prefix(printed).map(skip_trivia) else { return false };
+        for _ in 0..open {
+            let Some(outer) = rest.strip_prefix(')') else { return false };
+            rest = skip_trivia(outer);
+        }
+        while let Some(after) = rest.strip_prefix(';') {
+            rest = skip_trivia(after);
+        }
+        rest.is_empty() && !printed.starts_with("class") && !is_generator(printed)
+    }
+}
+
+fn is_generator(printed: &str) -> bool {
+    let printed = printed.strip_prefix("async").map_or(printed, skip_trivia);
+    printed.strip_prefix("function").is_some_and(|rest| skip_trivia(rest).starts_with('*'))
+}
+
+/// The text after white space and comments.
+fn skip_trivia(text: &str) -> &str {
+    let mut rest = text.trim_start_matches(is_space);
+    loop {
+        let after = if let Some(comment) = rest.strip_prefix("//") {
+            comment.find(['\n', '\r', '\u{2028}', '\u{2029}']).map_or("", |end| &comment[end..])
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or("", |end| &comment[end + 2..])
+        } else {
+            return rest;
+        };
+        rest = after.trim_start_matches(is_space);
+    }
+}
+
+/// A byte-order mark counts, as it does in JavaScript.
+fn is_space(character: char) -> bool {
+    character.is_whitespace() || character == '\u{feff}'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_just(source: &str, printed: &str) -> bool {
+        FunctionText { name: "x", source }.is_just(printed)
+    }
+
+    #[test]
+    fn comments_and_parentheses_may_surround_a_function_and_nothing_else_may() {
+        let function = "function (a) { return a; }";
+        for (before, after) in [
+            ("", ""),
+            ("\u{feff} // one\n", " ;; "),
+            ("/* function (a) { return a; } */", "// end"),
+            ("( (", ") /**/ )"),
+        ] {
+            assert!(is_just(&format!("{before}{function}{after}"), function), "{before:?} {after:?}");
+        }
+        for (before, after) in
+            [("", ")("), ("1,", ""), ("(", ""), ("", "()"), ("function(){})(); (", ""), ("", ", 1")]
+        {
+            assert!(!is_just(&format!("{before}{function}{after}"), function), "{before:?} {after:?}");
+        }
+        assert!(is_just("(a, b) => a + b;", "(a, b) => a + b"));
+        assert!(!is_just("class A {}", "class A {}"));
+        assert!(!is_just("async function /* */ * a() {}", "async function /* */ * a() {}"));
+    }
+}

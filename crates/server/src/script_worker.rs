@@ -1,0 +1,30 @@
+//! The server as its own script worker: the same program, started again with a flag that is for it alone.
+//!
+//! One file to install, and server and workers always understand each other. What workers do is in `crates/script`.
+
+use std::path::PathBuf;
+
+use shardlake_script::{ScriptSettings, WorkerKind};
+
+const FLAG: &str = "--js-worker";
+
+/// Whether this process was started to be a worker.
+pub fn is_asked_for() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    arguments.next().is_some_and(|argument| argument == FLAG) && arguments.next().is_none()
+}
+
+/// Workers are processes of this program.
+pub(crate) fn settings() -> ScriptSettings {
+    let workers = WorkerKind::Process { program: this_program(), arguments: vec![FLAG.to_owned()] };
+    ScriptSettings { workers, ..ScriptSettings::default() }
+}
+
+/// On Linux the running program itself, whatever became of its file: workers must speak the language of their server.
+fn this_program() -> PathBuf {
+    if cfg!(target_os = "linux") {
+        return PathBuf::from("/proc/self/exe");
+    }
+    // A program that cannot be found cannot be started either, and that is said when a script is run.
+    std::env::current_exe().unwrap_or_default()
+}
