@@ -183,6 +183,7 @@ impl Account {
         }
         catalog.add_stored_users(stored.users, stored.permissions)?;
         catalog.offers = stored.offers.into_iter().map(|offer| (offer.rid, Arc::new(offer))).collect();
+        catalog.projections = crate::projections::restored(stored.projections, stored.checkpoints)?;
         account.follow_throughput(&catalog);
         account.0.catalog.store(Arc::new(catalog));
         account.drop_partitions_in_background(stored.dropped);
@@ -197,6 +198,7 @@ impl Account {
         if options.purging == Purging::InBackground {
             crate::purge::start(&account);
         }
+        crate::projections::start(&account);
         Ok(account)
     }
 

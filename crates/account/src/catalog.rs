@@ -11,6 +11,8 @@
 //! 0u32 | 'P' | database u32 | user u32 | permission u64 → Permission
 //! 0u32 | 'X' | partition uid u32            → DroppedMark: its data is still to be deleted
 //! 0u32 | 'N'                                → Numbers: the next numbers to hand out
+//! 0u32 | 'F' | projection u32               → ProjectionRecord: a rule (projections/)
+//! 0u32 | 'K' | projection u32               → Checkpoint: how far it has come
 //! 0u32 | 'S'                                → see `membership.rs`; the only record here that other shards have, too
 //! ```
 //! A change is one batch, durable before it shows. Dropping a container writes `X` marks in the same batch, so that a
@@ -32,6 +34,7 @@ use shardlake_storage::{Batch, ScanOptions, Shard};
 
 use crate::container_handle::ContainerEntry;
 use crate::index_build::IndexRecord;
+use crate::projections::{Checkpoint, ProjectionEntry, ProjectionRecord};
 use crate::relocation::RelocationRecord;
 use crate::users::{UserEntry, Users};
 
@@ -43,6 +46,8 @@ const USER: u8 = b'U';
 const PERMISSION: u8 = b'P';
 const DROPPED: u8 = b'X';
 const NUMBERS: u8 = b'N';
+const PROJECTION: u8 = b'F';
+const CHECKPOINT: u8 = b'K';
 pub(crate) const MEMBERSHIP: u8 = b'S';
 
 /// A container with the physical partitions that hold it.
@@ -129,12 +134,15 @@ impl DroppedMark {
 pub(crate) struct Numbers {
     pub partition: u32,
     pub offer: u32,
+    /// 0 in records from before there were any.
+    #[serde(default)]
+    pub projection: u32,
 }
 
 impl Default for Numbers {
     fn default() -> Self {
         // Partition 0 is the catalog itself. Offer texts start away from "AAAA", which looks like padding in logs.
-        Numbers { partition: 1, offer: 0x01_0001 }
+        Numbers { partition: 1, offer: 0x01_0001, projection: 0 }
     }
 }
 
@@ -148,6 +156,8 @@ pub(crate) struct StoredCatalog {
     pub users: Vec<User>,
     pub permissions: Vec<Permission>,
     pub dropped: Vec<Placed>,
+    pub projections: Vec<ProjectionRecord>,
+    pub checkpoints: BTreeMap<u32, Checkpoint>,
     pub numbers: Numbers,
 }
 
@@ -156,6 +166,8 @@ pub(crate) struct StoredCatalog {
 pub(crate) struct Catalog {
     pub databases: FxHashMap<String, DatabaseEntry>,
     pub offers: BTreeMap<OfferRid, Arc<Offer>>,
+    /// By id.
+    pub projections: BTreeMap<String, Arc<ProjectionEntry>>,
     pub numbers: Numbers,
 }
 
@@ -337,6 +349,19 @@ impl CatalogBatch {
         self.0.delete(permission_key(rid));
     }
 
+    pub fn put_projection(&mut self, record: &ProjectionRecord) {
+        self.0.put(key(PROJECTION, &[record.number]), encode(record));
+    }
+
+    pub fn put_checkpoint(&mut self, number: u32, checkpoint: &Checkpoint) {
+        self.0.put(key(CHECKPOINT, &[number]), encode(checkpoint));
+    }
+
+    pub fn delete_projection(&mut self, number: u32) {
+        self.0.delete(key(PROJECTION, &[number]));
+        self.0.delete(key(CHECKPOINT, &[number]));
+    }
+
     pub fn put_numbers(&mut self, numbers: Numbers) {
         self.0.put(key(NUMBERS, &[]), encode(&numbers));
     }
@@ -367,11 +392,14 @@ pub(crate) async fn load(shard: &Shard) -> Result<StoredCatalog> {
                 Some(&USER) => stored.users.push(decode(&value)?),
                 Some(&PERMISSION) => stored.permissions.push(decode(&value)?),
                 Some(&MEMBERSHIP) => {}
+                Some(&PROJECTION) => stored.projections.push(decode(&value)?),
+                Some(&CHECKPOINT) => {
+                    let number = number_of(&key, "checkpoint")?;
+                    stored.checkpoints.insert(number, decode(&value)?);
+                }
                 Some(&NUMBERS) => stored.numbers = decode(&value)?,
                 Some(&DROPPED) => {
-                    let uid = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
-                    let uid =
-                        uid.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a dropped mark is malformed"))?;
+                    let uid = number_of(&key, "dropped mark")?;
                     let shard = decode::<DroppedMark>(&value)?.shard();
                     stored.dropped.push(Placed { shard, uid: PartitionUid(uid) });
                 }
@@ -405,6 +433,12 @@ fn add_script(
         }
         None => Ok(()),
     }
+}
+
+/// The number in a key that has one.
+fn number_of(key: &[u8], of: &str) -> Result<u32> {
+    let number = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+    number.ok_or_else(|| Error::new(ErrorKind::Corrupt, format!("the key of a {of} is malformed")))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use shardlake_stdx::Guid;
 
 use crate::Account;
 use crate::catalog::{Catalog, CatalogBatch, DatabaseEntry};
+use crate::projections::forget_of_database;
 
 impl Account {
     pub async fn create_database(
@@ -78,6 +79,7 @@ impl Account {
         check_preconditions(entry.database.etag, preconditions)?;
         let mut batch = CatalogBatch::new();
         batch.delete_database(entry.database.rid);
+        forget_of_database(&mut catalog, &mut batch, entry.database.rid);
         self.remove_offer(&mut catalog, &mut batch, &entry.database.rid.to_string());
         entry.users.iter().for_each(|user| batch.delete_user(user));
         for container in entry.containers.values() {

@@ -21,6 +21,7 @@
 //! | `script_run.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
 //! | `change_feed.rs`, `change_feed_position.rs` | what changed, page by page; where a reader stands |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
+//! | `projections/` | rules that keep denormalised copies true |
 //! | `verify.rs` | checks everything stored against itself |
 //!
 //! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item operations. The catalog
@@ -46,6 +47,7 @@ mod partition_loads;
 mod partition_words;
 mod partitions;
 mod permissions;
+mod projections;
 mod purge;
 mod query;
 mod query_cache;
@@ -79,6 +81,10 @@ pub use keys::KeyInput;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
 pub use partitions::{ContainerReport, LargeKey, RangeReport};
 pub use permissions::{GrantedChild, ResourceLink};
+pub use projections::{
+    MatchPair, ProjectionCounts, ProjectionLag, ProjectionPut, ProjectionReport, ProjectionRule,
+    ProjectionSource, ProjectionStart, ProjectionState, ProjectionTarget, SetPair,
+};
 pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;
 pub use relocation::{

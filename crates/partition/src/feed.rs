@@ -113,6 +113,12 @@ pub fn epk_of_position(position: &[u8]) -> Result<Epk> {
     Ok(logical.epk)
 }
 
+/// The item at a feed position, which is also what the change log calls it.
+pub fn item_of_position(position: &[u8]) -> Result<(LogicalKey, String)> {
+    let (logical, id) = keys::parse_item_key(position).ok_or_else(crate::malformed_key)?;
+    Ok((logical, id.to_owned()))
+}
+
 pub(crate) fn matches_filter(filter: &FeedFilter, key: &[u8]) -> Result<bool> {
     let FeedFilter::Prefix(_, components) = filter else { return Ok(true) };
     let (logical, _) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;

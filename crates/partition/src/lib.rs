@@ -56,7 +56,7 @@ pub use change_feed::{FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
 pub use expire::{Sweep, SweepStep};
-pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position};
+pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
 pub use index::{BuildEnd, IndexLayout, path_hash};
 pub use interactive::{LogicalTransaction, OwnItems};
 pub use item::StoredItem;

@@ -1,0 +1,204 @@
+//! Projections: rules kept by the server that keep denormalised copies true.
+//!
+//! `when productMeta category.name changes, set product.categoryName where categoryId matches`: a rule names the values of a
+//! source container and their copies in a target container. A task per rule follows the source's change feed and corrects
+//! the copies that differ; where the rule watches its target, it follows that too, and corrects items that were written
+//! with copies that were outdated by then. docs/projections.md tells users; docs/decisions/2026-11-21-projections.md why.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `rule.rs`, `path.rs` | the rule, its paths and queries |
+//! | `check.rs` | whether a rule can be kept beside the others |
+//! | `records.rs` | what the catalog keeps: the rule, and how far it has come |
+//! | `status.rs` | what a projection is doing, for whoever looks |
+//! | `places.rs` | following the change feed through splits, merges and moves |
+//! | `work.rs` | what is to be done next, in small steps that can be repeated |
+//! | `apply.rs` | correcting one item's copies |
+//! | `dead_letters.rs` | what could not be corrected |
+//! | `runner.rs` | the task |
+//!
+//! Every step may be done again: it reads the newest version of the source's item and writes only copies that differ, on
+//! condition that nobody changed the item meanwhile. So what is durable is only how far the feed was read, stored after
+//! the writes it led to. Reads and writes pay like a client's of low priority.
+
+mod apply;
+mod check;
+mod dead_letters;
+mod path;
+mod places;
+mod records;
+mod rule;
+mod runner;
+mod status;
+mod work;
+
+use std::sync::Arc;
+
+use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+use shardlake_routing::EpkRange;
+
+pub use records::Counts as ProjectionCounts;
+pub(crate) use records::{Checkpoint, ProjectionEntry, ProjectionRecord, forget_of_database, restored};
+pub use rule::{MatchPair, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair};
+pub(crate) use runner::start;
+pub use status::{ProjectionLag, ProjectionReport, ProjectionState};
+
+use crate::Account;
+use crate::catalog::{Catalog, CatalogBatch};
+use crate::container_handle::ContainerEntry;
+use records::PlaceRecord;
+
+/// Rules of one account: each has a task.
+const PROJECTIONS_MAX: usize = 100;
+
+/// What putting a rule came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProjectionPut {
+    Created,
+    /// It took the place of another rule of its id, and begins anew.
+    Replaced,
+    /// The same rule is there already.
+    Unchanged,
+}
+
+impl Account {
+    /// Creates a projection, or replaces the rule of one, which then begins anew.
+    pub async fn put_projection(&self, ctx: &RequestContext, rule: ProjectionRule) -> Result<ProjectionPut> {
+        let compiled = rule.compile()?;
+        let _writer = self.0.catalog_writer.lock().await;
+        let mut catalog = Catalog::clone(&self.0.catalog.load());
+        let old = catalog.projections.get(&rule.id).cloned();
+        if old.as_ref().is_some_and(|old| old.record.rule == rule && old.status.live().failed.is_none()) {
+            return Ok(ProjectionPut::Unchanged);
+        }
+        if old.is_none() && catalog.projections.len() >= PROJECTIONS_MAX {
+            return Err(Error::bad_request(format!(
+                "an account holds at most {PROJECTIONS_MAX} projections"
+            )));
+        }
+        let ends = check::check(&catalog, &rule, &compiled)?;
+        let checkpoint = first_checkpoint(&rule, &ends);
+        catalog.numbers.projection += 1;
+        let record = ProjectionRecord {
+            number: catalog.numbers.projection,
+            source: ends.source.container.rid,
+            target: ends.target.container.rid,
+            is_paused: old.as_ref().is_some_and(|old| old.record.is_paused),
+            created: ctx.now.seconds(),
+            rule,
+        };
+        let mut batch = CatalogBatch::new();
+        batch.put_numbers(catalog.numbers);
+        batch.put_projection(&record);
+        batch.put_checkpoint(record.number, &checkpoint);
+        if let Some(old) = &old {
+            batch.delete_projection(old.record.number);
+        }
+        let entry = Arc::new(ProjectionEntry::new(record, checkpoint)?);
+        catalog.projections.insert(entry.id().to_owned(), entry.clone());
+        self.publish(catalog, batch).await?;
+        runner::start_one(self, &entry);
+        Ok(match old {
+            Some(old) => {
+                old.status.wake.notify_one();
+                ProjectionPut::Replaced
+            }
+            None => ProjectionPut::Created,
+        })
+    }
+
+    pub async fn delete_projection(&self, id: &str) -> Result<()> {
+        let _writer = self.0.catalog_writer.lock().await;
+        let mut catalog = Catalog::clone(&self.0.catalog.load());
+        let old = catalog.projections.remove(id).ok_or_else(|| no_such(id))?;
+        let mut batch = CatalogBatch::new();
+        batch.delete_projection(old.record.number);
+        self.publish(catalog, batch).await?;
+        old.status.wake.notify_one();
+        Ok(())
+    }
+
+    /// Stops a projection between two steps, until it is resumed; a restart does not resume it.
+    pub async fn pause_projection(&self, id: &str) -> Result<()> {
+        self.set_paused(id, true).await
+    }
+
+    pub async fn resume_projection(&self, id: &str) -> Result<()> {
+        self.set_paused(id, false).await
+    }
+
+    async fn set_paused(&self, id: &str, is_paused: bool) -> Result<()> {
+        let _writer = self.0.catalog_writer.lock().await;
+        let mut catalog = Catalog::clone(&self.0.catalog.load());
+        let old = catalog.projections.get(id).cloned().ok_or_else(|| no_such(id))?;
+        let record = ProjectionRecord { is_paused, ..old.record.clone() };
+        let mut batch = CatalogBatch::new();
+        batch.put_projection(&record);
+        let entry = ProjectionEntry { record, rule: old.rule.clone(), status: old.status.clone() };
+        catalog.projections.insert(id.to_owned(), Arc::new(entry));
+        self.publish(catalog, batch).await?;
+        old.status.wake.notify_one();
+        Ok(())
+    }
+
+    /// Every projection, in the order of their ids.
+    pub async fn projections(&self) -> Vec<ProjectionReport> {
+        let catalog = self.0.catalog.load_full();
+        let mut reports = Vec::with_capacity(catalog.projections.len());
+        for entry in catalog.projections.values() {
+            reports.push(self.report_projection(entry).await);
+        }
+        reports
+    }
+
+    pub async fn projection(&self, id: &str) -> Result<ProjectionReport> {
+        let catalog = self.0.catalog.load_full();
+        let entry = catalog.projections.get(id).ok_or_else(|| no_such(id))?;
+        Ok(self.report_projection(entry).await)
+    }
+
+    async fn report_projection(&self, entry: &ProjectionEntry) -> ProjectionReport {
+        let (checkpoint, waits, failed, last_error) = {
+            let live = entry.status.live();
+            (live.checkpoint.clone(), live.waits.clone(), live.failed.clone(), live.last_error.clone())
+        };
+        let state = match (failed, entry.record.is_paused, waits) {
+            (Some(words), ..) => ProjectionState::Failed(words),
+            (None, true, _) => ProjectionState::Paused,
+            (None, false, Some(words)) => ProjectionState::Waiting(words),
+            (None, false, None) => ProjectionState::Running,
+        };
+        let mut lag = places::lag(self, entry.record.source, &checkpoint.source).await;
+        let of_target = places::lag(self, entry.record.target, &checkpoint.target).await;
+        lag.changes += of_target.changes;
+        lag.seconds = lag.seconds.max(of_target.seconds);
+        ProjectionReport {
+            rule: entry.record.rule.clone(),
+            created: entry.record.created,
+            state,
+            lag,
+            counts: checkpoint.counts,
+            last_error,
+            places: checkpoint.source.iter().map(status::triple).collect(),
+        }
+    }
+}
+
+/// Where a new projection begins. What was in the target before needs no watching: the source's items lead there.
+fn first_checkpoint(rule: &ProjectionRule, ends: &check::Ends) -> Checkpoint {
+    let source = match rule.start {
+        ProjectionStart::Beginning => vec![PlaceRecord::new(&EpkRange::full(), 0)],
+        ProjectionStart::Now => places_now(&ends.source),
+    };
+    let target = if rule.watch_target { places_now(&ends.target) } else { Vec::new() };
+    Checkpoint { source, target, counts: Default::default() }
+}
+
+fn places_now(container: &ContainerEntry) -> Vec<PlaceRecord> {
+    let partitions = container.map.iter();
+    partitions.map(|partition| PlaceRecord::new(&partition.epk_range, partition.durable_lsn())).collect()
+}
+
+fn no_such(id: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no projection '{id}'"))
+}

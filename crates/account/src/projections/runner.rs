@@ -1,0 +1,174 @@
+//! The task of a projection. It holds the account weakly between two steps, so that dropping the account ends it.
+//!
+//! What is in the way is waited for, longer each time, and shown; only a container that is gone ends the work for good.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use shardlake_model::{Error, ErrorKind, Result};
+
+use super::records::{Checkpoint, ProjectionEntry, save};
+use super::status::Status;
+use super::work::{Progress, Work};
+use crate::Account;
+use crate::account::AccountState;
+
+/// Looks for changes.
+const POLL_EVERY: Duration = Duration::from_millis(100);
+/// Looks whether it is still paused, should it have missed its wake.
+const PAUSED_LOOK: Duration = Duration::from_secs(5);
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// Steps after which progress is stored even if no time passes.
+const SAVE_EVERY_STEPS: u32 = 1000;
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// A budget that is spent is asked again within this time.
+const BUDGET_WAIT: std::ops::RangeInclusive<u64> = 10..=1000;
+
+/// Starts the tasks of all projections.
+pub(crate) fn start(account: &Account) {
+    let catalog = account.0.catalog.load();
+    catalog.projections.values().for_each(|entry| start_one(account, entry));
+}
+
+pub(crate) fn start_one(account: &Account, entry: &ProjectionEntry) {
+    let (state, status) = (Arc::downgrade(&account.0), entry.status.clone());
+    let saved = status.live().checkpoint.clone();
+    let runner = Runner {
+        number: entry.record.number,
+        work: None,
+        retry: RETRY_FIRST,
+        saved_at: Duration::ZERO,
+        saved,
+        unsaved: 0,
+    };
+    tokio::spawn(run(state, status, runner));
+}
+
+async fn run(state: Weak<AccountState>, status: Arc<Status>, mut runner: Runner) {
+    loop {
+        let next = {
+            let Some(state) = state.upgrade() else { return };
+            runner.turn(&Account(state)).await
+        };
+        match next {
+            Next::Again => tokio::task::yield_now().await,
+            Next::Wait(time) => {
+                let _woken_early = tokio::time::timeout(time, status.wake.notified()).await;
+            }
+            Next::End => return,
+        }
+    }
+}
+
+enum Next {
+    Again,
+    Wait(Duration),
+    End,
+}
+
+struct Runner {
+    number: u32,
+    work: Option<Work>,
+    /// How long the next trouble is waited out.
+    retry: Duration,
+    /// In terms of the clock's elapsed time.
+    saved_at: Duration,
+    saved: Checkpoint,
+    /// Steps since progress was stored.
+    unsaved: u32,
+}
+
+impl Runner {
+    async fn turn(&mut self, account: &Account) -> Next {
+        let catalog = account.0.catalog.load_full();
+        let entry = catalog.projections.values().find(|entry| entry.record.number == self.number);
+        let Some(entry) = entry.filter(|_| !is_over(account)) else { return Next::End };
+        if let Some(words) = gone(account, entry) {
+            tracing::warn!(projection = entry.id(), reason = words, "a projection ended");
+            entry.status.note_error(words.clone(), account.clock().now());
+            entry.status.live().failed = Some(words);
+            return Next::End;
+        }
+        let outcome = match entry.record.is_paused {
+            true => self.store(account, entry).await.map(|()| Next::Wait(PAUSED_LOOK)),
+            false => self.step(account, entry).await,
+        };
+        outcome.unwrap_or_else(|error| self.put_off(account, entry, &error))
+    }
+
+    async fn step(&mut self, account: &Account, entry: &ProjectionEntry) -> Result<Next> {
+        let work = match &mut self.work {
+            Some(work) => work,
+            none => {
+                let checkpoint = entry.status.live().checkpoint.clone();
+                none.insert(Work::new(&checkpoint)?)
+            }
+        };
+        let progress = work.step(account, entry).await?;
+        self.retry = RETRY_FIRST;
+        let waited = entry.status.live().waits.take();
+        if waited.is_some() {
+            tracing::info!(projection = entry.id(), "a projection goes on");
+        }
+        if progress == Progress::Idle {
+            self.store(account, entry).await?;
+            return Ok(Next::Wait(POLL_EVERY));
+        }
+        self.unsaved += 1;
+        let is_due = account.clock().elapsed().saturating_sub(self.saved_at) >= SAVE_EVERY;
+        if is_due || self.unsaved >= SAVE_EVERY_STEPS {
+            self.store(account, entry).await?;
+        }
+        Ok(Next::Again)
+    }
+
+    /// Stores how far the work is, if it is further than what is stored.
+    async fn store(&mut self, account: &Account, entry: &ProjectionEntry) -> Result<()> {
+        let Some(work) = &self.work else { return Ok(()) };
+        let checkpoint = work.checkpoint(entry);
+        if checkpoint != self.saved {
+            save(account, self.number, &checkpoint).await?;
+            self.saved = checkpoint;
+        }
+        (self.saved_at, self.unsaved) = (account.clock().elapsed(), 0);
+        Ok(())
+    }
+
+    fn put_off(&mut self, account: &Account, entry: &ProjectionEntry, error: &Error) -> Next {
+        if is_over(account) {
+            return Next::End;
+        }
+        let words = error.message().to_owned();
+        let is_budget = error.kind() == ErrorKind::TooManyRequests;
+        if entry.status.live().waits.replace(words.clone()).is_none() && !is_budget {
+            tracing::warn!(projection = entry.id(), %error, "a projection waits");
+        }
+        entry.status.note_error(words, account.clock().now());
+        if is_budget {
+            let wait = error.retry_after_ms().unwrap_or(*BUDGET_WAIT.end());
+            return Next::Wait(Duration::from_millis(wait.clamp(*BUDGET_WAIT.start(), *BUDGET_WAIT.end())));
+        }
+        let wait = self.retry;
+        self.retry = (wait * 2).min(RETRY_MAX);
+        Next::Wait(wait)
+    }
+}
+
+fn is_over(account: &Account) -> bool {
+    account.0.is_closing.load(Ordering::Acquire)
+}
+
+/// Why a projection cannot go on.
+fn gone(account: &Account, entry: &ProjectionEntry) -> Option<String> {
+    let (record, rule) = (&entry.record, &entry.record.rule);
+    let ends = [
+        ("source", record.source, &rule.source.database, &rule.source.container),
+        ("target", record.target, &rule.target.database, &rule.target.container),
+    ];
+    let gone = ends.into_iter().find(|(_, rid, ..)| account.entry_of_rid(*rid).is_err());
+    gone.map(|(role, _, database, container)| {
+        format!("the {role} container '{database}/{container}' was deleted; delete the projection, or put it again for a new container")
+    })
+}

@@ -1,0 +1,340 @@
+//! What a projection does next: small steps, each of which may be done again.
+//!
+//! A place's page of changes, the items in it one after the other, each item's counterparts page by page, a few of them at
+//! a time. Whatever fails stays where it is in line, so that a budget that is spent or a partition that moves costs what
+//! was under way and no more. A place goes on behind its page once everything the page led to is written: a change that
+//! comes while its item is at work lies behind it in the feed, and is met later, so the newest version has the last word.
+
+use std::collections::VecDeque;
+
+use futures::StreamExt;
+use shardlake_document::Value;
+use shardlake_model::{ContainerRid, ErrorKind, Result};
+use shardlake_partition::item_of_position;
+
+use super::apply::{Applied, Failure, Item, SourceValues, apply, context, is_key, parameters, read};
+use super::dead_letters::{DeadLetter, send};
+use super::path::{elements, get};
+use super::places::{self, Place, PlaceRead, handle, written};
+use super::records::{Checkpoint, ProjectionEntry};
+use super::rule::Compiled;
+use crate::feed::FeedScope;
+use crate::query::{QueryRequest, QueryWants};
+use crate::{Account, ContainerHandle};
+
+/// Commits of one page of the feed.
+const ENTRIES_MAX: usize = 64;
+/// Target items of one page of a query.
+const ITEMS_MAX: i64 = 100;
+/// Target items written at once.
+const CONCURRENT: usize = 16;
+/// Source items that one target item may turn out to have, to see that they are too many.
+const SOURCES_MAX: i64 = 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Worked,
+    /// All places are read to their ends.
+    Idle,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Source,
+    Target,
+}
+
+/// Where a projection is, in memory. What is stored of it is [`Work::checkpoint`].
+#[derive(Debug)]
+pub(crate) struct Work {
+    places: Vec<(Side, Place)>,
+    next: usize,
+    /// Places in a row that were at their ends.
+    at_end: usize,
+    page: Option<Page>,
+}
+
+/// A page of the feed whose items are at work.
+#[derive(Debug)]
+struct Page {
+    place: usize,
+    last_lsn: u64,
+    items: VecDeque<Vec<u8>>,
+    task: Option<Task>,
+}
+
+/// A changed item at work.
+#[derive(Debug)]
+enum Task {
+    /// A source item: its counterparts, page by page.
+    Copying { source: SourceValues, items: VecDeque<Item>, next: Option<String>, is_found: bool },
+    /// A target item: the source items that its values name.
+    Checking { item: Item, keys: VecDeque<Vec<Value>> },
+}
+
+/// One step's surroundings.
+struct Step<'a> {
+    account: &'a Account,
+    entry: &'a ProjectionEntry,
+    source: ContainerHandle,
+    target: ContainerHandle,
+}
+
+impl Work {
+    pub fn new(checkpoint: &Checkpoint) -> Result<Work> {
+        let sides = [(Side::Source, &checkpoint.source), (Side::Target, &checkpoint.target)];
+        let places = sides.into_iter().flat_map(|(side, records)| {
+            records.iter().map(move |record| Ok((side, Place::of_record(record)?)))
+        });
+        Ok(Work { places: places.collect::<Result<_>>()?, next: 0, at_end: 0, page: None })
+    }
+
+    /// How far everything is done.
+    pub fn checkpoint(&self, entry: &ProjectionEntry) -> Checkpoint {
+        let records = |wanted: Side| {
+            let of_side = self.places.iter().filter(|(side, _)| *side == wanted);
+            of_side.map(|(_, place)| place.record()).collect()
+        };
+        let counts = entry.status.live().checkpoint.counts;
+        Checkpoint { source: records(Side::Source), target: records(Side::Target), counts }
+    }
+
+    pub async fn step(&mut self, account: &Account, entry: &ProjectionEntry) -> Result<Progress> {
+        let source = handle(account, entry.record.source)?;
+        let target = handle(account, entry.record.target)?;
+        let step = Step { account, entry, source, target };
+        let Some(page) = &mut self.page else { return self.read_on(&step).await };
+        if let Some(task) = &mut page.task {
+            if step.go_on(task).await? {
+                page.task = None;
+            }
+        } else if let Some(position) = page.items.front() {
+            page.task = step.begin(self.places[page.place].0, position).await?;
+            page.items.pop_front();
+            entry.status.count(|counts| counts.changes += 1);
+        } else {
+            self.places[page.place].1.after = page.last_lsn;
+            self.page = None;
+            self.show(entry);
+        }
+        Ok(Progress::Worked)
+    }
+
+    /// Lets others see how far it is.
+    fn show(&self, entry: &ProjectionEntry) {
+        let checkpoint = self.checkpoint(entry);
+        entry.status.live().checkpoint = checkpoint;
+    }
+
+    async fn read_on(&mut self, step: &Step<'_>) -> Result<Progress> {
+        if self.at_end >= self.places.len() {
+            self.at_end = 0;
+            self.join(step);
+            return Ok(Progress::Idle);
+        }
+        self.next %= self.places.len();
+        let (side, place) = &self.places[self.next];
+        let rid = step.rid(*side);
+        match places::read(step.account, rid, place, ENTRIES_MAX).await? {
+            PlaceRead::Divided(parts) => {
+                let side = *side;
+                self.places.splice(self.next..=self.next, parts.into_iter().map(|part| (side, part)));
+            }
+            PlaceRead::Page(page) => {
+                let items: VecDeque<_> = written(&page).into();
+                self.at_end = if items.is_empty() && page.is_last { self.at_end + 1 } else { 0 };
+                let is_further = page.last_lsn > place.after;
+                if is_further {
+                    let place = self.next;
+                    self.page = Some(Page { place, last_lsn: page.last_lsn, items, task: None });
+                }
+                // A place with more is read on after the others had their turn.
+                self.next += 1;
+            }
+        }
+        Ok(Progress::Worked)
+    }
+
+    fn join(&mut self, step: &Step<'_>) {
+        let mut joined = Vec::with_capacity(self.places.len());
+        for side in [Side::Source, Side::Target] {
+            let of_side = self.places.iter().filter(|(other, _)| *other == side);
+            let mut places = of_side.map(|(_, place)| place.clone()).collect();
+            places::join(step.account, step.rid(side), &mut places);
+            joined.extend(places.into_iter().map(|place| (side, place)));
+        }
+        self.places = joined;
+    }
+}
+
+impl Step<'_> {
+    fn rid(&self, side: Side) -> ContainerRid {
+        match side {
+            Side::Source => self.entry.record.source,
+            Side::Target => self.entry.record.target,
+        }
+    }
+
+    fn rule(&self) -> &Compiled {
+        &self.entry.rule
+    }
+
+    /// Reads the item as it is now; `None` where nothing is to be done for it.
+    async fn begin(&self, side: Side, position: &[u8]) -> Result<Option<Task>> {
+        let (logical, id) = item_of_position(position)?;
+        let container = if side == Side::Source { &self.source } else { &self.target };
+        let Some((mut item, lsn)) = read(self.account, container, &logical, &id).await? else {
+            return Ok(None);
+        };
+        Ok(match side {
+            Side::Source => SourceValues::of(self.rule(), &item, lsn).map(|source| Task::Copying {
+                source,
+                items: VecDeque::new(),
+                next: None,
+                is_found: false,
+            }),
+            Side::Target => {
+                let keys = keys_of(self.rule(), &mut item.value);
+                (!keys.is_empty()).then_some(Task::Checking { item, keys })
+            }
+        })
+    }
+
+    /// Whether the task is done.
+    async fn go_on(&self, task: &mut Task) -> Result<bool> {
+        match task {
+            Task::Copying { source, items, next, is_found } => {
+                if !items.is_empty() {
+                    self.copy(source, items).await?;
+                } else if *is_found {
+                    return Ok(true);
+                } else {
+                    let query = (self.rule().target_query.as_str(), source.keys.as_slice());
+                    let found = self.find(&self.target, query, ITEMS_MAX, next.as_deref()).await?;
+                    (*items, *next) = (found.0.into(), found.1);
+                    *is_found = next.is_none();
+                }
+                Ok(false)
+            }
+            Task::Checking { item, keys } => {
+                let Some(values) = keys.front() else { return Ok(true) };
+                self.check(item, values).await?;
+                keys.pop_front();
+                Ok(false)
+            }
+        }
+    }
+
+    async fn find(
+        &self,
+        container: &ContainerHandle,
+        (text, keys): (&str, &[Value]),
+        max_items: i64,
+        continuation: Option<&str>,
+    ) -> Result<(Vec<Item>, Option<String>)> {
+        let request = QueryRequest {
+            text,
+            parameters: &parameters(keys),
+            scope: FeedScope::All,
+            max_items: Some(max_items),
+            continuation,
+            allows_cross_partition: true,
+            fans_out: true,
+            wants: QueryWants::default(),
+        };
+        let reply = self.account.query(&context(self.account), container, request).await?;
+        let items = reply.rows.iter().map(|row| Item::of_json(container, row)).collect::<Result<_>>()?;
+        Ok((items, reply.continuation))
+    }
+
+    /// Corrects some of the items in line; those that something else than themselves is in the way of go back into it.
+    async fn copy(&self, source: &SourceValues, items: &mut VecDeque<Item>) -> Result<()> {
+        let some: Vec<Item> = items.drain(..items.len().min(CONCURRENT)).collect();
+        let mut outcomes = futures::stream::iter(some)
+            .map(|item| async move {
+                let outcome = self.settle(source, &item).await;
+                (item, outcome)
+            })
+            .buffer_unordered(CONCURRENT);
+        let mut first = Ok(());
+        while let Some((item, outcome)) = outcomes.next().await {
+            if outcome.is_err() {
+                items.push_back(item);
+                first = first.and(outcome);
+            }
+        }
+        first
+    }
+
+    async fn settle(&self, source: &SourceValues, item: &Item) -> Result<()> {
+        match apply(self.account, &self.target, self.rule(), source, item).await {
+            Ok(Applied::Written) => self.entry.status.count(|counts| counts.applied += 1),
+            Ok(Applied::WasRight) => self.entry.status.count(|counts| counts.unchanged += 1),
+            Ok(Applied::Gone) => {}
+            Err(Failure::Other(error)) => return Err(error),
+            Err(Failure::OfItem { kind, words, attempts }) => {
+                let target = (&item.logical, item.id());
+                let letter = DeadLetter { kind, reason: &words, attempts, source: Some(source), target };
+                send(self.account, self.entry, letter).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a target item that was written follow the source item that it names.
+    async fn check(&self, item: &Item, values: &[Value]) -> Result<()> {
+        let query = (self.rule().source_query.as_str(), values);
+        let mut sources: Vec<SourceValues> = Vec::new();
+        let mut next = None;
+        loop {
+            let (found, continuation) = self.find(&self.source, query, SOURCES_MAX, next.as_deref()).await?;
+            let found = found.iter().filter_map(|item| SourceValues::of(self.rule(), item, 0));
+            sources.extend(found);
+            // Of several that say the same, each is as good as the others.
+            sources.dedup_by(|a, b| a.copies == b.copies);
+            next = continuation;
+            if next.is_none() || sources.len() > 1 {
+                break;
+            }
+        }
+        match sources.as_slice() {
+            [] => Ok(()),
+            [source] => self.settle(source, item).await,
+            several => {
+                let names: Vec<_> = several.iter().take(3).map(|source| source.id.as_str()).collect();
+                let reason = format!(
+                    "several items of the source match it and say different things, such as '{}': which is true cannot be told",
+                    names.join("' and '")
+                );
+                let target = (&item.logical, item.id());
+                let kind = ErrorKind::Conflict;
+                let letter = DeadLetter { kind, reason: &reason, attempts: 1, source: None, target };
+                send(self.account, self.entry, letter).await
+            }
+        }
+    }
+}
+
+/// The values that a target item names source items by: one list, or one for each element.
+fn keys_of(rule: &Compiled, item: &mut Value) -> VecDeque<Vec<Value>> {
+    let of_item: Vec<Option<Value>> = rule
+        .matches
+        .iter()
+        .map(|(_, target)| target.array.is_none().then(|| get(item, &target.names).clone()))
+        .collect();
+    let mut keys: VecDeque<Vec<Value>> = VecDeque::new();
+    let mut add = |element: &Value| {
+        let value = |((_, target), known): (&(_, super::path::Path), &Option<Value>)| {
+            known.clone().unwrap_or_else(|| get(element, &target.names).clone())
+        };
+        let values: Vec<Value> = rule.matches.iter().zip(&of_item).map(value).collect();
+        if values.iter().all(is_key) && !keys.contains(&values) {
+            keys.push_back(values);
+        }
+    };
+    match &rule.array {
+        None => add(&Value::Undefined),
+        Some(array) => elements(item, array).iter().for_each(add),
+    }
+    keys
+}
