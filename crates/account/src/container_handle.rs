@@ -68,6 +68,16 @@ impl ContainerEntry {
         &self.rid_text
     }
 
+    /// `dbs/{rid}/colls/{rid}/`.
+    pub fn self_link(&self) -> &str {
+        &self.self_link
+    }
+
+    /// `dbs/{name}/colls/{name}`.
+    pub fn alt_link(&self) -> &str {
+        &self.alt_link
+    }
+
     /// The same container with other scripts.
     pub fn with_scripts(&self, scripts: ContainerScripts) -> Self {
         ContainerEntry { scripts: Arc::new(scripts), ..self.clone() }

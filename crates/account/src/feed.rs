@@ -255,7 +255,7 @@ pub(crate) fn range_by_id(container: &ContainerHandle, id: u32) -> Result<&Arc<P
     find_range(&container.entry, id)
 }
 
-fn encode_token(entry: &ContainerEntry, position: &[u8]) -> String {
+pub(crate) fn encode_token(entry: &ContainerEntry, position: &[u8]) -> String {
     let mut bytes = vec![TOKEN_VERSION];
     bytes.extend_from_slice(&entry.container.rid.number.to_be_bytes());
     bytes.extend_from_slice(position);
@@ -263,7 +263,7 @@ fn encode_token(entry: &ContainerEntry, position: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-fn decode_token(entry: &ContainerEntry, token: &str) -> Result<Vec<u8>> {
+pub(crate) fn decode_token(entry: &ContainerEntry, token: &str) -> Result<Vec<u8>> {
     let invalid = || Error::bad_request("Invalid Continuation Token");
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| invalid())?;
     let (content, checksum) = bytes.split_last_chunk::<4>().ok_or_else(invalid)?;

@@ -70,8 +70,7 @@ pub(crate) fn key_of_write(
     item: &PreparedBody,
 ) -> Result<LogicalKey> {
     let entry = &container.entry;
-    let in_body = extract_partition_key(item.body.raw(), &entry.shape.key_paths);
-    check_size(entry, &in_body)?;
+    let in_body = body_key(entry, item)?;
     if let Some(input) = input {
         let named = parse_key(entry, input)?;
         if !named.same(&in_body) {
@@ -82,6 +81,13 @@ pub(crate) fn key_of_write(
         }
     }
     Ok(logical(entry, in_body))
+}
+
+/// The key that a body carries.
+pub(crate) fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<PartitionKey> {
+    let key = extract_partition_key(item.body.raw(), &entry.shape.key_paths);
+    check_size(entry, &key)?;
+    Ok(key)
 }
 
 pub(crate) fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {

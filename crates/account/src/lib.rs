@@ -18,7 +18,7 @@
 //! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
-//! | `script_run.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
+//! | `script_run.rs`, `script_run_store.rs`, `script_run_links.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
 //! | `change_feed.rs`, `change_feed_position.rs` | what changed, page by page; where a reader stands |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `projections/` | rules that keep denormalised copies true |
@@ -60,6 +60,8 @@ mod query_token;
 mod relocation;
 mod relocation_run;
 mod script_run;
+mod script_run_links;
+mod script_run_store;
 mod scripts;
 mod serving;
 mod shards;

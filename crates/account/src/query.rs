@@ -243,7 +243,7 @@ impl Account {
         })
     }
 
-    fn parsed(&self, text: &str) -> Result<Query> {
+    pub(crate) fn parsed(&self, text: &str) -> Result<Query> {
         let max = self.limits().query_text_bytes_max;
         if text.len() > max {
             return Err(Error::bad_request(format!(
@@ -262,7 +262,7 @@ impl Account {
 
 impl Running<'_> {
     /// A reply without rows.
-    fn begin(&self, wants: QueryWants, query: &Query, parts: &[Part]) -> QueryReply {
+    pub(crate) fn begin(&self, wants: QueryWants, query: &Query, parts: &[Part]) -> QueryReply {
         QueryReply {
             rows: Rows::default(),
             continuation: None,
@@ -288,7 +288,7 @@ impl Running<'_> {
     }
 
     /// Reads the part that the token names, or the first.
-    async fn drain(
+    pub(crate) async fn drain(
         &self,
         reply: &mut QueryReply,
         parts: Vec<Part>,
@@ -390,7 +390,7 @@ impl Running<'_> {
     }
 }
 
-fn hash_of(text: &str, parameters: &[(String, Value)]) -> u64 {
+pub(crate) fn hash_of(text: &str, parameters: &[(String, Value)]) -> u64 {
     let mut hasher = Xxh3::new();
     text.hash(&mut hasher);
     for (name, value) in parameters {

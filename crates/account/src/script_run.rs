@@ -1,7 +1,21 @@
 //! Runs stored procedures: one transaction of a logical partition, from the first call of the script to its end.
+//!
+//! Order of events: the partition's budget lets the script in → the logical partition is the script's → it runs → one commit,
+//! or nothing → what it cost is settled. Where the partition turns out to have moved, nothing was written, and everything is
+//! done again on the one that has the logical partition now.
 
-use shardlake_model::{Error, ReplyMeta, RequestContext, Result, Script};
+use std::sync::Arc;
+use std::time::Duration;
 
+use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result, Script};
+use shardlake_partition::{LogicalKey, Partition};
+use shardlake_script::{Completion, Invocation, Role, ScriptLimits};
+
+use crate::container_handle::ContainerEntry;
+use crate::items::check_session;
+use crate::keys::{key_of_read, partition_of};
+use crate::script_run_store::ScriptStore;
+use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
 
 /// What a stored procedure that ended well came to.
@@ -26,7 +40,121 @@ impl Account {
         arguments: &str,
         logs: bool,
     ) -> Result<ProcedureReply> {
-        let _ = (ctx, container, key, arguments, logs);
-        Err(Error::unsupported(format!("stored procedures are not supported yet: '{}'", script.id)))
+        let logical = key_of_read(container, key)?;
+        let role = Role::Procedure { arguments };
+        let mut routing = self.routing(container);
+        loop {
+            let partition = routing.owner(&logical);
+            let touched = Touched::Logical(&logical);
+            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let outcome = self.procedure_once(ctx, &routing.entry, &logical, script, &role, logs).await;
+            permit.settle_outcome(&outcome, |(_, cost)| *cost);
+            if !routing.has_moved(&outcome)? {
+                return outcome.map(|(reply, _)| reply);
+            }
+        }
+    }
+
+    async fn procedure_once(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        logical: &LogicalKey,
+        script: &Script,
+        role: &Role<'_>,
+        logs: bool,
+    ) -> Result<(ProcedureReply, Cost)> {
+        let partition = partition_of(entry, logical);
+        let mut run = self.begin_run(ctx, entry, partition, logical).await?;
+        let completion = run.script(script, role.clone(), logs).await;
+        let (completion, cost, meta) = run.finish(completion).await?;
+        Ok((ProcedureReply { body: completion.response_body, log: completion.log, meta }, cost))
+    }
+
+    pub(crate) async fn begin_run<'a>(
+        &'a self,
+        ctx: &RequestContext,
+        entry: &'a Arc<ContainerEntry>,
+        partition: &Arc<Partition>,
+        logical: &LogicalKey,
+    ) -> Result<ScriptRun<'a>> {
+        check_session(ctx, entry, partition)?;
+        let command = self.command(ctx, 0);
+        let transaction = partition.begin(&entry.shape, command, logical, self.clock()).await?;
+        // Waiting for others is not the script's time, but it is the request's.
+        let limits = ScriptLimits::default();
+        let deadline = ctx.deadline.min(self.clock().elapsed() + limits.time);
+        let store = ScriptStore::new(self, entry, transaction, ctx, deadline);
+        Ok(ScriptRun { store, limits, runs: 0, deadline: ctx.deadline })
+    }
+}
+
+/// A transaction, and the scripts that work in it.
+pub(crate) struct ScriptRun<'a> {
+    pub store: ScriptStore<'a>,
+    limits: ScriptLimits,
+    runs: u64,
+    /// The request's.
+    deadline: Duration,
+}
+
+impl ScriptRun<'_> {
+    /// Runs one script. After an error the transaction is to be given up.
+    pub async fn script(&mut self, script: &Script, role: Role<'_>, logs: bool) -> Result<Completion> {
+        let (account, entry) = (self.store.account, self.store.entry);
+        self.runs += 1;
+        let left = self.deadline.saturating_sub(account.clock().elapsed());
+        let invocation = Invocation {
+            name: &script.id,
+            source: &script.body,
+            role,
+            self_link: entry.self_link(),
+            alt_link: entry.alt_link(),
+            logs,
+            limits: ScriptLimits { time: self.limits.time.min(left), ..self.limits },
+        };
+        let run = account.0.scripts.run(invocation, &mut self.store);
+        let outcome = tokio::time::timeout(left, run).await;
+        let outcome = outcome.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Timeout,
+                format!("the script '{}' did not end within the time of its request", script.id),
+            ))
+        });
+        match self.store.take_fatal() {
+            Some(fatal) => Err(fatal),
+            None => outcome,
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        let store = &self.store;
+        let of_runs = store.entry.shape.charges.script_run().0 * self.runs;
+        Cost {
+            charge_centi: of_runs + store.spent_centi,
+            size_bytes: store.size_bytes,
+            creates: store.creates,
+        }
+    }
+
+    /// Commits, or gives everything up, by how the work in the transaction ended.
+    pub async fn finish<T>(self, outcome: Result<T>) -> Result<(T, Cost, ReplyMeta)> {
+        let cost = self.cost();
+        let transaction = self.store.transaction;
+        let partition = transaction.partition().clone();
+        let with_charge = |mut error: Error| {
+            *error.meta_mut() = partition.meta(cost.charge_centi, 0);
+            error
+        };
+        match outcome {
+            Ok(value) => {
+                let meta = transaction.commit().await.map_err(with_charge)?;
+                Ok((value, cost, ReplyMeta { charge_centi: cost.charge_centi, ..meta }))
+            }
+            Err(error) => {
+                transaction.end().await?;
+                Err(with_charge(error))
+            }
+        }
     }
 }

@@ -1,8 +1,22 @@
 //! Writes of single items with the triggers that the request names: one transaction of the item's logical partition.
+//!
+//! Order of events: the pre-trigger runs and may replace the request's body → the write → the post-trigger runs and sees the
+//! response → one commit. Whatever of it fails takes everything back. Triggers never run unasked.
 
-use shardlake_model::{Error, Preconditions, RequestContext, Result};
-use shardlake_partition::ItemReply;
+use std::sync::Arc;
 
+use shardlake_model::{
+    Error, ErrorKind, Preconditions, RequestContext, Result, Rid, Script, ScriptKind, TriggerOperation,
+    TriggerType,
+};
+use shardlake_partition::{ItemReply, LogicalKey, Operation, prepare_body};
+use shardlake_script::Role;
+
+use crate::container_handle::ContainerEntry;
+use crate::keys::{key_of_read, key_of_write, partition_of};
+use crate::script_run::ScriptRun;
+use crate::script_run_store::json_of;
+use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
 
 /// The triggers that a request names, by id. Without any, the operation is an ordinary one.
@@ -26,6 +40,19 @@ impl Triggers<'_> {
     }
 }
 
+/// A write as the request asks for it.
+struct TriggeredWrite<'a> {
+    operation: TriggerOperation,
+    container: &'a ContainerHandle,
+    key: Option<KeyInput<'a>>,
+    /// Of a replace or delete.
+    id: Option<&'a str>,
+    /// Of all but a delete.
+    json: Option<&'a str>,
+    preconditions: &'a Preconditions,
+    triggers: Triggers<'a>,
+}
+
 impl Account {
     pub async fn create_item_with_triggers(
         &self,
@@ -36,10 +63,12 @@ impl Account {
         triggers: Triggers<'_>,
     ) -> Result<TriggeredReply> {
         if triggers.is_empty() {
-            let reply = self.create_item(ctx, container, key, json).await?;
-            return Ok(TriggeredReply { reply, body: None });
+            return plain(self.create_item(ctx, container, key, json).await);
         }
-        Err(unsupported())
+        let (json, preconditions) = (Some(text(json)?), &Preconditions::default());
+        let operation = TriggerOperation::Create;
+        let write = TriggeredWrite { operation, container, key, id: None, json, preconditions, triggers };
+        self.write_with_triggers(ctx, write).await
     }
 
     pub async fn upsert_item_with_triggers(
@@ -52,10 +81,12 @@ impl Account {
         triggers: Triggers<'_>,
     ) -> Result<TriggeredReply> {
         if triggers.is_empty() {
-            let reply = self.upsert_item(ctx, container, key, json, preconditions).await?;
-            return Ok(TriggeredReply { reply, body: None });
+            return plain(self.upsert_item(ctx, container, key, json, preconditions).await);
         }
-        Err(unsupported())
+        let operation = TriggerOperation::Upsert;
+        let json = Some(text(json)?);
+        let write = TriggeredWrite { operation, container, key, id: None, json, preconditions, triggers };
+        self.write_with_triggers(ctx, write).await
     }
 
     #[expect(clippy::too_many_arguments, reason = "a replace and its triggers")]
@@ -70,10 +101,12 @@ impl Account {
         triggers: Triggers<'_>,
     ) -> Result<TriggeredReply> {
         if triggers.is_empty() {
-            let reply = self.replace_item(ctx, container, key, id, json, preconditions).await?;
-            return Ok(TriggeredReply { reply, body: None });
+            return plain(self.replace_item(ctx, container, key, id, json, preconditions).await);
         }
-        Err(unsupported())
+        let operation = TriggerOperation::Replace;
+        let (id, json) = (Some(id), Some(text(json)?));
+        let write = TriggeredWrite { operation, container, key, id, json, preconditions, triggers };
+        self.write_with_triggers(ctx, write).await
     }
 
     pub async fn delete_item_with_triggers(
@@ -86,13 +119,214 @@ impl Account {
         triggers: Triggers<'_>,
     ) -> Result<TriggeredReply> {
         if triggers.is_empty() {
-            let reply = self.delete_item(ctx, container, key, id, preconditions).await?;
-            return Ok(TriggeredReply { reply, body: None });
+            return plain(self.delete_item(ctx, container, key, id, preconditions).await);
         }
-        Err(unsupported())
+        let operation = TriggerOperation::Delete;
+        let id = Some(id);
+        let write = TriggeredWrite { operation, container, key, id, json: None, preconditions, triggers };
+        self.write_with_triggers(ctx, write).await
+    }
+
+    async fn write_with_triggers(
+        &self,
+        ctx: &RequestContext,
+        write: TriggeredWrite<'_>,
+    ) -> Result<TriggeredReply> {
+        let entry = &write.container.entry;
+        let pre = trigger(entry, write.triggers.pre, TriggerType::Pre, write.operation)?;
+        let post = trigger(entry, write.triggers.post, TriggerType::Post, write.operation)?;
+        let logical = write.logical()?;
+        let mut routing = self.routing(write.container);
+        loop {
+            let partition = routing.owner(&logical);
+            let touched = Touched::Logical(&logical);
+            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let scripts = (pre.as_deref(), post.as_deref());
+            let outcome = self.triggered_once(ctx, &routing.entry, &logical, &write, scripts).await;
+            permit.settle_outcome(&outcome, |(_, cost)| *cost);
+            if !routing.has_moved(&outcome)? {
+                return outcome.map(|(reply, _)| reply);
+            }
+        }
+    }
+
+    async fn triggered_once(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        logical: &LogicalKey,
+        write: &TriggeredWrite<'_>,
+        (pre, post): (Option<&Script>, Option<&Script>),
+    ) -> Result<(TriggeredReply, Cost)> {
+        let mut run = self.begin_run(ctx, entry, partition_of(entry, logical), logical).await?;
+        let outcome = write.run(&mut run, pre, post).await;
+        let (mut triggered, cost, meta) = run.finish(outcome).await?;
+        triggered.reply.meta = meta;
+        Ok((triggered, cost))
     }
 }
 
-fn unsupported() -> Error {
-    Error::unsupported("triggers are not supported yet")
+impl TriggeredWrite<'_> {
+    /// The logical partition that the request is about, whatever a trigger makes of its body.
+    fn logical(&self) -> Result<LogicalKey> {
+        match (self.key, self.json) {
+            (None, Some(json)) => {
+                let item = prepare_body(json.as_bytes(), &self.container.entry.shape)?;
+                key_of_write(self.container, None, &item)
+            }
+            (key, _) => key_of_read(self.container, key),
+        }
+    }
+
+    async fn run(
+        &self,
+        run: &mut ScriptRun<'_>,
+        pre: Option<&Script>,
+        post: Option<&Script>,
+    ) -> Result<TriggeredReply> {
+        let operation = self.operation;
+        let mut request_body = self.json.map(str::to_owned);
+        if let Some(pre) = pre {
+            let role = Role::PreTrigger { operation, request_body: request_body.as_deref() };
+            let completion = run.script(pre, role, false).await?;
+            if self.json.is_some() {
+                request_body = completion.request_body.or(request_body);
+            }
+        }
+        let reply = run.store.execute(&self.planned(run, request_body.as_deref()).await?).await?;
+        let mut body = None;
+        if let Some(post) = post {
+            let response_body = reply.item.as_ref().map(json_of).transpose()?;
+            let role = Role::PostTrigger {
+                operation,
+                request_body: request_body.as_deref(),
+                response_body: response_body.as_deref(),
+            };
+            body = run
+                .script(post, role, false)
+                .await?
+                .response_body
+                .filter(|set| Some(set) != response_body.as_ref());
+        }
+        Ok(TriggeredReply { reply, body })
+    }
+
+    /// The write itself, with the body as the pre-trigger left it.
+    async fn planned(&self, run: &ScriptRun<'_>, json: Option<&str>) -> Result<Operation> {
+        let preconditions = self.preconditions.clone();
+        let item = match json {
+            Some(json) => {
+                let item = prepare_body(json.as_bytes(), &run.store.entry.shape)?;
+                let key = key_of_write(self.container, self.key, &item)?;
+                if !key.partition_key.same(&run.store.transaction.logical().partition_key) {
+                    return Err(Error::new(
+                        ErrorKind::PartitionKeyMismatch,
+                        "PartitionKey extracted from document doesn't match the one specified in the header",
+                    ));
+                }
+                Some(item)
+            }
+            None => None,
+        };
+        let id = match self.id {
+            Some(segment) => self.resolved(run, segment).await?,
+            None => String::new(),
+        };
+        Ok(match (self.operation, item) {
+            (TriggerOperation::Create, Some(item)) => Operation::Create { item },
+            (TriggerOperation::Replace, Some(item)) => Operation::Replace { id, item, preconditions },
+            (_, Some(item)) => Operation::Upsert { item, preconditions },
+            (_, None) => Operation::Delete { id, preconditions },
+        })
+    }
+
+    /// The id that a path segment names: an id, or a rid where the container was named by rid too.
+    async fn resolved(&self, run: &ScriptRun<'_>, segment: &str) -> Result<String> {
+        match Rid::parse(segment) {
+            Some(Rid::Item(rid))
+                if self.container.by_rid && rid.container == run.store.entry.container.rid =>
+            {
+                let id = run.store.transaction.id_of_ordinal(rid.ordinal).await?;
+                id.ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::NotFound,
+                        "Entity with the specified id does not exist in the system.",
+                    )
+                })
+            }
+            _ => Ok(segment.to_owned()),
+        }
+    }
+}
+
+/// The one trigger that a request may name for one moment.
+fn trigger(
+    entry: &ContainerEntry,
+    names: &[String],
+    moment: TriggerType,
+    operation: TriggerOperation,
+) -> Result<Option<Arc<Script>>> {
+    let words = match moment {
+        TriggerType::Pre => "pre",
+        TriggerType::Post => "post",
+    };
+    let name = match names {
+        [] => return Ok(None),
+        [name] => name,
+        several => {
+            return Err(Error::bad_request(format!(
+                "the request names {} {words}-triggers: it may name one",
+                several.len()
+            )));
+        }
+    };
+    let found = entry.scripts.get(ScriptKind::Trigger, name);
+    let definition = found.and_then(|script| script.trigger);
+    let (Some(script), Some(definition)) = (found, definition) else {
+        return Err(Error::bad_request(format!("the container has no trigger '{name}'")));
+    };
+    if definition.trigger_type != moment {
+        return Err(Error::bad_request(format!("the trigger '{name}' is not a {words}-trigger")));
+    }
+    if !runs_at(definition.operation, operation) {
+        return Err(Error::bad_request(format!(
+            "the trigger '{name}' is for the operation {:?}, not for {operation:?}",
+            definition.operation
+        )));
+    }
+    Ok(Some(script.clone()))
+}
+
+/// Whether a trigger for `defined` may run at a request's operation.
+fn runs_at(defined: TriggerOperation, operation: TriggerOperation) -> bool {
+    use TriggerOperation::{All, Replace, Update, Upsert};
+    defined == All || defined == operation || (defined == Update && matches!(operation, Replace | Upsert))
+}
+
+fn text(json: &[u8]) -> Result<&str> {
+    std::str::from_utf8(json)
+        .map_err(|_| Error::bad_request("The input content is invalid: it is not UTF-8 text"))
+}
+
+fn plain(outcome: Result<ItemReply>) -> Result<TriggeredReply> {
+    outcome.map(|reply| TriggeredReply { reply, body: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn triggers_run_at_the_operations_they_are_for() {
+        use TriggerOperation::{All, Create, Delete, Replace, Update, Upsert};
+        let requests = [Create, Replace, Upsert, Delete];
+        let of =
+            |defined| requests.into_iter().filter(|request| runs_at(defined, *request)).collect::<Vec<_>>();
+        assert_eq!(of(All), requests);
+        assert_eq!(of(Create), [Create]);
+        assert_eq!(of(Replace), [Replace]);
+        assert_eq!(of(Delete), [Delete]);
+        assert_eq!(of(Update), [Replace, Upsert]);
+        assert_eq!(of(Upsert), [Upsert]);
+    }
 }

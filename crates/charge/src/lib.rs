@@ -62,6 +62,8 @@ pub struct ChargeTable {
     term: u64,
     /// Per operation of a patch, on top of the replace.
     patch_operation: u64,
+    /// One run of a stored procedure or trigger, beside what its operations cost.
+    script: u64,
     /// Misses and unmodified reads.
     miss: u64,
     /// A feed page costs at least this.
@@ -96,6 +98,7 @@ impl Default for ChargeTable {
             rows: AZURE_2026_04,
             term: 20,
             patch_operation: 40,
+            script: 500,
             miss: 100,
             page_min: 100,
             query: query::PRICES,
@@ -140,6 +143,11 @@ impl ChargeTable {
     /// What a patch costs on top of the replace that it amounts to.
     pub fn patch_operations(&self, operations: u64) -> Charge {
         Charge(self.patch_operation * operations)
+    }
+
+    /// What one run of a script costs on top of its operations.
+    pub fn script_run(&self) -> Charge {
+        Charge(self.script)
     }
 
     pub fn not_found(&self) -> Charge {

@@ -29,6 +29,9 @@ pub struct Limits {
     pub transaction_operations_max: usize,
     /// Ours: what those writes put in records, also where a later one replaces an earlier one.
     pub transaction_size_bytes_max: usize,
+    /// Ours: what one run of a script may spend, in hundredths of a request unit; near it, calls are not accepted any more.
+    /// As much as the largest physical partition has in a second.
+    pub script_charge_centi_max: u64,
     pub partition_key_paths_max: usize,
     /// Total bytes of string components of a version 2 partition key value.
     pub partition_key_bytes_max: usize,
@@ -97,6 +100,7 @@ impl Default for Limits {
             patch_operations_max: 10,
             transaction_operations_max: 2000,
             transaction_size_bytes_max: 16 * 1024 * 1024,
+            script_charge_centi_max: 1_000_000,
             partition_key_paths_max: 3,
             partition_key_bytes_max: 2048,
             partition_key_bytes_max_v1: 101,
