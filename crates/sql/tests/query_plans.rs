@@ -22,7 +22,16 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
 static SCRIPTS: LazyLock<ContainerScripts> = LazyLock::new(|| {
     let (kind, id) = (ScriptKind::Function, "func".to_owned());
     let body = "function () {}".to_owned();
-    let script = Script { kind, id: id.clone(), number: 1, etag: [1; 16], timestamp: 0, body, trigger: None };
+    let script = Script {
+        kind,
+        id: id.clone(),
+        number: 1,
+        etag: [1; 16],
+        timestamp: 0,
+        body,
+        trigger: None,
+        spelling: None,
+    };
     ContainerScripts([((kind, id), Arc::new(script))].into())
 });
 

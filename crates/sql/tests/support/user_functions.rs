@@ -25,6 +25,7 @@ pub fn scripts() -> &'static ContainerScripts {
             timestamp: 0,
             body: "function () {}".to_owned(),
             trigger: None,
+            spelling: None,
         };
         let entry = |name: &&str| ((ScriptKind::Function, (*name).to_owned()), Arc::new(script(name)));
         ContainerScripts(NAMES.iter().map(entry).collect())
