@@ -321,12 +321,17 @@ fn is_by_rid(link: &ResourceLink<'_>) -> bool {
 
 fn is_same_resource(catalog: &Catalog, link: &ResourceLink<'_>, other: &str) -> bool {
     let Ok(other) = ResourceLink::parse(other) else { return false };
-    let rid = |link| resolve(catalog, link).map(|(_, entry)| entry.container.rid);
-    let is_same_container = match (rid(link), rid(&other)) {
-        (Some(a), Some(b)) => a == b,
-        _ => (link.database, link.container) == (other.database, other.container),
+    let target = |link: &ResourceLink<'_>| {
+        let (entry, by_rid) = catalog.database(link.database)?.container(link.container)?;
+        Some((entry.container.rid, by_rid))
     };
-    is_same_container && link.child == other.child
+    match (target(link), target(&other)) {
+        // An id and a rid of something in it are different names, even if they read the same.
+        (Some((a, a_by_rid)), Some((b, b_by_rid))) => {
+            a == b && link.child == other.child && (link.child.is_none() || a_by_rid == b_by_rid)
+        }
+        _ => *link == other,
+    }
 }
 
 /// One to three scalars, which the container's key can begin with.

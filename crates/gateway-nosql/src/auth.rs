@@ -271,15 +271,20 @@ impl Sent {
         let token: Cow<'_, str> = percent_decode_str(authorization)
             .decode_utf8()
             .map_err(|_| unauthorized("the authorization token is not UTF-8 text"))?;
-        let (mut kind, mut version, mut signature) = ("", "", "");
+        let (mut kind, mut version, mut signature) = (None, None, None);
         for part in token.split('&') {
-            match part.split_once('=') {
-                Some(("type", value)) => kind = value,
-                Some(("ver", value)) => version = value,
-                Some(("sig", value)) => signature = value,
-                _ => {}
+            let repeated = match part.split_once('=') {
+                Some(("type", value)) => kind.replace(value),
+                Some(("ver", value)) => version.replace(value),
+                Some(("sig", value)) => signature.replace(value),
+                _ => None,
+            };
+            if repeated.is_some() {
+                return Err(unauthorized("the authorization token says one thing twice"));
             }
         }
+        let (kind, version) = (kind.unwrap_or_default(), version.unwrap_or_default());
+        let signature = signature.unwrap_or_default();
         let is = |name: &str| kind.eq_ignore_ascii_case(name);
         if (is("master") || is("resource")) && version != "1.0" {
             return Err(unauthorized(format!("the authorization token has version '{version}', not '1.0'")));
