@@ -197,7 +197,8 @@ impl<'a> Transaction<'a> {
         self.put_version(logical, id, item, old, ChangeKind::Replace, Claim::Always).await
     }
 
-    /// Writes the version that a transaction has come to, whose steps have claimed its unique values.
+    /// Writes the version that a transaction of several steps has come to: these have claimed its unique values. Where it has
+    /// another ordinal than `old`, that was taken out before.
     pub async fn put_decided(
         &mut self,
         logical: &LogicalKey,
@@ -206,7 +207,10 @@ impl<'a> Transaction<'a> {
         old: Option<&StoredItem>,
         kind: ChangeKind,
     ) -> Result<()> {
-        self.put_version(logical, id, item, old, kind, Claim::Always).await
+        let ordinal = item.envelope().ordinal;
+        self.log_version(logical, id, ordinal, old, kind);
+        let displaced = old.filter(|old| old.envelope().ordinal == ordinal);
+        self.put_in(logical, id, item, displaced, Claim::Always).await
     }
 
     async fn put_version(
@@ -218,13 +222,19 @@ impl<'a> Transaction<'a> {
         kind: ChangeKind,
         claim: Claim,
     ) -> Result<()> {
-        if let Some(old) = old {
-            self.release_unique_keys(logical, id, old).await?;
-        }
-        self.claim_unique_keys(logical, id, item, claim).await?;
-        self.count(logical, old, Some(item));
+        self.log_version(logical, id, item.envelope().ordinal, old, kind);
+        self.put_in(logical, id, item, old, claim).await
+    }
+
+    fn log_version(
+        &mut self,
+        logical: &LogicalKey,
+        id: &str,
+        ordinal: u64,
+        old: Option<&StoredItem>,
+        kind: ChangeKind,
+    ) {
         let key = keys::item_key(self.uid, logical, id);
-        let ordinal = item.envelope().ordinal;
         match old.filter(|_| kind == ChangeKind::Create) {
             // Its time had run out: that is a change of its own.
             Some(expired) => {
@@ -233,6 +243,24 @@ impl<'a> Transaction<'a> {
             }
             None => self.log(kind, ordinal, old, &key),
         }
+    }
+
+    /// All of a version but its entry in the log.
+    async fn put_in(
+        &mut self,
+        logical: &LogicalKey,
+        id: &str,
+        item: &StoredItem,
+        old: Option<&StoredItem>,
+        claim: Claim,
+    ) -> Result<()> {
+        if let Some(old) = old {
+            self.release_unique_keys(logical, id, old).await?;
+        }
+        self.claim_unique_keys(logical, id, item, claim).await?;
+        self.count(logical, old, Some(item));
+        let key = keys::item_key(self.uid, logical, id);
+        let ordinal = item.envelope().ordinal;
         if old.map(|old| old.envelope().ordinal) != Some(ordinal) {
             if let Some(old) = old {
                 self.writes.insert(keys::ordinal_key(self.uid, old.envelope().ordinal), None);
@@ -252,12 +280,17 @@ impl<'a> Transaction<'a> {
         old: &StoredItem,
         kind: ChangeKind,
     ) -> Result<()> {
-        self.release_unique_keys(logical, id, old).await?;
-        self.count(logical, Some(old), None);
         let key = keys::item_key(self.uid, logical, id);
         self.log(kind, old.envelope().ordinal, Some(old), &key);
+        self.take_out(logical, id, old).await
+    }
+
+    /// All of a deletion but its entry in the log.
+    pub async fn take_out(&mut self, logical: &LogicalKey, id: &str, old: &StoredItem) -> Result<()> {
+        self.release_unique_keys(logical, id, old).await?;
+        self.count(logical, Some(old), None);
         self.writes.insert(keys::ordinal_key(self.uid, old.envelope().ordinal), None);
-        self.writes.insert(key, None);
+        self.writes.insert(keys::item_key(self.uid, logical, id), None);
         self.index(Some(old), None).await
     }
 

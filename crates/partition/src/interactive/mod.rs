@@ -13,6 +13,8 @@
 
 mod locks;
 mod own_items;
+#[cfg(test)]
+mod tests;
 mod transaction;
 
 use std::ops::{Deref, DerefMut};

@@ -250,21 +250,29 @@ impl LogicalTransaction {
 
     async fn plan(&self, transaction: &mut Transaction<'_>) -> Result<()> {
         let now = self.command.now.seconds();
+        // An ordinal may have gone from one item to another: what has it no more goes before what has it now.
+        let mut versions = Vec::new();
         for (key, record) in self.items.iter() {
             let (_, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
             let old = transaction.item(key).await?;
             let is_live = old.as_ref().is_some_and(|old| !old.is_expired(now));
-            match (record, old) {
-                (Some(record), old) => {
-                    let item = StoredItem::decode(record.clone(), &self.shape)?.at_lsn(transaction.lsn)?;
-                    let kind = if is_live { ChangeKind::Replace } else { ChangeKind::Create };
-                    transaction.put_decided(&self.logical, id, &item, old.as_ref(), kind).await?;
-                }
-                (None, Some(old)) if is_live => {
+            let Some(record) = record else {
+                if let Some(old) = old.filter(|_| is_live) {
                     transaction.delete(&self.logical, id, &old, ChangeKind::Delete).await?;
                 }
-                (None, _) => {}
+                continue;
+            };
+            let item = StoredItem::decode(record.clone(), &self.shape)?.at_lsn(transaction.lsn)?;
+            if let Some(old) = &old
+                && old.envelope().ordinal != item.envelope().ordinal
+            {
+                transaction.take_out(&self.logical, id, old).await?;
             }
+            let kind = if is_live { ChangeKind::Replace } else { ChangeKind::Create };
+            versions.push((id, item, old, kind));
+        }
+        for (id, item, old, kind) in versions {
+            transaction.put_decided(&self.logical, id, &item, old.as_ref(), kind).await?;
         }
         transaction.record_size_within_limits().await
     }

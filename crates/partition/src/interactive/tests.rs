@@ -1,0 +1,359 @@
+//! Transactions step by step against a model, and what others see of them meanwhile.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use shardlake_charge::ChargeTable;
+use shardlake_model::{
+    ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, ErrorKind, KeyComponent,
+    Limits, PartitionKey, PartitionKeyDefinition, Preconditions, Result, UniqueKey, UniqueKeyPolicy,
+};
+use shardlake_routing::{EpkRange, effective_partition_key};
+use shardlake_sql::ComputedProperties;
+use shardlake_stdx::{Clock, Guid, Timestamp};
+use shardlake_storage::{Shard, ShardOptions};
+
+use super::LogicalTransaction;
+use crate::{
+    CommandContext, ContainerShape, End, FeedFilter, IndexLayout, LogicalKey, Operation, PageLimits,
+    Partition, PartitionIdentity, PartitionUid, StoredItem, prepare_body, verify_partition,
+};
+
+const PAGE: PageLimits = PageLimits { items: 1000, size_bytes: 1 << 20 };
+
+struct Fixture {
+    shard: Shard,
+    partition: Arc<Partition>,
+    shape: Arc<ContainerShape>,
+    identity: PartitionIdentity,
+    clock: Clock,
+}
+
+impl Fixture {
+    async fn new() -> Fixture {
+        Fixture::with(Limits::default()).await
+    }
+
+    async fn with(limits: Limits) -> Fixture {
+        let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
+        definition.unique_key_policy =
+            UniqueKeyPolicy { unique_keys: vec![UniqueKey { paths: vec!["/u".to_owned()] }] };
+        definition.default_ttl = Some(-1);
+        let container = Container {
+            rid: ContainerRid { database: DatabaseRid(1), number: 1 },
+            etag: [0; 16],
+            timestamp: 0,
+            definition,
+        };
+        let policy = &container.definition.indexing_policy;
+        let layout =
+            IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles").map(Arc::new);
+        let layouts = layout.iter().cloned().collect();
+        let shape = ContainerShape::new(&container, (layout, None), Arc::new(limits), ChargeTable::default());
+        let identity = PartitionIdentity {
+            uid: PartitionUid(3),
+            range_id: 0,
+            epk_range: EpkRange::full(),
+            rid_prefix: 0,
+            inherited_prefixes: Vec::new(),
+            session_version: 0,
+        };
+        let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
+        Fixture {
+            partition: Arc::new(
+                Partition::open(shard.clone(), identity.clone(), layouts).await.expect("opens"),
+            ),
+            shard,
+            shape: Arc::new(shape.expect("a plain container")),
+            identity,
+            clock: Clock::manual(Timestamp(1_700_000_000_000)),
+        }
+    }
+
+    fn logical(&self, pk: &str) -> LogicalKey {
+        let partition_key = PartitionKey::single(KeyComponent::String(pk.to_owned()));
+        let epk = effective_partition_key(&self.shape.key_definition, &partition_key);
+        LogicalKey { epk, partition_key }
+    }
+
+    fn command(&self) -> CommandContext {
+        CommandContext {
+            now: self.clock.now(),
+            consistency: ConsistencyLevel::default(),
+            etags: vec![Guid([1; 16])],
+            patience: Duration::from_secs(60),
+        }
+    }
+
+    async fn begin(&self, pk: &str) -> Result<LogicalTransaction> {
+        self.partition.begin(&self.shape, self.command(), &self.logical(pk), &self.clock).await
+    }
+
+    async fn write(&self, pk: &str, operation: &Operation) -> Result<()> {
+        let logical = self.logical(pk);
+        self.partition.write(&self.shape, &self.command(), &logical, operation).await.map(drop)
+    }
+
+    fn item(&self, pk: &str, id: &str, value: i64, unique: i64) -> crate::PreparedBody {
+        let ttl = if value == 9 { r#","ttl":5"# } else { "" };
+        let json = format!(r#"{{"id":"{id}","pk":"{pk}","v":{value},"u":{unique}{ttl}}}"#);
+        prepare_body(json.as_bytes(), &self.shape).expect("valid")
+    }
+
+    /// What everybody sees.
+    async fn stored(&self, pk: &str) -> Model {
+        let filter = FeedFilter::Logical(self.logical(pk));
+        let page = self.partition.read_page(&self.shape, &self.command(), &filter, None, PAGE).await;
+        model_of(&page.expect("readable").items)
+    }
+
+    async fn check(&self) {
+        let report = verify_partition(&self.shard, &self.identity, &self.shape).await.expect("readable");
+        assert_eq!(report.problems, Vec::<String>::new());
+    }
+}
+
+/// Value and unique value, by id.
+type Model = BTreeMap<String, (i64, i64)>;
+
+fn model_of(items: &[StoredItem]) -> Model {
+    let of = |item: &StoredItem| {
+        let mut json = Vec::new();
+        item.write_json(&mut json);
+        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        let number = |name: &str| json[name].as_i64().expect("a number");
+        (json["id"].as_str().expect("an id").to_owned(), (number("v"), number("u")))
+    };
+    items.iter().map(of).collect()
+}
+
+fn none() -> Preconditions {
+    Preconditions::default()
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Create(u8, i64, i64),
+    Upsert(u8, i64, i64),
+    /// Also under another id.
+    Replace(u8, u8, i64, i64),
+    Delete(u8),
+    Read(u8),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let (id, value, unique) = (|| 0..5u8, || 7..10i64, || 0..6i64);
+    prop_oneof![
+        3 => (id(), value(), unique()).prop_map(|(id, value, unique)| Act::Create(id, value, unique)),
+        3 => (id(), value(), unique()).prop_map(|(id, value, unique)| Act::Upsert(id, value, unique)),
+        3 => (id(), id(), value(), unique()).prop_map(|(id, to, value, unique)| Act::Replace(id, to, value, unique)),
+        2 => id().prop_map(Act::Delete),
+        1 => id().prop_map(Act::Read),
+    ]
+}
+
+fn name(id: u8) -> String {
+    format!("i{id}")
+}
+
+/// What an act does to a model, or the kind of its failure.
+fn apply(model: &mut Model, act: &Act) -> Result<(), ErrorKind> {
+    let (from, to) = match *act {
+        Act::Create(id, value, unique) => {
+            if model.contains_key(&name(id)) {
+                return Err(ErrorKind::Conflict);
+            }
+            (None, Some((name(id), (value, unique))))
+        }
+        Act::Upsert(id, value, unique) => (Some(name(id)), Some((name(id), (value, unique)))),
+        Act::Replace(id, to, value, unique) => {
+            if !model.contains_key(&name(id)) {
+                return Err(ErrorKind::NotFound);
+            }
+            if id != to && model.contains_key(&name(to)) {
+                return Err(ErrorKind::Conflict);
+            }
+            (Some(name(id)), Some((name(to), (value, unique))))
+        }
+        Act::Delete(id) | Act::Read(id) if !model.contains_key(&name(id)) => return Err(ErrorKind::NotFound),
+        Act::Delete(id) => (Some(name(id)), None),
+        Act::Read(_) => return Ok(()),
+    };
+    let mut after = model.clone();
+    after.retain(|id, _| Some(id) != from.as_ref());
+    if let Some((to, version)) = to {
+        if after.values().any(|(_, unique)| *unique == version.1) {
+            return Err(ErrorKind::Conflict);
+        }
+        after.insert(to, version);
+    }
+    *model = after;
+    Ok(())
+}
+
+fn operation(fixture: &Fixture, pk: &str, act: &Act) -> Operation {
+    match *act {
+        Act::Create(id, value, unique) => {
+            Operation::Create { item: fixture.item(pk, &name(id), value, unique) }
+        }
+        Act::Upsert(id, value, unique) => {
+            let item = fixture.item(pk, &name(id), value, unique);
+            Operation::Upsert { item, preconditions: none() }
+        }
+        Act::Replace(id, to, value, unique) => {
+            let item = fixture.item(pk, &name(to), value, unique);
+            Operation::Replace { id: name(id), item, preconditions: none() }
+        }
+        Act::Delete(id) => Operation::Delete { id: name(id), preconditions: none() },
+        Act::Read(id) => Operation::Read { id: name(id), preconditions: none() },
+    }
+}
+
+async fn transactions_are_as_a_model_says(rounds: Vec<(Vec<Act>, bool, bool)>) {
+    let fixture = Fixture::new().await;
+    let mut committed = Model::new();
+    for (acts, commits, waits) in rounds {
+        if waits {
+            fixture.clock.advance(Duration::from_secs(10));
+            committed.retain(|_, (value, _)| *value != 9);
+        }
+        let mut model = committed.clone();
+        let mut transaction = fixture.begin("a").await.expect("free");
+        for act in &acts {
+            let reply = transaction.execute(&operation(&fixture, "a", act), Guid([7; 16])).await;
+            assert_eq!(reply.map(drop).map_err(|error| error.kind()), apply(&mut model, act), "{act:?}");
+            let page = transaction.read_page(None, PAGE).await.expect("readable");
+            assert_eq!(model_of(&page.items), model, "{act:?}");
+        }
+        // Nobody else sees any of it, and others write on.
+        assert_eq!(fixture.stored("a").await, committed);
+        let other = Operation::Upsert { item: fixture.item("b", "i0", 1, 1), preconditions: none() };
+        fixture.write("b", &other).await.expect("free");
+        if commits {
+            transaction.commit().await.expect("committed");
+            committed = model;
+        }
+        assert_eq!(fixture.stored("a").await, committed);
+    }
+    fixture.check().await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn steps_see_each_other_and_their_end_is_all_or_nothing(
+        rounds in prop::collection::vec((prop::collection::vec(act(), 0..10), prop::bool::weighted(0.7), prop::bool::weighted(0.3)), 1..6),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(transactions_are_as_a_model_says(rounds));
+    }
+}
+
+#[tokio::test]
+async fn writers_wait_for_the_end_and_others_do_not() {
+    let fixture = Arc::new(Fixture::new().await);
+    let mut transaction = fixture.begin("a").await.expect("free");
+    let create = |pk: &str, id: &str, unique| Operation::Create { item: fixture.item(pk, id, 1, unique) };
+    transaction.execute(&create("a", "i1", 1), Guid([7; 16])).await.expect("created");
+    let mut waiting: Vec<_> = (0..3)
+        .map(|number| {
+            let (fixture, write) = (fixture.clone(), create("a", &format!("w{number}"), 10 + number));
+            tokio::spawn(async move { fixture.write("a", &write).await })
+        })
+        .collect();
+    let own = fixture.clone();
+    let next = tokio::spawn(async move { own.begin("a").await.map(LogicalTransaction::commit)?.await });
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert!(waiting.iter().all(|task| !task.is_finished()) && !next.is_finished());
+    // Another logical partition is as free as ever, also for transactions.
+    fixture.write("b", &create("b", "i1", 1)).await.expect("free");
+    fixture.begin("b").await.expect("free").commit().await.expect("empty");
+    let impatient = CommandContext { patience: Duration::ZERO, ..fixture.command() };
+    let logical = fixture.logical("a");
+    let late = fixture.partition.write(&fixture.shape, &impatient, &logical, &create("a", "late", 20)).await;
+    assert_eq!(late.expect_err("held").kind(), ErrorKind::Timeout);
+    let meta = transaction.commit().await.expect("committed");
+    assert_eq!(meta.lsn, meta.item_lsn);
+    for task in waiting.drain(..) {
+        task.await.expect("ends").expect("written");
+    }
+    next.await.expect("ends").expect("nothing to commit");
+    assert_eq!(fixture.stored("a").await.len(), 4);
+    assert!(fixture.partition.gates.place_if_any(Vec::new).is_none(), "no gate is left");
+    fixture.check().await;
+}
+
+#[tokio::test]
+async fn what_was_told_of_a_write_is_what_is_committed() {
+    let fixture = Fixture::new().await;
+    let mut transaction = fixture.begin("a").await.expect("free");
+    let create = Operation::Create { item: fixture.item("a", "i1", 1, 1) };
+    let reply = transaction.execute(&create, Guid([7; 16])).await.expect("created");
+    let told = reply.item.expect("a create has an item");
+    // Others take ordinals meanwhile.
+    for number in 0..3 {
+        let write = Operation::Create { item: fixture.item("b", &format!("i{number}"), 1, number) };
+        fixture.write("b", &write).await.expect("free");
+    }
+    let lsn = transaction.commit().await.expect("committed").lsn;
+    let logical = fixture.logical("a");
+    let command = fixture.command();
+    let read = fixture.partition.read(&fixture.shape, &command, &logical, "i1", &none()).await;
+    let stored = read.expect("there").item.expect("a read has an item");
+    assert_eq!(stored.lsn(), lsn);
+    let json = |item: &StoredItem| {
+        let mut text = Vec::new();
+        item.write_json(&mut text);
+        text
+    };
+    assert_eq!(json(&stored), json(&told), "rid, etag, and time are final from the first");
+    fixture.check().await;
+}
+
+#[tokio::test]
+async fn an_ended_partition_ends_its_transactions() {
+    let fixture = Fixture::new().await;
+    let mut transaction = fixture.begin("a").await.expect("free");
+    let create = Operation::Create { item: fixture.item("a", "i1", 1, 1) };
+    transaction.execute(&create, Guid([7; 16])).await.expect("created");
+    fixture.partition.close(End::Moved).await;
+    let gone = |error: shardlake_model::Error| assert_eq!(error.kind(), ErrorKind::PartitionGone);
+    gone(transaction.execute(&create, Guid([8; 16])).await.expect_err("ended"));
+    gone(transaction.read_page(None, PAGE).await.expect_err("ended"));
+    gone(transaction.commit().await.expect_err("ended"));
+    gone(fixture.begin("a").await.expect_err("ended"));
+}
+
+#[tokio::test]
+async fn transactions_have_bounds() {
+    let limits = Limits { transaction_operations_max: 3, ..Limits::default() };
+    let fixture = Fixture::with(limits).await;
+    let mut transaction = fixture.begin("a").await.expect("free");
+    let upsert = |value| Operation::Upsert { item: fixture.item("a", "i1", value, 1), preconditions: none() };
+    for value in 0..3 {
+        transaction.execute(&upsert(value), Guid([7; 16])).await.expect("within bounds");
+    }
+    let refused = transaction.execute(&upsert(4), Guid([7; 16])).await.expect_err("one too many");
+    assert_eq!(refused.kind(), ErrorKind::TooLarge);
+    let read = Operation::Read { id: "i1".to_owned(), preconditions: none() };
+    transaction.execute(&read, Guid([7; 16])).await.expect("reads are no writes");
+    transaction.commit().await.expect("committed");
+    assert_eq!(fixture.stored("a").await["i1"].0, 2);
+
+    // A full logical partition refuses the step, not the transaction.
+    let limits = Limits { logical_partition_size_bytes_max: 700, ..Limits::default() };
+    let fixture = Fixture::with(limits).await;
+    let mut transaction = fixture.begin("a").await.expect("free");
+    let create = |id: &str, unique| Operation::Create { item: fixture.item("a", id, 1, unique) };
+    transaction.execute(&create("i1", 1), Guid([7; 16])).await.expect("fits");
+    transaction.execute(&create("i2", 2), Guid([7; 16])).await.expect("fits");
+    let full = transaction.execute(&create("i3", 3), Guid([7; 16])).await.expect_err("full");
+    assert_eq!(full.kind(), ErrorKind::LogicalPartitionFull);
+    transaction.commit().await.expect("committed");
+    assert_eq!(fixture.stored("a").await.len(), 2);
+    fixture.check().await;
+}
