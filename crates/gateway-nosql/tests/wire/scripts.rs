@@ -1,8 +1,9 @@
 //! Stored procedures, triggers and user-defined functions as resources, and procedures at work.
 
 use serde_json::json;
+use shardlake_storage::{Shard, ShardOptions};
 
-use crate::harness::{ITEMS, Server};
+use crate::harness::{ITEMS, READ_ONLY_KEY, Server};
 
 const CONTAINER: &str = "/dbs/db/colls/items";
 
@@ -90,5 +91,127 @@ async fn operations_that_run_no_triggers_refuse_their_names() {
         let query = server.post(ITEMS).header("content-type", "application/query+json").header(name, "t1");
         query.json(json!({ "query": "SELECT * FROM r" })).send().await.refused(501, 0, "'t1'");
         server.item("GET", "a", key).header(name, "").send().await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn scripts_are_created_read_replaced_and_deleted() {
+    let server = Server::with_container().await;
+    for (segment, member, definition) in kinds() {
+        let feed = format!("{CONTAINER}/{segment}");
+        let created = server.post(feed.as_str()).json(definition.clone()).send().await.expect(201);
+        let script = created.json();
+        for (name, value) in definition.as_object().expect("an object") {
+            assert_eq!(&script[name], value, "{segment}");
+        }
+        assert_eq!(script["_etag"], created.etag());
+        assert_eq!(script["_ts"], 1_700_000_000);
+        let (rid, link) = (script["_rid"].as_str().expect("text"), script["_self"].as_str().expect("text"));
+        assert!(link.ends_with(&format!("/{segment}/{rid}/")), "{link}");
+        assert_eq!(
+            script.as_object().expect("an object").len(),
+            definition.as_object().expect("one").len() + 4
+        );
+        let again = server.post(feed.as_str()).json(definition.clone()).send().await;
+        again.refused(409, 0, "already exists");
+
+        let one = format!("{feed}/a%20script/");
+        assert_eq!(server.get(one.as_str()).send().await.expect(200).json(), script);
+        let by_rid = format!("/{link}");
+        assert_eq!(server.get(by_rid.as_str()).send().await.expect(200).json(), script);
+        server.get(one.as_str()).header("if-none-match", &created.etag()).send().await.expect(304);
+        let page = server.get(feed.as_str()).send().await.expect(200).json();
+        assert_eq!((&page[member], &page["_count"]), (&json!([script]), &json!(1)));
+
+        // Clients send back what they read.
+        let mut changed = script.clone();
+        changed["body"] = json!("function () { return 1; }");
+        let stale = server.put(one.as_str()).json(changed.clone()).header("if-match", "\"x\"");
+        stale.send().await.expect(412);
+        let replaced = server.put(by_rid.as_str()).json(changed.clone()).header("if-match", &created.etag());
+        let replaced = replaced.send().await.expect(200);
+        assert_eq!((&replaced.json()["body"], &replaced.json()["_rid"]), (&changed["body"], &script["_rid"]));
+        assert_ne!(replaced.etag(), created.etag());
+        let upsert = |id: &str| {
+            let mut definition = definition.clone();
+            definition["id"] = json!(id);
+            server.post(feed.as_str()).header("x-ms-documentdb-is-upsert", "True").json(definition)
+        };
+        upsert("a script").send().await.expect(200);
+        upsert("another").send().await.expect(201);
+
+        server.delete(one.as_str()).header("if-match", "\"x\"").send().await.expect(412);
+        server.delete(one.as_str()).send().await.expect(204);
+        server.get(one.as_str()).send().await.expect(404);
+        server.delete(by_rid).send().await.expect(404);
+    }
+}
+
+#[tokio::test]
+async fn scripts_are_queried_and_come_in_pages() {
+    let server = Server::with_container().await;
+    let feed = format!("{CONTAINER}/udfs");
+    for number in 0..5 {
+        let definition = json!({ "id": format!("f{number}"), "body": "function () { }" });
+        server.post(feed.as_str()).json(definition).send().await.expect(201);
+    }
+    let query = server.post(feed.as_str()).header("content-type", "application/query+json").json(json!({
+        "query": "SELECT * FROM root r WHERE r.id = @id",
+        "parameters": [{ "name": "@id", "value": "f3" }],
+    }));
+    let found = query.send().await.expect(200).json();
+    assert_eq!((&found["_count"], &found["UserDefinedFunctions"][0]["id"]), (&json!(1), &json!("f3")));
+    let (mut ids, mut continuation) = (Vec::new(), None::<String>);
+    loop {
+        let mut call = server.get(feed.as_str()).header("x-ms-max-item-count", "2");
+        if let Some(token) = &continuation {
+            call = call.header("x-ms-continuation", token);
+        }
+        let page = call.send().await.expect(200);
+        let rows = page.json()["UserDefinedFunctions"].as_array().expect("rows").clone();
+        assert!(rows.len() <= 2);
+        ids.extend(rows.iter().map(|row| row["id"].as_str().expect("text").to_owned()));
+        continuation = page.header("x-ms-continuation").map(str::to_owned);
+        if continuation.is_none() {
+            break;
+        }
+    }
+    ids.sort();
+    assert_eq!(ids, ["f0", "f1", "f2", "f3", "f4"]);
+}
+
+#[tokio::test]
+async fn a_read_only_key_reads_scripts_and_changes_and_runs_none() {
+    let server = Server::with_container().await;
+    for (segment, _, definition) in kinds() {
+        let feed = format!("{CONTAINER}/{segment}");
+        server.post(feed.as_str()).json(definition.clone()).send().await.expect(201);
+        let one = format!("{feed}/a%20script");
+        for call in [server.get(feed.as_str()), server.get(one.as_str())] {
+            call.signed_with(READ_ONLY_KEY).send().await.expect(200);
+        }
+        for call in [server.post(feed.as_str()), server.put(one.as_str()), server.delete(one.as_str())] {
+            let refused = call.json(definition.clone()).signed_with(READ_ONLY_KEY).send().await;
+            refused.refused(403, 0, "read-only key");
+        }
+    }
+    let run = server.post(format!("{CONTAINER}/sprocs/a%20script")).key("[1]").signed_with(READ_ONLY_KEY);
+    run.send().await.refused(403, 0, "read-only key");
+}
+
+#[tokio::test]
+async fn scripts_are_there_after_a_restart() {
+    let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
+    let server = Server::over(shard.clone()).await;
+    server.create_container(json!({ "id": "items", "partitionKey": { "paths": ["/pk"] } })).await;
+    let mut created = Vec::new();
+    for (segment, _, definition) in kinds() {
+        let answer = server.post(format!("{CONTAINER}/{segment}")).json(definition).send().await.expect(201);
+        created.push((format!("{CONTAINER}/{segment}/a%20script"), answer.json()));
+    }
+    drop(server);
+    let server = Server::over(shard).await;
+    for (path, script) in created {
+        assert_eq!(server.get(path).send().await.expect(200).json(), script);
     }
 }
