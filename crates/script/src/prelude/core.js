@@ -190,20 +190,22 @@
   function body(initial, isWritable, canAppend) {
     const name = 'Body';
     let json = initial;
-    function set(value) {
-      const next = stringify(value);
+    const set = (value) => store(stringify(value));
+    function store(next) {
       if (next !== undefined && next.length > config.responseMax) {
         throw failure(ErrorCodes.RequestEntityTooLarge, `Resulting message would be too large because of "${name}". Return from script with current message and use continuation token to call the script again or modify your script.`);
       }
       json = next;
     }
     const get = () => (json === undefined ? undefined : parse(json));
+    // On the texts: what is there is not read again for every piece.
     function append(value) {
-      const before = get();
-      if (before === undefined) set(value);
-      else if (isArray(before) && isArray(value)) set(before.concat(value));
-      else if (typeof before === 'string') set(before + (typeof value === 'string' ? value : stringify(value)));
-      else refuse('only text can be appended to, and an array by an array');
+      if (json === undefined) return set(value);
+      const isList = json[0] === '[' && isArray(value);
+      if (json[0] !== '"' && !isList) refuse('only text can be appended to, and an array by an array');
+      const next = stringify(isList || typeof value === 'string' ? value : String(stringify(value)));
+      const comma = isList && json.length > 2 && next.length > 2 ? ',' : '';
+      store(json.substring(0, json.length - 1) + comma + next.substring(1));
     }
     const only = (name) => { if (name !== 'Body') refuse(`there is no property '${name}' here, only 'Body'`); };
     const model = {
@@ -297,6 +299,9 @@
   const print = config.logs ? (...given) => host.log(apply(wellFormed, format(given), [])) : () => {};
   const console = { log: print, info: print, warn: print, error: print, debug: print };
 
+  // What threads share is of no use to one.
+  delete globalThis.Atomics;
+  delete globalThis.SharedArrayBuffer;
   const define = (name, value) => defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
   define('getContext', () => context);
   define('__', shorthand);
