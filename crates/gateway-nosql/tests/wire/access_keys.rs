@@ -230,3 +230,76 @@ async fn keys_of_every_type_are_compared_as_the_data_is() {
     let spelled = server.get("/dbs/db/colls/items/docs").key("[ 1.0e0 ]").token(&token);
     spelled.send().await.expect(200);
 }
+
+#[tokio::test]
+async fn the_change_feed_shows_the_key_alone_wherever_it_begins() {
+    let server = hierarchical().await;
+    let read = |key: Option<&'static str>, etag: String, token: Option<String>| {
+        let mut call = server.get(DOCS).header("a-im", "Incremental Feed");
+        if let Some(key) = key {
+            call = call.key(key);
+        }
+        if !etag.is_empty() {
+            call = call.header("if-none-match", &etag);
+        }
+        if let Some(token) = token {
+            call = call.token(&token);
+        }
+        call.header("x-ms-max-item-count", "2").send()
+    };
+    let token = token(&server, "Read", json!(["a", "1"])).await;
+    let own = || Some(token.clone());
+    for key in [None, Some(r#"["a"]"#), Some(r#"["b","1"]"#)] {
+        read(key, String::new(), own()).await.refused(403, 0, "limited to the partition key");
+        let etag = read(key, String::new(), None).await.expect(200).etag();
+        let answer = read(Some(r#"["a","1"]"#), etag, own()).await;
+        assert!(matches!(answer.status, 200 | 304), "{answer:?}");
+        assert!(answer.status == 304 || keys(&answer).iter().all(|key| key.starts_with("a1")), "{answer:?}");
+    }
+    let page = read(Some(r#"["a","1"]"#), String::new(), own()).await.expect(200);
+    assert_eq!(keys(&page), ["a1x", "a1y"]);
+    read(Some(r#"["a","1"]"#), page.etag(), own()).await.expect(304);
+}
+
+#[tokio::test]
+async fn scripts_do_not_leave_the_key_that_they_are_run_for() {
+    let server = Server::with_container().await;
+    for (id, pk) in [("a", "k"), ("b", "z")] {
+        server.create(json!({ "id": id, "pk": pk })).await;
+    }
+    let procedure = "function (pk) {
+        var links = getContext().getCollection();
+        links.queryDocuments(links.getSelfLink(), 'SELECT * FROM c', function (error, found) {
+            if (error) throw error;
+            links.createDocument(links.getSelfLink(), { id: 'made', pk: pk }, function (error) {
+                if (error) throw error;
+                getContext().getResponse().setBody(found.map(function (item) { return item.id; }));
+            });
+        });
+    }";
+    let trigger = "function () {
+        var request = getContext().getRequest();
+        var item = request.getBody();
+        item.pk = 'z';
+        request.setBody(item);
+    }";
+    let scripts = "/dbs/db/colls/items";
+    let sproc = json!({ "id": "s", "body": procedure });
+    server.post(format!("{scripts}/sprocs")).json(sproc).send().await.expect(201);
+    let pre = json!({ "id": "t", "body": trigger, "triggerType": "Pre", "triggerOperation": "All" });
+    server.post(format!("{scripts}/triggers")).json(pre).send().await.expect(201);
+    let permission = json!({ "id": "p", "permissionMode": "All", "resource": "dbs/db/colls/items", "resourcePartitionKey": ["k"] });
+    let token = server.permit_in("db", permission).await;
+    let run = |key: &str, argument: &str| {
+        let call = server.post(format!("{scripts}/sprocs/s")).key(key).token(&token);
+        call.json(json!([argument])).send()
+    };
+    run(r#"["z"]"#, "z").await.refused(403, 0, "limited to the partition key");
+    run(r#"["k"]"#, "z").await.expect(400);
+    assert_eq!(run(r#"["k"]"#, "k").await.expect(200).json(), json!(["a"]));
+    let create = server.post("/dbs/db/colls/items/docs").key(r#"["k"]"#).token(&token);
+    let create = create.header("x-ms-documentdb-pre-trigger-include", "t");
+    create.json(json!({ "id": "c", "pk": "k" })).send().await.refused(400, 1001, "");
+    let rest = server.get("/dbs/db/colls/items/docs").key(r#"["z"]"#).send().await.expect(200).json();
+    assert_eq!((&rest["_count"], &rest["Documents"][0]["id"]), (&json!(1), &json!("b")));
+}
