@@ -4,6 +4,7 @@
 pub mod queries;
 pub mod random;
 pub mod recorded;
+pub mod scripts;
 
 use shardlake_account::{Account, AccountOptions, ContainerHandle, Shards, StoredItem};
 use shardlake_model::{
