@@ -216,8 +216,9 @@ impl Account {
             let identity = range.identity(record.session_version)?;
             let epk_range = identity.epk_range.clone();
             let shard = state.shards.get(range.shard)?.clone();
-            partitions
-                .push((epk_range, Arc::new(Partition::open(shard, identity, shape.maintained()).await?)));
+            let partition = Partition::open(shard, identity, shape.maintained()).await?;
+            partition.keep_versions(shape.retention).await;
+            partitions.push((epk_range, Arc::new(partition)));
         }
         let map = PartitionMap::new(record.generation, partitions).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("stored ranges do not fit together: {error}"))

@@ -11,8 +11,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use shardlake_model::{ErrorKind, ReplyMeta, RequestContext, Result};
-use shardlake_partition::{FeedFilter, FeedFound, FeedLook, PageLimits, Partition};
+use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result};
+use shardlake_partition::{
+    ChangeFeedMode, FeedFilter, FeedFound, FeedLook, PageLimits, Partition, all_versions_not_enabled,
+};
 use shardlake_routing::EpkRange;
 use shardlake_stdx::Timestamp;
 
@@ -31,14 +33,6 @@ pub const FEED_WAIT_MAX: Duration = Duration::from_secs(60);
 pub(crate) const FEED_WAITERS_MAX: usize = 4096;
 /// A commit whose writer has gone away wakes nobody: waiting readers look for such now and then.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
-
-/// What a change feed tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ChangeFeedMode {
-    /// The last version of every item that changed.
-    #[default]
-    LatestVersion,
-}
 
 /// Where a reader begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,6 +86,7 @@ impl Account {
         container: &ContainerHandle,
         request: &ChangeFeedRequest<'_>,
     ) -> Result<ChangeFeedPage> {
+        check_start(container, request)?;
         let left = ctx.deadline.saturating_sub(self.clock().elapsed());
         let wait = request.wait.min(FEED_WAIT_MAX).min(left);
         let turn = (!wait.is_zero()).then(|| self.0.feed_waiters.try_acquire().ok()).flatten();
@@ -197,6 +192,7 @@ impl Account {
         let look = FeedLook {
             shape: &entry.shape,
             filter: &part.filter,
+            mode: request.mode,
             after: part.place.after,
             since: request.since,
             limits,
@@ -213,6 +209,22 @@ impl Account {
         });
         found
     }
+}
+
+/// What is kept of the past begins with an LSN, never with the beginning or a time.
+fn check_start(container: &ContainerHandle, request: &ChangeFeedRequest<'_>) -> Result<()> {
+    if request.mode == ChangeFeedMode::LatestVersion {
+        return Ok(());
+    }
+    if container.entry.shape.retention.is_none() {
+        return Err(all_versions_not_enabled());
+    }
+    if request.start == FeedStart::Beginning || request.since.is_some() {
+        return Err(Error::bad_request(
+            "the change feed mode 'All Versions and Deletes' starts now (If-None-Match: *) or behind an earlier page (its etag), neither from the beginning nor from a time",
+        ));
+    }
+    Ok(())
 }
 
 /// What a scope is made of now, cut where the position changes; without a position, behind everything there is.

@@ -166,10 +166,12 @@ impl Account {
         // Nothing is removed any more that the new definition keeps.
         for partition in entry.map.iter() {
             partition.follow_ttl(entry.shape.default_ttl).await;
+            partition.keep_versions(entry.shape.retention).await;
         }
         if let Err(error) = self.publish(catalog, batch).await {
             for partition in old.map.iter() {
                 partition.follow_ttl(old.shape.default_ttl).await;
+                partition.keep_versions(old.shape.retention).await;
             }
             return Err(error);
         }

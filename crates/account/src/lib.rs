@@ -75,7 +75,7 @@ pub use account::{
     METADATA_WRITE_CHARGE_CENTI, Purging,
 };
 pub use batch::{BatchKind, BatchOperation, BulkOnError};
-pub use change_feed::{ChangeFeedMode, ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart};
+pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart};
 pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
 pub use items::Patch;
@@ -100,6 +100,7 @@ pub use shardlake_cluster::diagnosis::{Evidence, EvidenceValue, Finding, Finding
 pub use shardlake_cluster::policy::{NextStep, SplitReason};
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
+pub use shardlake_partition::ChangeFeedMode;
 pub use shardlake_partition::QueryStatistics;
 pub use shardlake_partition::heat::{HeatReport, Series};
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};

@@ -206,7 +206,9 @@ impl Account {
                 None => {
                     let shard = self.0.shards.get(range.shard)?.clone();
                     let identity = range.identity(old.session_version)?;
-                    Arc::new(Partition::open(shard, identity, maintained.clone()).await?)
+                    let partition = Partition::open(shard, identity, maintained.clone()).await?;
+                    partition.keep_versions(old.shape.retention).await;
+                    Arc::new(partition)
                 }
             };
             placed.push((bounds_of(&range)?, range, partition));

@@ -19,7 +19,7 @@ use crate::gateway::Call;
 use crate::headers::RequestHeaders;
 use crate::items::reading;
 use crate::reply::Reply;
-use crate::{session, unsupported};
+use crate::session;
 
 pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let headers = call.headers;
@@ -41,7 +41,7 @@ fn mode(headers: &RequestHeaders<'_>) -> Result<ChangeFeedMode> {
         return Ok(ChangeFeedMode::LatestVersion);
     }
     if name.eq_ignore_ascii_case("Full-Fidelity Feed") {
-        return Err(unsupported::full_fidelity_feed());
+        return Ok(ChangeFeedMode::AllVersionsAndDeletes);
     }
     Err(Error::bad_request(format!(
         "the value '{name}' of header 'A-IM' is unknown: use 'Incremental feed' or 'Full-Fidelity Feed'"

@@ -8,12 +8,6 @@ pub(crate) fn resource(feature: &str) -> Error {
     Error::unsupported(format!("{feature}: not supported by this server yet; nothing was done"))
 }
 
-pub(crate) fn full_fidelity_feed() -> Error {
-    Error::unsupported(
-        "all versions and deletes of the change feed (A-IM: Full-Fidelity Feed) are not supported yet; nothing was read",
-    )
-}
-
 pub(crate) fn hybrid_row_batch() -> Error {
     Error::unsupported(
         "batch requests in the HybridRow binary format, which the .NET SDK sends, are not supported yet: send the operations one by one; nothing was done",

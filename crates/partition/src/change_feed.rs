@@ -4,6 +4,9 @@
 //! snapshot shows it, or its deletion, which this mode does not tell. So one snapshot decides a whole page, and whoever goes
 //! on behind its last LSN misses nothing.
 //!
+//! *All versions and deletes*: every operation shows what it wrote and what it ended (`all_versions.rs`), as far back as versions
+//! are kept.
+//!
 //! The operations of one LSN are in one page, also where they are more than were asked for: a position is an LSN, and there
 //! is none in the middle of one.
 
@@ -21,11 +24,22 @@ use crate::keys::{self, ITEMS};
 use crate::partition::Partition;
 use crate::shape::ContainerShape;
 
+/// What a change feed tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ChangeFeedMode {
+    /// The last version of every item that changed.
+    #[default]
+    LatestVersion,
+    /// Every version, and every end of one; where the container keeps them.
+    AllVersionsAndDeletes,
+}
+
 /// What a page is to hold.
 #[derive(Debug)]
 pub struct FeedLook<'a> {
     pub shape: &'a Arc<ContainerShape>,
     pub filter: &'a FeedFilter,
+    pub mode: ChangeFeedMode,
     /// The last LSN that the reader has seen.
     pub after: u64,
     /// Changes before this second are left out.
@@ -60,6 +74,9 @@ impl Partition {
         let mut page =
             Page { partition: self, look, keys: KeyTest::new(look.filter), found: FeedFound::default(), out };
         page.found.last_lsn = look.after;
+        if look.mode == ChangeFeedMode::AllVersionsAndDeletes {
+            self.check_past(look, &page.keys)?;
+        }
         let (_, end) = keys::space_range(self.uid, keys::CHANGE_LOG);
         let start = keys::log_key(self.uid, look.after.saturating_add(1));
         let mut scan = snapshot.scan(start..end, ScanOptions::default());
@@ -92,12 +109,12 @@ impl Partition {
 }
 
 /// A page in the making.
-struct Page<'a> {
-    partition: &'a Partition,
-    look: &'a FeedLook<'a>,
-    keys: KeyTest<'a>,
-    found: FeedFound,
-    out: &'a mut Vec<u8>,
+pub(crate) struct Page<'a> {
+    pub partition: &'a Partition,
+    pub look: &'a FeedLook<'a>,
+    pub keys: KeyTest<'a>,
+    pub found: FeedFound,
+    pub out: &'a mut Vec<u8>,
 }
 
 impl Page<'_> {
@@ -108,14 +125,19 @@ impl Page<'_> {
         while !rows.as_slice().is_empty() {
             let room =
                 self.look.limits.items.saturating_sub(self.found.changes).clamp(1, rows.as_slice().len());
-            if !self.take_some(snapshot, rows.by_ref().take(room)).await? {
+            let some = rows.by_ref().take(room);
+            let goes_on = match self.look.mode {
+                ChangeFeedMode::LatestVersion => self.take_latest(snapshot, some).await?,
+                ChangeFeedMode::AllVersionsAndDeletes => self.take_versions(snapshot, some).await?,
+            };
+            if !goes_on {
                 return Ok(false);
             }
         }
         Ok(self.look.clock.elapsed() < self.look.until)
     }
 
-    async fn take_some(&mut self, snapshot: &Snapshot, rows: impl Iterator<Item = Row>) -> Result<bool> {
+    async fn take_latest(&mut self, snapshot: &Snapshot, rows: impl Iterator<Item = Row>) -> Result<bool> {
         let mut lsns = Vec::new();
         let mut candidates = Vec::new();
         for (key, value) in rows {
@@ -157,7 +179,7 @@ impl Page<'_> {
         !item.is_expired(self.look.now.seconds()) && !self.look.since.is_some_and(is_early)
     }
 
-    fn has_room(&self, changes: usize, size_bytes: usize) -> bool {
+    pub fn has_room(&self, changes: usize, size_bytes: usize) -> bool {
         let PageLimits { items, size_bytes: size_max } = self.look.limits;
         self.found.changes + changes <= items && self.found.size_bytes + size_bytes <= size_max
     }
@@ -185,8 +207,8 @@ fn shows(operation: &LogOperation) -> bool {
 
 /// Which items of the log a feed is about, by their keys without headers.
 pub(crate) struct KeyTest<'a> {
-    start: Vec<u8>,
-    end: Option<Vec<u8>>,
+    pub start: Vec<u8>,
+    pub end: Option<Vec<u8>>,
     components: &'a [KeyComponent],
 }
 

@@ -9,6 +9,8 @@
 //!   X  postings    index id u16 | path hash u64 | index value | ordinal u64 → nothing (index/keys.rs)
 //!   C  counters    index id u16 | path hash u64       → items u64 (index/keys.rs)
 //!   M  markers     index id u16                        → how far a generation is built (index/keys.rs)
+//!   V  versions    item key without its header | lsn u64 → record of the version that was written then and has ended
+//!   F  log marks   nothing                             → how much of the past the log still has (log_marks.rs)
 //!   R  relocation  nothing                             → how far it is, while the partition is the target of one
 //!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder
 //! ```
@@ -33,7 +35,11 @@ pub(crate) const UNIQUE_KEYS: u8 = b'U';
 pub(crate) const ORDINALS: u8 = b'O';
 pub(crate) const SIZES: u8 = b'S';
 
+/// Versions of items that have ended, where the container keeps them.
+pub(crate) const VERSIONS: u8 = b'V';
+
 const RELOCATION: u8 = b'R';
+const LOG_MARKS: u8 = b'F';
 
 /// Bytes before the part of a key that does not name the partition.
 pub(crate) const HEADER: usize = 5;
@@ -75,6 +81,18 @@ pub(crate) fn log_key(uid: PartitionUid, lsn: u64) -> Vec<u8> {
 pub(crate) fn ordinal_key(uid: PartitionUid, ordinal: u64) -> Vec<u8> {
     let mut key = header(uid, ORDINALS, 8);
     key.extend_from_slice(&ordinal.to_be_bytes());
+    key
+}
+
+pub(crate) fn log_marks_key(uid: PartitionUid) -> Vec<u8> {
+    header(uid, LOG_MARKS, 0)
+}
+
+/// Where the version of an item that was written by a commit lies once it has ended.
+pub(crate) fn version_key(uid: PartitionUid, item: &[u8], lsn: u64) -> Vec<u8> {
+    let mut key = header(uid, VERSIONS, item.len() + 8);
+    key.extend_from_slice(item);
+    key.extend_from_slice(&lsn.to_be_bytes());
     key
 }
 

@@ -13,7 +13,8 @@
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
 //! | `change_log.rs`, `changes.rs` | the log entry written with every commit; reading the log |
-//! | `change_feed.rs`, `followers.rs` | a page of the change feed; who waits for the next |
+//! | `change_feed.rs`, `all_versions.rs`, `followers.rs` | a page of the change feed; who waits for the next |
+//! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
 //! | `index/` | the inverted index: keys, layouts, terms |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
 //! | `heat/` | who keeps the partition busy, with what and since when |
@@ -21,10 +22,11 @@
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
 //! | `expire.rs` | removes them everywhere, in the background |
-//! | `verify.rs` | walks everything stored and compares it with itself |
+//! | `verify.rs`, `verify_versions.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
 
+mod all_versions;
 mod apply;
 mod change_feed;
 mod change_log;
@@ -38,6 +40,7 @@ mod index;
 mod interactive;
 mod item;
 mod keys;
+mod log_marks;
 mod make_room;
 mod operation;
 mod partition;
@@ -51,8 +54,11 @@ mod sizes;
 mod terms;
 mod transaction;
 mod verify;
+mod verify_versions;
+mod versions;
 
-pub use change_feed::{FeedFound, FeedLook};
+pub use all_versions::not_enabled as all_versions_not_enabled;
+pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
 pub use expire::{Sweep, SweepStep};

@@ -27,6 +27,7 @@ use crate::index::{IndexLayout, Maintained};
 use crate::interactive::Gates;
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
+use crate::log_marks::LogMarks;
 use crate::make_room::{LOOKS_MAX, is_full};
 use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome};
 use crate::pending::Pending;
@@ -34,6 +35,7 @@ use crate::plan;
 use crate::shape::ContainerShape;
 use crate::sizes::{Largest, RecentSizes, count_if_missing};
 use crate::transaction::{PlannedCommit, Transaction, View};
+use crate::versions::KeptPast;
 
 #[derive(Debug)]
 pub struct Partition {
@@ -58,6 +60,8 @@ pub struct Partition {
     /// Generations of the index below this are being dropped: what is left of them must not be read.
     oldest_index: AtomicU32,
     pub(crate) expiry: Expiry,
+    /// How much of what was is kept.
+    pub(crate) past: KeptPast,
     /// Those who wait for the next change.
     followers: Followers,
     /// Made when the first operation is counted.
@@ -146,6 +150,8 @@ impl Partition {
             }
             None => (0, 0, Counters::default()),
         };
+        let marks = shard.get(&keys::log_marks_key(identity.uid)).await.map_err(crate::storage_error)?;
+        let marks = marks.as_deref().map_or(Ok(LogMarks::default()), LogMarks::decode)?;
         if counters.items > 0 {
             count_if_missing(&shard, identity.uid).await?;
         }
@@ -177,6 +183,7 @@ impl Partition {
             expiry: Expiry::of_partition(counters.items == 0),
             heat: OnceLock::new(),
             followers: Followers::default(),
+            past: KeptPast::new(marks),
             durable_lsn: AtomicU64::new(lsn),
             items: AtomicU64::new(counters.items),
             size_bytes: AtomicU64::new(counters.size_bytes),
@@ -466,6 +473,7 @@ impl Partition {
         let view = sequencer.view();
         let mut transaction = Transaction::new(self.uid, shape, &self.shard, view, position, now);
         transaction.timestamp_ms = transaction.timestamp_ms.max(sequencer.timestamp_ms);
+        transaction.keeps_versions = self.past.keeps_versions();
         transaction
     }
 
@@ -477,7 +485,18 @@ impl Partition {
         planned: PlannedCommit,
     ) -> Result<PendingCommit> {
         assert_eq!(lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
-        let commit = self.shard.commit(planned.batch).map_err(crate::storage_error)?;
+        let mut batch = planned.batch;
+        let marks = self.past.take_unsaved();
+        if let Some(marks) = &marks {
+            batch.put(keys::log_marks_key(self.uid), marks.encode());
+        }
+        let commit = match self.shard.commit(batch) {
+            Ok(commit) => commit,
+            Err(error) => {
+                self.past.give_back(marks);
+                return Err(crate::storage_error(error));
+            }
+        };
         sequencer.lsn = lsn;
         sequencer.timestamp_ms = planned.timestamp_ms;
         sequencer.counters = planned.counters;

@@ -1,6 +1,7 @@
 //! What a partition must know of its container: compiled policies, shared by all partitions and replaced as a whole.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use shardlake_charge::ChargeTable;
 use shardlake_model::{
@@ -29,6 +30,8 @@ pub struct ContainerShape {
     pub geometry: GeometryKind,
     /// `None`: time to live is off, whatever an item says.
     pub default_ttl: Option<i64>,
+    /// How long versions that have ended are kept; `None`: not at all.
+    pub retention: Option<Duration>,
     pub limits: Arc<Limits>,
     pub charges: ChargeTable,
 }
@@ -64,6 +67,7 @@ impl ContainerShape {
                 _ => GeometryKind::Geography,
             },
             default_ttl: definition.default_ttl,
+            retention: retention_of(definition),
             limits,
             charges,
         })
@@ -94,6 +98,12 @@ impl ContainerShape {
             seconds => timestamp_seconds.saturating_add(seconds.max(0) as u64) <= now_seconds,
         }
     }
+}
+
+/// What a container's change feed policy comes to.
+fn retention_of(definition: &ContainerDefinition) -> Option<Duration> {
+    let minutes = definition.change_feed_policy.as_ref().map_or(0, |policy| policy.retention_duration);
+    (minutes > 0).then(|| Duration::from_secs(minutes.unsigned_abs().saturating_mul(60)))
 }
 
 #[derive(Debug, Default)]

@@ -112,6 +112,8 @@ pub(crate) struct Transaction<'a> {
     pub now: Timestamp,
     /// What the log says of the time: not before its last entry.
     pub timestamp_ms: u64,
+    /// Versions that end are kept.
+    pub keeps_versions: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -143,6 +145,7 @@ impl<'a> Transaction<'a> {
             lsn: last_lsn + 1,
             now,
             timestamp_ms: now.milliseconds(),
+            keeps_versions: false,
         }
     }
 
@@ -404,6 +407,11 @@ impl<'a> Transaction<'a> {
 
     fn log(&mut self, kind: ChangeKind, ordinal: u64, old: Option<&StoredItem>, key: &[u8]) {
         let previous_lsn = old.map_or(0, StoredItem::lsn);
+        // What the transaction itself has written is no version that anybody sees.
+        if let Some(old) = old.filter(|old| self.keeps_versions && old.lsn() != self.lsn) {
+            let version = keys::version_key(self.uid, &key[HEADER..], old.lsn());
+            self.writes.insert(version, Some(old.record_bytes()));
+        }
         self.operations.push(LogOperation { kind, ordinal, previous_lsn, key: key[HEADER..].to_vec() });
     }
 

@@ -17,10 +17,12 @@ use crate::change_log::{ChangeKind, Counters, LogEntry};
 use crate::index::IndexVerifier;
 use crate::item::{StoredItem, rendered_size};
 use crate::keys::{self, HEADER};
+use crate::log_marks::LogMarks;
 use crate::partition::PartitionIdentity;
 use crate::prepare::extract_partition_key;
 use crate::shape::ContainerShape;
 use crate::sizes::SizeVerifier;
+use crate::verify_versions::VersionsVerifier;
 
 /// Problems listed one by one; beyond this many they are only counted.
 const PROBLEMS_LISTED_MAX: usize = 100;
@@ -61,6 +63,8 @@ struct Verifier<'a> {
     counted: Counters,
     indexes: Vec<IndexVerifier>,
     sizes: SizeVerifier,
+    marks: LogMarks,
+    versions: VersionsVerifier,
 }
 
 /// Reports on one partition; `Err` only when the shard cannot be read at all.
@@ -77,9 +81,13 @@ pub async fn verify_partition(
         }
     }
     let sizes = SizeVerifier::new(&snapshot, identity.uid).await?;
+    let marks = snapshot.get(&keys::log_marks_key(identity.uid)).await.map_err(crate::storage_error)?;
+    let marks = marks.as_deref().map_or(Ok(LogMarks::default()), LogMarks::decode)?;
     let mut verifier = Verifier {
         identity,
         shape,
+        versions: VersionsVerifier::new(&snapshot, identity.uid, marks.keeps_versions()).await?,
+        marks,
         snapshot,
         sizes,
         indexes,
@@ -89,6 +97,7 @@ pub async fn verify_partition(
     };
     let last = verifier.walk_log().await?;
     verifier.walk_items(&last).await?;
+    verifier.walk_versions().await?;
     verifier.walk_unique_keys().await?;
     verifier.walk_ordinals().await?;
     verifier.check_indexes().await?;
@@ -100,14 +109,15 @@ pub async fn verify_partition(
 
 impl Verifier<'_> {
     async fn walk_log(&mut self) -> Result<Counters> {
-        let mut last = Counters::default();
+        let (mut last, mut last_ms) = (Counters::default(), 0);
         let (start, end) = keys::space_range(self.identity.uid, keys::CHANGE_LOG);
         let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, value) in chunk {
                 let lsn = keys::log_lsn(&key)?;
-                if lsn != self.report.last_lsn + 1 {
-                    let expected = self.report.last_lsn + 1;
+                // What was compacted, or went to other partitions, has left holes.
+                let expected = self.report.last_lsn + 1;
+                if lsn != expected && (expected > self.marks.holes_to || lsn > self.marks.holes_to + 1) {
                     self.report
                         .problem(|| format!("the change log jumps from LSN {} to {lsn}", expected - 1));
                 }
@@ -116,11 +126,19 @@ impl Verifier<'_> {
                 match LogEntry::decode(&value) {
                     Ok(entry) => {
                         last = entry.counters;
+                        if entry.timestamp_ms < last_ms && lsn > self.marks.joined_to {
+                            self.report.problem(|| format!("the time goes back at log entry {lsn}"));
+                        }
+                        last_ms = entry.timestamp_ms;
                         self.note_changes(lsn, entry);
                     }
                     Err(error) => self.report.problem(|| format!("log entry {lsn}: {error}")),
                 }
             }
+        }
+        if self.report.last_lsn < self.marks.holes_to {
+            let (last, holes_to) = (self.report.last_lsn, self.marks.holes_to);
+            self.report.problem(|| format!("the change log ends at LSN {last}, but has been at {holes_to}"));
         }
         Ok(last)
     }
@@ -132,9 +150,15 @@ impl Verifier<'_> {
                 .changes
                 .get(&operation.key)
                 .map_or(0, |change| if change.alive { change.lsn } else { 0 });
-            // Within one batch an item's own earlier version has the batch's LSN.
-            if operation.previous_lsn != before && operation.previous_lsn != lsn {
-                let previous = operation.previous_lsn;
+            let past = self.marks.past_of(&operation.key, Some(&operation.key));
+            self.versions.expect(&operation, lsn, past);
+            let previous = operation.previous_lsn;
+            // An operation between them may be gone.
+            let is_gone = match previous {
+                0 => past.compacted_to > before,
+                previous => previous > before && previous <= past.compacted_to,
+            };
+            if previous != before && !is_gone {
                 self.report.problem(|| {
                     format!("log entry {lsn} follows version {previous} of an item whose last is {before}")
                 });
@@ -172,9 +196,12 @@ impl Verifier<'_> {
         }
         let missing: Vec<u64> = self
             .changes
-            .values()
-            .filter(|change| change.alive && !change.seen)
-            .map(|change| change.lsn)
+            .iter()
+            .filter(|(key, change)| {
+                let is_gone = || self.marks.past_of(key, Some(key)).compacted_to > change.lsn;
+                change.alive && !change.seen && !is_gone()
+            })
+            .map(|(_, change)| change.lsn)
             .collect();
         for lsn in missing {
             self.report.problem(|| format!("an item that the change log wrote at LSN {lsn} is missing"));
@@ -231,6 +258,13 @@ impl Verifier<'_> {
             None => problems.push(format!("item {name}: the change log does not know it")),
         }
         problems
+    }
+
+    async fn walk_versions(&mut self) -> Result<()> {
+        let versions = std::mem::take(&mut self.versions);
+        let problems = versions.finish(&self.snapshot, self.identity.uid, self.shape).await?;
+        problems.into_iter().for_each(|problem| self.report.problem(|| problem));
+        Ok(())
     }
 
     async fn walk_unique_keys(&mut self) -> Result<()> {

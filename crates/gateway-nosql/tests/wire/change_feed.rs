@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Call, ITEMS, Server};
 
-const CONTAINER: &str = "/dbs/db/colls/items";
+pub const CONTAINER: &str = "/dbs/db/colls/items";
 
 fn feed(server: &Server) -> Call<'_> {
     server.get(ITEMS).header("a-im", "Incremental feed")
 }
 
-fn after<'s>(call: Call<'s>, answer: &Answer) -> Call<'s> {
+pub fn after<'s>(call: Call<'s>, answer: &Answer) -> Call<'s> {
     call.header("if-none-match", answer.header("etag").expect("every answer has an etag"))
 }
 
@@ -30,7 +30,7 @@ fn ids(answer: &Answer) -> Vec<String> {
 }
 
 /// Reads pages until there is nothing new, and gives the ids with the last answer.
-async fn read_all<'s>(call: impl Fn() -> Call<'s>, from: Option<&Answer>) -> (Vec<String>, Answer) {
+pub async fn read_all<'s>(call: impl Fn() -> Call<'s>, from: Option<&Answer>) -> (Vec<String>, Answer) {
     let first = call();
     let mut answer = match from {
         Some(from) => after(first, from).send().await,
@@ -44,14 +44,14 @@ async fn read_all<'s>(call: impl Fn() -> Call<'s>, from: Option<&Answer>) -> (Ve
     (seen, answer.expect(304))
 }
 
-async fn replace(server: &Server, item: Value) {
+pub async fn replace(server: &Server, item: Value) {
     let key = json!([item["pk"]]).to_string();
     let id = item["id"].as_str().expect("text").to_owned();
     server.item("PUT", &id, &key).json(item).send().await.expect(200);
 }
 
 /// Splits a range, or merges two, and waits for the new ids.
-async fn relocate(server: &Server, path: String, body: Value) -> Vec<String> {
+pub async fn relocate(server: &Server, path: String, body: Value) -> Vec<String> {
     let begun = server.post(path).json(body).send().await.expect(202).json();
     let targets: Vec<String> = begun["targets"]
         .as_array()
@@ -69,7 +69,7 @@ async fn relocate(server: &Server, path: String, body: Value) -> Vec<String> {
     }
 }
 
-async fn split(server: &Server, id: &str) -> Vec<String> {
+pub async fn split(server: &Server, id: &str) -> Vec<String> {
     relocate(server, format!("/_shardlake/v1{CONTAINER}/partitions/{id}/split"), json!({})).await
 }
 

@@ -5,6 +5,7 @@
 mod access;
 mod access_adversary;
 mod access_keys;
+mod all_versions;
 mod batch;
 mod change_feed;
 mod expiry;

@@ -76,7 +76,6 @@ async fn features_to_come_are_refused_by_name() {
     ] {
         server.get(path).send().await.refused(501, 0, name);
     }
-    server.get(ITEMS).header("a-im", "Full-Fidelity Feed").send().await.refused(501, 0, "change feed");
 }
 
 #[tokio::test]

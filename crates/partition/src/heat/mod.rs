@@ -43,6 +43,7 @@ use leaders::Leaders;
 use ring::Rings;
 use row::{BUCKETS, spread};
 
+pub(crate) use report::write_component;
 pub use report::{
     Estimate, HeatReport, HotKey, HotTemplate, KindLoad, LoadMedian, MinuteLeader, Point, RangeLoad,
     RecentLoad, Series, Totals, key_text,

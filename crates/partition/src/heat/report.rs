@@ -337,17 +337,22 @@ pub fn key_text(key: &PartitionKey) -> String {
         if index > 0 {
             text.push(b',');
         }
-        match component {
-            KeyComponent::Undefined => text.extend_from_slice(b"{}"),
-            KeyComponent::Null => text.extend_from_slice(b"null"),
-            KeyComponent::Bool(value) => text.extend_from_slice(value.to_string().as_bytes()),
-            KeyComponent::Number(number) if number.abs() < 1e21 => {
-                text.extend_from_slice(number.to_string().as_bytes());
-            }
-            KeyComponent::Number(number) => text.extend_from_slice(format!("{number:e}").as_bytes()),
-            KeyComponent::String(string) => write_json_string(string, &mut text),
-        }
+        write_component(component, &mut text);
     }
     text.push(b']');
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A part of a partition key as JSON; an empty object where the item has none, as clients write it.
+pub(crate) fn write_component(component: &KeyComponent, out: &mut Vec<u8>) {
+    match component {
+        KeyComponent::Undefined => out.extend_from_slice(b"{}"),
+        KeyComponent::Null => out.extend_from_slice(b"null"),
+        KeyComponent::Bool(value) => out.extend_from_slice(value.to_string().as_bytes()),
+        KeyComponent::Number(number) if number.abs() < 1e21 => {
+            out.extend_from_slice(number.to_string().as_bytes());
+        }
+        KeyComponent::Number(number) => out.extend_from_slice(format!("{number:e}").as_bytes()),
+        KeyComponent::String(string) => write_json_string(string, out),
+    }
 }

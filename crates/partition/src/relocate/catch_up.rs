@@ -116,7 +116,18 @@ impl Relocation {
             }
         }
         let target = &self.targets[place];
-        for (lsn, entry) in entries {
+        for (_, entry) in entries {
+            for ended in entry.operations.iter().filter(|operation| operation.previous_lsn > 0) {
+                let version = keys::version_key(source_uid, &ended.key, ended.previous_lsn);
+                if let Some(record) = snapshot.get(&version).await.map_err(crate::storage_error)? {
+                    batch.put(keys::version_key(target.uid(), &ended.key, ended.previous_lsn), record);
+                }
+                if batch.size_bytes() >= COMMIT_BYTES {
+                    self.commit(place, std::mem::take(&mut batch)).await?;
+                }
+            }
+        }
+        for (lsn, entry) in entries.iter().filter(|(_, entry)| !entry.operations.is_empty()) {
             let key = keys::log_key(target.uid(), *lsn);
             let mut entry = entry.clone();
             if self.sources.len() > 1

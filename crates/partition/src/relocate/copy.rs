@@ -14,14 +14,14 @@ use super::{Relocation, SeededBug, TargetState};
 use crate::change_log::{Counters, LogEntry};
 use crate::index::POSTINGS;
 use crate::item::StoredItem;
-use crate::keys::{self, CHANGE_LOG, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS};
+use crate::keys::{self, CHANGE_LOG, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS};
 
 /// Rows collected for a target before they are handed to its load.
 const CHUNK_ROWS: usize = 512;
 
 /// What is copied, in the order of the keys: items first, since they decide where postings go. Counters are counted anew
 /// when a query asks for them.
-const SPACES: [u8; 6] = [ITEMS, CHANGE_LOG, ORDINALS, SIZES, UNIQUE_KEYS, POSTINGS];
+const SPACES: [u8; 7] = [ITEMS, CHANGE_LOG, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS, POSTINGS];
 
 /// The rows of one source's space, a chunk ahead.
 struct Cursor {
@@ -148,7 +148,9 @@ impl Relocation {
                         }
                         for (place, load) in loads.iter_mut().enumerate() {
                             let part = entry.part(|key| self.target_of(key) == place);
-                            load.push((self.renumbered(&key, place), Bytes::from(part.encode()))).await?;
+                            if !part.operations.is_empty() {
+                                load.push((self.renumbered(&key, place), Bytes::from(part.encode()))).await?;
+                            }
                         }
                     }
                     _ => {
@@ -184,7 +186,7 @@ impl Relocation {
                 place
             }
             ORDINALS => self.target_of(value),
-            SIZES => self.target_of(rest),
+            SIZES | VERSIONS => self.target_of(rest),
             // Led by the number of the policy.
             UNIQUE_KEYS => self.target_of(rest.get(1..).ok_or_else(crate::malformed_key)?),
             _ => {

@@ -6,13 +6,15 @@
 use std::time::Duration;
 
 use shardlake_model::Result;
+use shardlake_routing::EpkRange;
 use shardlake_stdx::Clock;
 use shardlake_storage::Batch;
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Relocation, SeededBug};
+use super::{Relocation, SeededBug, Target};
 use crate::change_log::LogEntry;
 use crate::keys;
+use crate::log_marks::LogMarks;
 use crate::partition::{End, Sequencer};
 
 /// The targets are complete, and nothing is written anywhere until this goes.
@@ -62,16 +64,28 @@ impl Relocation {
         let last = positions.copied().max().unwrap_or(0);
         for target in &self.targets {
             let lsn = if self.bug == Some(SeededBug::LsnRestarts) { 1 } else { last + 1 };
-            // Below it the log has no holes: one of the sources had all those LSNs.
             let first = LogEntry { timestamp_ms, counters: target.state.counters, operations: Vec::new() };
             let mut batch = Batch::new();
             batch.put(keys::log_key(target.uid(), lsn), first.encode());
+            batch.put(keys::log_marks_key(target.uid()), self.marks_of(target, last).encode());
             target.shard.commit_in_background(batch).await.map_err(crate::storage_error)?;
             // Also where commits are acknowledged earlier: the catalog may be on another shard.
             let applied = target.shard.applied();
             target.shard.wait_durable(applied).await.map_err(crate::storage_error)?;
         }
         Ok(Some(Cutover { relocation: self, _fences: fences }))
+    }
+
+    /// What a target's log still has of the past: where it has one source, of a part of that, else of all of them.
+    fn marks_of(&self, target: &Target, last: u64) -> LogMarks {
+        let marks: Vec<_> = self.sources.iter().map(|source| source.past.marks()).collect();
+        let start = |range: &EpkRange| keys::item_key_bound_below(range);
+        let starts: Vec<_> = match &self.sources[..] {
+            [_] => vec![start(&target.identity.epk_range)],
+            sources => sources.iter().map(|source| start(&source.epk_range)).collect(),
+        };
+        let parts: Vec<_> = starts.into_iter().zip(marks.iter().map(|marks| &**marks)).collect();
+        LogMarks::of_sources(&parts, last)
     }
 
     /// Takes away what is only needed on the way.

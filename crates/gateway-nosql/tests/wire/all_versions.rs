@@ -1,0 +1,185 @@
+//! All versions and deletes of the change feed.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::change_feed::{CONTAINER, after, replace, split};
+use crate::harness::{Answer, Call, ITEMS, Server};
+
+async fn keeping(minutes: u64, more: Value) -> Server {
+    let server = Server::start().await;
+    let mut definition = json!({
+        "id": "items",
+        "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
+        "changeFeedPolicy": { "retentionDuration": minutes },
+    });
+    for (name, value) in more.as_object().expect("an object") {
+        definition[name] = value.clone();
+    }
+    server.create_container(definition).await;
+    server
+}
+
+fn feed(server: &Server) -> Call<'_> {
+    let call = server.get(ITEMS).header("a-im", "Full-Fidelity Feed");
+    call.header("x-ms-cosmos-changefeed-wire-format-version", "2021-09-15")
+}
+
+async fn now(server: &Server) -> Answer {
+    feed(server).header("if-none-match", "*").send().await.expect(304)
+}
+
+fn changes(answer: &Answer) -> Vec<Value> {
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()["Documents"].as_array().expect("an array").clone()
+}
+
+#[tokio::test]
+async fn every_version_comes_with_what_it_replaced_and_every_deletion_with_its_name() {
+    let server = keeping(10, json!({})).await;
+    let start = now(&server).await;
+    assert_eq!(start.header("etag"), Some("\"0\""));
+    server.create(json!({ "id": "a", "pk": "k", "v": 1 })).await;
+    replace(&server, json!({ "id": "a", "pk": "k", "v": 2 })).await;
+    server.item("DELETE", "a", r#"["k"]"#).send().await.expect(204);
+    let page = after(feed(&server), &start).send().await;
+    let all = changes(&page);
+    assert_eq!(page.header("etag"), Some("\"3\""));
+    assert_eq!(all.len(), 3);
+    let (created, replaced, deleted) = (&all[0], &all[1], &all[2]);
+    assert_eq!(created["metadata"], json!({ "operationType": "create", "lsn": 1, "crts": 1_700_000_000 }));
+    assert_eq!((&created["current"]["v"], created.get("previous")), (&json!(1), None));
+    assert!(created["current"]["_etag"].is_string() && created["current"]["_ts"] == 1_700_000_000);
+    let metadata =
+        json!({ "operationType": "replace", "lsn": 2, "crts": 1_700_000_000, "previousImageLSN": 1 });
+    assert_eq!(replaced["metadata"], metadata);
+    assert_eq!((&replaced["current"]["v"], &replaced["previous"]), (&json!(2), &created["current"]));
+    let metadata = json!({
+        "operationType": "delete", "lsn": 3, "crts": 1_700_000_000, "previousImageLSN": 2,
+        "timeToLiveExpired": false, "id": "a", "partitionKey": { "pk": "k" },
+    });
+    assert_eq!(deleted["metadata"], metadata);
+    assert_eq!((&deleted["current"], &deleted["previous"]), (&json!({}), &replaced["current"]));
+    after(feed(&server), &page).send().await.expect(304);
+    // The latest versions, meanwhile, tell of nothing.
+    server.get(ITEMS).header("a-im", "Incremental feed").send().await.expect(304);
+}
+
+#[tokio::test]
+async fn a_transaction_comes_to_one_change_per_item() {
+    let server = keeping(10, json!({})).await;
+    server.create(json!({ "id": "old", "pk": "k" })).await;
+    let start = now(&server).await;
+    let item = |id: &str, v: u64| json!({ "id": id, "pk": "k", "v": v });
+    let batch = server.post(ITEMS).key(r#"["k"]"#).header("x-ms-cosmos-is-batch-request", "true");
+    let operations = json!([
+        { "operationType": "Create", "resourceBody": item("a", 1) },
+        { "operationType": "Replace", "id": "a", "resourceBody": item("a", 2) },
+        { "operationType": "Create", "resourceBody": item("b", 1) },
+        { "operationType": "Delete", "id": "b" },
+        { "operationType": "Delete", "id": "old" },
+        { "operationType": "Create", "resourceBody": item("old", 7) },
+    ]);
+    let batch = batch.header("x-ms-cosmos-batch-atomic", "true");
+    batch.json(operations).send().await.expect(200);
+    let page = after(feed(&server), &start).header("x-ms-max-item-count", "1").send().await;
+    let mut all = changes(&page);
+    all.sort_by_key(|change| change["current"]["id"].to_string());
+    assert_eq!(all.len(), 2, "{all:?}");
+    let told = |change: &Value| {
+        let metadata = &change["metadata"];
+        (
+            change["current"]["v"].clone(),
+            metadata["operationType"].clone(),
+            metadata["previousImageLSN"].clone(),
+        )
+    };
+    assert_eq!(told(&all[0]), (json!(2), json!("create"), Value::Null));
+    assert_eq!(told(&all[1]), (json!(7), json!("replace"), json!(1)));
+    after(feed(&server), &page).send().await.expect(304);
+}
+
+#[tokio::test]
+async fn the_end_of_a_time_to_live_is_a_deletion_that_says_so() {
+    let server = keeping(10, json!({ "defaultTtl": 30 })).await;
+    let start = now(&server).await;
+    server.create(json!({ "id": "a", "pk": "k", "v": 1 })).await;
+    server.clock.advance(Duration::from_secs(31));
+    server.create(json!({ "id": "a", "pk": "k", "v": 2 })).await;
+    let all = changes(&after(feed(&server), &start).send().await);
+    let kinds: Vec<_> =
+        all.iter().map(|change| change["metadata"]["operationType"].as_str().expect("text")).collect();
+    assert_eq!(kinds, ["create", "delete", "create"]);
+    assert_eq!(all[1]["metadata"]["timeToLiveExpired"], true);
+    assert_eq!((&all[1]["metadata"]["lsn"], &all[2]["metadata"]["lsn"]), (&json!(2), &json!(2)));
+    assert_eq!((&all[1]["previous"]["v"], &all[2]["current"]["v"]), (&json!(1), &json!(2)));
+}
+
+#[tokio::test]
+async fn what_is_not_kept_is_refused_in_words() {
+    let server = Server::with_container().await;
+    let full = feed(&server).header("if-none-match", "*").send().await;
+    full.refused(400, 0, "must be enabled");
+    server.create(json!({ "id": "before", "pk": "k" })).await;
+    // It can be asked for later, and then begins.
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let definition = |minutes| json!({ "id": "items", "partitionKey": key, "changeFeedPolicy": { "retentionDuration": minutes } });
+    server.put(CONTAINER).json(definition(5)).send().await.expect(200);
+    feed(&server).send().await.refused(400, 0, "neither from the beginning nor from a time");
+    let timed = feed(&server)
+        .header("if-none-match", "*")
+        .header("if-modified-since", "Tue, 14 Nov 2023 22:13:25 GMT");
+    timed.send().await.refused(400, 0, "neither from the beginning nor from a time");
+    feed(&server).header("if-none-match", "\"0\"").send().await.refused(400, 0, "older than what is kept");
+    let start = now(&server).await;
+    replace(&server, json!({ "id": "before", "pk": "k", "v": 2 })).await;
+    let page = after(feed(&server), &start).send().await;
+    let told = changes(&page);
+    assert_eq!((told.len(), &told[0]["previous"]["id"]), (1, &json!("before")));
+    server.clock.advance(Duration::from_secs(6 * 60));
+    after(feed(&server), &start).send().await.refused(400, 0, "for 5 minutes");
+    after(feed(&server), &page).send().await.expect(304);
+    server.put(CONTAINER).json(definition(0)).send().await.expect(200);
+    after(feed(&server), &page).send().await.refused(400, 0, "must be enabled");
+    server.put(CONTAINER).json(definition(5)).send().await.expect(200);
+    after(feed(&server), &page).send().await.expect(304);
+    server.create(json!({ "id": "last", "pk": "k" })).await;
+    assert_eq!(changes(&after(feed(&server), &page).send().await).len(), 1);
+}
+
+#[tokio::test]
+async fn versions_move_with_their_items() {
+    let server = keeping(10, json!({})).await;
+    let start = now(&server).await;
+    let write = async |v: u64| {
+        for number in 0..12 {
+            let item = json!({ "id": "a", "pk": format!("k{number}"), "v": v });
+            match v {
+                1 => drop(server.create(item).await),
+                _ => replace(&server, item).await,
+            }
+        }
+    };
+    write(1).await;
+    write(2).await;
+    let children = split(&server, "0").await;
+    write(3).await;
+    let mut all = Vec::new();
+    for child in &children {
+        let call = feed(&server).header("x-ms-documentdb-partitionkeyrangeid", child);
+        let told = changes(&after(call, &start).send().await);
+        let lsns: Vec<_> =
+            told.iter().map(|change| change["metadata"]["lsn"].as_u64().expect("a number")).collect();
+        assert!(lsns.is_sorted(), "{lsns:?}");
+        all.extend(told);
+    }
+    assert_eq!(all.len(), 36);
+    for number in 0..12 {
+        let key = format!("k{number}");
+        let of_key = all.iter().filter(|change| change["current"]["pk"] == key.as_str());
+        let versions: Vec<_> =
+            of_key.map(|change| (change["current"]["v"].clone(), change["previous"]["v"].clone())).collect();
+        assert_eq!(versions, [(json!(1), Value::Null), (json!(2), json!(1)), (json!(3), json!(2))]);
+    }
+}

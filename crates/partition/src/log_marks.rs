@@ -1,0 +1,221 @@
+//! What a partition knows of its change log besides the entries: how much of the past is still in it.
+//!
+//! The marks lie in one row, which is written with the commits and the steps of compaction that change them. They are kept by
+//! span of the hash space, because a partition that was made of several has what each of them still had.
+//!
+//! ```text
+//! version u8 | swept to u64 | left u64 | holes to u64 | joined to u64 | spans u32
+//!   then per span: start length u32 | start | compacted to u64 | versions from u64
+//! crc32 u32 of everything before
+//! ```
+
+use shardlake_model::{Error, ErrorKind, Result};
+
+const VERSION: u8 = 1;
+/// Versions are not kept.
+pub(crate) const NOT_KEPT: u64 = u64::MAX;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogMarks {
+    /// Entries up to here have been compacted once, …
+    pub swept_to: u64,
+    /// … and so many operations were left in them.
+    pub left: u64,
+    /// LSNs up to here may have no entry.
+    pub holes_to: u64,
+    /// Entries up to here are those of several logs, each in the order of its times.
+    pub joined_to: u64,
+    /// In the order of the hash space; the first begins with it.
+    spans: Vec<SpanMark>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SpanMark {
+    /// A bound of item keys without header.
+    start: Vec<u8>,
+    past: Past,
+}
+
+/// What is still known of a part of the hash space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Past {
+    /// Operations up to here may be gone, where they are not the last word on a live item.
+    pub compacted_to: u64,
+    /// Every version that ended above here is there.
+    pub versions_from: u64,
+}
+
+impl Past {
+    fn all() -> Past {
+        Past { compacted_to: 0, versions_from: NOT_KEPT }
+    }
+
+    fn least(self, other: Past) -> Past {
+        Past {
+            compacted_to: self.compacted_to.max(other.compacted_to),
+            versions_from: self.versions_from.max(other.versions_from),
+        }
+    }
+}
+
+impl Default for LogMarks {
+    fn default() -> Self {
+        let spans = vec![SpanMark { start: Vec::new(), past: Past::all() }];
+        LogMarks { swept_to: 0, left: 0, holes_to: 0, joined_to: 0, spans }
+    }
+}
+
+impl LogMarks {
+    /// What holds for all keys from `start` on and below `end`.
+    pub fn past_of(&self, start: &[u8], end: Option<&[u8]>) -> Past {
+        let first = self.spans.partition_point(|span| &span.start[..] <= start).saturating_sub(1);
+        let inside = self.spans[first..]
+            .iter()
+            .take_while(|span| end.is_none_or(|end| &span.start[..] < end) || &span.start[..] <= start);
+        inside.map(|span| span.past).reduce(Past::least).unwrap_or_else(Past::all)
+    }
+
+    /// An entry was compacted that has an operation on this item.
+    #[allow(dead_code)] // until the log is compacted
+    pub fn note_compacted(&mut self, key: &[u8], lsn: u64) {
+        let place = self.spans.partition_point(|span| &span.start[..] <= key).saturating_sub(1);
+        let past = &mut self.spans[place].past;
+        past.compacted_to = past.compacted_to.max(lsn);
+    }
+
+    pub fn keeps_versions(&self) -> bool {
+        self.spans.iter().all(|span| span.past.versions_from != NOT_KEPT)
+    }
+
+    /// From now on: versions that end above `lsn` are kept, or none are.
+    pub fn keep_versions_from(&mut self, lsn: Option<u64>) {
+        self.spans.iter_mut().for_each(|span| span.past.versions_from = lsn.unwrap_or(NOT_KEPT));
+        self.unite();
+    }
+
+    /// Of a partition that is made of others: of the first from its start on, and so on. Its own commits come above `last`.
+    pub fn of_sources(sources: &[(Vec<u8>, &LogMarks)], last: u64) -> LogMarks {
+        let joined_to = match sources {
+            [(_, only)] => only.joined_to,
+            _ => last,
+        };
+        let mut spans: Vec<SpanMark> = Vec::new();
+        for (place, (start, marks)) in sources.iter().enumerate() {
+            let end = sources.get(place + 1).map(|(start, _)| start);
+            let past = marks.past_of(start, Some(start));
+            spans.push(SpanMark { start: if place == 0 { Vec::new() } else { start.clone() }, past });
+            let inside = |span: &&SpanMark| span.start > *start && end.is_none_or(|end| span.start < *end);
+            spans.extend(marks.spans.iter().filter(inside).cloned());
+        }
+        let mut marks = LogMarks { swept_to: 0, left: 0, holes_to: last, joined_to, spans };
+        marks.unite();
+        marks
+    }
+
+    fn unite(&mut self) {
+        self.spans.dedup_by(|later, kept| later.past == kept.past);
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        for number in [self.swept_to, self.left, self.holes_to, self.joined_to] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&(self.spans.len() as u32).to_le_bytes());
+        for SpanMark { start, past } in &self.spans {
+            out.extend_from_slice(&(start.len() as u32).to_le_bytes());
+            out.extend_from_slice(start);
+            out.extend_from_slice(&past.compacted_to.to_le_bytes());
+            out.extend_from_slice(&past.versions_from.to_le_bytes());
+        }
+        out.extend_from_slice(&crc32fast::hash(&out).to_le_bytes());
+        out
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<LogMarks> {
+        parse(bytes).ok_or_else(|| Error::new(ErrorKind::Corrupt, "the marks of a change log are damaged"))
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<LogMarks> {
+    let (content, checksum) = bytes.split_last_chunk::<4>()?;
+    if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
+        return None;
+    }
+    let mut rest = content.strip_prefix(&[VERSION])?;
+    let mut number = || take::<8>(&mut rest).map(u64::from_le_bytes);
+    let (swept_to, left, holes_to, joined_to) = (number()?, number()?, number()?, number()?);
+    let count = u32::from_le_bytes(take(&mut rest)?);
+    // The count is not trusted for an allocation.
+    let mut spans = Vec::new();
+    for _ in 0..count {
+        let length = u32::from_le_bytes(take(&mut rest)?) as usize;
+        let (start, after) = rest.split_at_checked(length)?;
+        rest = after;
+        let compacted_to = u64::from_le_bytes(take(&mut rest)?);
+        let versions_from = u64::from_le_bytes(take(&mut rest)?);
+        spans.push(SpanMark { start: start.to_vec(), past: Past { compacted_to, versions_from } });
+    }
+    let is_ordered = spans.is_sorted_by(|left, right| left.start < right.start);
+    let begins = spans.first().is_some_and(|span| span.start.is_empty());
+    let marks = LogMarks { swept_to, left, holes_to, joined_to, spans };
+    (rest.is_empty() && is_ordered && begins).then_some(marks)
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, after) = rest.split_first_chunk::<N>()?;
+    *rest = after;
+    Some(*head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn past(compacted_to: u64, versions_from: u64) -> Past {
+        Past { compacted_to, versions_from }
+    }
+
+    fn marks(compacted_to: u64, versions_from: u64) -> LogMarks {
+        let spans = vec![SpanMark { start: Vec::new(), past: past(compacted_to, versions_from) }];
+        LogMarks { spans, ..LogMarks::default() }
+    }
+
+    #[test]
+    fn a_joined_partition_knows_what_each_of_its_parts_knew() {
+        let (low, high) = (marks(90, 5), marks(10, 7));
+        let mut joined = LogMarks::of_sources(&[(vec![], &low), (b"m".to_vec(), &high)], 120);
+        assert_eq!((joined.holes_to, joined.joined_to, joined.swept_to), (120, 120, 0));
+        assert_eq!(joined.past_of(b"", Some(b"m")), past(90, 5));
+        assert_eq!(joined.past_of(b"m", None), past(10, 7));
+        assert_eq!(joined.past_of(b"x", None), past(10, 7));
+        assert_eq!(joined.past_of(b"a", Some(b"b")), past(90, 5));
+        assert_eq!(joined.past_of(b"", None), past(90, 7));
+        joined.note_compacted(b"m1", 95);
+        joined.note_compacted(b"a", 40);
+        assert_eq!(joined.past_of(b"", Some(b"m")), past(90, 5));
+        assert_eq!(joined.past_of(b"m", None), past(95, 7));
+        assert_eq!(LogMarks::decode(&joined.encode()).expect("its own"), joined);
+        // Half of it, and the other half.
+        let half = LogMarks::of_sources(&[(b"g".to_vec(), &joined)], 130);
+        assert_eq!((half.past_of(b"g", Some(b"m")), half.past_of(b"m", None)), (past(90, 5), past(95, 7)));
+        let upper = LogMarks::of_sources(&[(b"m".to_vec(), &joined)], 130);
+        assert_eq!((upper.past_of(b"", None), upper.joined_to), (past(95, 7), 120));
+        joined.keep_versions_from(None);
+        assert!(!joined.keeps_versions());
+        joined.keep_versions_from(Some(130));
+        assert_eq!(joined.past_of(b"", None), past(95, 130));
+    }
+
+    #[test]
+    fn any_flipped_byte_is_noticed() {
+        let bytes =
+            LogMarks::of_sources(&[(vec![], &marks(1, 2)), (b"m".to_vec(), &marks(3, 4))], 9).encode();
+        for at in 0..bytes.len() {
+            let mut broken = bytes.clone();
+            broken[at] ^= 0x10;
+            assert!(LogMarks::decode(&broken).is_err(), "byte {at}");
+            assert!(LogMarks::decode(&bytes[..at]).is_err(), "cut at {at}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Versions that have ended, kept for the change feed of all versions and deletes: which are there, and since when.
+//!
+//! Where the container asks for it, whoever ends a version puts its record beside the items, under the item's key and the LSN of
+//! the version, in the same commit. So what an operation of the log wrote is either the live item or such a row. Compaction
+//! removes the row with the operation that ended the version, when that is older than what is to be kept.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::log_marks::LogMarks;
+use crate::partition::Partition;
+
+/// The marks of the log, with those that are not stored yet.
+#[derive(Debug)]
+pub(crate) struct KeptPast {
+    marks: Mutex<Arc<LogMarks>>,
+    /// The next commit stores them.
+    is_unsaved: AtomicBool,
+    /// 0 where versions are not kept.
+    retention_ms: AtomicU64,
+}
+
+impl KeptPast {
+    pub fn new(marks: LogMarks) -> Self {
+        KeptPast {
+            marks: Mutex::new(Arc::new(marks)),
+            is_unsaved: AtomicBool::new(false),
+            retention_ms: AtomicU64::new(0),
+        }
+    }
+
+    fn guard(&self) -> MutexGuard<'_, Arc<LogMarks>> {
+        // Whoever holds it replaces the whole.
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asked after a snapshot was taken, they hold for that snapshot: marks change before what they speak of.
+    pub fn marks(&self) -> Arc<LogMarks> {
+        self.guard().clone()
+    }
+
+    /// To be called by whoever holds the sequencer.
+    pub fn set_marks(&self, marks: LogMarks) {
+        *self.guard() = Arc::new(marks);
+    }
+
+    pub fn keeps_versions(&self) -> bool {
+        self.retention_ms.load(Ordering::Acquire) > 0
+    }
+
+    pub fn retention(&self) -> Duration {
+        Duration::from_millis(self.retention_ms.load(Ordering::Acquire))
+    }
+
+    /// The marks that the next commit is to store, if any. The sequencer is held.
+    pub fn take_unsaved(&self) -> Option<Arc<LogMarks>> {
+        self.is_unsaved.swap(false, Ordering::AcqRel).then(|| self.marks())
+    }
+
+    /// They were not stored.
+    pub fn give_back(&self, marks: Option<Arc<LogMarks>>) {
+        if marks.is_some() {
+            self.is_unsaved.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Partition {
+    /// From now on versions that end are kept for so long, or not at all. That is known for good with the next commit: if there
+    /// is none before a crash, there is nothing to keep either.
+    pub async fn keep_versions(&self, retention: Option<Duration>) {
+        let sequencer = self.sequencer.lock().await;
+        let milliseconds = retention.map_or(0, |retention| retention.as_millis() as u64);
+        self.past.retention_ms.store(milliseconds, Ordering::Release);
+        let mut marks = LogMarks::clone(&self.past.marks());
+        if marks.keeps_versions() != (milliseconds > 0) {
+            marks.keep_versions_from((milliseconds > 0).then(|| sequencer.lsn()));
+            self.past.set_marks(marks);
+            self.past.is_unsaved.store(true, Ordering::Release);
+        }
+    }
+}
