@@ -19,6 +19,7 @@ mod operator;
 mod patch;
 mod queries;
 mod refusals;
+mod script_runs;
 mod scripts;
 mod throughput;
 mod users;

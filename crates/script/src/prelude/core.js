@@ -202,7 +202,8 @@
     function append(value) {
       if (json === undefined) return set(value);
       const isList = json[0] === '[' && isArray(value);
-      if (json[0] !== '"' && !isList) refuse('only text can be appended to, and an array by an array');
+      // What is neither becomes text: 1 and 2 are "12".
+      if (json[0] !== '"' && !isList) store(stringify(json));
       const next = stringify(isList || typeof value === 'string' ? value : String(stringify(value)));
       const comma = isList && json.length > 2 && next.length > 2 ? ',' : '';
       store(json.substring(0, json.length - 1) + comma + next.substring(1));

@@ -1,0 +1,217 @@
+//! Procedures and triggers at work, as clients see it: bodies, statuses, headers, and what is left behind.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Call, ITEMS, Server};
+
+const CONTAINER: &str = "/dbs/db/colls/items";
+const LOG: &str = "x-ms-documentdb-script-log-results";
+
+/// A container with procedures by name and text.
+async fn with_procedures(procedures: &[(&str, &str)]) -> Server {
+    let server = Server::with_container().await;
+    for (id, body) in procedures {
+        let definition = json!({ "id": id, "body": body });
+        server.post(format!("{CONTAINER}/sprocs")).json(definition).send().await.expect(201);
+    }
+    server
+}
+
+fn run<'s>(server: &'s Server, id: &str, arguments: Value) -> Call<'s> {
+    server.post(format!("{CONTAINER}/sprocs/{id}/")).key(r#"["k"]"#).json(arguments)
+}
+
+const CREATE: &str = "function (id, fails) {
+    var collection = getContext().getCollection();
+    collection.createDocument(collection.getSelfLink(), { id: id, pk: 'k' }, {}, function (error, created) {
+        if (error) throw error;
+        if (fails) throw new Error('second thoughts');
+        getContext().getResponse().setBody(created.id);
+    });
+}";
+
+#[tokio::test]
+async fn the_reply_is_what_the_procedure_set() {
+    let server = with_procedures(&[
+        ("echo", "function (a, b) { getContext().getResponse().setBody([a, b === undefined]); }"),
+        ("text", "function () { getContext().getResponse().setBody('Success!'); }"),
+        ("nothing", "function () { }"),
+        ("null", "function () { getContext().getResponse().setBody(null); }"),
+        (
+            "append",
+            "function () { for (var i = 0; i < 3; i++) getContext().getResponse().appendValue('Body', i); }",
+        ),
+    ])
+    .await;
+    let answer = run(&server, "echo", json!([{ "a": [1, "\u{e9}"] }])).send().await.expect(200);
+    assert_eq!(answer.json(), json!([{ "a": [1, "\u{e9}"] }, true]));
+    assert!(answer.charge() > 0.0);
+    for header in
+        ["x-ms-session-token", "lsn", "x-ms-alt-content-path", "x-ms-documentdb-partitionkeyrangeid"]
+    {
+        assert!(answer.header(header).is_some(), "{header}");
+    }
+    for (id, body) in
+        [("text", r#""Success!""#), ("nothing", r#""""#), ("null", "null"), ("append", r#""012""#)]
+    {
+        assert_eq!(run(&server, id, json!([])).send().await.expect(200).text, body, "{id}");
+    }
+    let bare = server.post(format!("{CONTAINER}/sprocs/echo")).key(r#"["k"]"#);
+    assert_eq!(bare.send().await.expect(200).json(), json!([null, true]));
+}
+
+#[tokio::test]
+async fn the_key_is_required_and_the_arguments_are_an_array() {
+    let server = with_procedures(&[("p", "function () { }")]).await;
+    let path = format!("{CONTAINER}/sprocs/p");
+    server.post(path.as_str()).send().await.refused(400, 0, "PartitionKey value must be supplied");
+    for body in ["{}", "1", "[1"] {
+        server.post(path.as_str()).key("[1]").body(body).send().await.refused(400, 0, "JSON array");
+    }
+    server.post(path.as_str()).key(r#"["a","b"]"#).send().await.expect(400);
+    run(&server, "q", json!([])).send().await.refused(404, 0, "stored procedure 'q'");
+    let stale = run(&server, "p", json!([])).header("x-ms-cosmos-intended-collection-rid", "AAAAAYAAAAE=");
+    stale.send().await.refused(400, 1024, "refresh");
+}
+
+#[tokio::test]
+async fn a_procedure_that_fails_leaves_nothing_and_says_why() {
+    let server = with_procedures(&[
+        ("create", CREATE),
+        ("throw", "function () { throw 'plain text'; }"),
+        ("syntax", "function () { nobody.knows(); }"),
+    ])
+    .await;
+    let created = run(&server, "create", json!(["a", false])).send().await.expect(200);
+    assert_eq!(created.json(), "a");
+    server.item("GET", "a", r#"["k"]"#).send().await.expect(200);
+    let failed = run(&server, "create", json!(["b", true])).send().await;
+    let failed = failed.refused(
+        400,
+        0,
+        "Encountered exception while executing Javascript. Exception = Error: second thoughts",
+    );
+    assert_eq!(failed.json()["code"], "BadRequest");
+    server.item("GET", "b", r#"["k"]"#).send().await.expect(404);
+    run(&server, "throw", json!([])).send().await.refused(400, 0, "plain text");
+    run(&server, "syntax", json!([])).send().await.refused(400, 0, "nobody");
+    // A conflict that nobody handles is the script's failure.
+    run(&server, "create", json!(["a", false])).send().await.expect(400);
+    // Another key than that of what it writes.
+    let elsewhere =
+        server.post(format!("{CONTAINER}/sprocs/create")).key(r#"["other"]"#).json(json!(["c", false]));
+    elsewhere.send().await.expect(400);
+}
+
+#[tokio::test]
+async fn logs_come_on_request_percent_encoded() {
+    let server = with_procedures(&[
+        ("log", "function () { console.log('The value of %s is %s.', 'x', 1); }"),
+        ("long", "function () { for (var i = 0; i < 5000; i++) console.log('line ' + i); }"),
+    ])
+    .await;
+    let asking = |id: &'static str, asks: &str| {
+        run(&server, id, json!([])).header("x-ms-documentdb-script-enable-logging", asks)
+    };
+    let told = asking("log", "True").send().await.expect(200);
+    assert_eq!(told.header(LOG), Some("The%20value%20of%20x%20is%201."));
+    assert_eq!(run(&server, "log", json!([])).send().await.expect(200).header(LOG), None);
+    assert_eq!(asking("log", "false").send().await.expect(200).header(LOG), None);
+    asking("log", "perhaps").send().await.expect(400);
+    let long = asking("long", "true").send().await.expect(200);
+    let log = long.header(LOG).expect("a log");
+    assert!(log.len() <= 8192 && log.starts_with("line%200"), "{}", log.len());
+}
+
+#[tokio::test]
+async fn a_running_procedure_is_the_one_that_was_found() {
+    let server = with_procedures(&[("p", "function () { getContext().getResponse().setBody(1); }")]).await;
+    assert_eq!(run(&server, "p", json!([])).send().await.expect(200).text, "1");
+    let other = json!({ "id": "p", "body": "function () { getContext().getResponse().setBody(2); }" });
+    server.put(format!("{CONTAINER}/sprocs/p")).json(other).send().await.expect(200);
+    assert_eq!(run(&server, "p", json!([])).send().await.expect(200).text, "2");
+    let by_rid = server.get(format!("{CONTAINER}/sprocs/p")).send().await.expect(200).json();
+    let link = format!("/{}", by_rid["_self"].as_str().expect("text"));
+    assert_eq!(server.post(link).key(r#"["k"]"#).send().await.expect(200).text, "2");
+    server.delete(format!("{CONTAINER}/sprocs/p")).send().await.expect(204);
+    run(&server, "p", json!([])).send().await.expect(404);
+}
+
+async fn with_triggers(triggers: &[(&str, &str, &str, &str)]) -> Server {
+    let server = Server::with_container().await;
+    for (id, trigger_type, operation, body) in triggers {
+        let definition =
+            json!({ "id": id, "body": body, "triggerType": trigger_type, "triggerOperation": operation });
+        server.post(format!("{CONTAINER}/triggers")).json(definition).send().await.expect(201);
+    }
+    server
+}
+
+fn naming<'s>(call: Call<'s>, pre: &str, post: &str) -> Call<'s> {
+    call.header("x-ms-documentdb-pre-trigger-include", pre)
+        .header("x-ms-documentdb-post-trigger-include", post)
+}
+
+const STAMP: &str = "function () {
+    var request = getContext().getRequest(), item = request.getBody();
+    item.stamp = request.getOperationType();
+    request.setBody(item);
+}";
+const AUDIT: &str = "function () {
+    var context = getContext(), collection = context.getCollection(), item = context.getResponse().getBody();
+    if (item.poison) throw new Error('refused afterwards');
+    collection.createDocument(collection.getSelfLink(), { id: item.id + ' audit', pk: item.pk }, {}, function (error) {
+        if (error) throw error;
+    });
+}";
+
+#[tokio::test]
+async fn triggers_run_where_they_are_named_and_nowhere_else() {
+    let server = with_triggers(&[
+        ("stamp", "Pre", "All", STAMP),
+        ("audit", "Post", "Create", AUDIT),
+        ("answer", "post", "all", "function () { getContext().getResponse().setBody('mine'); }"),
+    ])
+    .await;
+    let create = |item: Value| server.post(ITEMS).key(r#"["k"]"#).json(item);
+    let stamp = |answer: Answer| answer.json()["stamp"].clone();
+
+    let created = naming(create(json!({ "id": "a", "pk": "k" })), "stamp", "audit").send().await.expect(201);
+    assert_eq!(stamp(created), "Create");
+    server.item("GET", "a%20audit", r#"["k"]"#).send().await.expect(200);
+    let plain = create(json!({ "id": "b", "pk": "k" })).send().await.expect(201);
+    assert_eq!(stamp(plain), Value::Null);
+
+    let item = json!({ "id": "b", "pk": "k" });
+    let replaced = naming(server.item("PUT", "b", r#"["k"]"#).json(item.clone()), "stamp", "").send().await;
+    assert_eq!(stamp(replaced.expect(200)), "Replace");
+    let upsert = create(item).header("x-ms-documentdb-is-upsert", "True");
+    assert_eq!(stamp(naming(upsert, "stamp", "").send().await.expect(200)), "Upsert");
+    let answered = naming(create(json!({ "id": "c", "pk": "k" })), "", "answer").send().await.expect(201);
+    assert_eq!(answered.text, r#""mine""#);
+    let silent =
+        naming(create(json!({ "id": "d", "pk": "k" })), "", "answer").header("prefer", "return=minimal");
+    assert_eq!(silent.send().await.expect(201).text, "");
+    naming(server.item("DELETE", "d", r#"["k"]"#), "", "answer").send().await.expect(204);
+}
+
+#[tokio::test]
+async fn a_write_and_its_triggers_happen_together_or_not_at_all() {
+    let server = with_triggers(&[
+        ("stamp", "Pre", "Delete", STAMP),
+        ("audit", "Post", "Create", AUDIT),
+        ("no", "Pre", "All", "function () { throw new Error('refused before'); }"),
+    ])
+    .await;
+    let create = |item: Value| server.post(ITEMS).key(r#"["k"]"#).json(item);
+    let poisoned = naming(create(json!({ "id": "a", "pk": "k", "poison": 1 })), "", "audit").send().await;
+    poisoned.refused(400, 0, "refused afterwards");
+    naming(create(json!({ "id": "a", "pk": "k" })), "no", "").send().await.refused(400, 0, "refused before");
+    // Unknown, of the other type, for another operation.
+    for (pre, post, word) in
+        [("none", "", "none"), ("audit", "", "audit"), ("stamp", "", "stamp"), ("", "none", "none")]
+    {
+        naming(create(json!({ "id": "a", "pk": "k" })), pre, post).send().await.refused(400, 0, word);
+    }
+    server.item("GET", "a", r#"["k"]"#).send().await.expect(404);
+}
