@@ -215,3 +215,15 @@ async fn scripts_are_there_after_a_restart() {
         assert_eq!(server.get(path).send().await.expect(200).json(), script);
     }
 }
+
+#[tokio::test]
+async fn texts_come_back_as_they_were_sent() {
+    let server = Server::with_container().await;
+    let body = "// \u{e9} \u{65e5} \u{1f389}\r\nfunction f () { return '\u{85} \u{2028} \u{2029} \u{200c} \\u0041 \\' \"'; }";
+    let definition = json!({ "id": "\u{65e5}", "body": body });
+    server.post(format!("{CONTAINER}/udfs")).json(definition).send().await.expect(201);
+    let read = server.get(format!("{CONTAINER}/udfs/%E6%97%A5")).send().await.expect(200).json();
+    assert_eq!((&read["id"], &read["body"]), (&json!("\u{65e5}"), &json!(body)));
+    let broken = json!({ "id": "broken", "body": "function () {\n  return 1 +;\n}" });
+    server.post(format!("{CONTAINER}/udfs")).json(broken).send().await.refused(400, 0, ":2:");
+}
