@@ -18,7 +18,7 @@ use shardlake_storage::{Shard, ShardOptions};
 use super::LogicalTransaction;
 use crate::{
     CommandContext, ContainerShape, End, FeedFilter, IndexLayout, LogicalKey, Operation, PageLimits,
-    Partition, PartitionIdentity, PartitionUid, StoredItem, prepare_body, verify_partition,
+    Partition, PartitionIdentity, PartitionUid, StoredItem, SweepStep, prepare_body, verify_partition,
 };
 
 const PAGE: PageLimits = PageLimits { items: 1000, size_bytes: 1 << 20 };
@@ -211,19 +211,53 @@ fn operation(fixture: &Fixture, pk: &str, act: &Act) -> Operation {
     }
 }
 
-async fn transactions_are_as_a_model_says(rounds: Vec<(Vec<Act>, bool, bool)>) {
+#[derive(Debug, Clone)]
+struct Round {
+    /// The time of items with the value 9 runs out before it.
+    waits: bool,
+    acts: Vec<Act>,
+    /// After so many acts it runs out for everybody else, and is swept for.
+    sweeps_after: Option<usize>,
+    commits: bool,
+}
+
+fn round() -> impl Strategy<Value = Round> {
+    let acts = prop::collection::vec(act(), 0..10);
+    let sweeps_after = prop::option::weighted(0.3, 0..10usize);
+    (prop::bool::weighted(0.3), acts, sweeps_after, prop::bool::weighted(0.7))
+        .prop_map(|(waits, acts, sweeps_after, commits)| Round { waits, acts, sweeps_after, commits })
+}
+
+impl Fixture {
+    async fn sweep(&self) {
+        let mut sweep = self.partition.begin_sweep().await.expect("begins");
+        let now = self.clock.now();
+        while self.partition.sweep_step(&self.shape, now, &mut sweep).await.expect("goes on")
+            != SweepStep::Complete
+        {}
+    }
+}
+
+async fn transactions_are_as_a_model_says(rounds: Vec<Round>) {
     let fixture = Fixture::new().await;
     let mut committed = Model::new();
-    for (acts, commits, waits) in rounds {
-        if waits {
+    for Round { waits, acts, sweeps_after, commits } in rounds {
+        let run_out = |model: &mut Model| {
             fixture.clock.advance(Duration::from_secs(10));
-            committed.retain(|_, (value, _)| *value != 9);
+            model.retain(|_, (value, _)| *value != 9);
+        };
+        if waits {
+            run_out(&mut committed);
         }
         let mut model = committed.clone();
         let mut transaction = fixture.begin("a").await.expect("free");
-        for act in &acts {
+        for (at, act) in acts.iter().enumerate() {
             let reply = transaction.execute(&operation(&fixture, "a", act), Guid([7; 16])).await;
             assert_eq!(reply.map(drop).map_err(|error| error.kind()), apply(&mut model, act), "{act:?}");
+            if sweeps_after == Some(at) {
+                run_out(&mut committed);
+                fixture.sweep().await;
+            }
             let page = transaction.read_page(None, PAGE).await.expect("readable");
             assert_eq!(model_of(&page.items), model, "{act:?}");
         }
@@ -234,9 +268,14 @@ async fn transactions_are_as_a_model_says(rounds: Vec<(Vec<Act>, bool, bool)>) {
         if commits {
             transaction.commit().await.expect("committed");
             committed = model;
+            if sweeps_after.is_some_and(|at| at < acts.len()) {
+                run_out(&mut committed);
+            }
         }
         assert_eq!(fixture.stored("a").await, committed);
     }
+    fixture.sweep().await;
+    assert_eq!(fixture.stored("a").await, committed);
     fixture.check().await;
 }
 
@@ -244,7 +283,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
     #[test]
     fn steps_see_each_other_and_their_end_is_all_or_nothing(
-        rounds in prop::collection::vec((prop::collection::vec(act(), 0..10), prop::bool::weighted(0.7), prop::bool::weighted(0.3)), 1..6),
+        rounds in prop::collection::vec(round(), 1..6),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(transactions_are_as_a_model_says(rounds));
