@@ -100,6 +100,8 @@ pub(crate) struct AccountState {
     pub feed_waiters: Semaphore,
     pub relocations: RelocationCounts,
     pub scripts: Scripts,
+    /// Workers for the functions that queries call.
+    pub query_scripts: Scripts,
 }
 
 /// Totals for metrics.
@@ -153,6 +155,11 @@ impl Account {
             heavy_queries: Semaphore::new(HEAVY_QUERIES_MAX),
             feed_waiters: Semaphore::new(FEED_WAITERS_MAX),
             relocations: RelocationCounts::default(),
+            // Queries that call functions are heavy: none of those that run waits for another's worker.
+            query_scripts: Scripts::new(ScriptSettings {
+                workers_max: HEAVY_QUERIES_MAX,
+                ..options.scripts.clone()
+            }),
             scripts: Scripts::new(options.scripts),
         }));
         let mut catalog = Catalog { numbers: stored.numbers, ..Catalog::default() };

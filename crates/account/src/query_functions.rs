@@ -1,13 +1,14 @@
 //! User-defined functions of a container, for one page of one partition.
 //!
-//! A worker is taken when a page begins and given back at its end. Calls of one batch are made in portions of about a twentieth of a
+//! A worker is taken when a page calls first and given back at its end; workers of procedures are others, so that a procedure whose
+//! query calls functions waits for no procedure. Calls of one batch are made in portions of about a twentieth of a
 //! second, so that a page can be cut between them; one call that does not end is stopped by the limits of scripts, or by the
 //! request's deadline where that comes first.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_model::{ContainerScripts, Error, Result, ScriptKind};
+use shardlake_model::{ContainerScripts, Error, ErrorKind, Result, ScriptKind};
 use shardlake_script::{Functions, ScriptLimits, Scripts};
 use shardlake_sql::{Arguments, PreparedQuery, SqlError, UserFunctions};
 use shardlake_stdx::Clock;
@@ -33,7 +34,7 @@ pub(crate) struct FunctionSource {
 impl Running<'_> {
     pub(crate) fn function_source(&self) -> FunctionSource {
         FunctionSource {
-            scripts: self.account.0.scripts.clone(),
+            scripts: self.account.0.query_scripts.clone(),
             container: self.entry.scripts.clone(),
             prepared: self.prepared.clone(),
             clock: self.account.clock().clone(),
@@ -43,8 +44,12 @@ impl Running<'_> {
 }
 
 impl FunctionSource {
+    pub fn open(&self) -> Box<dyn UserFunctions> {
+        Box::new(PageFunctions { source: self.clone(), functions: None, calls_at_once: FIRST_CALLS })
+    }
+
     /// Waits for a worker: not for the threads that serve requests.
-    pub fn open(&self) -> Result<Box<dyn UserFunctions>> {
+    fn functions(&self) -> Result<Functions> {
         let left = self.deadline.saturating_sub(self.clock.elapsed());
         if left.is_zero() {
             return Err(SqlError::Interrupted.into());
@@ -60,34 +65,50 @@ impl FunctionSource {
         let found = found.ok_or_else(|| Error::internal("a query was bound to other scripts"))?;
         let definitions: Vec<(&str, &str)> =
             found.iter().map(|script| (script.id.as_str(), script.body.as_str())).collect();
-        let functions = self.scripts.functions(&definitions, limits)?;
-        Ok(Box::new(PageFunctions { functions, clock: self.clock.clone(), calls_at_once: FIRST_CALLS }))
+        self.scripts.functions(&definitions, limits)
     }
 }
 
 struct PageFunctions {
-    functions: Functions,
-    clock: Clock,
+    source: FunctionSource,
+    /// None before the first call, and when a call has cost its worker.
+    functions: Option<Functions>,
     /// As many as a portion's time allowed when last measured.
     calls_at_once: usize,
 }
 
 impl UserFunctions for PageFunctions {
     fn call(&mut self, name: &str, rows: &[Arguments]) -> Result<Vec<Option<String>>> {
-        let began = self.clock.elapsed();
+        let clock = self.source.clock.clone();
+        let began = clock.elapsed();
         let mut answers = Vec::with_capacity(rows.len());
         while answers.len() < rows.len() {
             let portion = &rows[answers.len()..];
             let portion = &portion[..portion.len().min(self.calls_at_once)];
-            let before = self.clock.elapsed();
-            answers.extend(self.functions.call(name, portion)?);
-            let now = self.clock.elapsed();
+            let before = clock.elapsed();
+            answers.extend(self.call_portion(name, portion)?);
+            let now = clock.elapsed();
             self.calls_at_once = calls_in(PORTION_TIME, portion.len(), now.saturating_sub(before));
             if now.saturating_sub(began) >= PORTION_TIME {
                 break;
             }
         }
         Ok(answers)
+    }
+}
+
+impl PageFunctions {
+    /// After an error that is not the function's own, the next call starts afresh.
+    fn call_portion(&mut self, name: &str, rows: &[Arguments]) -> Result<Vec<Option<String>>> {
+        let mut functions = match self.functions.take() {
+            Some(functions) => functions,
+            None => self.source.functions()?,
+        };
+        let answers = functions.call(name, rows);
+        if !matches!(&answers, Err(error) if error.kind() != ErrorKind::BadRequest) {
+            self.functions = Some(functions);
+        }
+        answers
     }
 }
 

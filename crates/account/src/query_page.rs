@@ -96,7 +96,7 @@ impl PageTask {
     async fn run(self) -> Result<QueryPage> {
         let is_page_time_spent = || self.clock.elapsed() > self.page_end;
         let is_interrupted = || self.clock.elapsed() > self.deadline;
-        let functions = || self.functions.open();
+        let functions = || Ok(self.functions.open());
         let request = QueryPageRequest {
             functions: Some(&functions),
             query: &self.prepared,

@@ -32,6 +32,10 @@ impl Fixture {
         Fixture::with_clock(memory_shards(1).await, Clock::default()).await
     }
 
+    pub async fn in_real_time_with(options: AccountOptions) -> Fixture {
+        Fixture::with(memory_shards(1).await, Clock::default(), options).await
+    }
+
     /// Random numbers are seeded and the clock stands still, whatever the options say of them.
     pub async fn with_options(options: AccountOptions) -> Fixture {
         let clock = Clock::manual(Timestamp(1_700_000_000_000));

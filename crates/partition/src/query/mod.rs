@@ -208,7 +208,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
             rows: Rows::default(),
             next: None,
             statistics: reader.statistics,
-            collected: Some(feed.execution),
+            collected: Some(feed.execution.not_calling()),
             is_repeated,
             access: words,
             wants_counter: chosen.wants_counter,

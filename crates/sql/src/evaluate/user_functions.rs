@@ -48,6 +48,7 @@ pub(crate) struct Calls {
     batch: Option<Batch>,
     /// Calls whose value was needed.
     used: u64,
+    used_before_item: u64,
     /// Off once a batch was stopped by force.
     batches: bool,
 }
@@ -113,6 +114,7 @@ impl Calls {
             known_bytes: 0,
             batch: None,
             used: 0,
+            used_before_item: 0,
             batches: true,
         }
     }
@@ -124,6 +126,7 @@ impl Calls {
 
     /// From here on, calls are those of this item.
     pub fn begin(&mut self, ordinal: u64) {
+        self.used_before_item = self.used;
         self.current = ItemCalls { ordinal, ..ItemCalls::default() };
         match self.gathered.pop_front() {
             Some(gathered) if gathered.ordinal == ordinal => self.current = gathered,
@@ -132,6 +135,11 @@ impl Calls {
             None => {}
         }
         self.current.next = 0;
+    }
+
+    /// The item will be dealt with again: its calls count then.
+    pub fn take_back(&mut self) {
+        self.used = self.used_before_item;
     }
 
     fn value(&mut self, name: &Arc<str>, arguments: Arguments) -> Result<Value, SqlError> {

@@ -146,6 +146,11 @@ impl Execution {
         Execution { calls: Some(RefCell::new(Calls::new(functions))), ..self }
     }
 
+    /// Without it, to be merged: whoever waits for others must not keep a worker from them.
+    pub fn not_calling(self) -> Self {
+        Execution { calls: None, ..self }
+    }
+
     /// How many calls of user-defined functions rows have needed so far.
     pub fn calls_made(&self) -> u64 {
         self.calls.as_ref().map_or(0, |calls| calls.borrow().used())
@@ -209,7 +214,11 @@ impl Execution {
         }
         let Some(collector) = &mut self.collector else {
             let page = (&mut self.rows, &mut self.state);
-            return stream(query, self.limits, page, (&scope, ordinal), filtered);
+            let flow = stream(query, self.limits, page, (&scope, ordinal), filtered)?;
+            if let (Flow::PageFull, Some(calls)) = (flow, &self.calls) {
+                calls.borrow_mut().take_back();
+            }
+            return Ok(flow);
         };
         let mut row_in_item = 0;
         for_each(query, &scope, filtered, &mut |row| {
