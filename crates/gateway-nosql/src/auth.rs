@@ -46,6 +46,22 @@ pub(crate) struct Grant {
     pub permission: Arc<Permission>,
     /// The one container that it reaches, and nothing where it is `None`.
     pub container: Option<ContainerRid>,
+    /// Unix seconds.
+    expiry: u64,
+}
+
+impl Grant {
+    /// Whether the token would be let in now: asked again by what has waited long.
+    pub fn check_still_good(&self, account: &Account) -> Result<()> {
+        let now = account.permission_by_rid(self.permission.rid);
+        if !now.is_some_and(|now| now.definition.grants_the_same(&self.permission.definition)) {
+            return Err(revoked());
+        }
+        if account.clock().now().seconds() >= self.expiry {
+            return Err(expired());
+        }
+        Ok(())
+    }
 }
 
 /// One of the account's keys.
@@ -140,17 +156,12 @@ impl Keyring {
         let is_genuine = |permission: &Arc<Permission>| {
             self.read_write_keys().any(|key| token.is_genuine(key, permission))
         };
-        let permission = permission.filter(is_genuine).ok_or_else(|| {
-            unauthorized(
-                "The input authorization token can't serve the request. The resource token is not of this account, or its permission was changed or deleted: get a new one",
-            )
-        })?;
+        let permission = permission.filter(is_genuine).ok_or_else(revoked)?;
+        let Claims { container, expiry, .. } = token.claims;
         if token.claims.has_expired(account.clock().now()) {
-            return Err(unauthorized(
-                "The authorization token is not valid at the current time: the resource token has expired. Please create another token and retry",
-            ));
+            return Err(expired());
         }
-        Ok(Grant { permission, container: token.claims.container })
+        Ok(Grant { permission, container, expiry })
     }
 
     /// A token for a permission, good for so long from now.
@@ -312,6 +323,18 @@ impl Sent {
             "Authorization header doesn't confirm to the required format. Please verify and try again: it must be 'type=master&ver=1.0&sig=<signature>'",
         ))
     }
+}
+
+fn revoked() -> Error {
+    unauthorized(
+        "The input authorization token can't serve the request. The resource token is not of this account, or its permission was changed or deleted: get a new one",
+    )
+}
+
+fn expired() -> Error {
+    unauthorized(
+        "The authorization token is not valid at the current time: the resource token has expired. Please create another token and retry",
+    )
 }
 
 fn unauthorized(message: impl Into<String>) -> Error {

@@ -32,6 +32,10 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
         wait: wait(headers)?,
     };
     let page = call.account.change_feed(&reading(call)?, container, &request).await?;
+    if !request.wait.is_zero() {
+        // A token may have ended while its holder waited.
+        call.check_caller_again()?;
+    }
     Ok(respond(page, container))
 }
 

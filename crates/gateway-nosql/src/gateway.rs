@@ -120,6 +120,14 @@ impl Call<'_> {
         Ok(container)
     }
 
+    /// Whether the caller would be let in now, after a wait.
+    pub fn check_caller_again(&self) -> Result<()> {
+        match self.caller {
+            Caller::Key(_) => Ok(()),
+            Caller::Token(grant) => grant.check_still_good(self.account),
+        }
+    }
+
     /// What the caller's token reaches; `None` for the holders of keys.
     pub fn scope(&self) -> Result<Option<Scope<'_>>> {
         match self.caller {

@@ -47,6 +47,14 @@ pub struct PermissionDefinition {
     pub partition_key: Option<String>,
 }
 
+impl PermissionDefinition {
+    /// Whatever it is called and however its mode is spelt.
+    pub fn grants_the_same(&self, other: &PermissionDefinition) -> bool {
+        (self.mode, &self.resource, &self.partition_key)
+            == (other.mode, &other.resource, &other.partition_key)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permission {
     pub rid: PermissionRid,

@@ -135,6 +135,21 @@ test('an item token is for the item', () =>
     await expectStatus(403, () => drain(seen.items.query('SELECT * FROM c', { partitionKey: 'k' })));
   }));
 
+test('a stored procedure runs for a token with mode All, in the key that it is limited to', async () => {
+  const body = 'function (id) { var links = getContext().getCollection(); links.createDocument(links.getSelfLink(), { id: id, pk: "k" }, function (error) { if (error) throw error; getContext().getResponse().setBody(id); }); }';
+  const { resource: procedure } = await container.scripts.storedProcedures.create({ id: unique('p'), body });
+  const run = (token, pk) => seenWith({ resourceTokens: { [container.id]: token } })
+    .scripts.storedProcedure(procedure.id).execute(pk, [unique('made')]);
+  const definition = { resource: container.url, resourcePartitionKey: ['k'] };
+  await permitted({ permissionMode: PermissionMode.Read, ...definition }, async ({ _token }) => {
+    await expectStatus(403, () => run(_token, 'k'));
+  });
+  await permitted({ permissionMode: PermissionMode.All, ...definition }, async ({ _token }) => {
+    assert.ok((await run(_token, 'k')).resource.startsWith('made'));
+    await expectStatus(403, () => run(_token, 'z'));
+  });
+});
+
 test('tokens last between ten minutes and a day, and no longer than their permission', async () => {
   const seen = await permitted({ permissionMode: PermissionMode.Read, resource: container.url }, async ({ id }) => {
     for (const resourceTokenExpirySeconds of [1, 599, 86_401]) {

@@ -295,3 +295,27 @@ async fn a_stale_rid_in_a_header_changes_nothing() {
     let call = server.get("/dbs/db/colls/others/docs").header("x-ms-cosmos-intended-collection-rid", &other);
     call.token(&token).send().await.expect(403);
 }
+
+#[tokio::test]
+async fn who_waits_for_changes_is_not_told_after_the_token_has_ended() {
+    for ends_by_time in [true, false] {
+        let server = server().await;
+        let token = server.token_for("Read", "items").await;
+        let wait = || {
+            let call = server.get(ITEMS).header("a-im", "Incremental Feed").header("if-none-match", "*");
+            call.header("x-shardlake-feed-wait-ms", "30000").token(&token).send()
+        };
+        let change = |id: &'static str| server.create(json!({ "id": id, "pk": "k" }));
+        let (told, _) = tokio::join!(wait(), change("a"));
+        told.expect(200);
+        let (told, ()) = tokio::join!(wait(), async {
+            if ends_by_time {
+                server.clock.advance(std::time::Duration::from_secs(3600));
+            } else {
+                server.delete(format!("{PERMISSION}/Read-items")).send().await.expect(204);
+            }
+            change("b").await;
+        });
+        told.expect(401);
+    }
+}
