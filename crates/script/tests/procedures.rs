@@ -72,3 +72,201 @@ fn what_is_thrown_is_told_with_its_place() {
     println!("{checked}");
     block_on(scripts.check("function f() {}")).expect("is one function");
 }
+
+#[test]
+fn bodies_grow_by_appending_and_are_what_they_were_when_set() {
+    let scripts = processes(1);
+    let mut documents = Documents::default();
+    let mut answer =
+        |source: &str| run(&scripts, &mut documents, source, "[]").map(|done| done.response_body);
+    let body = |json: &str| Some(json.to_owned());
+    let set = "function () { const r = __.response, b = {n: 1}; r.setBody(b); b.n = 2; r.getBody().n = 3; }";
+    assert_eq!(answer(set).expect("runs"), body(r#"{"n":1}"#));
+    let text = "function () { const r = __.response; r.appendBody('a'); r.appendValue('Body', 'b\"'); r.appendBody({c: 1}); }";
+    assert_eq!(answer(text).expect("runs"), body(r#""ab\"{\"c\":1}""#));
+    let list = "function () { const r = __.response; r.setBody([]); r.appendBody([1]); r.appendBody([]); r.appendBody([2, 3]); }";
+    assert_eq!(answer(list).expect("runs"), body("[1,2,3]"));
+    assert_eq!(answer("function () { __.response.setBody(1); __.response.setBody(); }").expect("runs"), None);
+    let numbers = "function () { const r = __.response; r.setBody(1); r.appendBody(2); }";
+    assert_eq!(answer(numbers).expect("runs"), body("\"12\""));
+    let mixed =
+        "function () { const r = __.response; r.setBody([1]); r.appendBody('a'); r.appendBody({b: 2}); }";
+    assert_eq!(answer(mixed).expect("runs"), body(r#""[1]a{\"b\":2}""#));
+    for wrong in ["r.setValue('Head', 1)", "r.getMaxResourceQuota()"] {
+        let (kind, message) =
+            refusal_of(answer(&format!("function () {{ const r = __.response; {wrong}; }}")));
+        assert_eq!(kind, ErrorKind::BadRequest, "{message}");
+    }
+}
+
+fn refusal_of<T: std::fmt::Debug>(outcome: shardlake_model::Result<T>) -> (ErrorKind, String) {
+    let error = outcome.expect_err("is refused");
+    (error.kind(), error.message().to_owned())
+}
+
+#[test]
+fn what_is_asked_of_the_data_is_checked_and_handed_on() {
+    let scripts = processes(1);
+    let mut documents = Documents::with(&[json!({"id": "a", "_etag": "\"1\""})]);
+    let source = r#"function () {
+        const c = getContext().getCollection(), link = c.getSelfLink(), given = {id: '', n: 1};
+        c.createDocument(link, given);
+        c.upsertDocument(link, '{"id":"b"}', {etag: null, indexAction: 'default', unknown: 1}, null);
+        c.createDocument(link, {n: 2}, {disableAutomaticIdGeneration: false}, () => {});
+        c.replaceDocument(link + 'docs/a', {id: 'a', n: 3}, {etag: '"1"'});
+        c.readDocument(link + 'docs/a', {ifNoneMatch: 'x'}, () => {});
+        c.queryDocuments(link, {query: 'SELECT @p', parameters: [{name: '@p', value: 1}], more: 1}, {pageSize: 7, enableScan: true});
+        c.queryDocuments(link, 'SELECT "1"', {continuation: '1', pageSize: -1});
+        c.deleteDocument(c.getAltLink() + '/docs/a', {etag: 'y'});
+        __.response.setBody([given, c.getAltLink()]);
+    }"#;
+    let done = run(&scripts, &mut documents, source, "[]").expect("runs");
+    assert_eq!(body(&done), json!([{"id": "", "n": 1}, "dbs/d/colls/c"]));
+    let seen: Vec<_> = documents.requests.iter().map(|request| request.body.as_deref()).collect();
+    let expected = [
+        Some(r#"{"n":1}"#),
+        Some(r#"{"id":"b"}"#),
+        Some(r#"{"n":2}"#),
+        Some(r#"{"id":"a","n":3}"#),
+        None,
+        Some(r#"{"query":"SELECT @p","parameters":[{"name":"@p","value":1}]}"#),
+        Some(r#""SELECT \"1\"""#),
+        None,
+    ];
+    assert_eq!(seen, expected);
+    let requests = &documents.requests;
+    assert_eq!(requests[3].if_match.as_deref(), Some("\"1\""));
+    assert_eq!(requests[4].if_none_match.as_deref(), Some("x"));
+    assert_eq!((requests[5].page_size, requests[6].page_size), (Some(7), Some(-1)));
+    assert_eq!(requests[6].continuation.as_deref(), Some("1"));
+    assert_eq!(
+        (requests[7].link.as_str(), requests[7].if_match.as_deref()),
+        ("dbs/d/colls/c/docs/a", Some("y"))
+    );
+}
+
+#[test]
+fn wrong_arguments_are_refused_by_name() {
+    let scripts = processes(1);
+    for (call, expected) in [
+        ("readDocument()", "the link of the document must be a string, and is undefined"),
+        ("readDocument('')", "must not be empty"),
+        ("readDocument('x', 1)", "options must be an object, and are a number"),
+        ("readDocument('x', {}, 1)", "the callback must be a function"),
+        ("readDocument('x', {ifNoneMatch: 1})", "option 'ifNoneMatch' must be a string"),
+        ("createDocument('x', 1)", "a document must be an object"),
+        ("createDocument('x', [])", "and is an array"),
+        ("createDocument('x', '[]')", "and is an array"),
+        ("createDocument('x', 'nonsense')", "SyntaxError"),
+        ("createDocument('x', {toJSON() {}})", "toJSON"),
+        ("createDocument('x', {n: 1n})", "TypeError"),
+        (
+            "createDocument('x', {}, {indexAction: 'exclude'})",
+            "'indexAction' with 'exclude' is not supported",
+        ),
+        ("createDocument('x', {}, {disableAutomaticIdGeneration: 'no'})", "must be true or false"),
+        ("deleteDocument('x', {partitionKeyContent: 1})", "'partitionKeyContent' is not supported"),
+        ("queryDocuments('x')", "a query must be a string or an object"),
+        ("queryDocuments('x', {})", "must have its text in 'query'"),
+        ("queryDocuments('x', {query: '', parameters: {}})", "must be an array"),
+        ("queryDocuments('x', '', {pageSize: 0})", "'pageSize' must be -1 or a whole number above 0"),
+        ("queryDocuments('x', '', {pageSize: 1.5})", "'pageSize' must be"),
+        ("readDocuments('\\ud800')", "no well-formed text"),
+        ("readAttachments('x')", "readAttachments is not supported"),
+        ("spatial.within(1, 2)", "__.spatial.within is not supported"),
+        ("filter(1)", "the predicate of filter must be a function"),
+        ("filter(x => x, {pageSize: 0})", "'pageSize'"),
+        ("filter(x => x, {continuation: 'mine'})", "none that this function returned"),
+    ] {
+        let source = format!("function () {{ __.{call}; }}");
+        let (kind, message) = refusal(run(&scripts, &mut Documents::default(), &source, "[]"));
+        assert_eq!(kind, ErrorKind::BadRequest, "{call}: {message}");
+        assert!(message.contains(expected), "{call}: {message}");
+        assert!(message.contains("p.js:1:"), "{call}: {message}");
+    }
+}
+
+#[test]
+fn a_script_learns_when_no_more_is_accepted() {
+    let scripts = processes(1);
+    let mut documents = Documents { calls_max: Some(3), ..Documents::with(&[json!({"id": "a"})]) };
+    let source = "function () {
+        let calls = 0;
+        (function next(error) {
+            if (error) throw error;
+            if (__.readDocument('x/docs/a', next)) calls++; else __.response.setBody(calls);
+        })();
+    }";
+    let done = run(&scripts, &mut documents, source, "[]").expect("runs");
+    assert_eq!(body(&done), json!(3));
+}
+
+#[test]
+fn a_script_can_abort_and_nobody_catches_it() {
+    let scripts = processes(1);
+    for (call, expected) in [
+        ("getContext().abort()", "the script was aborted"),
+        ("getContext().abort('enough')", "Exception = enough"),
+        ("try { getContext().abort(new Error('enough')); } catch (e) {}", "Error: enough"),
+    ] {
+        let source = format!("function () {{ {call}; }}");
+        let (kind, message) = refusal(run(&scripts, &mut Documents::default(), &source, "[]"));
+        assert_eq!(kind, ErrorKind::BadRequest);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn logs_are_formatted_and_kept_only_when_asked_for() {
+    let scripts = processes(1);
+    let source = r#"function () {
+        console.log('The value of %s is %d%%.', 'x', 1, 'more', {a: [1]});
+        console.log('%j %i %q', {b: null}, 2.7);
+        console.log({c: 1}, undefined, null, new Error('e'));
+        console.log();
+    }"#;
+    let mut invocation = support::procedure(source, "[]");
+    let log = |invocation: &shardlake_script::Invocation<'_>| {
+        block_on(scripts.run(invocation.clone(), &mut Documents::default())).expect("runs").log
+    };
+    let expected =
+        "The value of x is 1%. more {\"a\":[1]}\n{\"b\":null} 2 %q\n{\"c\":1} undefined null Error: e\n";
+    assert_eq!(log(&invocation), expected);
+    invocation.logs = false;
+    assert_eq!(log(&invocation), "");
+}
+
+#[test]
+fn triggers_see_the_request_and_the_response_that_are_theirs() {
+    use shardlake_model::TriggerOperation;
+    use shardlake_script::{Invocation, Role};
+    let scripts = processes(1);
+    let run = |source: &str, role: Role<'_>| {
+        let invocation = Invocation { role, ..support::procedure(source, "[]") };
+        block_on(scripts.run(invocation, &mut Documents::default())).expect("runs")
+    };
+    let pre = "function () {
+        const context = getContext(), request = context.getRequest(), body = request.getBody();
+        body.seen = [request.getOperationType(), typeof context.getResponse, typeof __.response, typeof __.request];
+        request.setBody(body);
+    }";
+    let request_body = Some(r#"{"id":"a"}"#);
+    let done = run(pre, Role::PreTrigger { operation: TriggerOperation::Create, request_body });
+    assert_eq!(
+        done.request_body.as_deref(),
+        Some(r#"{"id":"a","seen":["Create","undefined","undefined","object"]}"#)
+    );
+    assert_eq!(done.response_body, None);
+    let post = "function () {
+        const request = getContext().getRequest(), response = getContext().getResponse();
+        response.setBody([request.getBody(), response.getBody(), request.getOperationType(), typeof request.setBody]);
+    }";
+    let role =
+        Role::PostTrigger { operation: TriggerOperation::Replace, request_body, response_body: Some("[1]") };
+    let done = run(post, role);
+    assert_eq!(done.response_body.as_deref(), Some(r#"[{"id":"a"},[1],"Replace","undefined"]"#));
+    assert_eq!(done.request_body, None);
+    let untouched =
+        run("function () {}", Role::PreTrigger { operation: TriggerOperation::Delete, request_body: None });
+    assert_eq!(untouched.request_body, None);
+}

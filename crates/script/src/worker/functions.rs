@@ -7,6 +7,7 @@ use rquickjs::{Ctx, Function, Persistent, Value};
 use super::channel::Channel;
 use super::confinement::Confinement;
 use super::engine::{self, Engine};
+use super::model;
 use super::source::FunctionText;
 use crate::protocol::{Failure, FailureKind, Order, Report};
 use crate::settings::ScriptLimits;
@@ -56,7 +57,7 @@ fn prepare(
     let engine = Engine::new(limits)?;
     let functions = engine.with(|ctx| {
         // There is nothing to print to, which is no reason to fail.
-        ctx.eval::<(), _>("globalThis.console = { log() {}, info() {}, warn() {}, error() {}, debug() {} }")?;
+        ctx.globals().set("console", model::console(ctx, None)?)?;
         let compile = |(name, source): &(String, String)| {
             Ok(Persistent::save(ctx, engine::function(ctx, &FunctionText { name, source })?))
         };

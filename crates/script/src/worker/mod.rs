@@ -11,6 +11,7 @@ mod engine;
 mod exception;
 mod functions;
 mod invocation;
+mod model;
 mod source;
 
 use std::io;

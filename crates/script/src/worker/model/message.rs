@@ -1,0 +1,137 @@
+//! The request and the response of a script: one body each, kept as the JSON text that it was when it was set.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rquickjs::function::Opt;
+use rquickjs::{Coerced, Ctx, Function, Object, Result, Value};
+
+use super::arguments::{refuse, throw, unsupported};
+
+const TOO_LARGE: u16 = 413;
+/// The one property of both.
+const BODY: &str = "Body";
+
+pub(super) struct Body {
+    pub(super) json: RefCell<Option<String>>,
+    pub(super) length_max: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// The object that scripts see.
+pub(super) fn message<'js>(ctx: &Ctx<'js>, body: &Rc<Body>, access: Access) -> Result<Object<'js>> {
+    let message = Object::new(ctx.clone())?;
+    let of = || Rc::clone(body);
+    let getting = of();
+    message.set("getBody", Function::new(ctx.clone(), move |ctx: Ctx<'js>| getting.get(&ctx))?)?;
+    let getting = of();
+    let get_value =
+        move |ctx: Ctx<'js>, name: Coerced<String>| only_body(&ctx, &name.0).and_then(|()| getting.get(&ctx));
+    message.set("getValue", Function::new(ctx.clone(), get_value)?)?;
+    if access == Access::Read {
+        return Ok(message);
+    }
+    type Change = for<'js> fn(&Body, &Ctx<'js>, Value<'js>) -> Result<()>;
+    let changes: [(&str, &str, Change); 2] =
+        [("setBody", "setValue", Body::set), ("appendBody", "appendValue", Body::append)];
+    for (of_body, of_value, change) in changes {
+        let changing = of();
+        let of_body_function = move |ctx: Ctx<'js>, value: Opt<Value<'js>>| {
+            let value = value.0.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
+            change(&changing, &ctx, value)
+        };
+        message.set(of_body, Function::new(ctx.clone(), of_body_function)?)?;
+        let changing = of();
+        let of_value_function = move |ctx: Ctx<'js>, name: Coerced<String>, value: Opt<Value<'js>>| {
+            let value = value.0.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
+            only_body(&ctx, &name.0).and_then(|()| change(&changing, &ctx, value))
+        };
+        message.set(of_value, Function::new(ctx.clone(), of_value_function)?)?;
+    }
+    Ok(message)
+}
+
+/// What the service tells about quotas has no meaning here, and is refused by name.
+pub(super) fn refuse_quotas<'js>(ctx: &Ctx<'js>, response: &Object<'js>) -> Result<()> {
+    for name in ["getResourceQuotaCurrentUsage", "getMaxResourceQuota"] {
+        let refuse = move |ctx: Ctx<'js>| -> Result<()> { Err(unsupported(&ctx, &format!("{name} is"))) };
+        response.set(name, Function::new(ctx.clone(), refuse)?)?;
+    }
+    Ok(())
+}
+
+fn only_body(ctx: &Ctx<'_>, name: &str) -> Result<()> {
+    if name == BODY {
+        return Ok(());
+    }
+    Err(refuse(ctx, format!("there is no property '{name}' here, only '{BODY}'")))
+}
+
+impl Body {
+    pub(super) fn new(json: Option<&str>, length_max: usize) -> Rc<Body> {
+        Rc::new(Body { json: RefCell::new(json.map(str::to_owned)), length_max })
+    }
+
+    fn get<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
+        let json = self.json.borrow().clone();
+        json.map_or_else(|| Ok(Value::new_undefined(ctx.clone())), |json| ctx.json_parse(json))
+    }
+
+    /// What has no JSON, as a function has none, leaves no body.
+    fn set<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>) -> Result<()> {
+        let json = ctx.json_stringify(value)?.map(|json| json.to_string()).transpose()?;
+        if json.as_ref().is_some_and(|json| self.is_too_long(json)) {
+            return Err(too_large(ctx));
+        }
+        self.json.replace(json);
+        Ok(())
+    }
+
+    /// A list to a list, and anything else as text: 1 and 2 are "12". On the JSON: what is there is not read again for every piece.
+    fn append<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>) -> Result<()> {
+        let start = self.json.borrow().as_ref().and_then(|json| json.bytes().next());
+        if start.is_none() {
+            return self.set(ctx, value);
+        }
+        let extends_list = start == Some(b'[') && value.is_array();
+        if !extends_list && start != Some(b'"') {
+            let text =
+                rquickjs::String::from_str(ctx.clone(), self.json.borrow().as_deref().unwrap_or_default())?;
+            self.set(ctx, text.into_value())?;
+        }
+        let piece = match ctx.json_stringify(value.clone())? {
+            Some(json) if !extends_list && !value.is_string() => ctx.json_stringify(json)?,
+            piece => piece,
+        };
+        let Some(piece) = piece.map(|piece| piece.to_string()).transpose()? else { return Ok(()) };
+        let mut slot = self.json.borrow_mut();
+        let json = slot.get_or_insert_default();
+        let comma = if extends_list && json.len() > 2 && piece.len() > 2 { "," } else { "" };
+        if json.len() + piece.len() > self.length_max && self.is_too_long(&format!("{json}{piece}")) {
+            drop(slot);
+            return Err(too_large(ctx));
+        }
+        json.pop();
+        json.push_str(comma);
+        json.push_str(&piece[1..]);
+        Ok(())
+    }
+
+    /// In the units that the length of a string has in scripts, which are never more than its bytes.
+    fn is_too_long(&self, json: &str) -> bool {
+        json.len() > self.length_max && json.encode_utf16().count() > self.length_max
+    }
+}
+
+fn too_large(ctx: &Ctx<'_>) -> rquickjs::Error {
+    let message = format!(
+        "Resulting message would be too large because of \"{BODY}\". Return from script with current message and use \
+         continuation token to call the script again or modify your script."
+    );
+    throw(ctx, TOO_LARGE, &message)
+}

@@ -1,0 +1,307 @@
+//! The object model of stored procedures and triggers: what `getContext()` and `__` give a script, and the turns in
+//! which its callbacks run.
+//!
+//! Most of it is functions of the host and not JavaScript: every invocation sets it up anew, and what a script does to
+//! shared objects cannot reach it. What scripts use rarely is JavaScript that is compiled when it is first asked for
+//! (`prelude/extension.js`). No function of the host holds a value of the engine: its collector could not see that, and
+//! a cycle through it would never be freed. The values in [`Model`] are let go of before the engine ends.
+
+mod arguments;
+mod collection;
+mod console;
+mod message;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use rquickjs::context::EvalOptions;
+use rquickjs::function::{Opt, This};
+use rquickjs::object::Property;
+use rquickjs::promise::PromiseState;
+use rquickjs::{Array, Ctx, Function, Object, Persistent, Promise, Result, Value};
+
+use super::calls::Calls;
+use super::exception::OUR_FILE;
+use crate::Completion;
+use crate::protocol::{OrderedRole, RunOrder};
+use crate::store::StoreReply;
+
+use arguments::{failure, refuse};
+use console::Log;
+pub(super) use console::console;
+use message::{Access, Body, message};
+
+const CONTEXT: &str = include_str!("../../prelude/context.js");
+const EXTENSION: &str = include_str!("../../prelude/extension.js");
+
+/// Methods of the collection that the extension brings.
+const EXTENDED: [&str; 15] = [
+    "filter",
+    "map",
+    "pluck",
+    "flatten",
+    "unwind",
+    "sortBy",
+    "sortByDescending",
+    "chain",
+    "readAttachment",
+    "readAttachments",
+    "queryAttachments",
+    "createAttachment",
+    "upsertAttachment",
+    "replaceAttachment",
+    "deleteAttachment",
+];
+
+const ERROR_CODES: [(&str, u16); 8] = [
+    ("BadRequest", 400),
+    ("Forbidden", 403),
+    ("NotFound", 404),
+    ("Conflict", 409),
+    ("PreconditionFailed", 412),
+    ("RequestEntityTooLarge", 413),
+    ("RetryWith", 449),
+    ("InternalServerError", 500),
+];
+
+/// The state behind the objects of one invocation.
+pub(super) struct Model {
+    calls: RefCell<Calls>,
+    /// Of the calls that were accepted, in order.
+    callbacks: RefCell<VecDeque<Callback>>,
+    /// What asynchronous functions returned and what has not come to an end.
+    promises: RefCell<Vec<Persistent<Promise<'static>>>>,
+    /// What the script aborted with.
+    aborted: RefCell<Option<Persistent<Value<'static>>>>,
+    has_aborted: Cell<bool>,
+    request: Rc<Body>,
+    response: Rc<Body>,
+    log: Rc<RefCell<Log>>,
+}
+
+struct Callback {
+    function: Option<Persistent<Function<'static>>>,
+    has_resource: bool,
+}
+
+impl Model {
+    pub(super) fn new(order: &RunOrder, calls: Calls) -> Rc<Model> {
+        let length_max = order.limits.response_bytes_max;
+        let (request, response) = match &order.role {
+            OrderedRole::Procedure { .. } => (None, None),
+            OrderedRole::PreTrigger { request_body, .. } => (request_body.as_deref(), None),
+            OrderedRole::PostTrigger { request_body, response_body, .. } => {
+                (request_body.as_deref(), response_body.as_deref())
+            }
+        };
+        Rc::new(Model {
+            calls: RefCell::new(calls),
+            callbacks: RefCell::default(),
+            promises: RefCell::default(),
+            aborted: RefCell::default(),
+            has_aborted: Cell::default(),
+            request: Body::new(request, length_max),
+            response: Body::new(response, length_max),
+            log: Rc::new(RefCell::new(Log { text: String::new(), bytes_max: order.limits.log_bytes_max })),
+        })
+    }
+
+    /// Puts the model into the global object.
+    pub(super) fn set_up<'js>(self: &Rc<Self>, ctx: &Ctx<'js>, order: &RunOrder) -> Result<()> {
+        let collection = collection::collection(ctx, self, order)?;
+        let (request, response) = self.messages(ctx, order)?;
+        let tie: Function = ctx.eval_with_options(CONTEXT, ours())?;
+        let host = self.host(ctx)?;
+        let get_context: Value =
+            tie.call((host, EXTENDED.to_vec(), collection.clone(), request.clone(), response.clone()))?;
+        let shorthand = Object::new_proto(ctx.clone(), Some(&collection))?;
+        for (name, message) in [("request", request), ("response", response)] {
+            message.map_or(Ok(()), |message| shorthand.set(name, message))?;
+        }
+
+        let globals = ctx.globals();
+        // What threads share is of no use to one.
+        globals.remove("Atomics")?;
+        globals.remove("SharedArrayBuffer")?;
+        let codes = Object::new(ctx.clone())?;
+        ERROR_CODES.iter().try_for_each(|(name, code)| codes.set(*name, *code))?;
+        let log = order.logs.then(|| Rc::clone(&self.log));
+        let define = |name: &str, value: Value<'js>| {
+            globals.prop(name, Property::from(value).writable().configurable())
+        };
+        define("__", shorthand.into_value())?;
+        define("ErrorCodes", codes.into_value())?;
+        define("console", console(ctx, log)?.into_value())?;
+        define("getContext", get_context)
+    }
+
+    /// What the tying JavaScript calls.
+    fn host<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
+        let host = Object::new(ctx.clone())?;
+        let model = Rc::clone(self);
+        let abort =
+            move |ctx: Ctx<'js>, reason: Opt<Value<'js>>| -> Result<()> { Err(model.abort(&ctx, reason.0)) };
+        host.set("abort", Function::new(ctx.clone(), abort)?)?;
+        let extension = |ctx: Ctx<'js>| ctx.eval_with_options::<Function, _>(EXTENSION, ours());
+        host.set("extension", Function::new(ctx.clone(), extension)?)?;
+        let fail =
+            |ctx: Ctx<'js>, number: u16, text: String| failure(&ctx, number, &text).map(|e| e.into_object());
+        host.set("failure", Function::new(ctx.clone(), fail)?)?;
+        Ok(host)
+    }
+
+    /// The request and the response, as far as the script has them.
+    fn messages<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        order: &RunOrder,
+    ) -> Result<(Option<Object<'js>>, Option<Object<'js>>)> {
+        let (request, response, operation) = match &order.role {
+            OrderedRole::Procedure { .. } => (None, Some(Access::Write), None),
+            OrderedRole::PreTrigger { operation, .. } => (Some(Access::Write), None, Some(operation)),
+            OrderedRole::PostTrigger { operation, .. } => {
+                (Some(Access::Read), Some(Access::Write), Some(operation))
+            }
+        };
+        let make = |access: Option<Access>, body| access.map(|access| message(ctx, body, access)).transpose();
+        let (request, response) = (make(request, &self.request)?, make(response, &self.response)?);
+        if let Some(response) = &response {
+            message::refuse_quotas(ctx, response)?;
+        }
+        if let Some(operation) = operation {
+            for message in request.iter().chain(&response) {
+                let operation = operation.clone();
+                message.set("getOperationType", Function::new(ctx.clone(), move || operation.clone())?)?;
+            }
+        }
+        Ok((request, response))
+    }
+
+    fn abort<'js>(&self, ctx: &Ctx<'js>, reason: Option<Value<'js>>) -> rquickjs::Error {
+        let reason = match reason.filter(|reason| !reason.is_undefined()) {
+            Some(reason) => reason,
+            None => match failure(ctx, arguments::BAD_REQUEST, "the script was aborted") {
+                Ok(failure) => failure.into_object().into_value(),
+                Err(error) => return error,
+            },
+        };
+        if !self.has_aborted.replace(true) {
+            self.aborted.replace(Some(Persistent::save(ctx, reason.clone())));
+        }
+        ctx.throw(reason)
+    }
+
+    /// Calls the script.
+    pub(super) fn start<'js>(&self, ctx: &Ctx<'js>, script: Function<'js>, order: &RunOrder) -> Result<()> {
+        let mut arguments = rquickjs::function::Args::new(ctx.clone(), 0);
+        if let OrderedRole::Procedure { arguments: text } = &order.role {
+            let Some(values) = ctx.json_parse(text.as_str())?.into_array() else {
+                return Err(refuse(ctx, "the arguments of a stored procedure must be an array"));
+            };
+            arguments = rquickjs::function::Args::new(ctx.clone(), values.len());
+            push_all(&mut arguments, &values)?;
+        }
+        let result = script.call_arg(arguments)?;
+        self.watch(ctx, result);
+        Ok(())
+    }
+
+    /// The answer to the earliest call that has none.
+    pub(super) fn next_answer(&self) -> Option<StoreReply> {
+        self.calls.borrow_mut().next_answer()
+    }
+
+    /// Calls the callback of that call. Without one a failure is thrown.
+    pub(super) fn deliver<'js>(&self, ctx: &Ctx<'js>, reply: StoreReply) -> Result<()> {
+        let Some(callback) = self.callbacks.borrow_mut().pop_front() else { return Ok(()) };
+        let undefined = || Value::new_undefined(ctx.clone());
+        let function = callback.function.map(|function| function.restore(ctx)).transpose()?;
+        let (error, resource, options) = match reply.outcome {
+            Err(refusal) => {
+                let error = failure(ctx, refusal.number, &refusal.message)?;
+                if function.is_none() {
+                    return Err(error.throw());
+                }
+                (error.into_object().into_value(), undefined(), Object::new(ctx.clone())?)
+            }
+            Ok(_) if function.is_none() => return Ok(()),
+            Ok(answer) => {
+                let options = Object::new(ctx.clone())?;
+                answer
+                    .continuation
+                    .map_or(Ok(()), |continuation| options.set("continuation", continuation))?;
+                if answer.not_modified {
+                    options.set("notModified", true)?;
+                }
+                let resource = answer.body.map_or_else(|| Ok(undefined()), |body| ctx.json_parse(body))?;
+                (undefined(), resource, options)
+            }
+        };
+        let Some(function) = function else { return Ok(()) };
+        let result: Value = if callback.has_resource {
+            function.call((This(undefined()), error, resource, options))?
+        } else {
+            function.call((This(undefined()), error, options))?
+        };
+        self.watch(ctx, result);
+        Ok(())
+    }
+
+    /// What an asynchronous function throws counts as thrown.
+    fn watch<'js>(&self, ctx: &Ctx<'js>, result: Value<'js>) {
+        if let Some(promise) = result.into_promise() {
+            self.promises.borrow_mut().push(Persistent::save(ctx, promise));
+        }
+    }
+
+    /// After each turn: throws what was aborted with, and what asynchronous functions threw.
+    pub(super) fn settle(&self, ctx: &Ctx<'_>) -> Result<()> {
+        if let Some(reason) = self.aborted.take() {
+            let reason = reason.restore(ctx)?;
+            return Err(ctx.throw(reason));
+        }
+        let promises = std::mem::take(&mut *self.promises.borrow_mut());
+        let mut pending = Vec::new();
+        for promise in promises {
+            let promise = promise.restore(ctx)?;
+            match promise.state() {
+                PromiseState::Resolved => {}
+                PromiseState::Pending => pending.push(Persistent::save(ctx, promise)),
+                PromiseState::Rejected => return promise.finish(),
+            }
+        }
+        self.promises.borrow_mut().extend(pending);
+        Ok(())
+    }
+
+    pub(super) fn completion(&self, is_pre_trigger: bool) -> Completion {
+        let request_body = self.request.json.take();
+        Completion {
+            response_body: self.response.json.take(),
+            request_body: request_body.filter(|_| is_pre_trigger),
+            log: std::mem::take(&mut self.log.borrow_mut().text),
+        }
+    }
+
+    /// Lets go of every value of the engine.
+    pub(super) fn clear(&self) {
+        self.callbacks.borrow_mut().clear();
+        self.promises.borrow_mut().clear();
+        self.aborted.take();
+    }
+
+    pub(super) fn into_calls(self) -> Calls {
+        self.calls.into_inner()
+    }
+}
+
+fn push_all<'js>(arguments: &mut rquickjs::function::Args<'js>, values: &Array<'js>) -> Result<()> {
+    values.iter::<Value>().try_for_each(|value| arguments.push_arg(value?))
+}
+
+fn ours() -> EvalOptions {
+    let mut options = EvalOptions::default();
+    options.filename = Some(OUR_FILE.to_owned());
+    options
+}
