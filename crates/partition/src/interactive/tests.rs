@@ -238,8 +238,11 @@ impl Fixture {
     }
 }
 
-async fn transactions_are_as_a_model_says(rounds: Vec<Round>) {
+async fn transactions_are_as_a_model_says(rounds: Vec<Round>, keeps_versions: bool) {
     let fixture = Fixture::new().await;
+    if keeps_versions {
+        fixture.partition.keep_versions(Some(Duration::from_secs(3600))).await;
+    }
     let mut committed = Model::new();
     for Round { waits, acts, sweeps_after, commits } in rounds {
         let run_out = |model: &mut Model| {
@@ -283,10 +286,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
     #[test]
     fn steps_see_each_other_and_their_end_is_all_or_nothing(
-        rounds in prop::collection::vec(round(), 1..6),
+        rounds in prop::collection::vec(round(), 1..6), keeps_versions in any::<bool>(),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(transactions_are_as_a_model_says(rounds));
+        runtime.block_on(transactions_are_as_a_model_says(rounds, keeps_versions));
     }
 }
 
