@@ -2,7 +2,8 @@
 //! query`: queries in one partition against PostgreSQL, and the times of queries over everything.
 //!
 //! `cargo xtask bench partitions`: splits, merges and moves under steady writes. `cargo xtask bench throttle`: a client held to its
-//! budget, and its neighbour. `cargo xtask bench metering`: what budgets and the record of heat cost.
+//! budget, and its neighbour. `cargo xtask bench metering`: what budgets and the record of heat cost. `cargo xtask bench ttl`: what
+//! clients feel while expired items are removed.
 //!
 //! `cargo xtask bench feed`: following the changes of a partition.
 //!
@@ -28,6 +29,7 @@ mod query;
 mod query_workload;
 mod report;
 mod throttle;
+mod ttl;
 mod workload;
 
 use clap::{Args, Parser, Subcommand};
@@ -58,6 +60,8 @@ enum Benchmark {
     Metering(MeteringOptions),
     /// Following the changes of a partition, and waiting for the next
     Feed(FeedOptions),
+    /// Clients while items whose time to live has run out are removed
+    Ttl(TtlOptions),
     /// The ideal handler, as a server of its own (started by `point`)
     #[command(hide = true)]
     IdealHandler { reply: std::path::PathBuf },
@@ -181,6 +185,25 @@ pub struct FeedOptions {
     pub publish: Option<std::path::PathBuf>,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct TtlOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    /// Seconds of the load before and afterwards
+    #[arg(long, default_value_t = 20)]
+    pub seconds: u64,
+    /// Items that run out
+    #[arg(long, default_value_t = 100_000)]
+    pub items: u64,
+    /// Requests per second
+    #[arg(long, default_value_t = 1000)]
+    pub rate: u64,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
 fn main() -> Outcome {
     match Arguments::parse().benchmark {
         Benchmark::Query(options) => query::run(&options),
@@ -189,6 +212,7 @@ fn main() -> Outcome {
         Benchmark::Throttle(options) => throttle::run(&options),
         Benchmark::Metering(options) => metering::run(&options),
         Benchmark::Feed(options) => feed::run(&options),
+        Benchmark::Ttl(options) => ttl::run(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }
 }

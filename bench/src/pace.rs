@@ -48,6 +48,13 @@ impl Got {
         self.latencies.get((self.latencies.len() as f64 * share) as usize).copied().unwrap_or(0)
     }
 
+    /// With what another client got, or the same one at another time.
+    pub fn joined(self, other: Got) -> Got {
+        let mut all = self.join(other);
+        all.latencies.sort_unstable();
+        all
+    }
+
     fn note(&mut self, reply: &Response) {
         match reply.status {
             200..=299 => {
