@@ -22,4 +22,5 @@ mod refusals;
 mod script_runs;
 mod scripts;
 mod throughput;
+mod udfs;
 mod users;
