@@ -53,6 +53,8 @@ enum Command {
     Abort(operate::Abort),
     /// Divide the throughput of a container over its partitions by hand
     Redistribute(operate::Redistribute),
+    /// Rules that keep denormalised copies true: list, show, create, pause, resume, delete
+    Projections(operate::Projections),
 }
 
 #[derive(Debug, Args)]
@@ -126,6 +128,7 @@ pub fn main() -> ExitCode {
         Command::Move(arguments) => operate(Operation::Move(arguments)),
         Command::Abort(arguments) => operate(Operation::Abort(arguments)),
         Command::Redistribute(arguments) => operate(Operation::Redistribute(arguments)),
+        Command::Projections(arguments) => operate(Operation::Projections(arguments)),
     };
     outcome.unwrap_or_else(|message| {
         // One line that says what to do; there may be nobody to read it.

@@ -79,7 +79,11 @@ impl Front {
             "/readyz" => self.readiness(&request),
             "/metrics" => {
                 let account = self.gateway.get().map(Gateway::account);
-                page(&request, StatusCode::OK, METRICS_TYPE, || self.metrics.render(account))
+                let projections = match account {
+                    Some(account) => account.projections().await,
+                    None => Vec::new(),
+                };
+                page(&request, StatusCode::OK, METRICS_TYPE, || self.metrics.render(account, &projections))
             }
             "/_shardlake/ca.pem" => match self.ca_pem.get() {
                 Some(pem) => page(&request, StatusCode::OK, "application/x-pem-file", || pem.clone()),

@@ -6,7 +6,7 @@
 //! | `settings.rs`, `layers.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
 //! | `serve.rs`, `shards.rs` | a server from start to end; what the data directory holds |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
-//! | `front.rs`, `metrics.rs`, `container_counters.rs`, `partition_metrics.rs` | operator routes, panics and timeouts, counting |
+//! | `front.rs`, `metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs` | operator routes, panics and timeouts, counting |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
 //! | `ready.rs`, `logging.rs` | what is said, and where |
 //! | `seed/`, `demo/` | data to begin with |
@@ -32,6 +32,7 @@ mod metrics;
 mod operate;
 mod partition_metrics;
 mod private_file;
+mod projection_metrics;
 mod ready;
 pub mod script_worker;
 mod seed;

@@ -2,7 +2,7 @@
 //!
 //! Requests are counted where they are answered; the totals of the account are read when somebody asks. Operations
 //! are told apart by method and kind of resource alone; databases and containers have metrics of their own
-//! (`container_counters.rs`, `partition_metrics.rs`), and names of items and keys never become labels.
+//! (`container_counters.rs`, `partition_metrics.rs`), and so have projections (`projection_metrics.rs`), and names of items and keys never become labels.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use shardlake_account::Account;
+use shardlake_account::{Account, ProjectionReport};
 
 use crate::container_counters::ContainerCounters;
-use crate::partition_metrics;
+use crate::{partition_metrics, projection_metrics};
 
 pub const PREFIX: &str = "shardlake";
 
@@ -170,7 +170,7 @@ impl Metrics {
     }
 
     /// The whole page. `account` is there once the server is ready.
-    pub fn render(&self, account: Option<&Account>) -> String {
+    pub fn render(&self, account: Option<&Account>, projections: &[ProjectionReport]) -> String {
         if let Some(account) = account {
             let statistics = account.statistics();
             let totals = [
@@ -196,6 +196,7 @@ impl Metrics {
         if let Some(account) = account {
             partition_metrics::write(&mut page, account);
         }
+        projection_metrics::write(&mut page, projections);
         text::encode_eof(&mut page).expect(written);
         page
     }
@@ -237,7 +238,7 @@ mod tests {
         let response =
             Response::builder().status(201).header("x-ms-request-charge", "6.29").body(()).expect("valid");
         metrics.record(Operation::CreateItem, "/dbs/a/colls/b/docs", &response, Duration::from_micros(300));
-        let page = metrics.render(None);
+        let page = metrics.render(None, &[]);
         for line in [
             r#"shardlake_requests_total{operation="CreateItem",status="201"} 1"#,
             r#"shardlake_request_charge_total{operation="CreateItem"} 6.29"#,

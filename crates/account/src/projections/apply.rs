@@ -36,11 +36,20 @@ pub(crate) struct SourceValues {
     pub copies: Vec<Value>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Applied {
-    Written,
+    /// What the change log calls the item, and the LSN that it has now.
+    Written(Vec<u8>, u64),
     WasRight,
     /// The item is gone, or matches no longer.
+    Gone,
+}
+
+/// What becomes of an item under a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Correction {
+    Changed,
+    WasRight,
     Gone,
 }
 
@@ -118,7 +127,7 @@ pub(crate) fn correct(
     rule: &Compiled,
     source: &SourceValues,
     item: &mut Value,
-) -> Result<Applied, NotAnObject> {
+) -> Result<Correction, NotAnObject> {
     let same = |names: &[String], root: &Value, key: &Value| {
         let value = get(root, names);
         is_key(value) && shardlake_document::compare(value, key).is_eq()
@@ -126,7 +135,7 @@ pub(crate) fn correct(
     let matches = || rule.matches.iter().zip(&source.keys);
     let of_item = matches().filter(|((_, target), _)| target.array.is_none());
     if !of_item.into_iter().all(|((_, target), key)| same(&target.names, item, key)) {
-        return Ok(Applied::Gone);
+        return Ok(Correction::Gone);
     }
     let set = |root: &mut Value| {
         let mut changed = false;
@@ -149,9 +158,9 @@ pub(crate) fn correct(
         }
     }
     Ok(match (found, changed) {
-        (false, _) => Applied::Gone,
-        (true, true) => Applied::Written,
-        (true, false) => Applied::WasRight,
+        (false, _) => Correction::Gone,
+        (true, true) => Correction::Changed,
+        (true, false) => Correction::WasRight,
     })
 }
 
@@ -169,11 +178,13 @@ pub(crate) async fn apply(
             let words = format!("'{name}' has no object to be in: what is around it is no object");
             Failure::OfItem { kind: ErrorKind::BadRequest, words, attempts: attempt }
         })?;
-        if corrected != Applied::Written {
-            return Ok(corrected);
+        match corrected {
+            Correction::Changed => {}
+            Correction::WasRight => return Ok(Applied::WasRight),
+            Correction::Gone => return Ok(Applied::Gone),
         }
         match replace(account, target, &item).await {
-            Ok(()) => return Ok(Applied::Written),
+            Ok(written) => return Ok(written),
             Err(error) => match error.kind() {
                 ErrorKind::NotFound => return Ok(Applied::Gone),
                 ErrorKind::PreconditionFailed => {}
@@ -193,12 +204,15 @@ pub(crate) async fn apply(
     Err(Failure::OfItem { kind: ErrorKind::PreconditionFailed, words, attempts: ATTEMPTS_MAX })
 }
 
-async fn replace(account: &Account, target: &ContainerHandle, item: &Item) -> Result<()> {
+async fn replace(account: &Account, target: &ContainerHandle, item: &Item) -> Result<Applied> {
     let json = item.value.to_json().map_err(|error| Error::bad_request(error.to_string()))?;
     let if_match = Some(ETagCondition::OneOf(vec![item.etag().trim_matches('"').to_owned()]));
     let preconditions = Preconditions { if_match, if_none_match: None };
     let context = context(account);
-    account.replace_item(&context, target, None, item.id(), json.as_bytes(), &preconditions).await.map(drop)
+    let reply =
+        account.replace_item(&context, target, None, item.id(), json.as_bytes(), &preconditions).await?;
+    let stored = reply.item.ok_or_else(|| Error::internal("a write without its item"))?;
+    Ok(Applied::Written(stored.position(&target.entry.shape), stored.lsn()))
 }
 
 /// The item as it is now, with its LSN; `None` when it is gone.

@@ -75,27 +75,30 @@ pub(crate) async fn read(
     }
 }
 
+/// The partitions that a place lies in, and how far they were read.
+pub(crate) fn followed(account: &Account, rid: ContainerRid, place: &Place) -> Vec<(Arc<Partition>, u64)> {
+    let Ok(entry) = account.entry_of_rid(rid) else { return Vec::new() };
+    entry.map.overlapping(&place.span).map(|partition| (partition.clone(), place.after)).collect()
+}
+
 fn parts(entry: &ContainerEntry, span: &EpkRange) -> Vec<(Arc<Partition>, EpkRange)> {
     let partitions = entry.map.overlapping(span);
     partitions.map(|partition| (partition.clone(), partition.epk_range.intersection(span))).collect()
 }
 
-/// Keys of the items that a page says were written, each once, in the order of their last change. Deletions leave nothing
-/// to copy.
-pub(crate) fn written(page: &ChangePage) -> Vec<Vec<u8>> {
-    let mut last: BTreeMap<&[u8], (usize, ChangeKind)> = BTreeMap::new();
-    let operations = page.entries.iter().flat_map(|(_, entry)| &entry.operations);
-    for (place, operation) in operations.enumerate() {
-        last.insert(&operation.key, (place, operation.kind));
+/// Keys of the items that a page says were written, each once, with their LSNs and in the order of these. Deletions leave
+/// nothing to copy.
+pub(crate) fn written(page: &ChangePage) -> Vec<(Vec<u8>, u64)> {
+    let mut last: BTreeMap<&[u8], (u64, ChangeKind)> = BTreeMap::new();
+    for (lsn, entry) in &page.entries {
+        let versions = entry.operations.iter().map(|operation| (&operation.key[..], (*lsn, operation.kind)));
+        last.extend(versions);
     }
     let is_written = |kind: ChangeKind| matches!(kind, ChangeKind::Create | ChangeKind::Replace);
-    let mut keys: Vec<(usize, &[u8])> = last
-        .into_iter()
-        .filter(|(_, (_, kind))| is_written(*kind))
-        .map(|(key, (place, _))| (place, key))
-        .collect();
-    keys.sort_unstable();
-    keys.into_iter().map(|(_, key)| key.to_vec()).collect()
+    let written = last.into_iter().filter(|(_, (_, kind))| is_written(*kind));
+    let mut keys: Vec<(Vec<u8>, u64)> = written.map(|(key, (lsn, _))| (key.to_vec(), lsn)).collect();
+    keys.sort_by_key(|(_, lsn)| *lsn);
+    keys
 }
 
 /// Joins neighbours in one range that are level.
@@ -177,6 +180,6 @@ mod tests {
             last_lsn: 3,
             is_last: true,
         };
-        assert_eq!(written(&page), [b"a".to_vec(), b"c".to_vec()]);
+        assert_eq!(written(&page), [(b"a".to_vec(), 2), (b"c".to_vec(), 3)]);
     }
 }

@@ -10,12 +10,14 @@ use shardlake_model::{Error, ErrorKind, Result};
 
 use super::records::{Checkpoint, ProjectionEntry, save};
 use super::status::Status;
-use super::work::{Progress, Work};
+use super::work::{Followed, Progress, Work};
 use crate::Account;
 use crate::account::AccountState;
 
-/// Looks for changes.
-const POLL_EVERY: Duration = Duration::from_millis(100);
+/// A commit whose writer has gone away wakes nobody: such are looked for now and then.
+const WAIT_SLICE: Duration = Duration::from_secs(1);
+/// How long a change that turned out to be none keeps the next from being heard of.
+const NOTHING_WAIT: Duration = Duration::from_millis(100);
 /// Looks whether it is still paused, should it have missed its wake.
 const PAUSED_LOOK: Duration = Duration::from_secs(5);
 const SAVE_EVERY: Duration = Duration::from_secs(1);
@@ -42,6 +44,7 @@ pub(crate) fn start_one(account: &Account, entry: &ProjectionEntry) {
         saved_at: Duration::ZERO,
         saved,
         unsaved: 0,
+        heard: false,
     };
     tokio::spawn(run(state, status, runner));
 }
@@ -57,14 +60,28 @@ async fn run(state: Weak<AccountState>, status: Arc<Status>, mut runner: Runner)
             Next::Wait(time) => {
                 let _woken_early = tokio::time::timeout(time, status.wake.notified()).await;
             }
+            Next::WaitForChange(followed) => {
+                runner.heard = tokio::select! {
+                    () = status.wake.notified() => false,
+                    () = tokio::time::sleep(WAIT_SLICE) => false,
+                    () = changed(&followed) => true,
+                };
+            }
             Next::End => return,
         }
     }
 }
 
+async fn changed(followed: &[Followed]) {
+    let waits = followed.iter().map(|(partition, after)| Box::pin(partition.wait_for_change(*after)));
+    futures::future::select_all(waits).await;
+}
+
 enum Next {
     Again,
     Wait(Duration),
+    /// Partitions, each behind an LSN; at least one.
+    WaitForChange(Vec<Followed>),
     End,
 }
 
@@ -78,6 +95,8 @@ struct Runner {
     saved: Checkpoint,
     /// Steps since progress was stored.
     unsaved: u32,
+    /// The last wait ended because something had changed, and nothing was done since.
+    heard: bool,
 }
 
 impl Runner {
@@ -114,14 +133,23 @@ impl Runner {
         }
         if progress == Progress::Idle {
             self.store(account, entry).await?;
-            return Ok(Next::Wait(POLL_EVERY));
+            return Ok(self.rest(account, entry));
         }
         self.unsaved += 1;
+        self.heard &= progress != Progress::Worked;
         let is_due = account.clock().elapsed().saturating_sub(self.saved_at) >= SAVE_EVERY;
         if is_due || self.unsaved >= SAVE_EVERY_STEPS {
             self.store(account, entry).await?;
         }
         Ok(Next::Again)
+    }
+
+    fn rest(&mut self, account: &Account, entry: &ProjectionEntry) -> Next {
+        let followed = self.work.as_ref().map(|work| work.followed(account, entry)).unwrap_or_default();
+        match std::mem::take(&mut self.heard) || followed.is_empty() {
+            true => Next::Wait(NOTHING_WAIT),
+            false => Next::WaitForChange(followed),
+        }
     }
 
     /// Stores how far the work is, if it is further than what is stored.

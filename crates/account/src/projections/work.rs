@@ -6,11 +6,13 @@
 //! comes while its item is at work lies behind it in the feed, and is met later, so the newest version has the last word.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
+use rustc_hash::FxHashSet;
 use shardlake_document::Value;
 use shardlake_model::{ContainerRid, ErrorKind, Result};
-use shardlake_partition::item_of_position;
+use shardlake_partition::{Partition, item_of_position};
 
 use super::apply::{Applied, Failure, Item, SourceValues, apply, context, is_key, parameters, read};
 use super::dead_letters::{DeadLetter, send};
@@ -30,10 +32,14 @@ const ITEMS_MAX: i64 = 100;
 const CONCURRENT: usize = 16;
 /// Source items that one target item may turn out to have, to see that they are too many.
 const SOURCES_MAX: i64 = 10;
+/// Of the last writes, those that are remembered; others are checked like a client's.
+const OWN_WRITES_MAX: usize = 10_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     Worked,
+    /// There was nothing to do in one place.
+    Looked,
     /// All places are read to their ends.
     Idle,
 }
@@ -44,6 +50,9 @@ enum Side {
     Target,
 }
 
+/// A partition, and the LSN that it was read up to.
+pub(crate) type Followed = (Arc<Partition>, u64);
+
 /// Where a projection is, in memory. What is stored of it is [`Work::checkpoint`].
 #[derive(Debug)]
 pub(crate) struct Work {
@@ -52,6 +61,7 @@ pub(crate) struct Work {
     /// Places in a row that were at their ends.
     at_end: usize,
     page: Option<Page>,
+    own: Mutex<OwnWrites>,
 }
 
 /// A page of the feed whose items are at work.
@@ -78,6 +88,29 @@ struct Step<'a> {
     entry: &'a ProjectionEntry,
     source: ContainerHandle,
     target: ContainerHandle,
+    own: &'a Mutex<OwnWrites>,
+}
+
+/// The last versions of target items that the projection wrote itself. They come by in the target's feed, and need no check:
+/// they were right when they were written, and a later change of the source is in its own feed.
+#[derive(Debug, Default)]
+struct OwnWrites {
+    versions: FxHashSet<(Vec<u8>, u64)>,
+    /// The same, oldest first.
+    order: VecDeque<(Vec<u8>, u64)>,
+}
+
+impl OwnWrites {
+    fn note(&mut self, key: Vec<u8>, lsn: u64) {
+        if self.versions.insert((key.clone(), lsn)) {
+            self.order.push_back((key, lsn));
+        }
+        if self.order.len() > OWN_WRITES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.versions.remove(&oldest);
+        }
+    }
 }
 
 impl Work {
@@ -86,7 +119,13 @@ impl Work {
         let places = sides.into_iter().flat_map(|(side, records)| {
             records.iter().map(move |record| Ok((side, Place::of_record(record)?)))
         });
-        Ok(Work { places: places.collect::<Result<_>>()?, next: 0, at_end: 0, page: None })
+        Ok(Work {
+            places: places.collect::<Result<_>>()?,
+            next: 0,
+            at_end: 0,
+            page: None,
+            own: Mutex::default(),
+        })
     }
 
     /// How far everything is done.
@@ -102,8 +141,8 @@ impl Work {
     pub async fn step(&mut self, account: &Account, entry: &ProjectionEntry) -> Result<Progress> {
         let source = handle(account, entry.record.source)?;
         let target = handle(account, entry.record.target)?;
-        let step = Step { account, entry, source, target };
-        let Some(page) = &mut self.page else { return self.read_on(&step).await };
+        let Some(page) = &mut self.page else { return self.read_on(account, entry).await };
+        let step = Step { account, entry, source, target, own: &self.own };
         if let Some(task) = &mut page.task {
             if step.go_on(task).await? {
                 page.task = None;
@@ -126,22 +165,26 @@ impl Work {
         entry.status.live().checkpoint = checkpoint;
     }
 
-    async fn read_on(&mut self, step: &Step<'_>) -> Result<Progress> {
+    async fn read_on(&mut self, account: &Account, entry: &ProjectionEntry) -> Result<Progress> {
         if self.at_end >= self.places.len() {
             self.at_end = 0;
-            self.join(step);
+            self.join(account, entry);
             return Ok(Progress::Idle);
         }
         self.next %= self.places.len();
         let (side, place) = &self.places[self.next];
-        let rid = step.rid(*side);
-        match places::read(step.account, rid, place, ENTRIES_MAX).await? {
+        match places::read(account, rid_of(entry, *side), place, ENTRIES_MAX).await? {
             PlaceRead::Divided(parts) => {
                 let side = *side;
                 self.places.splice(self.next..=self.next, parts.into_iter().map(|part| (side, part)));
             }
             PlaceRead::Page(page) => {
-                let items: VecDeque<_> = written(&page).into();
+                let own = self.own.lock().expect("nothing panics under this lock");
+                let is_news =
+                    |version: &(Vec<u8>, u64)| *side == Side::Source || !own.versions.contains(version);
+                let items: VecDeque<_> =
+                    written(&page).into_iter().filter(is_news).map(|(key, _)| key).collect();
+                drop(own);
                 self.at_end = if items.is_empty() && page.is_last { self.at_end + 1 } else { 0 };
                 let is_further = page.last_lsn > place.after;
                 if is_further {
@@ -152,29 +195,35 @@ impl Work {
                 self.next += 1;
             }
         }
-        Ok(Progress::Worked)
+        Ok(if self.page.is_some() { Progress::Worked } else { Progress::Looked })
     }
 
-    fn join(&mut self, step: &Step<'_>) {
+    /// The partitions whose next commit is news.
+    pub fn followed(&self, account: &Account, entry: &ProjectionEntry) -> Vec<Followed> {
+        let of_place = |(side, place): &(Side, Place)| places::followed(account, rid_of(entry, *side), place);
+        self.places.iter().flat_map(of_place).collect()
+    }
+
+    fn join(&mut self, account: &Account, entry: &ProjectionEntry) {
         let mut joined = Vec::with_capacity(self.places.len());
         for side in [Side::Source, Side::Target] {
             let of_side = self.places.iter().filter(|(other, _)| *other == side);
             let mut places = of_side.map(|(_, place)| place.clone()).collect();
-            places::join(step.account, step.rid(side), &mut places);
+            places::join(account, rid_of(entry, side), &mut places);
             joined.extend(places.into_iter().map(|place| (side, place)));
         }
         self.places = joined;
     }
 }
 
-impl Step<'_> {
-    fn rid(&self, side: Side) -> ContainerRid {
-        match side {
-            Side::Source => self.entry.record.source,
-            Side::Target => self.entry.record.target,
-        }
+fn rid_of(entry: &ProjectionEntry, side: Side) -> ContainerRid {
+    match side {
+        Side::Source => entry.record.source,
+        Side::Target => entry.record.target,
     }
+}
 
+impl Step<'_> {
     fn rule(&self) -> &Compiled {
         &self.entry.rule
     }
@@ -268,7 +317,10 @@ impl Step<'_> {
 
     async fn settle(&self, source: &SourceValues, item: &Item) -> Result<()> {
         match apply(self.account, &self.target, self.rule(), source, item).await {
-            Ok(Applied::Written) => self.entry.status.count(|counts| counts.applied += 1),
+            Ok(Applied::Written(key, lsn)) => {
+                self.entry.status.count(|counts| counts.applied += 1);
+                self.own.lock().expect("nothing panics under this lock").note(key, lsn);
+            }
             Ok(Applied::WasRight) => self.entry.status.count(|counts| counts.unchanged += 1),
             Ok(Applied::Gone) => {}
             Err(Failure::Other(error)) => return Err(error),

@@ -7,6 +7,7 @@ use http::Method;
 use percent_encoding::percent_decode_str;
 use shardlake_model::{Error, ErrorKind, Result};
 
+use super::projections::ProjectionTarget;
 use crate::auth::Payload;
 
 pub(super) const PREFIX: &str = "/_shardlake/v1/";
@@ -24,6 +25,7 @@ pub(crate) struct Address<'p> {
 pub(crate) enum Target {
     /// Every container, in short.
     AllContainers,
+    Projections(ProjectionTarget),
     InContainer {
         database: String,
         container: String,
@@ -48,6 +50,10 @@ impl<'p> Address<'p> {
         let segments: Vec<&str> = rest.split('/').collect();
         let target = match segments.as_slice() {
             ["partitions"] => Target::AllContainers,
+            ["projections", rest @ ..] => {
+                let target = ProjectionTarget::of(rest, decode)?;
+                Target::Projections(target.ok_or_else(|| no_such_path(path))?)
+            }
             ["dbs", database, "colls", container, rest @ ..] => Target::InContainer {
                 database: decode(database)?,
                 container: decode(container)?,
@@ -140,6 +146,21 @@ mod tests {
             ("throughput", Action::Throughput),
         ] {
             assert_eq!(target(&format!("/_shardlake/v1/dbs/d/colls/c%2F1/{rest}")), of(what), "{rest}");
+        }
+    }
+
+    #[test]
+    fn projections_are_named_by_their_ids() {
+        let of = |rest: &str| match target(&format!("/_shardlake/v1/projections{rest}")) {
+            Target::Projections(target) => target,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of(""), ProjectionTarget::All);
+        assert_eq!(of("/a%20b"), ProjectionTarget::One("a b".into()));
+        assert_eq!(of("/a/pause"), ProjectionTarget::Pause("a".into()));
+        assert_eq!(of("/a/resume"), ProjectionTarget::Resume("a".into()));
+        for path in ["/_shardlake/v1/projections/", "/_shardlake/v1/projections/a/stop"] {
+            assert_eq!(Address::parse(path, None).expect_err(path).kind(), ErrorKind::NotFound, "{path}");
         }
     }
 

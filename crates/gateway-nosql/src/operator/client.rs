@@ -33,6 +33,16 @@ impl OperatorRequest {
         OperatorRequest { method: Method::GET, path: format!("{PREFIX}partitions"), query: None, body: None }
     }
 
+    /// Of all projections, or of one of them and what is to become of it, such as `["names", "pause"]`.
+    pub fn of_projections(method: Method, segments: &[&str]) -> OperatorRequest {
+        let mut path = format!("{PREFIX}projections");
+        for segment in segments {
+            path.push('/');
+            path.extend(utf8_percent_encode(segment, COMPONENT));
+        }
+        OperatorRequest { method, path, query: None, body: None }
+    }
+
     /// `rest` is what follows the container, such as `partitions/3/split`.
     pub fn of_container(method: Method, (database, container): (&str, &str), rest: &str) -> OperatorRequest {
         let [database, container] = [database, container].map(|name| utf8_percent_encode(name, COMPONENT));

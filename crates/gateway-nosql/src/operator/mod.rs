@@ -1,4 +1,4 @@
-//! The operator's interface: physical partitions seen and acted upon, as JSON under `/_shardlake/v1/`.
+//! The operator's interface: physical partitions and projections, seen and acted upon, as JSON under `/_shardlake/v1/`.
 //!
 //! | method and path below `/_shardlake/v1/` | what |
 //! |---|---|
@@ -9,13 +9,17 @@
 //! | `POST dbs/{db}/colls/{coll}/partitions/{id}/move` | store a partition on another shard |
 //! | `POST dbs/{db}/colls/{coll}/relocation/abort` | give up a split, merge or move |
 //! | `PUT dbs/{db}/colls/{coll}/throughput` | divide the throughput by hand |
+//! | `GET projections`, `GET projections/{id}` | rules that keep copies true, and how far they are |
+//! | `PUT projections/{id}`, `DELETE projections/{id}` | create or replace one; delete it |
+//! | `POST projections/{id}/pause`, `POST projections/{id}/resume` | stop one for a while |
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `address.rs` | the paths, and what is signed for them |
 //! | `document.rs`, `window.rs` | reports as JSON; how far back they go |
 //! | `client.rs` | what a client sends |
-//! | `actions.rs` | the bodies of requests, and what is done for them |
+//! | `actions.rs` | the bodies of requests about partitions, and what is done for them |
+//! | `projections.rs` | the same for projections |
 //!
 //! It is not part of the protocol that the SDKs speak. Requests are signed with the account's keys as all others are; a
 //! read-only key may look and not touch. Errors have the form of all other errors.
@@ -24,6 +28,7 @@ mod actions;
 mod address;
 mod client;
 mod document;
+mod projections;
 mod window;
 
 use bytes::Bytes;
@@ -64,6 +69,7 @@ pub(crate) async fn serve(call: &OperatorCall<'_>) -> Result<Reply> {
             call.address.only_parameter("")?;
             Ok(ok(document::all_containers(call.account)))
         }
+        (Target::Projections(target), _) => projections::serve(call, target).await,
         (Target::InContainer { database, container, what }, method) => {
             let container = call.account.container(database, container)?;
             match (*what, method) {

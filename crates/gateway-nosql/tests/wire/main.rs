@@ -17,6 +17,7 @@ mod metadata;
 mod named_regressions;
 mod operator;
 mod patch;
+mod projections;
 mod queries;
 mod refusals;
 mod script_runs;

@@ -64,6 +64,9 @@ impl Client {
         let (status, body) = exchange
             .map_err(|_| format!("{authority} did not answer within {} seconds", ANSWER_TIME_MAX.as_secs()))?
             .map_err(|error| format!("{authority}: {error}"))?;
+        if status == StatusCode::NO_CONTENT {
+            return Ok(Value::Null);
+        }
         let answer: Value = serde_json::from_slice(&body).map_err(|error| {
             format!("{authority} answered {status} with something that is no JSON: {error}")
         })?;

@@ -1,4 +1,4 @@
-//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`.
+//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`, `projections`.
 //!
 //! They are clients of a server that runs, here or elsewhere, and need its address and a key; everything they can do can
 //! also be done over HTTP (`/_shardlake/v1/`). A command that sets data in motion waits for the end of it.
@@ -6,12 +6,14 @@
 mod act;
 mod arguments;
 mod client;
+mod projections;
 mod show;
 mod table;
 
 use std::process::ExitCode;
 
 pub use arguments::{Abort, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
+pub use projections::Projections;
 pub use table::{bytes, thousands, wrapped};
 
 /// What to do, with its arguments.
@@ -23,6 +25,7 @@ pub enum Operation {
     Move(Move),
     Abort(Abort),
     Redistribute(Redistribute),
+    Projections(Projections),
 }
 
 pub async fn operate(operation: Operation) -> Result<ExitCode, String> {
@@ -33,6 +36,7 @@ pub async fn operate(operation: Operation) -> Result<ExitCode, String> {
         Operation::Move(arguments) => act::move_partition(&arguments).await?,
         Operation::Abort(arguments) => act::abort(&arguments).await?,
         Operation::Redistribute(arguments) => act::redistribute(&arguments).await?,
+        Operation::Projections(arguments) => projections::run(&arguments).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -223,7 +223,7 @@ pub fn wrapped(words: &str, indent: &str) -> String {
 }
 
 /// Columns as wide as their widest cell; the first `left` of them begin at the left, the others end at the right.
-fn aligned<const N: usize>(rows: &[[String; N]], left: usize) -> Vec<String> {
+pub fn aligned<const N: usize>(rows: &[[String; N]], left: usize) -> Vec<String> {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
     let line = |row: &[String; N]| {
@@ -250,11 +250,11 @@ fn shortened(text: &str, characters: usize) -> String {
     }
 }
 
-fn text(value: &Value) -> &str {
+pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn number(value: &Value) -> u64 {
+pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 

@@ -149,3 +149,55 @@ fn keys_come_from_flags_files_and_the_environment_and_tls_from_an_authority() {
     let wrong = command(&arguments).args(&trusted[..2]).env("SHARDLAKE_KEY", "AAAA").output().unwrap();
     assert!(String::from_utf8(wrong.stderr).unwrap().contains("does not accept the key"));
 }
+
+#[test]
+fn projections_are_created_shown_paused_and_deleted() {
+    let server = server_with_orders();
+    let client = server.client();
+    let key = json!({ "paths": ["/id"], "kind": "Hash", "version": 2 });
+    let definition = json!({ "id": "customers", "partitionKey": key });
+    let _created = client.create_container_of("shop", &definition, &[]).expect_status(201);
+    let customer = json!({ "id": "c7", "name": "Ada" });
+    let _created = client.create_item("shop", "customers", &json!(["c7"]), &customer).expect_status(201);
+    let rule = json!({
+        "id": "customer-names",
+        "source": { "database": "shop", "container": "customers" },
+        "target": { "database": "shop", "container": "orders" },
+        "match": [{ "source": "/id", "target": "/customer" }],
+        "set": [{ "from": "/name", "to": "/customerName" }],
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rule.json");
+    std::fs::write(&file, rule.to_string()).unwrap();
+    let created = printed(&server, &["projections", "create", file.to_str().unwrap()]);
+    assert!(
+        created.contains("customer-names  shop/customers  shop/orders") && created.contains("\"match\""),
+        "{created}"
+    );
+    let mut shown = Value::Null;
+    for _ in 0..200 {
+        shown = serde_json::from_str(&printed(&server, &["projections", "show", "customer-names", "--json"]))
+            .unwrap();
+        if shown["lag"]["changes"] == 0 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!((&shown["state"], &shown["counts"]["applied"]), (&json!("running"), &json!(1)), "{shown}");
+    let metrics = client.get("/metrics", &[]).expect_status(200).text();
+    for line in [
+        "shardlake_projection_lag{projection=\"customer-names\"} 0",
+        "shardlake_projection_applied_total{projection=\"customer-names\"} 1",
+        "shardlake_projection_state{projection=\"customer-names\",state=\"running\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line} in\n{metrics}");
+    }
+    assert!(printed(&server, &["projections", "pause", "customer-names"]).contains("paused"));
+    assert!(printed(&server, &["projections", "list"]).contains("paused"));
+    assert!(printed(&server, &["projections", "resume", "customer-names"]).contains("running"));
+    assert_eq!(printed(&server, &["projections", "delete", "customer-names"]), "deleted: customer-names\n");
+    let words = complaint(&server, &["projections", "show", "customer-names"]);
+    assert!(words.contains("there is no projection 'customer-names' (404"), "{words}");
+    std::fs::write(&file, "{").unwrap();
+    assert!(complaint(&server, &["projections", "create", file.to_str().unwrap()]).contains("is no JSON"));
+}
