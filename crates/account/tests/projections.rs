@@ -3,6 +3,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,6 +12,9 @@ use shardlake_account::{
     ProjectionRule, ProjectionState, SplitAt,
 };
 use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, RequestContext, UniqueKey};
+use shardlake_stdx::Random;
+use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::{Durability, Shard, ShardOptions};
 use support::{Fixture, json as json_of, none};
 
 /// Of 10 ms each: what has not come true by then never will.
@@ -346,4 +350,158 @@ async fn what_cannot_be_corrected_becomes_a_dead_letter() {
     assert_eq!(right.iter().filter(|item| item["categoryName"] == "same").count(), 1);
     let report = fixture.account.projection("categories").await.expect("there");
     assert!(report.state == ProjectionState::Running && report.counts.dead_letters >= 2, "{report:?}");
+}
+
+#[tokio::test]
+async fn budgets_are_waited_for() {
+    let fixture = Fixture::new().await;
+    let store = Store::new(&fixture, 400).await;
+    store.name("category", 1, "first").await;
+    for id in 0..150 {
+        store.product(id, 1, &[]).await;
+    }
+    put(&fixture.account, &categories()).await.expect("created");
+    // The clock stands still, so what the budget holds is all there is.
+    let mut waited = false;
+    for _ in 0..LOOKS_MAX {
+        let report = fixture.account.projection("categories").await.expect("there");
+        waited = matches!(&report.state, ProjectionState::Waiting(words) if words.contains("request units"));
+        if waited {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(waited && !store.wrong_copies().await.is_empty());
+    for _ in 0..LOOKS_MAX {
+        fixture.clock.advance(Duration::from_millis(200));
+        let report = fixture.account.projection("categories").await.expect("there");
+        if report.lag.changes == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    store.settled().await;
+    assert_eq!(store.wrong_copies().await, Vec::<String>::new());
+    let report = fixture.account.projection("categories").await.expect("there");
+    assert_eq!((report.counts.applied, report.counts.dead_letters), (150, 0));
+    assert!(report.last_error.expect("it was said").0.contains("request units"));
+}
+
+#[tokio::test]
+async fn a_projection_ends_with_its_containers_and_goes_with_its_database() {
+    let shards = support::memory_shards(1).await;
+    let fixture = Fixture::over(shards.clone()).await;
+    let store = Store::new(&fixture, 400).await;
+    put(&fixture.account, &categories()).await.expect("created");
+    store.settled().await;
+    fixture.account.delete_container(&fixture.ctx(), "db", "product", &none()).await.expect("deleted");
+    let failed = async |account: &Account| {
+        for _ in 0..LOOKS_MAX {
+            let report = account.projection("categories").await.expect("there");
+            if let ProjectionState::Failed(words) = report.state {
+                assert!(words.contains("target container 'db/product' was deleted"), "{words}");
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it never failed");
+    };
+    failed(&fixture.account).await;
+    // A container of the same name is another one, also after a restart.
+    let definition = ContainerDefinition::new("product", PartitionKeyDefinition::hash("/categoryId"));
+    fixture.container_with(definition, 400).await;
+    drop(fixture);
+    let fixture = Fixture::over(shards.clone()).await;
+    failed(&fixture.account).await;
+    assert_eq!(put(&fixture.account, &categories()).await.expect("replaced"), ProjectionPut::Replaced);
+    let store = Store::of(&fixture);
+    store.name("category", 1, "first").await;
+    store.product(1, 1, &[]).await;
+    store.settled().await;
+    assert_eq!(store.wrong_copies().await, Vec::<String>::new());
+    fixture.account.delete_database(&fixture.ctx(), "db", &none()).await.expect("deleted");
+    assert!(fixture.account.projections().await.is_empty());
+    drop(fixture);
+    assert!(Fixture::over(shards).await.account.projections().await.is_empty());
+}
+
+#[tokio::test]
+async fn rules_that_feed_one_another_in_a_circle_are_refused() {
+    let fixture = Fixture::new().await;
+    let _store = Store::new(&fixture, 400).await;
+    put(&fixture.account, &categories()).await.expect("created");
+    let back = json!({
+        "id": "back",
+        "source": { "database": "db", "container": "product" },
+        "target": { "database": "db", "container": "meta" },
+        "match": [{ "source": "/categoryId", "target": "/id" }],
+        "set": [{ "from": "/categoryName", "to": "/name" }],
+    });
+    let error = put(&fixture.account, &back).await.expect_err("a circle").to_string();
+    assert!(error.contains("would feed itself, by way of 'back', 'categories'"), "{error}");
+    // What goes on elsewhere is no circle.
+    let onward = with(back, "set", json!([{ "from": "/sku", "to": "/lastSku" }]));
+    put(&fixture.account, &onward).await.expect("created");
+    let mut policy = ContainerDefinition::new("bare", PartitionKeyDefinition::hash("/pk"));
+    policy.indexing_policy = serde_json::from_value(json!({
+        "includedPaths": [], "excludedPaths": [{ "path": "/*" }] }))
+    .expect("a policy");
+    fixture.container_with(policy, 400).await;
+    let bare = json!({ "database": "db", "container": "bare" });
+    let unindexed = with(with(categories(), "id", "unindexed"), "target", bare);
+    let error = put(&fixture.account, &unindexed).await.expect_err("no index").to_string();
+    assert!(error.contains("'/categoryId' is not indexed in 'bare'"), "{error}");
+}
+
+/// An engine that forgets what was not synced loses its power at some moment; copies come true all the same.
+async fn crash_once(seed: u64) {
+    let over = |engines: &[Arc<FaultEngine>]| -> Vec<Shard> {
+        let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
+        engines.iter().map(|engine| Shard::with_engine(engine.clone(), &options).expect("opens")).collect()
+    };
+    let random = Random::seeded(seed);
+    let engines: Vec<Arc<FaultEngine>> = (0..2).map(|_| Arc::new(FaultEngine::new())).collect();
+    let fixture = Fixture::over(over(&engines)).await;
+    let store = Store::new(&fixture, 400).await;
+    for id in 0..3 {
+        store.name("category", id, "0").await;
+        store.name("tag", id, "0").await;
+    }
+    for id in 0..12 {
+        store.product(id, id % 3, &[id % 3, (id + 1) % 3]).await;
+    }
+    put(&fixture.account, &categories()).await.expect("created");
+    put(&fixture.account, &tags()).await.expect("created");
+    let at = 1 + random.below(60);
+    match seed % 2 {
+        0 => engines[(seed / 2 % 2) as usize].fail_sync(at),
+        _ => engines[(seed / 2 % 2) as usize].fail_apply(at),
+    }
+    for round in 1..12 {
+        let item =
+            json!({ "id": format!("category{}", round % 3), "type": "category", "name": round.to_string() });
+        let category = store.upsert(&store.meta, item).await;
+        let item = json!({ "id": format!("tag{}", round % 3), "type": "tag", "name": round.to_string() });
+        if category.is_err() || store.upsert(&store.meta, item).await.is_err() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(random.below(8))).await;
+    }
+    let survivors: Vec<Arc<FaultEngine>> =
+        engines.iter().map(|engine| Arc::new(engine.crash(random.below(3) as usize))).collect();
+    drop(fixture);
+    let shards = over(&survivors);
+    let report = shardlake_account::verify(&shards[..]).await.expect("readable");
+    assert_eq!(report.problem_count(), 0, "seed {seed}: {report:?}");
+    let fixture = Fixture::over(shards).await;
+    let store = Store::of(&fixture);
+    store.settled().await;
+    assert_eq!(store.wrong_copies().await, Vec::<String>::new(), "seed {seed}");
+}
+
+#[tokio::test]
+async fn whenever_the_power_goes_copies_come_true() {
+    for seed in 0..16 {
+        crash_once(seed).await;
+    }
 }

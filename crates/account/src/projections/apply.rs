@@ -29,7 +29,8 @@ pub(crate) struct Item {
 pub(crate) struct SourceValues {
     pub id: String,
     pub logical: LogicalKey,
-    pub lsn: u64,
+    /// `None` where a query found it.
+    pub lsn: Option<u64>,
     /// What `match` compares.
     pub keys: Vec<Value>,
     /// What `set` copies.
@@ -100,7 +101,7 @@ impl Item {
 
 impl SourceValues {
     /// `None` where the rule is not about the item, or the item has no value to match with.
-    pub fn of(rule: &Compiled, item: &Item, lsn: u64) -> Option<SourceValues> {
+    pub fn of(rule: &Compiled, item: &Item, lsn: Option<u64>) -> Option<SourceValues> {
         if !rule.covers(&item.value) {
             return None;
         }

@@ -46,7 +46,9 @@ impl DeadLetter<'_> {
         if let Some(item) = self.source {
             source["id"] = item.id.clone().into();
             source["partitionKey"] = key_of(&item.logical);
-            source["lsn"] = item.lsn.into();
+            if let Some(lsn) = item.lsn {
+                source["lsn"] = lsn.into();
+            }
         }
         json!({
             "id": self.id(entry),

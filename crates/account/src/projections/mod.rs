@@ -78,6 +78,7 @@ impl Account {
         }
         let ends = check::check(&catalog, &rule, &compiled)?;
         let checkpoint = first_checkpoint(&rule, &ends);
+        records::settle(self).await?;
         catalog.numbers.projection += 1;
         let record = ProjectionRecord {
             number: catalog.numbers.projection,

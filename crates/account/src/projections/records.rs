@@ -125,9 +125,7 @@ pub(crate) fn forget_of_database(
 /// Stores how far a projection has come, if it is still there. Everything that it has read and written is durable before
 /// the record is, on whichever shards it lies: a crash can only lead to looking again.
 pub(crate) async fn save(account: &Account, number: u32, checkpoint: &Checkpoint) -> Result<()> {
-    for shard in account.0.shards.iter() {
-        shard.wait_durable(shard.applied()).await.map_err(shardlake_partition::storage_error)?;
-    }
+    settle(account).await?;
     let _writer = account.0.catalog_writer.lock().await;
     let catalog = account.0.catalog.load();
     if !catalog.projections.values().any(|entry| entry.record.number == number) {
@@ -136,4 +134,13 @@ pub(crate) async fn save(account: &Account, number: u32, checkpoint: &Checkpoint
     let mut batch = CatalogBatch::new();
     batch.put_checkpoint(number, checkpoint);
     batch.commit(account.0.shards.first()).await
+}
+
+/// Waits until everything applied so far is durable, on every shard and in every mode of durability: a position must not
+/// outlive the commits that it counts, whose LSNs would be given out again.
+pub(crate) async fn settle(account: &Account) -> Result<()> {
+    for shard in account.0.shards.iter() {
+        shard.wait_durable(shard.applied()).await.map_err(shardlake_partition::storage_error)?;
+    }
+    Ok(())
 }

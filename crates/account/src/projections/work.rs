@@ -236,7 +236,7 @@ impl Step<'_> {
             return Ok(None);
         };
         Ok(match side {
-            Side::Source => SourceValues::of(self.rule(), &item, lsn).map(|source| Task::Copying {
+            Side::Source => SourceValues::of(self.rule(), &item, Some(lsn)).map(|source| Task::Copying {
                 source,
                 items: VecDeque::new(),
                 next: None,
@@ -340,7 +340,7 @@ impl Step<'_> {
         let mut next = None;
         loop {
             let (found, continuation) = self.find(&self.source, query, SOURCES_MAX, next.as_deref()).await?;
-            let found = found.iter().filter_map(|item| SourceValues::of(self.rule(), item, 0));
+            let found = found.iter().filter_map(|item| SourceValues::of(self.rule(), item, None));
             sources.extend(found);
             // Of several that say the same, each is as good as the others.
             sources.dedup_by(|a, b| a.copies == b.copies);

@@ -1,13 +1,16 @@
-"""Runs every access pattern of the web store through the azure-cosmos package and checks the answers.
+"""Runs every access pattern of the web store through the azure-cosmos package and checks the answers; then renames what
+is copied and places orders all at once, and checks that the store is still true.
 
 Arguments: the endpoint, the key, and a file with the data set as `shardlake demo webstore --print` writes it.
 """
 
 import json
 import sys
+import threading
 import time
+import uuid
 
-from azure.cosmos import CosmosClient
+from azure.cosmos import CosmosClient, exceptions
 
 endpoint, key, data_set = sys.argv[1:4]
 with open(data_set, encoding="utf-8") as file:
@@ -86,6 +89,122 @@ check(
     sorted((c["salesOrderCount"] for c in customers), reverse=True)[:10],
     query="SELECT TOP 10 VALUE c.salesOrderCount FROM c WHERE c.type = 'customer' ORDER BY c.salesOrderCount DESC",
     ordered=True,
+)
+
+
+def tell(name, right, words):
+    global failures
+    failures += not right
+    print(f"{'ok   ' if right else 'WRONG'} {name}\n      {words}")
+
+
+def rename(kind, copies_of):
+    """Renames a category or tag, and waits for the projection to have the copies follow."""
+    meta, products = store.get_container_client("productMeta"), store.get_container_client("product")
+    counted = {i["id"]: len(copies_of(i["id"])) for i in containers["productMeta"] if i["type"] == kind}
+    item = meta.read_item(max(counted, key=counted.get), kind)
+    item["name"] = f"{item['name']}, renamed"
+    expected = copies_of(item["id"])
+    started = time.perf_counter()
+    meta.replace_item(item["id"], item)
+    while True:
+        found = {p["id"]: p for p in products.query_items("SELECT * FROM c", enable_cross_partition_query=True)}
+        names = [name for copy in expected for name in copy(found)]
+        wrong = sum(name != item["name"] for name in names)
+        seconds = time.perf_counter() - started
+        if wrong == 0 or seconds > 30:
+            break
+        time.sleep(0.02)
+    tell(
+        f"a renamed {kind} reaches all its products", wrong == 0 and len(names) > 0,
+        f"{len(names)} copies, {wrong} of them wrong after {seconds * 1000:.0f} ms: \"{item['name']}\"",
+    )
+
+
+def copies_of_category(category):
+    mine = [p["id"] for p in containers["product"] if p["categoryId"] == category]
+    return [lambda found, id=id: [found[id]["categoryName"]] for id in mine]
+
+
+def copies_of_tag(tag):
+    mine = [p["id"] for p in containers["product"] if any(t["id"] == tag for t in p["tags"])]
+    return [lambda found, id=id: [t["name"] for t in found[id]["tags"] if t["id"] == tag] for id in mine]
+
+
+def order(customer, quantity=1):
+    details = [{"sku": "CHECK-1", "name": "a check", "price": 1.5, "quantity": quantity}]
+    return {
+        "id": str(uuid.uuid4()), "type": "salesOrder", "customerId": customer,
+        "orderDate": "2026-01-01T00:00:00", "shipDate": "2026-01-02T00:00:00", "details": details,
+    }
+
+
+def place(customer, item):
+    scripts = store.get_container_client("customer").scripts
+    return scripts.execute_stored_procedure("placeOrder", partition_key=customer, params=[item])
+
+
+def of_customer(customer):
+    query = "SELECT * FROM c WHERE c.customerId = @id"
+    client = store.get_container_client("customer")
+    return list(client.query_items(query, parameters=[{"name": "@id", "value": customer}], partition_key=customer))
+
+
+def refused(customer, item):
+    try:
+        place(customer, item)
+        return False
+    except exceptions.CosmosHttpResponseError as error:
+        return error.status_code == 400
+
+
+rename("category", copies_of_category)
+rename("tag", copies_of_tag)
+
+EACH, THREADS = 5, 8
+busy = sorted(customers, key=lambda c: c["salesOrderCount"], reverse=True)[:3]
+problems = []
+
+
+def buyer():
+    try:
+        for _ in range(EACH):
+            for customer in busy:
+                placed = order(customer["id"])
+                # Whoever is not sure repeats the call.
+                for _ in range(2):
+                    place(customer["id"], placed)
+    except Exception as error:
+        problems.append(error)
+
+
+threads = [threading.Thread(target=buyer) for _ in range(THREADS)]
+started = time.perf_counter()
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+seconds = time.perf_counter() - started
+counts = {c["id"]: c["salesOrderCount"] + (EACH * THREADS if c in busy else 0) for c in customers}
+tops = list(store.get_container_client("customer").query_items(
+    "SELECT TOP 10 VALUE c.salesOrderCount FROM c WHERE c.type = 'customer' ORDER BY c.salesOrderCount DESC",
+    enable_cross_partition_query=True,
+))
+lists = {c["id"]: sum(i["type"] == "salesOrder" for i in of_customer(c["id"])) for c in busy}
+tell(
+    "top customers are right after orders placed all at once",
+    not problems and tops == sorted(counts.values(), reverse=True)[:10] and all(lists[id] == counts[id] for id in lists),
+    f"{EACH * THREADS * len(busy)} orders, each placed twice, in {seconds:.2f} s; counts {tops[:3]}, orders {sorted(lists.values())[::-1]}"
+    + "".join(f"; {problem}" for problem in problems[:1]),
+)
+
+nobody = str(uuid.uuid4())
+before = of_customer(busy[0]["id"])
+failed = refused(nobody, order(nobody)) and refused(busy[0]["id"], order(busy[0]["id"], quantity=0))
+after = of_customer(busy[0]["id"])
+tell(
+    "an order that fails leaves nothing", failed and of_customer(nobody) == [] and after == before,
+    "one of nobody, and one without a quantity that was found out after it was written and counted",
 )
 print("every answer is right" if failures == 0 else f"{failures} answers are wrong")
 sys.exit(1 if failures else 0)

@@ -1,22 +1,24 @@
 //! Puts the web store into an account.
 //!
-//! Customers are created, and each of their orders is placed the way an application places it: one transactional batch
-//! creates the order and increments the customer's count, both or neither. A batch whose order exists already fails as a
-//! whole and counts nothing twice, so loading can be repeated.
+//! Customers are created, and each of their orders is placed the way an application places it: the stored procedure
+//! `placeOrder` creates the order and increments the customer's count, both or neither. An order that exists already counts
+//! nothing twice, so loading can be repeated. Two projections keep the products' copies of category and tag names true.
 //!
 //! A database that is there already is left alone, because it belongs to the user by then. A load that was interrupted is
 //! known by a mark in the data directory and goes on at the next start.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
-use serde_json::Value;
-use shardlake_account::{
-    Account, BatchKind, BatchOperation, ContainerHandle, ItemReply, KeyInput, Number, Patch, PatchOperation,
+use serde_json::{Value, json};
+use shardlake_account::{Account, ContainerHandle, ItemReply, KeyInput};
+use shardlake_model::{
+    ErrorKind, Preconditions, RequestContext, Result, Script, ScriptDefinition, ScriptKind, Throughput,
 };
-use shardlake_model::{ErrorKind, Preconditions, RequestContext, Result, Throughput};
 
 use super::DATABASE;
+use super::rules::{PLACE_ORDER, PLACE_ORDER_BODY, projections};
 use super::webstore::{CUSTOMER, Customer, PRODUCT, PRODUCT_META, StoreContainer, WebStore};
 use crate::private_file::{self, Secrecy};
 use crate::seed::{create_missing_container, create_missing_database};
@@ -49,12 +51,35 @@ async fn fill(account: &Account, store: &WebStore) -> Result<()> {
     create_all(account, PRODUCT_META, &meta).await?;
     create_all(account, PRODUCT, &products).await?;
     let container = container(account, CUSTOMER).await?;
-    let (container, products) = (&container, &products);
+    let place_order = register(account, &container).await?;
+    for rule in projections() {
+        account.put_projection(&context(account), rule).await?;
+    }
+    let (container, products, place_order) = (&container, &products, &place_order);
     futures::stream::iter(0..store.customers)
-        .map(|index| async move { sign_up(account, container, &store.customer(index, products)).await })
+        .map(|index| async move {
+            sign_up(account, container, place_order, &store.customer(index, products)).await
+        })
         .buffer_unordered(CONCURRENT)
         .try_collect::<()>()
         .await
+}
+
+fn context(account: &Account) -> RequestContext {
+    RequestContext::internal(account.clock(), account.random().guid())
+}
+
+async fn register(account: &Account, container: &ContainerHandle) -> Result<Arc<Script>> {
+    let definition = ScriptDefinition {
+        kind: ScriptKind::Procedure,
+        id: PLACE_ORDER.to_owned(),
+        body: PLACE_ORDER_BODY.to_owned(),
+        trigger: None,
+        spelling: None,
+    };
+    let (script, _) =
+        account.upsert_script(&context(account), container, definition, &Preconditions::default()).await?;
+    Ok(script)
 }
 
 async fn container(account: &Account, container: StoreContainer) -> Result<ContainerHandle> {
@@ -76,54 +101,24 @@ async fn create_all(account: &Account, into: StoreContainer, items: &[Value]) ->
 
 /// `None` when it exists.
 async fn create(account: &Account, container: &ContainerHandle, item: &Value) -> Result<Option<ItemReply>> {
-    let context = RequestContext::internal(account.clock(), account.random().guid());
-    match account.create_item(&context, container, None, item.to_string().as_bytes()).await {
+    match account.create_item(&context(account), container, None, item.to_string().as_bytes()).await {
         Ok(reply) => Ok(Some(reply)),
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-async fn sign_up(account: &Account, container: &ContainerHandle, customer: &Customer) -> Result<()> {
-    create(account, container, &customer.document).await?;
-    for count in 1..=customer.orders.len() {
-        place_order(account, container, customer, count).await?;
-    }
-    Ok(())
-}
-
-/// Places the customer's order number `count`, counted from 1.
-async fn place_order(
+async fn sign_up(
     account: &Account,
     container: &ContainerHandle,
+    place_order: &Script,
     customer: &Customer,
-    count: usize,
 ) -> Result<()> {
-    let context = RequestContext::internal(account.clock(), account.random().guid());
-    let key = serde_json::json!([customer.id()]).to_string();
-    let count_it = PatchOperation::Increment { path: vec!["salesOrderCount".into()], by: Number::Int(1) };
-    let operations = vec![
-        operation(BatchKind::Create, None, Some(&customer.orders[count - 1])),
-        BatchOperation {
-            patch: Some(Patch { operations: vec![count_it], condition: None }),
-            ..operation(BatchKind::Patch, Some(customer.id()), None)
-        },
-    ];
-    let reply = account.batch(&context, container, KeyInput(&key), operations).await?;
-    match reply.outcome {
-        Ok(_) => Ok(()),
-        Err(failure) if failure.error.kind() == ErrorKind::Conflict => Ok(()),
-        Err(failure) => Err(failure.error),
+    create(account, container, &customer.document).await?;
+    for order in &customer.orders {
+        let (key, arguments) = (json!([customer.id()]).to_string(), json!([order]).to_string());
+        let key = Some(KeyInput(&key));
+        account.execute_procedure(&context(account), container, key, place_order, &arguments, false).await?;
     }
-}
-
-fn operation(kind: BatchKind, id: Option<&str>, item: Option<&Value>) -> BatchOperation {
-    BatchOperation {
-        kind,
-        id: id.map(str::to_owned),
-        body: item.map(|item| item.to_string().into_bytes()),
-        patch: None,
-        partition_key: None,
-        preconditions: Preconditions::default(),
-    }
+    Ok(())
 }

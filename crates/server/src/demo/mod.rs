@@ -5,18 +5,20 @@
 //! | `webstore.rs` | the generator: customers with their orders, products, categories and tags |
 //! | `words.rs` | what names are made of |
 //! | `load.rs` | puts the data set into an account; orders are placed as an application would place them |
-//! | `check.rs`, `check.py` | runs the store's access patterns through a real SDK |
+//! | `rules.rs`, `place_order.js` | what keeps the store true: projections for names, a stored procedure for orders |
+//! | `check.rs`, `check.py` | runs the store's access patterns through a real SDK, and tries to make it untrue |
 //! | `hot_tenant/` | another demo: a container with a large and a busy tenant, and its cure, run and measured |
 //! | `print.rs` | writes the data set as a seed file |
 //!
 //! The model is the final design of the well-known CosmicWorks exercise: what is read together lies together. A customer and
 //! its orders share the logical partition of the customer's id, `salesOrderCount` saves counting them; products carry
-//! copies of the names of their category and tags.
+//! copies of the names of their category and tags, which projections keep true.
 
 mod check;
 mod hot_tenant;
 mod load;
 mod print;
+mod rules;
 mod webstore;
 mod words;
 
