@@ -157,8 +157,10 @@ fn meta(id: &str, name: &str, kind: &str) -> Value {
 
 fn address(random: &Random) -> Value {
     let (city, state, country, zip, longitude, latitude) = *pick(random, &CITIES);
-    let near =
-        |degrees: f64| ((degrees + random.below(2000) as f64 / 10_000.0 - 0.1) * 10_000.0).round() / 10_000.0;
+    let near = |degrees: f64| {
+        let near = degrees + random.below(2000) as f64 / 10_000.0 - 0.1;
+        number((near * 10_000.0).round() / 10_000.0)
+    };
     json!({
         "addressLine1": format!("{} {}", 1 + random.below(900), pick(random, &STREETS)),
         "addressLine2": if random.below(4) == 0 { format!("Apartment {}", 1 + random.below(60)) } else { String::new() },
@@ -201,8 +203,13 @@ fn pick<'a, T>(random: &Random, from: &'a [T]) -> &'a T {
     &from[random.below(from.len() as u64) as usize]
 }
 
-fn cents(amount: u64) -> f64 {
-    amount as f64 / 100.0
+fn cents(amount: u64) -> Value {
+    number(amount as f64 / 100.0)
+}
+
+/// As JavaScript writes it: orders go through a script, which knows no difference between 5.0 and 5.
+fn number(value: f64) -> Value {
+    if value.fract() == 0.0 { json!(value as i64) } else { json!(value) }
 }
 
 /// Letters of a name as an e-mail address may hold them.
