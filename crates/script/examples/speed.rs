@@ -40,6 +40,7 @@ const TWO_IN_TURN: &str = "function (a, b) {
 }";
 
 fn main() {
+    let only_procedures = std::env::args().any(|argument| argument == "procedures");
     let example = std::env::current_exe().expect("has a path");
     let directory = example.parent().and_then(|examples| examples.parent()).expect("is in target");
     let program: PathBuf = directory.join("shardlake-script-worker");
@@ -47,7 +48,9 @@ fn main() {
         println!("{workers:?}");
         let scripts = Scripts::new(ScriptSettings { workers, ..ScriptSettings::default() });
         procedures(&scripts);
-        functions(&scripts);
+        if !only_procedures {
+            functions(&scripts);
+        }
     }
 }
 

@@ -84,7 +84,7 @@ impl Scripts {
     /// Refuses a text that is not one function, with line and column.
     pub async fn check(&self, source: &str) -> Result<()> {
         let lease = self.pool.lease().await?;
-        let mut conversation = Conversation::new(lease, ScriptLimits::default().time)?;
+        let mut conversation = Conversation::new(lease, ScriptLimits::of_check().time)?;
         conversation.send(&Order::Check { source: source.to_owned() }).await?;
         match conversation.receive().await? {
             Report::Ready => {

@@ -43,6 +43,13 @@ pub struct ScriptLimits {
     pub log_bytes_max: usize,
 }
 
+impl ScriptLimits {
+    /// Of a check, which reads a text and runs nothing of an honest one.
+    pub(crate) fn of_check() -> ScriptLimits {
+        ScriptLimits { time: Duration::from_secs(1), steps_max: 10_000_000, ..ScriptLimits::default() }
+    }
+}
+
 impl Default for ScriptLimits {
     fn default() -> Self {
         ScriptLimits {

@@ -65,12 +65,39 @@ fn what_is_thrown_is_told_with_its_place() {
     let (_, message) = refused("async function () { await null; throw {a: 1}; }");
     assert!(message.contains(r#"{"a":1}"#), "{message}");
     let (_, message) = refused("function () { undefined.x; }");
-    println!("{message}");
-    let checked = block_on(scripts.check("function () {\n  let a = ;\n}")).expect_err("is refused");
-    println!("{checked}");
-    let checked = block_on(scripts.check("function () {}, 3")).expect_err("is refused");
-    println!("{checked}");
-    block_on(scripts.check("function f() {}")).expect("is one function");
+    assert!(
+        message.ends_with("TypeError: cannot read property 'x' of undefined\n   at <anonymous> (p.js:1:15)"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_text_is_checked_with_line_and_column() {
+    let scripts = processes(1);
+    let check = |source: &str| block_on(scripts.check(source));
+    for fine in [
+        "function f() {}",
+        "// why\nfunction (a) { return a; };",
+        "(a) => { let b = a; }",
+        "async function f() {}",
+    ] {
+        check(fine).expect(fine);
+    }
+    for (source, expected) in [
+        (
+            "function () {\n  let a = ;\n}",
+            "SyntaxError: unexpected token in expression: ';' at line 2, column 11",
+        ),
+        ("function ( {}", "at line 1, column"),
+        ("function () {}, 3", "a script is the text of one function"),
+        ("function a() {} function b() {}", "SyntaxError"),
+        ("", "SyntaxError"),
+    ] {
+        let error = check(source).expect_err(source);
+        assert_eq!(error.kind(), ErrorKind::BadRequest);
+        assert!(error.message().contains(expected), "{source}: {error}");
+        assert!(error.message().starts_with("Encountered exception while compiling Javascript."), "{error}");
+    }
 }
 
 #[test]

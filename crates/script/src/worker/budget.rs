@@ -17,6 +17,7 @@ const STEPS_PER_POLL: u64 = 10_000;
 #[derive(Debug)]
 pub(super) struct Budget {
     limits: ScriptLimits,
+    start: Cell<Duration>,
     deadline: Cell<Duration>,
     polls_left: Cell<u64>,
     spent: Cell<Option<Spent>>,
@@ -30,15 +31,21 @@ enum Spent {
 
 impl Budget {
     pub(super) fn new(limits: ScriptLimits) -> Budget {
-        let budget =
-            Budget { limits, deadline: Cell::default(), polls_left: Cell::default(), spent: Cell::default() };
+        let budget = Budget {
+            limits,
+            start: Cell::default(),
+            deadline: Cell::default(),
+            polls_left: Cell::default(),
+            spent: Cell::default(),
+        };
         budget.renew();
         budget
     }
 
     /// For the next order that the same engine serves.
     pub(super) fn renew(&self) {
-        self.deadline.set(Clock::System.elapsed() + self.limits.time);
+        self.start.set(Clock::System.elapsed());
+        self.deadline.set(self.start.get() + self.limits.time);
         self.polls_left.set(self.limits.steps_max / STEPS_PER_POLL);
         self.spent.set(None);
     }
@@ -55,6 +62,11 @@ impl Budget {
     /// [`Budget::poll`] between two calls into the engine, which costs no step.
     pub(super) fn is_spent(&self) -> bool {
         self.is_late() || self.spent.get().is_some()
+    }
+
+    /// Whether the order took the script's time, all waiting included.
+    pub(super) fn is_past_time(&self) -> bool {
+        Clock::System.elapsed() - self.start.get() > self.limits.time
     }
 
     /// Runs what is not the script's to pay.

@@ -18,7 +18,8 @@ const WAITING_MAX: usize = 10_000;
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 
 pub(super) struct Calls {
-    channel: Channel,
+    /// Gone once the invocation has ended.
+    channel: Option<Channel>,
     budget: Rc<Budget>,
     queue: Vec<StoreRequest>,
     queue_bytes: usize,
@@ -35,7 +36,7 @@ pub(super) struct Calls {
 impl Calls {
     pub(super) fn new(channel: Channel, budget: Rc<Budget>) -> Calls {
         Calls {
-            channel,
+            channel: Some(channel),
             budget,
             queue: Vec::new(),
             queue_bytes: 0,
@@ -51,7 +52,12 @@ impl Calls {
     /// Whether the call is accepted; accepted ones are answered in order.
     pub(super) fn submit(&mut self, request: StoreRequest) -> bool {
         let waiting = self.queue.len() + self.outstanding + self.answers.len();
-        if !self.accepts_more || waiting >= WAITING_MAX || self.answer_bytes > ANSWER_BYTES_MAX {
+        // Time of the store is not the script's to pay, but an invocation holds others up: past its time it is to come to an end.
+        if !self.accepts_more
+            || self.budget.is_past_time()
+            || waiting >= WAITING_MAX
+            || self.answer_bytes > ANSWER_BYTES_MAX
+        {
             return false;
         }
         self.queue_bytes += request.body.as_ref().map_or(0, String::len);
@@ -81,10 +87,12 @@ impl Calls {
         Some(answer)
     }
 
-    /// Reads what the pool still sends, so that the next order is the next message.
-    pub(super) fn finish(mut self) -> io::Result<Channel> {
+    /// Reads what the pool still sends, so that the next order is the next message. Nothing can be called afterwards.
+    pub(super) fn finish(&mut self) -> io::Result<Channel> {
         self.collect();
-        self.broken.map_or(Ok(self.channel), Err)
+        self.accepts_more = false;
+        let channel = self.channel.take().ok_or(io::ErrorKind::NotConnected);
+        self.broken.take().map_or_else(|| Ok(channel?), Err)
     }
 
     fn flush(&mut self) {
@@ -95,8 +103,8 @@ impl Calls {
         self.outstanding = self.queue.len();
         let batch = Report::Store(std::mem::take(&mut self.queue));
         (self.queue_bytes, self.queue_pages) = (0, 0);
-        let Calls { budget, channel, .. } = self;
-        if let Err(error) = budget.pause(|| channel.send(&batch)) {
+        let Some(channel) = &mut self.channel else { return };
+        if let Err(error) = self.budget.pause(|| channel.send(&batch)) {
             self.fail(error);
         }
     }
@@ -108,8 +116,8 @@ impl Calls {
     }
 
     fn receive(&mut self) {
-        let Calls { budget, channel, .. } = self;
-        match budget.pause(|| channel.receive()) {
+        let Some(channel) = &mut self.channel else { return self.fail(io::ErrorKind::NotConnected.into()) };
+        match self.budget.pause(|| channel.receive()) {
             Ok(Some(Order::Reply(reply))) => {
                 self.outstanding -= 1;
                 self.accepts_more &= reply.accepts_more;

@@ -24,15 +24,28 @@ pub(super) struct Engine {
     budget: Rc<Budget>,
 }
 
+/// An engine that nothing has run in, made while the worker had nothing else to do.
+pub(super) struct Spare {
+    runtime: Runtime,
+    context: Context,
+}
+
+impl Spare {
+    pub(super) fn new() -> Option<Spare> {
+        let runtime = Runtime::new().ok()?;
+        let context = Context::full(&runtime).ok()?;
+        Some(Spare { runtime, context })
+    }
+}
+
 impl Engine {
-    pub(super) fn new(limits: ScriptLimits) -> Result<Engine, Failure> {
-        let budget = Rc::new(Budget::new(limits));
-        let runtime = Runtime::new().map_err(|_| no_engine())?;
+    pub(super) fn new(spare: Option<Spare>, limits: ScriptLimits) -> Result<Engine, Failure> {
+        let Spare { runtime, context } = spare.or_else(Spare::new).ok_or_else(no_engine)?;
         runtime.set_memory_limit(limits.memory_bytes_max);
         runtime.set_max_stack_size(limits.stack_bytes_max);
+        let budget = Rc::new(Budget::new(limits));
         let polled = Rc::clone(&budget);
         runtime.set_interrupt_handler(Some(Box::new(move || polled.poll())));
-        let context = Context::full(&runtime).map_err(|_| no_engine())?;
         Ok(Engine { runtime, context, budget })
     }
 

@@ -3,6 +3,7 @@
 use rquickjs::{Coerced, Ctx, Error, Value};
 
 use super::budget::Budget;
+use super::source;
 use crate::protocol::{Failure, FailureKind};
 
 const MESSAGE_CHARACTERS_MAX: usize = 4_000;
@@ -37,6 +38,18 @@ pub(super) fn thrown<'js>(ctx: &Ctx<'js>, budget: &Budget, value: &Value<'js>) -
     let stack = exception.stack().unwrap_or_default();
     let kind = if number == Some(413) { FailureKind::Size } else { FailureKind::Script };
     Failure { kind, message: encountered(&title, &own_lines(&stack)) }
+}
+
+/// What was thrown while a text was checked: where it is wrong, in words, and no stack.
+pub(super) fn of_check(failure: Failure) -> Failure {
+    let Failure { kind, message } = failure;
+    let (title, stack) = message.split_once("\r\n").unwrap_or((&message, ""));
+    let position = stack.rsplit_once(".js:").and_then(|(_, position)| {
+        let (line, column) = position.trim_end_matches(')').split_once(':')?;
+        Some(format!(" at line {line}, column {column}"))
+    });
+    let title = title.replacen("while executing", "while compiling", 1);
+    Failure { kind, message: title + position.as_deref().unwrap_or("") }
 }
 
 fn encountered(title: &str, stack: &str) -> String {
@@ -82,15 +95,15 @@ fn shorten(text: &str) -> String {
 fn own_lines(stack: &str) -> String {
     let is_own = |line: &&str| line.contains(".js:") && !line.contains(OUR_FILE);
     let lines = stack.lines().filter(is_own).take(STACK_LINES_MAX);
-    lines.map(|line| format!("\n   {}", without_parenthesis(line.trim()))).collect()
+    lines.map(|line| format!("\n   {}", without_prefix(line.trim()))).collect()
 }
 
-/// `at f (name.js:1:9)` as `at f (name.js:1:8)`: the engine saw a parenthesis before the text.
-fn without_parenthesis(line: &str) -> String {
+/// `at f (name.js:1:9)` as `at f (name.js:1:7)`: the engine saw a prefix before the text.
+fn without_prefix(line: &str) -> String {
     let (line_text, close) = line.strip_suffix(')').map_or((line, ""), |line| (line, ")"));
     let corrected = line_text.rsplit_once(":1:").and_then(|(before, column)| {
         let column = column.parse::<u32>().ok()?;
-        Some(format!("{before}:1:{}{close}", column.saturating_sub(1).max(1)))
+        Some(format!("{before}:1:{}{close}", column.saturating_sub(source::PREFIX.len() as u32).max(1)))
     });
     corrected.unwrap_or_else(|| line.to_owned())
 }
@@ -102,6 +115,6 @@ mod tests {
     #[test]
     fn stacks_keep_the_lines_of_the_script() {
         let stack = "    at f (p.js:1:9)\n    at <shardlake>:3:4\n    at call (native)\n    at p.js:12:7\n";
-        assert_eq!(own_lines(stack), "\n   at f (p.js:1:8)\n   at p.js:12:7");
+        assert_eq!(own_lines(stack), "\n   at f (p.js:1:7)\n   at p.js:12:7");
     }
 }

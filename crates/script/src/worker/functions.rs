@@ -6,7 +6,7 @@ use rquickjs::{Ctx, Function, Persistent, Value};
 
 use super::channel::Channel;
 use super::confinement::Confinement;
-use super::engine::{self, Engine};
+use super::engine::{self, Engine, Spare};
 use super::model;
 use super::source::FunctionText;
 use crate::protocol::{Failure, FailureKind, Order, Report};
@@ -18,10 +18,11 @@ type Prepared = Persistent<Function<'static>>;
 pub(super) fn serve(
     definitions: &[(String, String)],
     limits: ScriptLimits,
+    spare: Option<Spare>,
     channel: &mut Channel,
     confinement: &mut Confinement,
 ) -> io::Result<()> {
-    let (engine, functions) = match prepare(definitions, limits) {
+    let (engine, functions) = match prepare(definitions, limits, spare) {
         Ok(prepared) => prepared,
         Err(failure) => return channel.send(&Report::Failed { failure, spent: confinement.is_spent() }),
     };
@@ -53,8 +54,9 @@ fn released(spent: bool) -> Report {
 fn prepare(
     definitions: &[(String, String)],
     limits: ScriptLimits,
+    spare: Option<Spare>,
 ) -> Result<(Engine, Vec<Prepared>), Failure> {
-    let engine = Engine::new(limits)?;
+    let engine = Engine::new(spare, limits)?;
     let functions = engine.with(|ctx| {
         // There is nothing to print to, which is no reason to fail.
         ctx.globals().set("console", model::console(ctx, None)?)?;

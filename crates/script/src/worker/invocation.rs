@@ -6,24 +6,29 @@ use std::rc::Rc;
 
 use super::calls::Calls;
 use super::channel::Channel;
-use super::engine::{self, Engine};
+use super::engine::{self, Engine, Spare};
 use super::model::Model;
 use super::source::FunctionText;
 use crate::Completion;
 use crate::protocol::{Failure, OrderedRole, RunOrder};
 
-/// The channel comes back for the next order; an error is a broken channel.
-pub(super) fn run(order: RunOrder, channel: Channel) -> io::Result<(Result<Completion, Failure>, Channel)> {
-    let engine = match Engine::new(order.limits) {
+/// How a run ended, and the channel for the next order.
+pub(super) struct Ended {
+    pub(super) completion: Result<Completion, Failure>,
+    pub(super) channel: Channel,
+    /// Dropped after the pool was told, which then has less to wait for.
+    pub(super) engine: Option<Engine>,
+}
+
+/// An error is a broken channel.
+pub(super) fn run(order: RunOrder, channel: Channel, spare: Option<Spare>) -> io::Result<Ended> {
+    let engine = match Engine::new(spare, order.limits) {
         Ok(engine) => engine,
-        Err(failure) => return Ok((Err(failure), channel)),
+        Err(failure) => return Ok(Ended { completion: Err(failure), channel, engine: None }),
     };
     let model = Model::new(&order, Calls::new(channel, Rc::clone(engine.budget())));
     let completion = complete(&engine, &order, &model);
-    model.clear();
-    drop(engine);
-    let model = Rc::into_inner(model).expect("the engine held the only other references");
-    Ok((completion, model.into_calls().finish()?))
+    Ok(Ended { completion, channel: model.end()?, engine: Some(engine) })
 }
 
 fn complete(engine: &Engine, order: &RunOrder, model: &Rc<Model>) -> Result<Completion, Failure> {

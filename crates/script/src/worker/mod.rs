@@ -19,12 +19,13 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
+use crate::Completion;
 use crate::protocol::{Failure, FailureKind, Order, Report};
 use crate::settings::ScriptLimits;
 
 use channel::Channel;
 pub(crate) use confinement::Confinement;
-use engine::Engine;
+use engine::{Engine, Spare};
 use source::FunctionText;
 
 /// Serves standard input, which is a socket, as a worker. For the `main` of the program that
@@ -41,39 +42,45 @@ pub fn worker_main() -> ExitCode {
 /// Serves until the other side closes the stream. An error is a broken stream or order.
 pub(crate) fn serve(stream: UnixStream, confinement: &mut Confinement) -> io::Result<()> {
     let mut channel = Channel::new(stream)?;
+    let mut spare = None;
     while let Some(order) = channel.receive()? {
+        let used = spare.take();
         match order {
             Order::Check { source } => {
-                let limits = ScriptLimits::default();
+                let limits = ScriptLimits::of_check();
                 confinement.prepare(&limits);
-                let checked = check(&source, limits);
+                let checked = check(&source, limits, used);
                 channel.send(&answer(checked.map(|()| Report::Ready), confinement.is_spent()))?;
             }
             Order::Run(run) => {
                 confinement.prepare(&run.limits);
-                let (completed, returned) = invocation::run(run, channel)?;
-                channel = returned;
-                let spent = confinement.is_spent();
-                channel.send(&match completed {
-                    Ok(completion) => Report::Completed {
-                        response_body: completion.response_body,
-                        request_body: completion.request_body,
-                        log: completion.log,
-                        spent,
-                    },
-                    Err(failure) => Report::Failed { failure, spent },
-                })?;
+                let ended = invocation::run(run, channel, used)?;
+                channel = ended.channel;
+                channel.send(&completed(ended.completion, confinement.is_spent()))?;
+                drop(ended.engine);
             }
             Order::Functions { definitions, limits } => {
                 confinement.prepare(&limits);
-                functions::serve(&definitions, limits, &mut channel, confinement)?;
+                functions::serve(&definitions, limits, used, &mut channel, confinement)?;
             }
             Order::Call { .. } | Order::Release | Order::Reply(_) => {
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
+        // Whoever waits for the answer has it already.
+        spare = Spare::new();
     }
     Ok(())
+}
+
+fn completed(completion: Result<Completion, Failure>, spent: bool) -> Report {
+    let completed = |Completion { response_body, request_body, log }| Report::Completed {
+        response_body,
+        request_body,
+        log,
+        spent,
+    };
+    answer(completion.map(completed), spent)
 }
 
 fn answer(outcome: Result<Report, Failure>, spent: bool) -> Report {
@@ -81,7 +88,7 @@ fn answer(outcome: Result<Report, Failure>, spent: bool) -> Report {
 }
 
 /// Refuses a text that is not one function.
-fn check(source: &str, limits: ScriptLimits) -> Result<(), Failure> {
+fn check(source: &str, limits: ScriptLimits, spare: Option<Spare>) -> Result<(), Failure> {
     if source.contains('\0') {
         return Err(Failure {
             kind: FailureKind::Script,
@@ -89,6 +96,6 @@ fn check(source: &str, limits: ScriptLimits) -> Result<(), Failure> {
         });
     }
     let text = FunctionText { name: "script", source };
-    let engine = Engine::new(limits)?;
-    engine.with(|ctx| engine::function(ctx, &text).map(drop))
+    let engine = Engine::new(spare, limits)?;
+    engine.with(|ctx| engine::function(ctx, &text).map(drop)).map_err(exception::of_check)
 }

@@ -1,10 +1,13 @@
 //! The text of a script: one function, written as a declaration or as an expression, comments around it allowed.
 //!
-//! The engine evaluates the text in parentheses and prints the function that results; the text must be that print and
-//! nothing else but white space, comments and semicolons. So two functions, a call, or parentheses that end early are told from one
+//! The engine evaluates the text as an expression and prints the function that results; the text must be that print and
+//! nothing else but white space, comments and semicolons. So two functions, a call, or anything that comes after are told from one
 //! function without a parser of our own.
 
 pub(super) const NOT_ONE_FUNCTION: &str = "a script is the text of one function";
+
+/// Makes a function that follows an expression and not a declaration, and lets semicolons follow that.
+pub(super) const PREFIX: &str = "0,";
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FunctionText<'a> {
@@ -20,9 +23,9 @@ impl FunctionText<'_> {
         format!("{name}.js")
     }
 
-    /// What the engine evaluates: the text keeps its lines; columns of the first one are off by one.
+    /// What the engine evaluates: the text keeps its lines; columns of the first one are off by the prefix.
     pub(super) fn expression(&self) -> String {
-        format!("({}\n)", self.source)
+        format!("{PREFIX}{}", self.source)
     }
 
     /// Whether the text is the function that the engine printed, and no class or generator.

@@ -13,6 +13,7 @@ mod message;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::io;
 use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
@@ -22,6 +23,7 @@ use rquickjs::promise::PromiseState;
 use rquickjs::{Array, Ctx, Function, Object, Persistent, Promise, Result, Value};
 
 use super::calls::Calls;
+use super::channel::Channel;
 use super::exception::OUR_FILE;
 use crate::Completion;
 use crate::protocol::{OrderedRole, RunOrder};
@@ -284,15 +286,12 @@ impl Model {
         }
     }
 
-    /// Lets go of every value of the engine.
-    pub(super) fn clear(&self) {
+    /// Lets go of every value of the engine, and of the channel.
+    pub(super) fn end(&self) -> io::Result<Channel> {
         self.callbacks.borrow_mut().clear();
         self.promises.borrow_mut().clear();
         self.aborted.take();
-    }
-
-    pub(super) fn into_calls(self) -> Calls {
-        self.calls.into_inner()
+        self.calls.borrow_mut().finish()
     }
 }
 
