@@ -2,12 +2,16 @@
 
 mod support;
 
-use shardlake_account::{AccountOptions, ContainerHandle, ScriptWrite, SplitAt, verify};
+use std::sync::Arc;
+
+use shardlake_account::{AccountOptions, ContainerHandle, KeyInput, ScriptWrite, SplitAt, verify};
 use shardlake_model::{
     ETagCondition, Error, ErrorKind, Limits, Preconditions, ScriptDefinition, ScriptKind, TriggerDefinition,
     TriggerOperation, TriggerSpelling, TriggerType,
 };
 use shardlake_stdx::Guid;
+use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::{Durability, Shard, ShardOptions};
 use support::{Fixture, memory_shards, none};
 
 use ScriptKind::{Function, Procedure, Trigger};
@@ -203,4 +207,80 @@ async fn writers_at_once_agree_on_who_made_it() {
     let made = futures::future::join_all((0..12).map(create)).await;
     assert_eq!(made.into_iter().filter(|made| *made).count(), 3);
     assert_eq!(current(&fixture).scripts(Function).len(), 3);
+}
+
+#[tokio::test]
+async fn a_script_runs_to_its_end_as_it_was_found() {
+    let fixture = Fixture::new().await;
+    let (account, ctx) = (&fixture.account, fixture.ctx());
+    let container = fixture.container(400).await;
+    let body = "function () { getContext().getResponse().setBody(1); }";
+    let found =
+        account.create_script(&ctx, &container, definition(Procedure, "p", body)).await.expect("created");
+    let other = definition(Procedure, "p", "function () { throw new Error('another'); }");
+    account.replace_script(&ctx, &current(&fixture), "p", other, &none()).await.expect("replaced");
+    account.delete_script(&current(&fixture), Procedure, "p", &none()).await.expect("deleted");
+    let key = Some(KeyInput(r#"["k"]"#));
+    let reply = account.execute_procedure(&ctx, &container, key, &found, "[]", false).await.expect("runs");
+    assert_eq!(reply.body.as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_a_crash() {
+    let engine = Arc::new(FaultEngine::new());
+    let shard_over = |engine| {
+        let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
+        Shard::with_engine(engine, &options).expect("opens")
+    };
+    let fixture = Fixture::over(shard_over(engine.clone())).await;
+    let container = fixture.container(400).await;
+    for number in 0..10 {
+        fixture
+            .account
+            .create_script(&fixture.ctx(), &container, numbered(Function, number))
+            .await
+            .expect("created");
+    }
+    fixture.account.delete_script(&current(&fixture), Function, "3", &none()).await.expect("deleted");
+    let other = definition(Function, "4", "function () { }");
+    fixture
+        .account
+        .replace_script(&fixture.ctx(), &current(&fixture), "4", other, &none())
+        .await
+        .expect("replaced");
+    let expected = current(&fixture).scripts(Function);
+    let reopened = Fixture::over(shard_over(Arc::new(engine.crash(0)))).await;
+    assert_eq!(current(&reopened).scripts(Function), expected);
+}
+
+#[tokio::test]
+async fn scripts_written_during_a_split_are_kept_and_go_with_their_database() {
+    let shards = memory_shards(1).await;
+    let fixture = Fixture::over(shards.clone()).await;
+    let container = fixture.container(400).await;
+    for number in 0..200 {
+        let item = format!(r#"{{"id":"{number}","pk":"{number}"}}"#);
+        fixture
+            .account
+            .create_item(&fixture.ctx(), &container, None, item.as_bytes())
+            .await
+            .expect("created");
+    }
+    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    // By a handle from before, at whichever moment of the split.
+    for number in 0..20 {
+        fixture
+            .account
+            .create_script(&fixture.ctx(), &container, numbered(Procedure, number))
+            .await
+            .expect("created");
+    }
+    split.finished().await.expect("splits");
+    assert_eq!(current(&fixture).scripts(Procedure).len(), 20);
+    assert_eq!(verify(&shards).await.expect("readable").scripts, 20);
+    fixture.account.delete_database(&fixture.ctx(), "db", &none()).await.expect("deleted");
+    let late = fixture.account.create_script(&fixture.ctx(), &container, numbered(Procedure, 20)).await;
+    assert_eq!(kind_of(late), ErrorKind::OwnerNotFound);
+    let report = verify(&shards).await.expect("readable");
+    assert_eq!((report.scripts, report.problem_count()), (0, 0));
 }

@@ -51,7 +51,7 @@ pub(crate) fn feed(parent_rid: &str, member: &str, documents: &[Vec<u8>]) -> Rep
     Reply { item_count: Some(documents.len()), ..reply }
 }
 
-/// A page of a feed of resources: all of them, or as many as the client asks for at once.
+/// A page of a feed of resources: all of them, or as many as the client asks for at once and a page has room for.
 ///
 /// A feed that takes several pages is in the order of the resources' own ids, and the continuation token is the last one
 /// returned, so that nothing is missed or repeated when resources come and go in between.
@@ -65,7 +65,9 @@ pub(crate) fn page(call: &Call<'_>, parent_rid: &str, member: &str, rows: Vec<Ve
             )));
         }
     };
-    if call.headers.continuation.is_none() && rows.len() <= max {
+    let size_max = call.account.limits().page_size_bytes_max;
+    let size: usize = rows.iter().map(Vec::len).sum();
+    if call.headers.continuation.is_none() && rows.len() <= max && size <= size_max {
         return Ok(feed(parent_rid, member, &rows));
     }
     let after = call.headers.continuation.unwrap_or_default();
@@ -75,11 +77,21 @@ pub(crate) fn page(call: &Call<'_>, parent_rid: &str, member: &str, rows: Vec<Ve
     let mut rows: Vec<(String, Vec<u8>)> = rows.into_iter().map(|row| (rid_of(&row), row)).collect();
     rows.retain(|(rid, _)| rid.as_str() > after);
     rows.sort();
-    let more = rows.len() > max;
-    rows.truncate(max);
-    let continuation = rows.last().filter(|_| more).map(|(rid, _)| rid.clone());
+    let count = rows.len();
+    rows.truncate(max.min(count_within(size_max, rows.iter().map(|(_, row)| row.len()))));
+    let continuation = rows.last().filter(|_| rows.len() < count).map(|(rid, _)| rid.clone());
     let documents: Vec<Vec<u8>> = rows.into_iter().map(|(_, row)| row).collect();
     Ok(Reply { continuation, ..feed(parent_rid, member, &documents) })
+}
+
+/// How many of the first rows fit in a page. One always does, or there would be no end.
+fn count_within(size_max: usize, sizes: impl Iterator<Item = usize>) -> usize {
+    let mut total = 0;
+    let fitting = sizes.take_while(|size| {
+        total += size;
+        total <= size_max
+    });
+    fitting.count().max(1)
 }
 
 fn rid_of(row: &[u8]) -> String {

@@ -44,6 +44,7 @@ fn to_json(report: &VerifyReport) -> Value {
     json!({
         "databases": report.databases,
         "containers": report.containers,
+        "scripts": report.scripts,
         "offers": report.offers,
         "partitions": partitions,
         "problemCount": report.problem_count(),

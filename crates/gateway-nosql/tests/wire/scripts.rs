@@ -1,6 +1,7 @@
 //! Stored procedures, triggers and user-defined functions as resources, and procedures at work.
 
 use serde_json::json;
+use shardlake_model::Limits;
 use shardlake_storage::{Shard, ShardOptions};
 
 use crate::harness::{ITEMS, READ_ONLY_KEY, Server};
@@ -226,4 +227,33 @@ async fn texts_come_back_as_they_were_sent() {
     assert_eq!((&read["id"], &read["body"]), (&json!("\u{65e5}"), &json!(body)));
     let broken = json!({ "id": "broken", "body": "function () {\n  return 1 +;\n}" });
     server.post(format!("{CONTAINER}/udfs")).json(broken).send().await.refused(400, 0, ":2:");
+}
+
+#[tokio::test]
+async fn a_page_has_room_for_so_many_texts() {
+    let limits = Limits { page_size_bytes_max: 10_000, ..Limits::default() };
+    let server = Server::with_limits(limits).await;
+    let feed = format!("{CONTAINER}/sprocs");
+    for number in 0..7 {
+        let body =
+            format!("function () {{ /* {} */ }}", "x".repeat(if number == 0 { 20_000 } else { 3_000 }));
+        let definition = json!({ "id": number.to_string(), "body": body });
+        server.post(feed.as_str()).json(definition).send().await.expect(201);
+    }
+    let (mut seen, mut pages, mut continuation) = (Vec::new(), 0, String::new());
+    loop {
+        let page =
+            server.get(feed.as_str()).header("x-ms-continuation", &continuation).send().await.expect(200);
+        let rows = page.json()["StoredProcedures"].as_array().expect("rows").clone();
+        assert!(page.text.len() < 11_000 || rows.len() == 1, "{} bytes", page.text.len());
+        seen.extend(rows.iter().map(|row| row["id"].as_str().expect("text").to_owned()));
+        pages += 1;
+        match page.header("x-ms-continuation") {
+            Some(token) => continuation = token.to_owned(),
+            None => break,
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, ["0", "1", "2", "3", "4", "5", "6"]);
+    assert!((3..=7).contains(&pages), "{pages}");
 }
