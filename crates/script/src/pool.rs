@@ -23,7 +23,10 @@ const THREAD_STACK_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Pool {
     settings: ScriptSettings,
+    /// For scripts. A script's query may call functions, so those have permits of their own: scripts that hold all of theirs
+    /// would else wait for functions that wait for them.
     permits: Arc<Semaphore>,
+    function_permits: Arc<Semaphore>,
     waiting: AtomicUsize,
     state: Mutex<State>,
 }
@@ -52,33 +55,32 @@ pub(crate) struct Leased {
 
 impl Pool {
     pub(crate) fn new(settings: ScriptSettings) -> Pool {
-        let permits = Arc::new(Semaphore::new(settings.workers_max.max(1)));
-        Pool { settings, permits, waiting: AtomicUsize::new(0), state: Mutex::default() }
+        let permits = || Arc::new(Semaphore::new(settings.workers_max.max(1)));
+        let (permits, function_permits) = (permits(), permits());
+        Pool { settings, permits, function_permits, waiting: AtomicUsize::new(0), state: Mutex::default() }
     }
 
+    /// A worker for a script.
     pub(crate) async fn lease(self: &Arc<Self>) -> Result<Leased> {
-        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => self.wait().await?,
-        };
+        let permit = self.permit(&self.permits).await?;
         self.lease_with(permit)
     }
 
-    /// [`Pool::lease`] for those who may not wait in the runtime.
+    /// A worker for functions, for those who may not wait in the runtime.
     pub(crate) fn lease_blocking(self: &Arc<Self>) -> Result<Leased> {
-        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => futures::executor::block_on(self.wait())?,
-        };
+        let permit = futures::executor::block_on(self.permit(&self.function_permits))?;
         self.lease_with(permit)
     }
 
-    async fn wait(&self) -> Result<OwnedSemaphorePermit> {
+    async fn permit(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+            return Ok(permit);
+        }
         let waiting = Waiting::enter(&self.waiting);
         if waiting.others >= self.settings.waiting_max {
             return Err(unavailable("too many scripts wait to be run"));
         }
-        Ok(Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed"))
+        Ok(Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed"))
     }
 
     fn lease_with(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Result<Leased> {
@@ -195,6 +197,6 @@ fn start(kind: &WorkerKind) -> io::Result<Worker> {
     Ok(Worker { stream: ours, process })
 }
 
-pub(crate) fn unavailable(message: &str) -> Error {
+fn unavailable(message: &str) -> Error {
     Error::new(ErrorKind::Unavailable, message)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct ScriptSettings {
     pub workers: WorkerKind,
-    /// Workers at most; further invocations wait their turn.
+    /// Workers for procedures and triggers at most, and as many again for functions; further invocations wait their turn.
     pub workers_max: usize,
     /// Invocations that wait at most; further ones are refused.
     pub waiting_max: usize,

@@ -11,13 +11,18 @@ use support::{Documents, block_on, body, procedure, processes, refusal, run};
 
 /// Short, so that the corpus is quick; the bounds are what is under test, not their size.
 fn tight() -> ScriptLimits {
-    ScriptLimits { time: Duration::from_millis(300), memory_bytes_max: 16 << 20, ..ScriptLimits::default() }
+    ScriptLimits { time: Duration::from_millis(100), memory_bytes_max: 16 << 20, ..ScriptLimits::default() }
 }
 
 fn run_tight(scripts: &Scripts, source: &str) -> Result<Completion> {
     let mut documents = Documents::with(&[json!({"id": "a"}), json!({"id": "b"})]);
     let invocation = shardlake_script::Invocation { limits: tight(), ..procedure(source, "[]") };
     block_on(scripts.run(invocation, &mut documents))
+}
+
+/// What means no harm has the time that scripts have.
+fn run_fine(scripts: &Scripts, source: &str) -> Result<Completion> {
+    run(scripts, &mut Documents::with(&[json!({"id": "a"})]), source, "[]")
 }
 
 /// Each is refused as one of `kinds`, and the next script is served as if nothing had been.
@@ -27,7 +32,7 @@ fn all_end(corpus: &[(&str, &str)], kinds: &[ErrorKind]) {
         let (kind, message) = refusal(run_tight(&scripts, source));
         assert!(kinds.contains(&kind), "{title}: {kind:?} {message}");
         assert!(!message.is_empty(), "{title}");
-        let next = run_tight(&scripts, "function () { __.response.setBody(1 + 1); }").expect(title);
+        let next = run_fine(&scripts, "function () { __.response.setBody(1 + 1); }").expect(title);
         assert_eq!(body(&next), json!(2), "{title}");
     }
 }
@@ -103,7 +108,7 @@ fn built_in_functions_that_cannot_be_interrupted_are_killed() {
         let (kind, message) = refusal(block_on(scripts.run(invocation, &mut Documents::default())));
         assert_eq!(kind, ErrorKind::Forbidden, "{source}");
         assert!(message.contains("ran for more than"), "{source}: {message}");
-        let next = run_tight(&scripts, "function () { __.response.setBody(1 + 1); }").expect(source);
+        let next = run_fine(&scripts, "function () { __.response.setBody(1 + 1); }").expect(source);
         assert_eq!(body(&next), json!(2), "{source}");
     }
 }
@@ -212,7 +217,7 @@ fn nothing_of_a_script_is_seen_by_the_next() {
     for _ in 0..2 {
         let (kind, _) = refusal(run_tight(&scripts, tamper));
         assert_eq!(kind, ErrorKind::BadRequest);
-        let seen = body(&run_tight(&scripts, look).expect("runs"));
+        let seen = body(&run_fine(&scripts, look).expect("runs"));
         assert_eq!(seen, json!(["undefined", "undefined", [2], [1], "object", "number", 404, true, false]));
     }
     let mut functions =
@@ -231,7 +236,7 @@ fn tampering_with_shared_objects_harms_only_the_script_itself() {
         const c = getContext().getCollection();
         c.createDocument(c.getSelfLink(), {id: 'made'}, (error, made) => __.response.setBody(made.id));
     }";
-    assert_eq!(body(&run_tight(&scripts, source).expect("runs")), json!("made"));
+    assert_eq!(body(&run_fine(&scripts, source).expect("runs")), json!("made"));
 }
 
 #[test]
@@ -242,7 +247,7 @@ fn there_is_nothing_to_reach_from_a_script() {
             'importScripts', 'print', 'scriptArgs', 'load', 'bjson', 'Worker', 'Atomics', 'SharedArrayBuffer'];
         __.response.setBody(names.filter(name => name in globalThis));
     }";
-    assert_eq!(body(&run_tight(&scripts, source).expect("runs")), json!([]));
+    assert_eq!(body(&run_fine(&scripts, source).expect("runs")), json!([]));
     let (kind, _) = refusal(run_tight(&scripts, "async function () { await import('os'); }"));
     assert_eq!(kind, ErrorKind::BadRequest);
 }
@@ -338,6 +343,27 @@ fn what_a_script_ties_in_a_circle_is_let_go_of() {
 }
 
 #[test]
+fn too_many_that_wait_are_refused_and_functions_do_not_wait_for_scripts() {
+    let program = env!("CARGO_BIN_EXE_shardlake-script-worker").into();
+    let workers = shardlake_script::WorkerKind::Process { program, arguments: Vec::new() };
+    let scripts = Scripts::new(shardlake_script::ScriptSettings { workers, workers_max: 1, waiting_max: 1 });
+    block_on(async {
+        let source = "function () { for (let i = 0; i < 1e5; i++); }";
+        let run = async || scripts.run(procedure(source, "[]"), &mut Documents::default()).await;
+        let outcomes = futures::future::join_all([run(), run(), run()]).await;
+        let refused: Vec<_> = outcomes.into_iter().filter_map(|outcome| outcome.err()).collect();
+        assert_eq!(refused.iter().map(|error| error.kind()).collect::<Vec<_>>(), [ErrorKind::Unavailable]);
+
+        let mut documents = Documents::default();
+        let held = scripts.run(procedure("function () { for (;;); }", "[]"), &mut documents);
+        let mut held = std::pin::pin!(held);
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut held).await.is_err());
+        let mut functions = scripts.functions(&[("f", "x => x")], tight()).expect("has a worker of its own");
+        assert_eq!(functions.call("f", &[vec![None]]).expect("calls"), [None]);
+    });
+}
+
+#[test]
 fn functions_are_bounded_too() {
     let scripts = processes(1);
     let definitions = [
@@ -393,7 +419,7 @@ fn memory_comes_back() {
     for _ in 0..200 {
         let _ = run_tight(&scripts, greedy);
     }
-    run_tight(&scripts, "function () {}").expect("runs");
+    run_fine(&scripts, "function () {}").expect("runs");
     assert!(resident() < 100_000, "{} KB", resident());
 }
 
