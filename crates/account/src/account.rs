@@ -202,6 +202,7 @@ impl Account {
             }
         }
         crate::balance::start(&account);
+        crate::change_feed_compaction::start(&account);
         if options.purging == Purging::InBackground {
             crate::purge::start(&account);
         }

@@ -19,7 +19,7 @@
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
 //! | `script_run.rs`, `script_run_store.rs`, `script_run_links.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
-//! | `change_feed.rs`, `change_feed_position.rs` | what changed, page by page; where a reader stands |
+//! | `change_feed.rs`, `change_feed_position.rs`, `change_feed_compaction.rs` | what changed, page by page; where a reader stands; keeping the logs small |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `projections/` | rules that keep denormalised copies true |
 //! | `verify.rs` | checks everything stored against itself |
@@ -32,6 +32,7 @@ mod balance;
 mod batch;
 mod catalog;
 mod change_feed;
+mod change_feed_compaction;
 mod change_feed_position;
 mod container_handle;
 mod containers;

@@ -83,6 +83,11 @@ pub struct Limits {
     pub partitions_per_container_max: usize,
     /// Ours: operations that one bulk (non-atomic) request may carry.
     pub bulk_operations_max: usize,
+    /// Ours: the last entries of a change log, which compaction leaves to those who follow it where no versions are kept. It begins
+    /// when there are twice as many.
+    pub change_log_entries_kept: u64,
+    /// Ours: operations that a change log may hold in vain, besides half as many as there are items, before it is gone over.
+    pub change_log_operations_in_vain: u64,
 }
 
 impl Default for Limits {
@@ -134,6 +139,8 @@ impl Default for Limits {
             query_page_time: Duration::from_secs(5),
             partitions_per_container_max: 200,
             bulk_operations_max: 1000,
+            change_log_entries_kept: 1024,
+            change_log_operations_in_vain: 4096,
         }
     }
 }

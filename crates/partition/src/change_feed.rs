@@ -73,12 +73,16 @@ impl Partition {
         self.wait_for_applied().await?;
         let mut page =
             Page { partition: self, look, keys: KeyTest::new(look.filter), found: FeedFound::default(), out };
-        page.found.last_lsn = look.after;
         if look.mode == ChangeFeedMode::AllVersionsAndDeletes {
             self.check_past(look, &page.keys)?;
         }
+        let after = match look.since {
+            Some(since) => self.last_before(&snapshot, look.after, since).await?,
+            None => look.after,
+        };
+        page.found.last_lsn = after;
         let (_, end) = keys::space_range(self.uid, keys::CHANGE_LOG);
-        let start = keys::log_key(self.uid, look.after.saturating_add(1));
+        let start = keys::log_key(self.uid, after.saturating_add(1));
         let mut scan = snapshot.scan(start..end, ScanOptions::default());
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             if !page.take(&snapshot, rows).await? {
@@ -90,6 +94,39 @@ impl Partition {
         }
         page.found.is_last = true;
         Ok(page.found)
+    }
+
+    /// The last LSN not below `after` up to which everything was written before a time.
+    async fn last_before(&self, snapshot: &Snapshot, after: u64, since: Timestamp) -> Result<u64> {
+        let joined_to = self.past.marks().joined_to;
+        let is_before = async |lsn: u64| -> Result<Option<u64>> {
+            let Some((lsn, entry)) = self.first_entry_from(snapshot, lsn).await? else { return Ok(None) };
+            Ok((entry.timestamp_ms < since.milliseconds()).then_some(lsn))
+        };
+        // Times go up above what was joined; below, they may be anything.
+        let mut low = after.max(joined_to);
+        if is_before(after.saturating_add(1)).await?.is_none()
+            || is_before(low.saturating_add(1)).await?.is_none()
+        {
+            return Ok(after);
+        }
+        let mut high = keys::last_log_lsn(snapshot, self.uid).await?;
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            match is_before(middle).await? {
+                Some(lsn) => low = lsn,
+                None => high = middle - 1,
+            }
+        }
+        Ok(low)
+    }
+
+    async fn first_entry_from(&self, snapshot: &Snapshot, lsn: u64) -> Result<Option<(u64, LogEntry)>> {
+        let (_, end) = keys::space_range(self.uid, keys::CHANGE_LOG);
+        let options = ScanOptions { reverse: false, limit: Some(1) };
+        let mut scan = snapshot.scan(keys::log_key(self.uid, lsn)..end, options);
+        let row = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
+        row.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
     }
 
     /// Refuses a position that was never reached here, whoever holds it: what is written until then would not be told.

@@ -15,6 +15,7 @@
 //! | `change_log.rs`, `changes.rs` | the log entry written with every commit; reading the log |
 //! | `change_feed.rs`, `all_versions.rs`, `followers.rs` | a page of the change feed; who waits for the next |
 //! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
+//! | `compaction.rs` | removes from the log what nobody can ask for |
 //! | `index/` | the inverted index: keys, layouts, terms |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
 //! | `heat/` | who keeps the partition busy, with what and since when |
@@ -31,6 +32,7 @@ mod apply;
 mod change_feed;
 mod change_log;
 mod changes;
+mod compaction;
 mod delete_key;
 mod expire;
 mod feed;
@@ -61,6 +63,7 @@ pub use all_versions::not_enabled as all_versions_not_enabled;
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
+pub use compaction::{Compaction, CompactionStep};
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
 pub use index::{BuildEnd, IndexLayout, path_hash};

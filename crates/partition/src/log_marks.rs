@@ -76,7 +76,6 @@ impl LogMarks {
     }
 
     /// An entry was compacted that has an operation on this item.
-    #[allow(dead_code)] // until the log is compacted
     pub fn note_compacted(&mut self, key: &[u8], lsn: u64) {
         let place = self.spans.partition_point(|span| &span.start[..] <= key).saturating_sub(1);
         let past = &mut self.spans[place].past;

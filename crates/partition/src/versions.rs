@@ -19,6 +19,8 @@ pub(crate) struct KeptPast {
     is_unsaved: AtomicBool,
     /// 0 where versions are not kept.
     retention_ms: AtomicU64,
+    /// Before this nothing more is old enough for compaction.
+    next_compaction_ms: AtomicU64,
 }
 
 impl KeptPast {
@@ -27,6 +29,7 @@ impl KeptPast {
             marks: Mutex::new(Arc::new(marks)),
             is_unsaved: AtomicBool::new(false),
             retention_ms: AtomicU64::new(0),
+            next_compaction_ms: AtomicU64::new(0),
         }
     }
 
@@ -53,6 +56,14 @@ impl KeptPast {
         Duration::from_millis(self.retention_ms.load(Ordering::Acquire))
     }
 
+    pub fn next_compaction_ms(&self) -> u64 {
+        self.next_compaction_ms.load(Ordering::Acquire)
+    }
+
+    pub fn set_next_compaction_ms(&self, milliseconds: u64) {
+        self.next_compaction_ms.store(milliseconds, Ordering::Release);
+    }
+
     /// The marks that the next commit is to store, if any. The sequencer is held.
     pub fn take_unsaved(&self) -> Option<Arc<LogMarks>> {
         self.is_unsaved.swap(false, Ordering::AcqRel).then(|| self.marks())
@@ -73,6 +84,7 @@ impl Partition {
         let sequencer = self.sequencer.lock().await;
         let milliseconds = retention.map_or(0, |retention| retention.as_millis() as u64);
         self.past.retention_ms.store(milliseconds, Ordering::Release);
+        self.past.set_next_compaction_ms(0);
         let mut marks = LogMarks::clone(&self.past.marks());
         if marks.keeps_versions() != (milliseconds > 0) {
             marks.keep_versions_from((milliseconds > 0).then(|| sequencer.lsn()));

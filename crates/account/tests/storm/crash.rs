@@ -13,6 +13,7 @@ use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
 use shardlake_testkit::history::{Verdict, check};
 
+use crate::feeds::Past;
 use crate::world::{Notebooks, Weather, World};
 use crate::{blow, check_store, look_at_everything};
 
@@ -180,9 +181,10 @@ async fn a_crash_after_any_step_leaves_the_old_ranges_or_the_new() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_at_random_while_partitions_move_loses_nothing() {
     for seed in crate::seeds(12) {
+        let past = [Past::Usual, Past::Kept, Past::Compacted][seed as usize % 3];
         let random = Random::seeded(seed ^ 0xC4A5);
         let disks = Disks::new();
-        let weather = Weather { motions: true, operations: 1500, moves: 12, ..weather(seed) };
+        let weather = Weather { motions: true, operations: 1500, moves: 12, past, ..weather(seed) };
         let world = World::open(disks.shards(), weather.clone()).await;
         world.populate().await;
         world.introduce().await;

@@ -12,6 +12,7 @@
 
 mod clients;
 mod crash;
+mod feeds;
 mod follower;
 mod motion;
 mod readers;
@@ -22,6 +23,7 @@ mod world;
 
 use std::sync::Arc;
 
+use feeds::Past;
 use shardlake_account::{FeedScope, RelocationHooks, SeededBug, Shards, verify};
 use shardlake_testkit::history::{Reply, SeenItem, Verdict, check};
 use support::memory_shards;
@@ -72,7 +74,11 @@ async fn blow(world: &Arc<World>) {
     let mut others: Vec<_> =
         (0..world.weather.readers).map(|n| tokio::spawn(readers::run_reader(world.clone(), n))).collect();
     others.push(tokio::spawn(motion::run_motions(world.clone())));
-    others.push(tokio::spawn(follower::run_follower(world.clone())));
+    others.push(tokio::spawn(feeds::run_feed_readers(world.clone())));
+    // Whoever counts every commit must have them all.
+    if world.weather.past != Past::Compacted {
+        others.push(tokio::spawn(follower::run_follower(world.clone())));
+    }
     for other in clients.into_iter().chain(others) {
         other.await.expect("nobody panics");
     }
@@ -128,6 +134,15 @@ async fn nothing_is_wrong_while_nothing_moves() {
 async fn nothing_is_wrong_while_partitions_split_merge_and_move() {
     for seed in seeds(6) {
         expect_calm(Weather { seed, ..Weather::default() }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_change_feed_tells_everything_while_partitions_move() {
+    for seed in seeds(2) {
+        for past in [Past::Kept, Past::Compacted] {
+            expect_calm(Weather { seed, past, ..Weather::default() }).await;
+        }
     }
 }
 

@@ -9,11 +9,13 @@ use shardlake_account::{
     Account, AccountOptions, ContainerHandle, Enforcement, KeyInput, RelocationHooks, Shards,
 };
 use shardlake_model::{
-    ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
+    ChangeFeedPolicy, ContainerDefinition, Limits, PartitionKeyDefinition, Preconditions, RequestContext,
+    Throughput,
 };
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_testkit::history::Recorder;
 
+use crate::feeds::{Copies, Past};
 use crate::follower::Acknowledged;
 use crate::session::Commits;
 
@@ -43,6 +45,7 @@ pub struct Weather {
     pub hooks: RelocationHooks,
     /// Answers may fail to come.
     pub crashes: bool,
+    pub past: Past,
     /// The power is off: everybody is to come to an end.
     pub is_cut: Arc<AtomicBool>,
 }
@@ -62,6 +65,7 @@ impl Default for Weather {
             motions: true,
             hooks: RelocationHooks::default(),
             crashes: false,
+            past: Past::Usual,
             is_cut: Arc::default(),
         }
     }
@@ -73,6 +77,7 @@ pub struct Notebooks {
     pub recorder: Recorder,
     pub commits: Commits,
     pub acknowledged: Arc<Acknowledged>,
+    pub copies: Arc<Copies>,
 }
 
 /// Shared by everybody in a storm.
@@ -111,7 +116,12 @@ impl World {
     /// For another life, with the notebooks of the one before.
     pub async fn over(shards: Shards, weather: Weather, notebooks: Notebooks) -> Arc<World> {
         let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        let mut limits = Limits::default();
+        if weather.past == Past::Compacted {
+            (limits.change_log_entries_kept, limits.change_log_operations_in_vain) = (3, 20);
+        }
         let options = AccountOptions {
+            limits,
             clock: clock.clone(),
             random: Random::seeded(weather.seed),
             throughput: Enforcement::Unlimited,
@@ -135,7 +145,10 @@ impl World {
     pub async fn populate(&self) {
         let ctx = self.ctx();
         self.account.create_database(&ctx, "db", None).await.expect("created");
-        let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
+        let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
+        if self.weather.past == Past::Kept {
+            definition.change_feed_policy = Some(ChangeFeedPolicy { retention_duration: 60 });
+        }
         let throughput = Some(Throughput::Manual(self.weather.throughput));
         self.account.create_container(&ctx, "db", definition, throughput).await.expect("created");
         let container = self.container();

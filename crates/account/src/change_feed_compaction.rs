@@ -1,0 +1,126 @@
+//! Compacts the change logs of partitions in the background: looks every second whose log has grown enough, and gives each a
+//! step in turn.
+//!
+//! One task per account, which holds it weakly. After each step it rests a multiple of what the step took, so that it gives way to
+//! whoever serves clients. Sources of a relocation are left alone from the moment that the catalog names them: the targets
+//! follow their logs, also after a restart in the middle.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use shardlake_model::{ContainerRid, ErrorKind, Result};
+use shardlake_partition::{Compaction, CompactionStep, Partition, PartitionUid};
+
+use crate::Account;
+use crate::account::AccountState;
+use crate::container_handle::ContainerEntry;
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const REST: u32 = 4;
+const REST_MIN: Duration = Duration::from_millis(1);
+const REST_MAX: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+
+pub(crate) fn start(account: &Account) {
+    let state = Arc::downgrade(&account.0);
+    tokio::spawn(async move {
+        let mut running: FxHashMap<PartitionUid, Compaction> = FxHashMap::default();
+        let mut resting: FxHashMap<PartitionUid, Duration> = FxHashMap::default();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            loop {
+                let Some(account) = open_account(&state) else { return };
+                let mut due = account.logs_due();
+                running.retain(|uid, _| due.iter().any(|(_, partition)| partition.uid == *uid));
+                let now = account.clock().elapsed();
+                resting.retain(|_, until| *until > now);
+                drop(account);
+                let mut has_gone_on = false;
+                due.retain(|(_, partition)| !resting.contains_key(&partition.uid));
+                for (rid, partition) in &due {
+                    let Some(account) = open_account(&state) else { return };
+                    let started = account.clock().elapsed();
+                    let step = account
+                        .compact_step(*rid, partition, running.entry(partition.uid).or_default())
+                        .await;
+                    let spent = account.clock().elapsed().saturating_sub(started);
+                    match step {
+                        Ok(CompactionStep::Went { .. }) => has_gone_on = true,
+                        Ok(CompactionStep::Idle) => {}
+                        Ok(CompactionStep::Overloaded) => {
+                            resting.insert(partition.uid, started + REST_MAX);
+                        }
+                        Err(error) => {
+                            account.note_compaction_failure(partition, &error);
+                            resting.insert(partition.uid, started + RETRY_AFTER);
+                        }
+                    }
+                    drop(account);
+                    tokio::time::sleep((spent * REST).clamp(REST_MIN, REST_MAX)).await;
+                }
+                if !has_gone_on {
+                    break;
+                }
+            }
+        }
+    });
+}
+
+fn open_account(state: &Weak<AccountState>) -> Option<Account> {
+    let state = state.upgrade()?;
+    (!state.is_closing.load(Ordering::Acquire)).then_some(Account(state))
+}
+
+impl Account {
+    /// Compacts every change log as far as it goes now. The server does so by itself, a little at a time.
+    pub async fn compact_change_logs(&self) -> Result<u64> {
+        let mut removed_total = 0;
+        for (rid, partition) in self.logs_due() {
+            let mut compaction = Compaction::default();
+            while let CompactionStep::Went { removed } =
+                self.compact_step(rid, &partition, &mut compaction).await?
+            {
+                removed_total += removed as u64;
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(removed_total)
+    }
+
+    /// Partitions in whose logs there may be something to do.
+    fn logs_due(&self) -> Vec<(ContainerRid, Arc<Partition>)> {
+        let now = self.clock().now();
+        let catalog = self.0.catalog.load();
+        let entries = catalog.databases.values().flat_map(|owner| owner.containers.values());
+        let of_entry = |entry: &Arc<ContainerEntry>| {
+            let is_due = |partition: &&Arc<Partition>| partition.compaction_due(self.limits(), now);
+            let due: Vec<_> = entry.map.iter().filter(is_due).cloned().collect();
+            let rid = entry.container.rid;
+            due.into_iter().map(move |partition| (rid, partition))
+        };
+        entries.filter(|entry| entry.relocation.is_none()).flat_map(of_entry).collect()
+    }
+
+    /// A step, unless the partition is on its way elsewhere by now. A relocation that begins later copies what the step leaves.
+    async fn compact_step(
+        &self,
+        rid: ContainerRid,
+        partition: &Partition,
+        compaction: &mut Compaction,
+    ) -> Result<CompactionStep> {
+        let is_moving = self.entry_of_rid(rid).map_or(true, |entry| entry.relocation.is_some());
+        if is_moving {
+            return Ok(CompactionStep::Idle);
+        }
+        partition.compact(compaction, self.limits(), self.clock().now()).await
+    }
+
+    fn note_compaction_failure(&self, partition: &Partition, error: &shardlake_model::Error) {
+        let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
+        if !has_ended && !self.0.is_closing.load(Ordering::Acquire) {
+            tracing::warn!(partition = partition.uid.0, %error, "compacting a change log stopped");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Compaction of the change log: what nobody can ask for any more goes, so that the log is bounded by the items that there are,
+//! what is to be kept of the past, and a constant.
+//!
+//! An operation is needed while it is the last word on a live item, or younger than what is kept of the past; the last entries
+//! are always kept. *Advancing*, every entry that becomes old enough is looked at once: operations that later ones have superseded
+//! go, and with each the version that it ended. What is left becomes superseded later on: when that may be half as much
+//! as there are items, the old part is *gone over* again. So a write causes a bounded amount of work, however it is spread.
+//!
+//! A step looks at a bounded number of operations in a snapshot, without any lock, and takes the sequencer only to queue its commit.
+//! What it found to be superseded stays so. The marks move in the same commit, and in memory before it, so whoever reads a
+//! snapshot and then the marks knows what may be missing in it. Entries keep their LSNs, which have holes from then on.
+//!
+//! Sources of a relocation must not be compacted: the targets follow their logs. Who compacts sees to that.
+
+use std::collections::HashSet;
+
+use shardlake_document::Record;
+use shardlake_model::{ErrorKind, Limits, Result};
+use shardlake_stdx::Timestamp;
+use shardlake_storage::{Batch, Row, ScanOptions, Snapshot};
+
+use crate::change_log::{ChangeKind, LogEntry, LogOperation};
+use crate::keys::{self, ITEMS};
+use crate::log_marks::LogMarks;
+use crate::partition::Partition;
+
+/// Of one step.
+const STEP_OPERATIONS: usize = 512;
+
+/// How far the old part has been gone over.
+#[derive(Debug, Default)]
+pub struct Compaction {
+    again: Option<Again>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Again {
+    after: u64,
+    to: u64,
+    left: u64,
+}
+
+/// What a step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactionStep {
+    Went {
+        removed: usize,
+    },
+    /// Nothing is to be done now.
+    Idle,
+    /// Storage has no room for background work at the moment.
+    Overloaded,
+}
+
+impl Partition {
+    /// Whether a step may find something to do; cheap.
+    pub fn compaction_due(&self, limits: &Limits, now: Timestamp) -> bool {
+        let marks = self.past.marks();
+        self.may_advance(&marks, limits, now) || self.is_much_in_vain(&marks, limits)
+    }
+
+    fn may_advance(&self, marks: &LogMarks, limits: &Limits, now: Timestamp) -> bool {
+        let kept = self.entries_kept(limits);
+        let behind = self.durable_lsn().saturating_sub(marks.swept_to);
+        behind >= 2 * kept && now.milliseconds() >= self.past.next_compaction_ms()
+    }
+
+    fn is_much_in_vain(&self, marks: &LogMarks, limits: &Limits) -> bool {
+        marks.left >= self.items() + self.items() / 2 + limits.change_log_operations_in_vain
+    }
+
+    /// The last entry is always kept. Where versions are kept, their time decides on the others.
+    fn entries_kept(&self, limits: &Limits) -> u64 {
+        if self.past.keeps_versions() { 1 } else { limits.change_log_entries_kept.max(1) }
+    }
+
+    /// One step.
+    pub async fn compact(
+        &self,
+        compaction: &mut Compaction,
+        limits: &Limits,
+        now: Timestamp,
+    ) -> Result<CompactionStep> {
+        self.check_open()?;
+        let marks = self.past.marks();
+        if compaction.again.is_none() && self.is_much_in_vain(&marks, limits) && marks.swept_to > 0 {
+            compaction.again = Some(Again { after: 0, to: marks.swept_to, left: 0 });
+        }
+        match compaction.again {
+            Some(again) => self.go_over(compaction, again, now).await,
+            None if self.may_advance(&marks, limits, now) => self.advance(&marks, limits, now).await,
+            None => Ok(CompactionStep::Idle),
+        }
+    }
+
+    async fn advance(&self, marks: &LogMarks, limits: &Limits, now: Timestamp) -> Result<CompactionStep> {
+        let snapshot = self.shard().snapshot();
+        self.wait_for_applied().await?;
+        let last = keys::last_log_lsn(&snapshot, self.uid).await?;
+        let to = last.saturating_sub(self.entries_kept(limits));
+        let retention_ms = self.past.retention().as_millis() as u64;
+        let mut step =
+            self.look(&snapshot, marks.swept_to, to, now.milliseconds().saturating_sub(retention_ms)).await?;
+        if let Some(too_young) = step.too_young_ms {
+            self.past.set_next_compaction_ms(too_young.saturating_add(retention_ms));
+        }
+        let Some(last) = step.last else {
+            // A hole that reaches to what is kept.
+            return Ok(CompactionStep::Idle);
+        };
+        let batch = std::mem::take(&mut step.batch);
+        self.commit_step(batch, step.removed, |marks| {
+            step.operations.iter().for_each(|(key, lsn)| marks.note_compacted(key, *lsn));
+            // Somebody else may have been here meanwhile.
+            if marks.swept_to == after {
+                marks.swept_to = last;
+                marks.left += step.left;
+            }
+        })
+        .await
+    }
+
+    async fn go_over(
+        &self,
+        compaction: &mut Compaction,
+        again: Again,
+        now: Timestamp,
+    ) -> Result<CompactionStep> {
+        let snapshot = self.shard().snapshot();
+        self.wait_for_applied().await?;
+        let after = marks.swept_to;
+        let mut step = self.look(&snapshot, again.after, again.to, now.milliseconds()).await?;
+        let batch = std::mem::take(&mut step.batch);
+        let left = again.left + step.left;
+        let last = step.last.filter(|last| *last < again.to);
+        let done = self
+            .commit_step(batch, step.removed, |marks| {
+                if last.is_none() {
+                    marks.left = left;
+                }
+            })
+            .await?;
+        if done != CompactionStep::Overloaded {
+            compaction.again = last.map(|after| Again { after, left, ..again });
+        }
+        Ok(done)
+    }
+
+    /// What is to be done to the entries above `after`, up to `to`, that are not younger than a time.
+    async fn look(&self, snapshot: &Snapshot, after: u64, to: u64, oldest_kept_ms: u64) -> Result<Step> {
+        let mut step = Step { has_versions: self.has_versions(snapshot).await?, ..Step::default() };
+        let range = keys::log_key(self.uid, after + 1)..keys::log_key(self.uid, to.saturating_add(1));
+        let mut scan = snapshot.scan(range, ScanOptions::default());
+        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            for (key, value) in rows {
+                let entry = LogEntry::decode(&value)?;
+                if entry.timestamp_ms > oldest_kept_ms {
+                    step.too_young_ms = Some(entry.timestamp_ms);
+                    return Ok(step);
+                }
+                self.look_at(snapshot, &mut step, (key, value), entry).await?;
+                if step.operations.len() >= STEP_OPERATIONS {
+                    return Ok(step);
+                }
+            }
+        }
+        Ok(step)
+    }
+
+    async fn look_at(
+        &self,
+        snapshot: &Snapshot,
+        step: &mut Step,
+        row: Row,
+        mut entry: LogEntry,
+    ) -> Result<()> {
+        let lsn = keys::log_lsn(&row.0)?;
+        step.last = Some(lsn);
+        let mut needed = HashSet::new();
+        for (place, operation) in entry.operations.iter().enumerate() {
+            if self.is_last_word(snapshot, operation, lsn).await? {
+                needed.insert(place);
+            }
+            step.operations.push((operation.key.clone(), lsn));
+            if step.has_versions && operation.previous_lsn > 0 && operation.kind != ChangeKind::Create {
+                step.batch.delete(keys::version_key(self.uid, &operation.key, operation.previous_lsn));
+            }
+        }
+        step.left += needed.len() as u64;
+        let before = entry.operations.len();
+        let mut place = 0..;
+        entry.operations.retain(|_| place.next().is_some_and(|place| needed.contains(&place)));
+        step.removed += before - entry.operations.len();
+        if entry.operations.is_empty() {
+            step.batch.delete(row.0);
+        } else if entry.operations.len() < before {
+            step.batch.put(row.0, entry.encode());
+        }
+        Ok(())
+    }
+
+    /// Whether the version that an operation wrote is the live one.
+    async fn is_last_word(&self, snapshot: &Snapshot, operation: &LogOperation, lsn: u64) -> Result<bool> {
+        if !matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace) {
+            return Ok(false);
+        }
+        let key = keys::with_header(self.uid, ITEMS, &operation.key);
+        let Some(record) = snapshot.get(&key).await.map_err(crate::storage_error)? else { return Ok(false) };
+        Ok(Record::decode(&record).map_err(crate::corrupt)?.envelope.lsn == lsn)
+    }
+
+    async fn has_versions(&self, snapshot: &Snapshot) -> Result<bool> {
+        let (start, end) = keys::space_range(self.uid, keys::VERSIONS);
+        let mut scan = snapshot.scan(start..end, ScanOptions { reverse: false, limit: Some(1) });
+        Ok(scan.next_chunk().await.map_err(crate::storage_error)?.is_some())
+    }
+
+    async fn commit_step(
+        &self,
+        mut batch: Batch,
+        removed: usize,
+        change: impl FnOnce(&mut LogMarks),
+    ) -> Result<CompactionStep> {
+        let sequencer = self.sequencer.lock().await;
+        self.check_open()?;
+        let before = self.past.marks();
+        let mut marks = LogMarks::clone(&before);
+        change(&mut marks);
+        marks.holes_to = marks.holes_to.max(marks.swept_to);
+        batch.put(keys::log_marks_key(self.uid), marks.encode());
+        self.past.set_marks(marks);
+        let commit = match self.shard().commit(batch).map_err(crate::storage_error) {
+            Ok(commit) => commit,
+            Err(error) => {
+                self.past.set_marks(LogMarks::clone(&before));
+                return match error.kind() {
+                    ErrorKind::TooManyRequests => Ok(CompactionStep::Overloaded),
+                    _ => Err(error),
+                };
+            }
+        };
+        drop(sequencer);
+        commit.await.map_err(crate::storage_error)?;
+        Ok(CompactionStep::Went { removed })
+    }
+}
+
+/// What a step found.
+#[derive(Default)]
+struct Step {
+    batch: Batch,
+    has_versions: bool,
+    /// Items and LSNs that were looked at.
+    operations: Vec<(Vec<u8>, u64)>,
+    last: Option<u64>,
+    /// Operations that stay, and such that go.
+    left: u64,
+    removed: usize,
+    /// The first entry that is too young.
+    too_young_ms: Option<u64>,
+}
