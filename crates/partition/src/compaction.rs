@@ -96,6 +96,7 @@ impl Partition {
     async fn advance(&self, marks: &LogMarks, limits: &Limits, now: Timestamp) -> Result<CompactionStep> {
         let snapshot = self.shard().snapshot();
         self.wait_for_applied().await?;
+        let after = marks.swept_to;
         let last = keys::last_log_lsn(&snapshot, self.uid).await?;
         let to = last.saturating_sub(self.entries_kept(limits));
         let retention_ms = self.past.retention().as_millis() as u64;
@@ -128,7 +129,6 @@ impl Partition {
     ) -> Result<CompactionStep> {
         let snapshot = self.shard().snapshot();
         self.wait_for_applied().await?;
-        let after = marks.swept_to;
         let mut step = self.look(&snapshot, again.after, again.to, now.milliseconds()).await?;
         let batch = std::mem::take(&mut step.batch);
         let left = again.left + step.left;
