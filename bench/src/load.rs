@@ -139,8 +139,17 @@ fn content_length(head: &[u8]) -> usize {
     digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)
 }
 
-/// User and system time of a process so far, from `/proc`.
+/// User and system time of a process and its children so far, from `/proc`.
 pub fn cpu_seconds(process: u32) -> f64 {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let children =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok()).flat_map(
+            |list| list.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>(),
+        );
+    own_cpu_seconds(process) + children.map(own_cpu_seconds).sum::<f64>()
+}
+
+fn own_cpu_seconds(process: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // Fields are counted after the command's closing parenthesis, since the command may hold spaces.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();

@@ -5,7 +5,7 @@
 //! budget, and its neighbour. `cargo xtask bench metering`: what budgets and the record of heat cost. `cargo xtask bench ttl`: what
 //! clients feel while expired items are removed.
 //!
-//! `cargo xtask bench feed`: following the changes of a partition.
+//! `cargo xtask bench feed`: following the changes of a partition. `cargo xtask bench script`: functions and procedures in JavaScript.
 //!
 //! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
 //! of our replies: what HTTP costs when a database costs nothing. *PostgreSQL* runs the same reads and inserts on a JSONB
@@ -28,6 +28,7 @@ mod publish;
 mod query;
 mod query_workload;
 mod report;
+mod script;
 mod throttle;
 mod ttl;
 mod workload;
@@ -62,6 +63,8 @@ enum Benchmark {
     Feed(FeedOptions),
     /// Clients while items whose time to live has run out are removed
     Ttl(TtlOptions),
+    /// User-defined functions in queries, and stored procedures
+    Script(ScriptOptions),
     /// The ideal handler, as a server of its own (started by `point`)
     #[command(hide = true)]
     IdealHandler { reply: std::path::PathBuf },
@@ -204,6 +207,27 @@ pub struct TtlOptions {
     pub publish: Option<std::path::PathBuf>,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct ScriptOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    #[arg(long, default_value_t = 3)]
+    pub rounds: usize,
+    /// Seconds of each measurement of procedures
+    #[arg(long, default_value_t = 4)]
+    pub seconds: u64,
+    /// Items that functions are called for
+    #[arg(long, default_value_t = 20_000)]
+    pub items: u64,
+    /// Connections that run procedures
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8])]
+    pub connections: Vec<usize>,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
 fn main() -> Outcome {
     match Arguments::parse().benchmark {
         Benchmark::Query(options) => query::run(&options),
@@ -213,6 +237,7 @@ fn main() -> Outcome {
         Benchmark::Metering(options) => metering::run(&options),
         Benchmark::Feed(options) => feed::run(&options),
         Benchmark::Ttl(options) => ttl::run(&options),
+        Benchmark::Script(options) => script::run(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }
 }
