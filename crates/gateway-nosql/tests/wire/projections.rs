@@ -48,7 +48,7 @@ async fn a_projection_is_created_followed_paused_and_deleted() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     assert_eq!((&seen["state"], &seen["counts"]["applied"]), (&json!("running"), &json!(1)), "{seen}");
-    let product = server.get(&format!("{path}/p1")).header(key.0, key.1).send().await.expect(200).json();
+    let product = server.get(format!("{path}/p1")).header(key.0, key.1).send().await.expect(200).json();
     assert_eq!(product["categoryName"], "Bikes");
     // The same again is no change.
     let _same = server.put(NAMES).json(rule()).send().await.expect(200);
