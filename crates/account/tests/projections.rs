@@ -505,3 +505,63 @@ async fn whenever_the_power_goes_copies_come_true() {
         crash_once(seed).await;
     }
 }
+
+#[tokio::test]
+async fn one_container_may_hold_both_sides_in_many_partitions_and_pages() {
+    let fixture = Fixture::new().await;
+    let key = PartitionKeyDefinition::multi_hash(&["/kind", "/shop"]);
+    let all = fixture.container_with(ContainerDefinition::new("all", key), 30_000).await;
+    let store = Store { fixture: &fixture, meta: all.clone(), product: all };
+    let author = json!({ "id": "a", "kind": "author", "shop": 1, "name": { "first": "Ada", "last": "L" } });
+    store.upsert(&store.meta, author.clone()).await.expect("written");
+    for id in 0..250 {
+        let book =
+            json!({ "id": id.to_string(), "kind": "book", "shop": id % 7, "author": { "id": "a" }, "n": id });
+        store.upsert(&store.product, book).await.expect("written");
+    }
+    let end = json!({ "database": "db", "container": "all" });
+    let rule = json!({
+        "id": "authors", "source": with(end.clone(), "filter", json!({ "/kind": "author" })), "target": end,
+        "match": [{ "source": "/id", "target": "/author/id" }],
+        "set": [{ "from": "/name", "to": "/author/name" }, { "from": "/born", "to": "/author/born" }],
+    });
+    put(&fixture.account, &rule).await.expect("created");
+    store.settled().await;
+    let renamed = with(with(author, "name", json!(["Ada", 1.0, 1e300, null])), "born", 1815);
+    store.upsert(&store.meta, renamed.clone()).await.expect("written");
+    store.settled().await;
+    let books = store.all("all").await;
+    let is_right = |book: &&Value| {
+        book["author"] == json!({ "id": "a", "name": renamed["name"], "born": 1815 }) && book["n"].is_i64()
+    };
+    assert_eq!(books.iter().filter(is_right).count(), 250);
+    let report = fixture.account.projection("authors").await.expect("there");
+    assert_eq!((report.counts.applied, report.counts.dead_letters), (500, 0));
+}
+
+#[tokio::test]
+async fn which_of_several_sources_is_true_is_for_people_to_say() {
+    let fixture = Fixture::new().await;
+    let store = Store::new(&fixture, 400).await;
+    let rule = with(categories(), "match", json!([{ "source": "/code", "target": "/code" }]));
+    put(&fixture.account, &rule).await.expect("created");
+    for (id, name) in [("one", "same"), ("two", "same")] {
+        let item = json!({ "id": id, "type": "category", "code": 7, "name": name });
+        store.upsert(&store.meta, item).await.expect("written");
+    }
+    let product = json!({ "id": "1", "categoryId": "x", "code": 7.0, "categoryName": "?" });
+    store.upsert(&store.product, product.clone()).await.expect("written");
+    store.settled().await;
+    assert_eq!(store.all("product").await[0]["categoryName"], "same");
+    // They part, and the product is written again.
+    let item = json!({ "id": "two", "type": "category", "code": 7, "name": "other" });
+    store.upsert(&store.meta, item).await.expect("written");
+    store.settled().await;
+    assert_eq!(store.all("product").await[0]["categoryName"], "other");
+    store.upsert(&store.product, product).await.expect("written");
+    store.settled().await;
+    let letters = store.all("projectionErrors").await;
+    assert_eq!(letters.len(), 1, "{letters:?}");
+    let reason = letters[0]["reason"].as_str().expect("words");
+    assert!(reason.contains("say different things") && reason.contains("'one'"), "{reason}");
+}
