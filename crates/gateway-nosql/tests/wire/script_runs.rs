@@ -36,6 +36,7 @@ async fn the_reply_is_what_the_procedure_set() {
         ("echo", "function (a, b) { getContext().getResponse().setBody([a, b === undefined]); }"),
         ("text", "function () { getContext().getResponse().setBody('Success!'); }"),
         ("nothing", "function () { }"),
+        ("method", "run() { getContext().getResponse().setBody(1); }"),
         ("null", "function () { getContext().getResponse().setBody(null); }"),
         (
             "append",
@@ -51,9 +52,13 @@ async fn the_reply_is_what_the_procedure_set() {
     {
         assert!(answer.header(header).is_some(), "{header}");
     }
-    for (id, body) in
-        [("text", r#""Success!""#), ("nothing", r#""""#), ("null", "null"), ("append", r#""012""#)]
-    {
+    for (id, body) in [
+        ("text", r#""Success!""#),
+        ("nothing", r#""""#),
+        ("method", "1"),
+        ("null", "null"),
+        ("append", r#""012""#),
+    ] {
         assert_eq!(run(&server, id, json!([])).send().await.expect(200).text, body, "{id}");
     }
     let bare = server.post(format!("{CONTAINER}/sprocs/echo")).key(r#"["k"]"#);

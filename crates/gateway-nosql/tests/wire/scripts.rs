@@ -225,8 +225,15 @@ async fn texts_come_back_as_they_were_sent() {
     server.post(format!("{CONTAINER}/udfs")).json(definition).send().await.expect(201);
     let read = server.get(format!("{CONTAINER}/udfs/%E6%97%A5")).send().await.expect(200).json();
     assert_eq!((&read["id"], &read["body"]), (&json!("\u{65e5}"), &json!(body)));
+    // As clients print a method; the documentation of an SDK has such a trigger.
+    let method = json!({ "id": "method", "body": "serverScript() { var x = 10; return x; } // end" });
+    server.post(format!("{CONTAINER}/udfs")).json(method).send().await.expect(201);
+    for body in ["a() { }, b() { }", "a() { }, b: 1", "a()", "a() { } + 1"] {
+        let other = json!({ "id": "other", "body": body });
+        server.post(format!("{CONTAINER}/udfs")).json(other).send().await.refused(400, 0, "'other'");
+    }
     let broken = json!({ "id": "broken", "body": "function () {\n  return 1 +;\n}" });
-    server.post(format!("{CONTAINER}/udfs")).json(broken).send().await.refused(400, 0, ":2:");
+    server.post(format!("{CONTAINER}/udfs")).json(broken).send().await.refused(400, 0, "line 2, column");
 }
 
 #[tokio::test]

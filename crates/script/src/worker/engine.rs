@@ -88,6 +88,7 @@ pub(super) fn function<'js>(ctx: &Ctx<'js>, text: &FunctionText<'_>) -> rquickjs
     options.strict = false;
     options.filename = Some(text.file_name());
     let value: Value = ctx.eval_with_options(text.expression(), options)?;
+    let value = if text.is_method() { only_member(value)? } else { value };
     let Some(function) = value.as_function() else {
         return Err(rquickjs::Exception::throw_syntax(ctx, source::NOT_ONE_FUNCTION));
     };
@@ -98,6 +99,14 @@ pub(super) fn function<'js>(ctx: &Ctx<'js>, text: &FunctionText<'_>) -> rquickjs
         return Err(rquickjs::Exception::throw_syntax(ctx, source::NOT_ONE_FUNCTION));
     }
     Ok(function.clone())
+}
+
+/// Of the object that a method was put into; of several the last, and the text will tell that there are others.
+fn only_member<'js>(holder: Value<'js>) -> rquickjs::Result<Value<'js>> {
+    match holder.as_object().and_then(|object| object.values::<Value<'_>>().last()) {
+        Some(member) => member,
+        None => Ok(holder),
+    }
 }
 
 fn no_engine() -> Failure {

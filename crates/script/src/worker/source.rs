@@ -1,4 +1,5 @@
-//! The text of a script: one function, written as a declaration or as an expression, comments around it allowed.
+//! The text of a script: one function, written as a declaration, as an expression or as a method of an object is (which is
+//! how clients print methods), comments around it allowed.
 //!
 //! The engine evaluates the text as an expression and prints the function that results; the text must be that print and
 //! nothing else but white space, comments and semicolons. So two functions, a call, or anything that comes after are told from one
@@ -8,6 +9,8 @@ pub(super) const NOT_ONE_FUNCTION: &str = "a script is the text of one function"
 
 /// Makes a function that follows an expression and not a declaration, and lets semicolons follow that.
 pub(super) const PREFIX: &str = "0,";
+/// As long as the other, so that positions are off by the same.
+const METHOD_PREFIX: &str = "({";
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FunctionText<'a> {
@@ -25,7 +28,22 @@ impl FunctionText<'_> {
 
     /// What the engine evaluates: the text keeps its lines; columns of the first one are off by the prefix.
     pub(super) fn expression(&self) -> String {
+        if self.is_method() {
+            // A comment may be last.
+            return format!("{METHOD_PREFIX}{}\n}})", self.source);
+        }
         format!("{PREFIX}{}", self.source)
+    }
+
+    /// Whether it begins with a name and a parenthesis: then the engine is given an object with it, for as an expression it could
+    /// only be a call.
+    pub(super) fn is_method(&self) -> bool {
+        let text = skip_trivia(self.source);
+        let is_part = |character: char| character.is_alphanumeric() || matches!(character, '_' | '$');
+        let end = text.find(|character| !is_part(character)).unwrap_or(text.len());
+        let (name, rest) = text.split_at(end);
+        let is_name = name.starts_with(|character: char| is_part(character) && !character.is_ascii_digit());
+        is_name && !matches!(name, "function" | "async") && skip_trivia(rest).starts_with('(')
     }
 
     /// Whether the text is the function that the engine printed, and no class or generator.
@@ -79,6 +97,28 @@ mod tests {
 
     fn is_just(source: &str, printed: &str) -> bool {
         FunctionText { name: "x", source }.is_just(printed)
+    }
+
+    #[test]
+    fn a_method_is_a_name_and_a_parenthesis() {
+        let is_method = |source| FunctionText { name: "x", source }.is_method();
+        for source in ["run() { }", "// one\n$run_2 /* two */ (a) { }", "f()"] {
+            assert!(is_method(source), "{source}");
+        }
+        for source in [
+            "function () { }",
+            "function run() { }",
+            "async (a) => a",
+            "(a) => a",
+            "a => a",
+            "1()",
+            "",
+            "run",
+        ] {
+            assert!(!is_method(source), "{source}");
+        }
+        assert_eq!(PREFIX.len(), METHOD_PREFIX.len());
+        assert!(is_just("run() { } // end", "run() { }") && !is_just("run() { }, go() { }", "run() { }"));
     }
 
     #[test]
