@@ -115,10 +115,16 @@ impl Account {
             tokio::select! {
                 biased;
                 () = &mut time_over => is_over = true,
-                () = changed_or_later(&parts) => {}
+                () = changed_or_later(&parts) => is_over = self.0.feed_waiters.is_closed(),
             }
             position = Some(FeedPosition::of_parts(&places(&parts), 0));
         }
+    }
+
+    /// Before the account is closed: who waits for a change is told within a second that there is none, and nobody waits
+    /// any more.
+    pub fn stop_waiting(&self) {
+        self.0.feed_waiters.close();
     }
 
     /// One page, as far as there is one.

@@ -81,10 +81,8 @@ impl Account {
         check_session(ctx, entry, partition)?;
         let command = self.command(ctx, 0);
         let transaction = partition.begin(&entry.shape, command, logical, self.clock()).await?;
-        // Waiting for others is not the script's time, but it is the request's.
         let limits = ScriptLimits::default();
-        let deadline = ctx.deadline.min(self.clock().elapsed() + limits.time);
-        let store = ScriptStore::new(self, entry, transaction, ctx, deadline);
+        let store = ScriptStore::new(self, entry, transaction, ctx, limits.time);
         Ok(ScriptRun { store, limits, runs: 0, deadline: ctx.deadline })
     }
 }

@@ -35,28 +35,31 @@ pub(crate) struct ScriptStore<'a> {
     pub spent_centi: u64,
     pub size_bytes: u64,
     pub creates: bool,
+    /// Of one script.
+    time: Duration,
     /// When calls are not accepted any more.
     time_up: Duration,
+    /// The request's.
+    request_deadline: Duration,
     fatal: Option<Error>,
 }
 
 impl<'a> ScriptStore<'a> {
-    /// `deadline` is the script's.
+    /// `time` is that of each script.
     pub fn new(
         account: &'a Account,
         entry: &'a Arc<ContainerEntry>,
         transaction: LogicalTransaction,
         ctx: &RequestContext,
-        deadline: Duration,
+        time: Duration,
     ) -> Self {
+        let request_deadline = ctx.deadline;
         let ctx = RequestContext {
             now: transaction.command().now,
-            deadline,
             session: None,
             priority: Priority::System,
             ..ctx.clone()
         };
-        let time = deadline.saturating_sub(account.clock().elapsed());
         ScriptStore {
             account,
             entry,
@@ -65,8 +68,9 @@ impl<'a> ScriptStore<'a> {
             spent_centi: 0,
             size_bytes: 0,
             creates: false,
-            // The last fifth of the time is for coming to an end.
-            time_up: deadline.saturating_sub(time / 5),
+            time,
+            time_up: request_deadline,
+            request_deadline,
             fatal: None,
         }
     }
@@ -257,6 +261,15 @@ impl<'a> ScriptStore<'a> {
 }
 
 impl Store for ScriptStore<'_> {
+    /// Waiting for others, and for a worker, is the request's time and not the script's.
+    fn begin(&mut self) {
+        let now = self.account.clock().elapsed();
+        let time = self.time.min(self.request_deadline.saturating_sub(now));
+        self.ctx.deadline = now + time;
+        // The last fifth of the time is for coming to an end.
+        self.time_up = now + time - time / 5;
+    }
+
     fn call<'a>(&'a mut self, request: StoreRequest) -> BoxFuture<'a, StoreReply> {
         async move {
             let outcome = match &self.fatal {

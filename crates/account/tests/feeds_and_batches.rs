@@ -3,9 +3,11 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use shardlake_account::{
-    BatchKind, BatchOperation, BulkOnError, ContainerHandle, FeedScope, KeyInput, Outcome,
+    BatchKind, BatchOperation, BulkOnError, ChangeFeedRequest, ContainerHandle, FeedScope, FeedStart,
+    KeyInput, Outcome,
 };
 use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions};
 use support::{Fixture, json, none};
@@ -205,4 +207,50 @@ async fn deleting_a_logical_partition_leaves_the_others() {
     assert_eq!(drain(&fixture, &c, FeedScope::All, None).await.len(), 600);
     assert_eq!(c.usage().items, 600);
     account.delete_partition_key(&ctx, &c, KeyInput(r#"["k3"]"#)).await.expect("deleting nothing is fine");
+}
+
+#[tokio::test]
+async fn deleting_a_logical_partition_ends_though_others_go_on_writing() {
+    let fixture = Fixture::new().await;
+    let c = fixture.container(400).await;
+    fill(&fixture, &c, 3500).await;
+    let account = &fixture.account;
+    let delete = async {
+        let ctx = fixture.ctx();
+        account.delete_partition_key(&ctx, &c, KeyInput(r#"["k3"]"#)).await.expect("deleted")
+    };
+    let write = async {
+        loop {
+            let (ctx, conditions) = (fixture.ctx(), none());
+            let written = account.upsert_item(&ctx, &c, None, br#"{"id":"!","pk":"k3"}"#, &conditions);
+            written.await.expect("written");
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = delete => {}
+        () = write => unreachable!("it goes on"),
+        () = tokio::time::sleep(Duration::from_secs(20)) => panic!("deleting does not end"),
+    }
+    let left = drain(&fixture, &c, FeedScope::Key(r#"["k3"]"#.into()), None).await;
+    assert!(left.iter().all(|id| id == "!"), "{left:?}");
+}
+
+#[tokio::test]
+async fn who_waits_for_a_change_is_told_that_the_server_stops() {
+    let fixture = Fixture::new().await;
+    let c = fixture.container(400).await;
+    let (account, ctx) = (&fixture.account, fixture.ctx());
+    let wait = Duration::from_secs(60);
+    let request = ChangeFeedRequest { start: FeedStart::Now, wait, ..ChangeFeedRequest::default() };
+    let waiting = account.change_feed(&ctx, &c, &request);
+    let stop = async {
+        tokio::task::yield_now().await;
+        account.stop_waiting();
+    };
+    let told = tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(waiting, stop).0 }).await;
+    assert_eq!(told.expect("is told soon").expect("a page").count, 0);
+    // Nobody waits any more.
+    let page = tokio::time::timeout(Duration::from_secs(20), account.change_feed(&ctx, &c, &request)).await;
+    assert_eq!(page.expect("does not wait").expect("a page").count, 0);
 }

@@ -14,7 +14,7 @@ use crate::partition::Partition;
 use crate::shape::ContainerShape;
 
 impl Partition {
-    /// Deletes every item of a logical partition, a bounded number per commit. Gives how many there were. Those whose time has
+    /// Deletes every item that a logical partition has now, a bounded number per commit. Gives how many there were. Those whose time has
     /// run out go too, as such, and cost nothing.
     pub async fn delete_logical_partition(
         &self,
@@ -26,21 +26,26 @@ impl Partition {
         const POSTINGS_BYTES_PER_COMMIT: usize = 4 * 1024 * 1024;
         let mut deleted = 0;
         let mut charge_centi = 0;
+        // What is written behind it meanwhile stays: else writers that go on would keep this going on.
+        let mut next = keys::logical_prefix(self.uid, logical);
+        let end = keys::after_prefix(&next);
         loop {
             let mut sequencer = self.turn_to_write(logical, command.patience).await?;
             self.check_open()?;
             // With every queued commit applied, the engine alone shows the logical partition.
             self.drain(&mut sequencer).await?;
-            let prefix = keys::logical_prefix(self.uid, logical);
-            let end = keys::after_prefix(&prefix);
             let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), reverse: false };
-            let mut scan = self.shard().snapshot().scan(prefix..end, options);
+            let mut scan = self.shard().snapshot().scan(next.clone()..end.clone(), options);
+            let (mut items, mut is_last) = (0, true);
             let mut transaction = self.transaction(&sequencer, shape, command.now);
             'planning: while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
                 for (key, value) in chunk {
                     if transaction.postings_bytes() >= POSTINGS_BYTES_PER_COMMIT {
+                        is_last = false;
                         break 'planning;
                     }
+                    next = keys::after_item(self.uid, &key[keys::HEADER..]);
+                    items += 1;
                     let item = StoredItem::decode(value, shape)?;
                     let (_, id) =
                         keys::parse_item_key(&key[keys::HEADER..]).ok_or_else(crate::malformed_key)?;
@@ -54,15 +59,17 @@ impl Partition {
                     deleted += 1;
                 }
             }
-            if !transaction.changes_anything() {
+            if transaction.changes_anything() {
+                transaction.record_size().await?;
+                let lsn = transaction.lsn;
+                let planned = transaction.into_batch();
+                let commit = self.queue(&mut sequencer, lsn, planned)?;
+                drop(sequencer);
+                self.acknowledge(lsn, commit).await?;
+            }
+            if is_last && items < ITEMS_PER_COMMIT {
                 return Ok((deleted, self.meta(charge_centi.max(100), 0)));
             }
-            transaction.record_size().await?;
-            let lsn = transaction.lsn;
-            let planned = transaction.into_batch();
-            let commit = self.queue(&mut sequencer, lsn, planned)?;
-            drop(sequencer);
-            self.acknowledge(lsn, commit).await?;
         }
     }
 }

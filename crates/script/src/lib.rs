@@ -104,6 +104,7 @@ impl Scripts {
     /// caller rolls back.
     pub async fn run(&self, invocation: Invocation<'_>, store: &mut dyn Store) -> Result<Completion> {
         let lease = self.pool.lease().await?;
+        store.begin();
         let mut conversation = Conversation::new(lease, invocation.limits.time)?;
         conversation.send(&Order::Run(invocation.order())).await?;
         match conversation.outcome(store).await? {

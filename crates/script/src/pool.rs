@@ -87,7 +87,7 @@ impl Pool {
         let idle = {
             let mut state = self.state();
             state.reap();
-            state.idle.pop()
+            state.take_idle()
         };
         let worker = match idle {
             Some(worker) => worker,
@@ -118,6 +118,17 @@ impl Drop for Pool {
 impl State {
     fn reap(&mut self) {
         self.ending.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    }
+
+    /// An idle worker that nobody has killed meanwhile.
+    fn take_idle(&mut self) -> Option<Worker> {
+        while let Some(mut worker) = self.idle.pop() {
+            let is_alive = |process: &mut Child| matches!(process.try_wait(), Ok(None));
+            if worker.process.as_mut().is_none_or(is_alive) {
+                return Some(worker);
+            }
+        }
+        None
     }
 
     /// Kills a process; a thread ends when it next looks at its stream.

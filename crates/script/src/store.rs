@@ -4,6 +4,9 @@ use futures::future::BoxFuture;
 
 /// The transaction that an invocation works in.
 pub trait Store: Send {
+    /// The invocation has its worker: its time begins.
+    fn begin(&mut self) {}
+
     fn call<'a>(&'a mut self, request: StoreRequest) -> BoxFuture<'a, StoreReply>;
 }
 

@@ -423,11 +423,35 @@ fn memory_comes_back() {
     assert!(resident() < 100_000, "{} KB", resident());
 }
 
+/// By the operating system, or by a hand: what had nothing to do is replaced, and nobody hears of it.
+#[test]
+#[cfg(target_os = "linux")]
+fn idle_workers_that_were_killed_are_not_asked() {
+    let scripts = processes(1);
+    for _ in 0..3 {
+        run_tight(&scripts, "function () {}").expect("runs");
+        let worker = children();
+        let killed = std::process::Command::new("kill").args(["-9", worker.trim()]).status();
+        assert!(killed.expect("there is a kill").success(), "{worker}");
+        let status = || std::fs::read_to_string(format!("/proc/{}/status", worker.trim()));
+        while status().is_ok_and(|status| !status.contains("State:\tZ")) {
+            std::thread::yield_now();
+        }
+    }
+    run_tight(&scripts, "function () {}").expect("runs");
+}
+
+/// Processes that this thread started.
+#[cfg(target_os = "linux")]
+fn children() -> String {
+    std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default()
+}
+
 /// Resident memory of the processes that this thread started.
 #[cfg(target_os = "linux")]
 fn children_memory_kilobytes() -> Vec<u64> {
     let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
-    let children = read("/proc/thread-self/children".into());
+    let children = children();
     let status = |child: &str| read(format!("/proc/{child}/status"));
     let resident = |status: String| {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -2,9 +2,13 @@
 
 mod support;
 
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
 use serde_json::json;
 use shardlake_model::ErrorKind;
-use support::{Documents, block_on, body, processes, refusal, run};
+use shardlake_script::{Store, StoreAnswer, StoreReply, StoreRequest};
+use support::{Documents, Shared, block_on, body, procedure, processes, refusal, run};
 
 #[test]
 fn a_procedure_answers_with_its_body_and_nothing_else() {
@@ -296,4 +300,55 @@ fn triggers_see_the_request_and_the_response_that_are_theirs() {
     let untouched =
         run("function () {}", Role::PreTrigger { operation: TriggerOperation::Delete, request_body: None });
     assert_eq!(untouched.request_body, None);
+}
+
+/// Says when its invocation begins, and answers when it is told to.
+struct Patient {
+    begun: Shared<Vec<&'static str>>,
+    name: &'static str,
+    answers: Option<tokio::sync::oneshot::Receiver<()>>,
+}
+
+impl Store for Patient {
+    fn begin(&mut self) {
+        self.begun.lock().expect("nobody panics").push(self.name);
+    }
+
+    fn call<'a>(&'a mut self, _: StoreRequest) -> BoxFuture<'a, StoreReply> {
+        Box::pin(async {
+            if let Some(answers) = self.answers.take() {
+                answers.await.expect("is told");
+            }
+            StoreReply { outcome: Ok(StoreAnswer::default()), accepts_more: true }
+        })
+    }
+}
+
+#[test]
+fn an_invocation_begins_when_it_has_its_worker() {
+    let scripts = processes(1);
+    let begun = Shared::default();
+    let (tell, answers) = tokio::sync::oneshot::channel();
+    let mut first = Patient { begun: Arc::clone(&begun), name: "first", answers: Some(answers) };
+    let mut second = Patient { begun: Arc::clone(&begun), name: "second", answers: None };
+    let asks = "function () { __.deleteDocument(__.getSelfLink() + 'docs/a'); }";
+    let told = async {
+        // The second has nothing left to do but to wait.
+        while begun.lock().expect("nobody panics").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(*begun.lock().expect("nobody panics"), ["first"]);
+        tell.send(()).expect("is awaited");
+    };
+    let runs = async {
+        tokio::join!(
+            scripts.run(procedure(asks, "[]"), &mut first),
+            scripts.run(procedure(asks, "[]"), &mut second),
+            told
+        )
+    };
+    let (first, second, ()) = block_on(runs);
+    first.expect("runs");
+    second.expect("runs");
+    assert_eq!(*begun.lock().expect("nobody panics"), ["first", "second"]);
 }
