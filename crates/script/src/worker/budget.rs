@@ -92,9 +92,18 @@ impl Budget {
     }
 
     pub(super) fn memory_failure(&self) -> Failure {
+        self.out_of_memory("")
+    }
+
+    /// The engine throws null when there is not even memory for an error; nothing tells that from a script that does.
+    pub(super) fn null_failure(&self) -> Failure {
+        self.out_of_memory(", or threw null,")
+    }
+
+    fn out_of_memory(&self, or: &str) -> Failure {
         let megabytes = self.limits.memory_bytes_max >> 20;
         let message = format!(
-            "the script used more than {megabytes} MiB of memory and was stopped; nothing it wrote is kept"
+            "the script used more than {megabytes} MiB of memory{or} and was stopped; nothing it wrote is kept"
         );
         Failure { kind: FailureKind::Limit, message }
     }

@@ -19,6 +19,8 @@ const GROWTH_BYTES_MAX: u64 = 64 << 20;
 /// Address space beyond what scripts may use: messages, buffers, the engine's own.
 const ADDRESS_SPACE_SLACK: u64 = 512 << 20;
 const PAGE_BYTES: u64 = 4096;
+/// The socket, and what is looked at in `/proc`.
+const FILES_MAX: u64 = 16;
 
 #[derive(Debug)]
 pub(crate) struct Confinement {
@@ -40,11 +42,13 @@ impl Confinement {
     }
 
     pub(super) fn of_process() -> Confinement {
-        for resource in [Resource::Core, Resource::Fsize, Resource::Nproc] {
-            let _ = setrlimit(resource, Rlimit { current: Some(0), maximum: Some(0) });
-        }
-        // Who runs out of memory should be the worker and not the server. Its only file, hence closed to further ones.
+        // Who runs out of memory should be the worker and not the server.
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+        let none =
+            [(Resource::Core, 0), (Resource::Fsize, 0), (Resource::Nproc, 0), (Resource::Nofile, FILES_MAX)];
+        for (resource, limit) in none {
+            let _ = setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) });
+        }
         let start = memory();
         Confinement { start: Some(start), memory_bytes_max: 0, orders: 0 }
     }

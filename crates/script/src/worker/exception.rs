@@ -24,6 +24,9 @@ pub(super) fn failure(ctx: &Ctx<'_>, budget: &Budget, error: Error) -> Failure {
 
 /// What a thrown value means.
 pub(super) fn thrown<'js>(ctx: &Ctx<'js>, budget: &Budget, value: &Value<'js>) -> Failure {
+    if value.is_null() {
+        return budget.null_failure();
+    }
     let Some(exception) = value.as_exception() else {
         return Failure { kind: FailureKind::Script, message: encountered(&show(ctx, value), "") };
     };
