@@ -11,7 +11,7 @@ use support::{Documents, block_on, body, procedure, processes, refusal, run};
 
 /// Short, so that the corpus is quick; the bounds are what is under test, not their size.
 fn tight() -> ScriptLimits {
-    ScriptLimits { time: Duration::from_millis(100), memory_bytes_max: 16 << 20, ..ScriptLimits::default() }
+    ScriptLimits { time: Duration::from_millis(100), memory_bytes_max: 8 << 20, ..ScriptLimits::default() }
 }
 
 fn run_tight(scripts: &Scripts, source: &str) -> Result<Completion> {
@@ -426,7 +426,7 @@ fn memory_comes_back() {
         workers.iter().sum::<u64>()
     };
     let greedy = "function () { const a = []; for (;;) a.push(new Array(1000).fill({})); }";
-    for _ in 0..200 {
+    for _ in 0..80 {
         let _ = run_tight(&scripts, greedy);
     }
     run_fine(&scripts, "function () {}").expect("runs");
