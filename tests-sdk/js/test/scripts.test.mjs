@@ -82,6 +82,12 @@ for (const scheme of ['http', 'https']) {
     await container.scripts.storedProcedures.create({ id: 'greet', body });
     const { resource } = await container.scripts.storedProcedure('greet').execute('k', ['hello']);
     assert.equal(resource, 'hello, world');
+    // The SDK sends a method as it prints it, which is no function by itself.
+    const { triggers } = container.scripts;
+    const methods = { stamp() { getContext().getRequest().setBody({ id: 'stamped', pk: 'k' }); } };
+    await triggers.create({ id: 'stamp', body: methods.stamp, triggerType: 'Pre', triggerOperation: 'Create' });
+    const created = await container.items.create({ id: 'sent', pk: 'k' }, { preTriggerInclude: 'stamp' });
+    assert.equal(created.resource.id, 'stamped');
   }));
 
   test(`${scheme}: a procedure reads and writes its logical partition in one transaction`, () => inContainer(async (container) => {
