@@ -99,17 +99,19 @@ impl Account {
         tokio::pin!(time_over);
         let mut is_over = turn.is_none();
         let mut routing = self.routing(container);
+        // The first look costs something whatever it finds; looking again for whoever waits does not.
+        let page_min = self.0.charges.feed_page([].into_iter(), ctx.consistency).0;
         let mut charge_centi = 0;
         loop {
-            let looked = self.look(ctx, &routing.entry, request, position.as_ref()).await;
+            let charge_min = if charge_centi == 0 { page_min } else { 0 };
+            let looked = self.look(ctx, &routing.entry, request, (position.as_ref(), charge_min)).await;
             if routing.has_moved(&looked)? {
                 continue;
             }
             let (mut page, parts) = looked?;
             charge_centi += page.meta.charge_centi;
             if page.count > 0 || !page.is_last || is_over {
-                page.meta.charge_centi =
-                    charge_centi.max(self.0.charges.feed_page([].into_iter(), ctx.consistency).0);
+                page.meta.charge_centi = charge_centi;
                 return Ok(page);
             }
             tokio::select! {
@@ -133,7 +135,7 @@ impl Account {
         ctx: &RequestContext,
         entry: &Arc<ContainerEntry>,
         request: &ChangeFeedRequest<'_>,
-        position: Option<&FeedPosition>,
+        (position, charge_min): (Option<&FeedPosition>, u64),
     ) -> Result<(ChangeFeedPage, Vec<Part>)> {
         let mut room = self.page_limits(request.max_items)?;
         let mut parts = parts_of(entry, &request.scope, position)?;
@@ -145,7 +147,10 @@ impl Account {
         let mut read = 0;
         while read < parts.len() {
             let part = &mut parts[next];
-            let found = match self.read_part(ctx, entry, request, part, (room, until), &mut changes).await {
+            let found = match self
+                .read_part(ctx, entry, request, part, (room, until, charge_min), &mut changes)
+                .await
+            {
                 // What was read is paid for, so it is answered.
                 Err(error) if error.kind() == ErrorKind::TooManyRequests && count > 0 => {
                     is_last = false;
@@ -186,7 +191,7 @@ impl Account {
         entry: &Arc<ContainerEntry>,
         request: &ChangeFeedRequest<'_>,
         part: &Part,
-        (limits, until): (PageLimits, Duration),
+        (limits, until, charge_min): (PageLimits, Duration, u64),
         out: &mut Vec<u8>,
     ) -> Result<FeedFound> {
         check_session(ctx, entry, &part.partition)?;
@@ -207,7 +212,10 @@ impl Account {
             clock: self.clock(),
             until,
         };
-        let found = part.partition.read_changes(&look, out).await;
+        let mut found = part.partition.read_changes(&look, out).await;
+        if let Ok(found) = &mut found {
+            found.charge_centi = found.charge_centi.max(charge_min);
+        }
         permit.settle_outcome(&found, |found| Cost {
             charge_centi: found.charge_centi,
             size_bytes: found.size_bytes as u64,

@@ -105,7 +105,8 @@ async fn look_at_everything(world: &World) {
 
 async fn check_store(shards: &Shards) -> Vec<String> {
     let report = verify(shards).await.expect("readable");
-    report.problems.into_iter().map(|problem| format!("verify: {problem}")).collect()
+    let in_partitions = report.partitions.into_iter().flat_map(|partition| partition.report.problems);
+    report.problems.into_iter().chain(in_partitions).map(|problem| format!("verify: {problem}")).collect()
 }
 
 async fn expect_calm(weather: Weather) {
