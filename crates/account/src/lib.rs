@@ -63,6 +63,8 @@ mod relocation_run;
 mod script_run;
 mod script_run_links;
 mod script_run_store;
+#[cfg(test)]
+mod script_run_tests;
 mod scripts;
 mod serving;
 mod shards;

@@ -272,14 +272,7 @@ impl Store for ScriptStore<'_> {
 
     fn call<'a>(&'a mut self, request: StoreRequest) -> BoxFuture<'a, StoreReply> {
         async move {
-            let outcome = match &self.fatal {
-                Some(fatal) => Err(failure(fatal)),
-                None => self.answer(request).await.map_err(|error| {
-                    let failure = failure(&error);
-                    self.note_fatal(error);
-                    failure
-                }),
-            };
+            let outcome = self.answer_in_time(request).await.map_err(|error| failure(&error));
             StoreReply { outcome, accepts_more: self.accepts_more() }
         }
         .boxed()
@@ -287,13 +280,36 @@ impl Store for ScriptStore<'_> {
 }
 
 impl ScriptStore<'_> {
-    fn note_fatal(&mut self, error: Error) {
+    async fn answer_in_time(&mut self, request: StoreRequest) -> Result<StoreAnswer> {
+        if let Some(fatal) = &self.fatal {
+            return Err(Error::new(fatal.kind(), fatal.message()));
+        }
+        let outcome = match self.account.clock().elapsed() < self.ctx.deadline {
+            true => self.answer(request).await,
+            false => Err(Error::new(ErrorKind::Timeout, "the time of the script's request is over")),
+        };
+        if let Err(error) = &outcome {
+            self.fatal = self.fatal_of(error);
+        }
+        outcome
+    }
+
+    /// What a failure means for the whole run, if it ends that.
+    fn fatal_of(&self, error: &Error) -> Option<Error> {
         use ErrorKind::*;
-        if matches!(
-            error.kind(),
-            PartitionGone | OwnerNotFound | Timeout | TooManyRequests | Unavailable | Corrupt | Internal
-        ) {
-            self.fatal = Some(error);
+        match error.kind() {
+            Timeout if self.account.clock().elapsed() < self.request_deadline => Some(Error::new(
+                Forbidden,
+                "the script and its calls took longer than a script may: do less in each run",
+            )),
+            PartitionGone | OwnerNotFound | Timeout | TooManyRequests | Unavailable | Corrupt | Internal => {
+                let fatal = Error::new(error.kind(), error.message()).with_meta(*error.meta());
+                Some(match error.retry_after_ms() {
+                    Some(wait_ms) => fatal.with_retry_after_ms(wait_ms),
+                    None => fatal,
+                })
+            }
+            _ => None,
         }
     }
 }

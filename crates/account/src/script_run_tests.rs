@@ -1,0 +1,118 @@
+//! The time of a script's calls, which only a clock that is moved by hand can show.
+
+use std::time::Duration;
+
+use shardlake_model::{
+    ContainerDefinition, ErrorKind, PartitionKeyDefinition, RequestContext, Result, ScriptDefinition,
+    ScriptKind,
+};
+use shardlake_script::{Store, StoreOperation, StoreReply, StoreRequest};
+use shardlake_stdx::{Clock, Random, Timestamp};
+use shardlake_storage::{Shard, ShardOptions};
+
+use crate::keys::{key_of_read, partition_of};
+use crate::script_run::ScriptRun;
+use crate::{Account, AccountOptions, ContainerHandle, KeyInput};
+
+const KEY: Option<KeyInput<'static>> = Some(KeyInput(r#"["a"]"#));
+
+async fn account(clock: &Clock) -> (Account, RequestContext, ContainerHandle) {
+    let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
+    let options =
+        AccountOptions { clock: clock.clone(), random: Random::seeded(1), ..AccountOptions::default() };
+    let account = Account::open(vec![shard], options).await.expect("opens");
+    let ctx = RequestContext::internal(clock, account.random().guid());
+    account.create_database(&ctx, "db", None).await.expect("created");
+    let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
+    let container = account.create_container(&ctx, "db", definition, None).await.expect("created");
+    (account, ctx, container)
+}
+
+async fn begin<'a>(
+    account: &'a Account,
+    ctx: &RequestContext,
+    container: &'a ContainerHandle,
+) -> Result<ScriptRun<'a>> {
+    let logical = key_of_read(container, KEY).expect("a key");
+    let partition = partition_of(&container.entry, &logical);
+    account.begin_run(ctx, &container.entry, partition, &logical).await
+}
+
+async fn create(run: &mut ScriptRun<'_>, id: &str) -> StoreReply {
+    let request = StoreRequest {
+        operation: StoreOperation::CreateDocument,
+        link: "dbs/db/colls/c".to_owned(),
+        body: Some(format!(r#"{{"id":"{id}","pk":"a"}}"#)),
+        if_match: None,
+        if_none_match: None,
+        page_size: None,
+        continuation: None,
+        disables_id_generation: false,
+    };
+    run.store.call(request).await
+}
+
+#[tokio::test]
+async fn calls_end_with_the_time_of_their_script() {
+    let clock = Clock::manual(Timestamp(1_700_000_000_000));
+    let (account, ctx, container) = account(&clock).await;
+    let mut run = begin(&account, &ctx, &container).await.expect("free");
+    // Until it has its worker, its time does not run.
+    clock.advance(Duration::from_secs(10));
+    run.store.begin();
+    assert!(create(&mut run, "1").await.accepts_more);
+    clock.advance(Duration::from_millis(4100));
+    let late = create(&mut run, "2").await;
+    assert!(late.outcome.is_ok() && !late.accepts_more, "accepted calls still complete: {late:?}");
+    clock.advance(Duration::from_secs(1));
+    let too_late = create(&mut run, "3").await;
+    assert!(too_late.outcome.is_err() && !too_late.accepts_more, "{too_late:?}");
+    let fatal = run.store.take_fatal().expect("the script may not go on");
+    assert_eq!(fatal.kind(), ErrorKind::Forbidden);
+    let refused = run.finish::<()>(Err(fatal)).await.map(drop).expect_err("given up");
+    assert!(refused.meta().charge_centi > 2 * 500, "{refused:?}");
+    let read = account.read_item(&ctx, &container, KEY, "1", &Default::default()).await;
+    assert_eq!(read.expect_err("nothing was written").kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn the_time_of_the_request_counts_before_that_of_the_script() {
+    let clock = Clock::manual(Timestamp(1_700_000_000_000));
+    let (account, ctx, container) = account(&clock).await;
+    let ctx = RequestContext { deadline: clock.elapsed() + Duration::from_secs(1), ..ctx };
+    let mut run = begin(&account, &ctx, &container).await.expect("free");
+    run.store.begin();
+    clock.advance(Duration::from_secs(2));
+    assert!(create(&mut run, "1").await.outcome.is_err());
+    assert_eq!(run.store.take_fatal().expect("no time is left").kind(), ErrorKind::Timeout);
+    // Who waits for the logical partition waits no longer than the request may.
+    let waited = begin(&account, &ctx, &container).await.map(drop);
+    assert_eq!(waited.expect_err("held").kind(), ErrorKind::Timeout);
+    drop(run);
+    drop(begin(&account, &ctx, &container).await.expect("free again"));
+}
+
+#[test]
+fn a_run_that_is_dropped_leaves_the_logical_partition_free() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        let (account, ctx, container) = account(&clock).await;
+        let definition = ScriptDefinition {
+            kind: ScriptKind::Procedure,
+            id: "p".to_owned(),
+            body: "function f() { getContext().getCollection().createDocument('dbs/db/colls/c', {id: '1', pk: 'a'}); }"
+                .to_owned(),
+            trigger: None,
+            spelling: None,
+        };
+        let script = account.create_script(&ctx, &container, definition).await.expect("registered");
+        let run = account.execute_procedure(&ctx, &container, KEY, &script, "[]", false);
+        // Its first step holds the logical partition, or waits for a worker with it.
+        let mut run = Box::pin(run);
+        assert!(futures::poll!(&mut run).is_pending());
+        drop(run);
+        let reply = account.execute_procedure(&ctx, &container, KEY, &script, "[]", false).await;
+        assert_eq!(reply.expect("runs").meta.lsn, 1, "the other one has written nothing");
+    });
+}
