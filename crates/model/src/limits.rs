@@ -35,7 +35,7 @@ pub struct Limits {
     pub partition_key_paths_max: usize,
     /// Total bytes of string components of a version 2 partition key value.
     pub partition_key_bytes_max: usize,
-    /// The same for version 1.
+    /// The same for version 1. The reference documents 101, which is what it hashes of them; its SDKs' tests write longer ones.
     pub partition_key_bytes_max_v1: usize,
     pub unique_keys_max: usize,
     /// Paths over all unique keys of a container.
@@ -108,7 +108,7 @@ impl Default for Limits {
             script_charge_centi_max: 1_000_000,
             partition_key_paths_max: 3,
             partition_key_bytes_max: 2048,
-            partition_key_bytes_max_v1: 101,
+            partition_key_bytes_max_v1: 2048,
             unique_keys_max: 10,
             unique_key_paths_max: 16,
             index_paths_max: 1500,

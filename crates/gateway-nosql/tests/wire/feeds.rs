@@ -132,8 +132,13 @@ async fn the_conflict_feed_is_empty() {
     let path = "/dbs/db/colls/items/conflicts";
     let feed = server.get(path).send().await.expect(200).json();
     assert_eq!((&feed["Conflicts"], &feed["_count"]), (&json!([]), &json!(0)));
-    let query = server.post(path).header("content-type", "application/query+json");
-    query.json(json!({ "query": "SELECT * FROM c" })).send().await.expect(200);
+    let query = || {
+        let call = server.post(path).header("content-type", "application/query+json");
+        call.json(json!({ "query": "SELECT * FROM c" }))
+    };
+    query().key(r#"["k"]"#).send().await.expect(200);
+    query().header("x-ms-documentdb-query-enablecrosspartition", "true").send().await.expect(200);
+    query().send().await.refused(400, 0, "Cross partition query is required but disabled");
     server.get(format!("{path}/a")).send().await.expect(404);
     server.delete(format!("{path}/a")).send().await.expect(404);
     server.get("/dbs/db/colls/none/conflicts").send().await.refused(404, 1003, "");
