@@ -439,6 +439,29 @@ async fn rules_that_feed_one_another_in_a_circle_are_refused() {
     });
     let error = put(&fixture.account, &back).await.expect_err("a circle").to_string();
     assert!(error.contains("would feed itself, by way of 'back', 'categories'"), "{error}");
+    // Letters that another one takes for items, which it cannot correct either.
+    for name in ["first", "second"] {
+        let letters = ContainerDefinition::new(name, PartitionKeyDefinition::hash("/projection"));
+        fixture.container_with(letters, 400).await;
+    }
+    let of_letters = |id: &str, target: &str, letters: &str| {
+        json!({
+            "id": id,
+            "source": { "database": "db", "container": "meta" },
+            "target": { "database": "db", "container": target },
+            "match": [{ "source": "/id", "target": "/projection" }],
+            "set": [{ "from": "/name", "to": "/reason/x" }],
+            "deadLetters": letters,
+        })
+    };
+    let unnamed = of_letters("unnamed", "first", "a/b");
+    let error = put(&fixture.account, &unnamed).await.expect_err("no name").to_string();
+    assert!(error.contains("'deadLetters' names no container"), "{error}");
+    put(&fixture.account, &of_letters("there", "first", "second")).await.expect("created");
+    let letters_back = of_letters("letters", "second", "first");
+    let error = put(&fixture.account, &letters_back).await.expect_err("a circle").to_string();
+    assert!(error.contains("would feed itself, by way of 'letters', 'there'"), "{error}");
+    put(&fixture.account, &with(letters_back, "watchTarget", false)).await.expect("created");
     // What goes on elsewhere is no circle.
     let onward = with(back, "set", json!([{ "from": "/sku", "to": "/lastSku" }]));
     put(&fixture.account, &onward).await.expect("created");

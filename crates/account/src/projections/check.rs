@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardlake_model::{Error, Result};
+use shardlake_model::{Error, Limits, Result, validate_resource_id};
 
 use super::path::Path;
 use super::rule::{Compiled, ProjectionRule};
@@ -20,6 +20,10 @@ pub(crate) struct Ends {
 pub(crate) fn check(catalog: &Catalog, rule: &ProjectionRule, compiled: &Compiled) -> Result<Ends> {
     let source = find(catalog, "source", &rule.source.database, &rule.source.container)?;
     let target = find(catalog, "target", &rule.target.database, &rule.target.container)?;
+    // It is created when it is first needed, which is too late to say so.
+    validate_resource_id(&rule.dead_letters, &Limits::default()).map_err(|error| {
+        Error::bad_request(format!("'deadLetters' names no container: {}", error.message()))
+    })?;
     check_key(&target, compiled)?;
     for (of_source, of_target) in &compiled.matches {
         check_indexed(&target, of_target, "")?;
@@ -97,6 +101,7 @@ impl Node<'_> {
         let others_target = (&other.rule.target.database, &other.rule.target.container);
         let writes = |path: &Path| self.compiled.writes().any(|to| to.overlaps(path));
         letters == source
+            || (other.rule.watch_target && letters == others_target)
             || (target == source && other.compiled.reads_of_source().any(writes))
             || (other.rule.watch_target
                 && target == others_target
