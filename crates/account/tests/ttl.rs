@@ -2,13 +2,16 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_account::{
-    AccountOptions, BatchKind, BatchOperation, ChangeKind, ContainerHandle, EpkRange, FeedScope, KeyInput,
-    Patch, Purging, Value, verify,
+    AccountOptions, BatchKind, BatchOperation, CapacityMode, ChangeKind, ContainerHandle, EpkRange,
+    FeedScope, KeyInput, Patch, Purging, SplitAt, Value, verify,
 };
-use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions, UniqueKey};
+use shardlake_model::{
+    ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions, Throughput, UniqueKey,
+};
 use shardlake_storage::{Shard, ShardOptions};
 use support::{Fixture, json, none};
 
@@ -264,4 +267,74 @@ async fn the_background_removes_what_has_run_out_and_reads_nothing_before() {
     };
     tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it is removed in time");
     assert_eq!(c.usage().items, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_run_out_goes_through_splits_and_merges_and_is_removed_there() {
+    let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
+    let options = AccountOptions { purging: Purging::WhenAsked, ..AccountOptions::default() };
+    let fixture = Arc::new(Fixture::over_with(&shard, options).await);
+    let c = fixture.container_with(definition(Some(10)), 400).await;
+    for n in 0..600 {
+        let ttl = if n % 6 == 0 { r#","ttl":-1"# } else { "" };
+        let body = format!(r#"{{"id":"{n}","pk":"k{}","email":{n}{ttl}}}"#, n % 90);
+        create(&fixture, &c, &body).await.expect("created");
+    }
+    fixture.clock.advance(Duration::from_secs(10));
+    let current = || fixture.account.container("db", "c").expect("there");
+    for step in 0..3 {
+        let (sweeper, swept) = (fixture.clone(), current());
+        // One that ends because its partition does has removed a part; what comes of the partition knows nothing of it.
+        let sweep = tokio::spawn(async move { sweeper.account.purge_expired(&swept).await });
+        let relocation = match step {
+            0 => fixture.account.split(&current(), 0, SplitAt::Middle).await,
+            1 => fixture.account.split(&current(), 1, SplitAt::Middle).await,
+            _ => fixture.account.merge(&current(), &[4, 2]).await,
+        };
+        relocation.expect("begins").finished().await.expect("ends");
+        if let Err(error) = sweep.await.expect("nothing panics") {
+            assert_eq!(error.kind(), ErrorKind::PartitionGone, "{error:?}");
+        }
+        assert_eq!(count(&fixture, &current(), "SELECT c.id FROM c").await, 100);
+        for n in 0..90 {
+            let body = format!(r#"{{"id":"late{step}","pk":"k{n}","email":"late{step}"}}"#);
+            create(&fixture, &current(), &body).await.expect("created");
+        }
+        fixture.clock.advance(Duration::from_secs(10));
+    }
+    fixture.account.purge_expired(&current()).await.expect("purged");
+    assert_eq!(current().usage().items, 100);
+    assert_eq!(verify(shard).await.expect("readable").problem_count(), 0);
+}
+
+/// How much less a partition may spend after 100 items were removed in the background.
+async fn charged(capacity: CapacityMode) -> i64 {
+    let fixture = Fixture::with_options(AccountOptions { capacity, ..AccountOptions::default() }).await;
+    fixture.account.create_database(&fixture.ctx(), "db", None).await.expect("created");
+    let throughput = (capacity == CapacityMode::Provisioned).then_some(Throughput::Manual(400));
+    let c = fixture.account.create_container(&fixture.ctx(), "db", definition(Some(10)), throughput).await;
+    let c = c.expect("created");
+    for n in 0..100 {
+        create(&fixture, &c, &format!(r#"{{"id":"{n}","pk":"k{n}"}}"#)).await.expect("created");
+        fixture.clock.advance(Duration::from_millis(50));
+    }
+    fixture.clock.advance(Duration::from_secs(100));
+    let level = || fixture.account.throughput_of(&c).partitions[0].1.level_centi;
+    let before = level();
+    let waiting = async {
+        while c.usage().items > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // The last charge comes when the sweep goes on.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("they are removed in time");
+    before - level()
+}
+
+#[tokio::test]
+async fn removing_is_free_but_where_everything_is_paid_for_by_use() {
+    assert_eq!(charged(CapacityMode::Provisioned).await, 0);
+    let charge = charged(CapacityMode::Serverless).await;
+    assert!(charge > 100 * 400, "deletes cost about 5 RU each: {charge}");
 }
