@@ -175,8 +175,9 @@ impl Renderer {
             tracing::error!(activity_id = %echo.activity_id, error = ?error, uri = echo.request_uri, "request failed");
         }
         let mut headers = self.common(error.meta(), failure.container.as_ref(), echo);
-        if shape.substatus != 0 {
-            headers.insert(&SUBSTATUS, HeaderValue::from(shape.substatus));
+        let substatus = error.substatus().unwrap_or(shape.substatus);
+        if substatus != 0 {
+            headers.insert(&SUBSTATUS, HeaderValue::from(substatus));
         }
         if let Some(milliseconds) = error.retry_after_ms() {
             headers.insert(&RETRY_AFTER, HeaderValue::from(milliseconds));

@@ -85,6 +85,7 @@ struct Inner {
     message: String,
     meta: ReplyMeta,
     retry_after_ms: Option<u64>,
+    substatus: Option<u32>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -95,6 +96,7 @@ impl Error {
             message: message.into(),
             meta: ReplyMeta::default(),
             retry_after_ms: None,
+            substatus: None,
             source: None,
         }))
     }
@@ -127,6 +129,12 @@ impl Error {
         self
     }
 
+    /// A number that tells more than the kind and is not ours to choose: what a script threw.
+    pub fn with_substatus(mut self, substatus: u32) -> Self {
+        self.0.substatus = Some(substatus);
+        self
+    }
+
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -141,6 +149,10 @@ impl Error {
 
     pub fn meta_mut(&mut self) -> &mut ReplyMeta {
         &mut self.0.meta
+    }
+
+    pub fn substatus(&self) -> Option<u32> {
+        self.0.substatus
     }
 
     pub fn retry_after_ms(&self) -> Option<u64> {

@@ -134,9 +134,13 @@ pub(crate) fn lost() -> Error {
     )
 }
 
+/// A number that the script threw becomes the sub-status.
 pub(crate) fn failed(failure: Failure) -> Error {
     let kind = match failure.kind {
         FailureKind::Script => ErrorKind::BadRequest,
+        FailureKind::Numbered(number) => {
+            return Error::bad_request(failure.message).with_substatus(number.into());
+        }
         FailureKind::Limit => ErrorKind::Forbidden,
         FailureKind::Size => ErrorKind::TooLarge,
         FailureKind::Worker => ErrorKind::Internal,

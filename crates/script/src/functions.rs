@@ -45,7 +45,7 @@ impl Functions {
             Report::Ready => Ok(functions),
             Report::Failed { failure, spent } => {
                 functions.give_back(spent);
-                Err(failed(failure))
+                Err(failed(failure.without_number()))
             }
             _ => Err(lost()),
         }
@@ -60,7 +60,7 @@ impl Functions {
         self.encoder.call(position as u32, rows);
         match self.exchange()? {
             Report::Results(values) if values.len() == rows.len() => Ok(values),
-            Report::Failed { failure, .. } => Err(failed(failure)),
+            Report::Failed { failure, .. } => Err(failed(failure.without_number())),
             _ => Err(lost()),
         }
     }

@@ -53,6 +53,43 @@ fn callbacks_run_in_order_after_the_function_that_called() {
 }
 
 #[test]
+fn an_error_may_begin_with_its_number_and_is_an_error_like_others() {
+    let scripts = processes(2);
+    let mut documents = Documents::default();
+    let source = r#"function () {
+        class Mine extends Error { constructor(text) { super(418, text); } }
+        const made = [new Error(404, 'a'), Error(404, 'b'), new Mine('c'), new Error('d'), new Error('e', {cause: 1}), Error(5), new TypeError('f')];
+        made.push(made[0].constructor('g'));
+        const told = made.map((error) => [error.number, error.message, error instanceof Error]);
+        told.push(made[2] instanceof Mine, made[4].cause, String(made[0]), Error.name, made[0].constructor === Error);
+        __.response.setBody(told);
+    }"#;
+    let done = run(&scripts, &mut documents, source, "[]").expect("runs");
+    let made = json!([
+        [404, "a", true],
+        [404, "b", true],
+        [418, "c", true],
+        [null, "d", true],
+        [null, "e", true],
+        [null, "5", true],
+        [null, "f", true],
+        [null, "g", true],
+        true,
+        1,
+        "Error: a",
+        "Error",
+        true
+    ]);
+    assert_eq!(body(&done), made);
+    let mut thrown = |source: &str| run(&scripts, &mut documents, source, "[]").expect_err("throws");
+    assert_eq!(thrown("function () { throw new Error(404, 'no order'); }").substatus(), Some(404));
+    assert_eq!(thrown("async () => { throw new Error(404, 'no order'); }").substatus(), Some(404));
+    assert_eq!(thrown("() => getContext().abort(new Error(404, 'no order'))").substatus(), Some(404));
+    assert_eq!(thrown("function () { throw new Error(-1, 'no order'); }").substatus(), None);
+    assert_eq!(thrown("function () { throw new Error('no order'); }").substatus(), None);
+}
+
+#[test]
 fn what_is_thrown_is_told_with_its_place() {
     let scripts = processes(2);
     let mut documents = Documents::default();

@@ -84,6 +84,7 @@ async fn a_procedure_that_fails_leaves_nothing_and_says_why() {
     let server = with_procedures(&[
         ("create", CREATE),
         ("throw", "function () { throw 'plain text'; }"),
+        ("number", "function () { throw new Error(ErrorCodes.NotFound, 'no such order'); }"),
         ("syntax", "function () { nobody.knows(); }"),
     ])
     .await;
@@ -101,7 +102,9 @@ async fn a_procedure_that_fails_leaves_nothing_and_says_why() {
     run(&server, "throw", json!([])).send().await.refused(400, 0, "plain text");
     run(&server, "syntax", json!([])).send().await.refused(400, 0, "nobody");
     // A conflict that nobody handles is the script's failure.
-    run(&server, "create", json!(["a", false])).send().await.expect(400);
+    run(&server, "create", json!(["a", false])).send().await.refused(400, 409, "already exists");
+    // What number an error has is the sub-status, whether it was given to the script or made by it.
+    run(&server, "number", json!([])).send().await.refused(400, 404, "Exception = Error: no such order");
     // Another key than that of what it writes.
     let elsewhere =
         server.post(format!("{CONTAINER}/sprocs/create")).key(r#"["other"]"#).json(json!(["c", false]));

@@ -108,7 +108,7 @@ impl Encoder {
             }
             Report::Failed { failure, spent } => {
                 self.byte(5);
-                self.byte(failure.kind as u8);
+                self.failure_kind(failure.kind);
                 self.text(&failure.message);
                 self.byte((*spent).into());
             }
@@ -176,6 +176,19 @@ impl Encoder {
                 self.byte(0);
                 self.number(failure.number.into());
                 self.text(&failure.message);
+            }
+        }
+    }
+
+    fn failure_kind(&mut self, kind: FailureKind) {
+        match kind {
+            FailureKind::Script => self.byte(0),
+            FailureKind::Limit => self.byte(1),
+            FailureKind::Size => self.byte(2),
+            FailureKind::Worker => self.byte(3),
+            FailureKind::Numbered(number) => {
+                self.byte(4);
+                self.number(number.into());
             }
         }
     }
@@ -326,8 +339,14 @@ impl<'a> Decoder<'a> {
     }
 
     fn failure_kind(&mut self) -> Result<FailureKind, Malformed> {
-        let kinds = [FailureKind::Script, FailureKind::Limit, FailureKind::Size, FailureKind::Worker];
-        kinds.get(usize::from(self.byte()?)).copied().ok_or(Malformed)
+        Ok(match self.byte()? {
+            0 => FailureKind::Script,
+            1 => FailureKind::Limit,
+            2 => FailureKind::Size,
+            3 => FailureKind::Worker,
+            4 => FailureKind::Numbered(self.number()?.try_into().map_err(|_| Malformed)?),
+            _ => return Err(Malformed),
+        })
     }
 
     fn list<T>(

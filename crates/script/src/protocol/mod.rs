@@ -89,10 +89,22 @@ pub(crate) struct Failure {
     pub message: String,
 }
 
+impl Failure {
+    /// Of a function in a query: clients take some sub-statuses of queries as orders, and a function gives none.
+    pub fn without_number(mut self) -> Failure {
+        if let FailureKind::Numbered(_) = self.kind {
+            self.kind = FailureKind::Script;
+        }
+        self
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
     /// It threw, or is no script.
     Script,
+    /// It threw an error with this number, which clients are told.
+    Numbered(u16),
     /// Past its time, steps or memory.
     Limit,
     /// Past the size of a response.

@@ -39,7 +39,11 @@ pub(super) fn thrown<'js>(ctx: &Ctx<'js>, budget: &Budget, value: &Value<'js>) -
     let number: Option<i32> = exception.get("number").unwrap_or_else(|_| caught(ctx));
     let title = if message.is_empty() { name } else { format!("{name}: {}", shorten(&message)) };
     let stack = exception.stack().unwrap_or_default();
-    let kind = if number == Some(413) { FailureKind::Size } else { FailureKind::Script };
+    let kind = match number.map(u16::try_from) {
+        Some(Ok(413)) => FailureKind::Size,
+        Some(Ok(number @ 1..)) => FailureKind::Numbered(number),
+        _ => FailureKind::Script,
+    };
     Failure { kind, message: encountered(&title, &own_lines(&stack)) }
 }
 

@@ -76,7 +76,11 @@ fn report() -> impl Strategy<Value = Report> {
                 spent
             }
         ),
-        (prop::sample::select(kinds.to_vec()), text(), any::<bool>())
+        (
+            prop_oneof![prop::sample::select(kinds.to_vec()), any::<u16>().prop_map(FailureKind::Numbered)],
+            text(),
+            any::<bool>()
+        )
             .prop_map(|(kind, message, spent)| Report::Failed { failure: Failure { kind, message }, spent }),
     ]
 }
