@@ -107,14 +107,14 @@ pub(crate) fn not_found(kind: &str, segment: &str) -> Error {
 pub(crate) fn owner_not_found(kind: &str, segment: &str) -> Error {
     Error::new(
         ErrorKind::OwnerNotFound,
-        format!("Owner resource does not exist: there is no {kind} '{segment}'"),
+        format!("Owner resource does not exist. There is no {kind} '{segment}'"),
     )
 }
 
 pub(crate) fn conflict(kind: &str, id: &str) -> Error {
     Error::new(
         ErrorKind::Conflict,
-        format!("Entity with the specified id already exists in the system: {kind} '{id}'"),
+        format!("Entity with the specified id already exists in the system. There is a {kind} '{id}'"),
     )
 }
 

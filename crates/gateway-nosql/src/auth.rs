@@ -320,7 +320,7 @@ impl Sent {
             }
         }
         Err(unauthorized(
-            "Authorization header doesn't confirm to the required format. Please verify and try again: it must be 'type=master&ver=1.0&sig=<signature>'",
+            "Authorization header doesn't confirm to the required format. Please verify and try again: it must be 'type=master&ver=1.0&sig=<signature>' or a resource token as it was given out; clients that have resource tokens send neither for what they have no token for",
         ))
     }
 }
