@@ -100,8 +100,8 @@ pub(crate) struct AccountState {
     pub feed_waiters: Semaphore,
     pub relocations: RelocationCounts,
     pub scripts: Scripts,
-    /// Workers for the functions that queries call.
-    pub query_scripts: Scripts,
+    /// For queries that call functions, as many as there are workers for them: who runs waits for no worker.
+    pub function_queries: Semaphore,
 }
 
 /// Totals for metrics.
@@ -155,11 +155,7 @@ impl Account {
             heavy_queries: Semaphore::new(HEAVY_QUERIES_MAX),
             feed_waiters: Semaphore::new(FEED_WAITERS_MAX),
             relocations: RelocationCounts::default(),
-            // Queries that call functions are heavy: none of those that run waits for another's worker.
-            query_scripts: Scripts::new(ScriptSettings {
-                workers_max: HEAVY_QUERIES_MAX,
-                ..options.scripts.clone()
-            }),
+            function_queries: Semaphore::new(options.scripts.workers_max.max(1)),
             scripts: Scripts::new(options.scripts),
         }));
         let mut catalog = Catalog { numbers: stored.numbers, ..Catalog::default() };

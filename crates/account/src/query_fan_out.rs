@@ -117,7 +117,7 @@ impl Running<'_> {
         }
         let source = self.function_source();
         self.account
-            .beside_requests(self.ctx.deadline, move || {
+            .beside_requests(&self.prepared, self.ctx.deadline, move || {
                 Ok(merged.calling(source.open()).finish(true, &is_interrupted)?)
             })
             .await

@@ -1,7 +1,7 @@
 //! User-defined functions of a container, for one page of one partition.
 //!
-//! A worker is taken when a page calls first and given back at its end; workers of procedures are others, so that a procedure whose
-//! query calls functions waits for no procedure. Calls of one batch are made in portions of about a twentieth of a
+//! A worker is taken when a page calls first and given back at its end; those of procedures are counted apart, so that a procedure
+//! whose query calls functions waits for no procedure. Calls of one batch are made in portions of about a twentieth of a
 //! second, so that a page can be cut between them; one call that does not end is stopped by the limits of scripts, or by the
 //! request's deadline where that comes first.
 
@@ -34,7 +34,7 @@ pub(crate) struct FunctionSource {
 impl Running<'_> {
     pub(crate) fn function_source(&self) -> FunctionSource {
         FunctionSource {
-            scripts: self.account.0.query_scripts.clone(),
+            scripts: self.account.0.scripts.clone(),
             container: self.entry.scripts.clone(),
             prepared: self.prepared.clone(),
             clock: self.account.clock().clone(),

@@ -52,17 +52,21 @@ impl Account {
             return task.run().await;
         }
         let runtime = tokio::runtime::Handle::current();
-        self.beside_requests(task.deadline, move || runtime.block_on(task.run())).await
+        let prepared = task.prepared.clone();
+        self.beside_requests(&prepared, task.deadline, move || runtime.block_on(task.run())).await
     }
 
     /// Work that blocks, on a thread of its own, when it is its turn.
     pub(crate) async fn beside_requests<T: Send + 'static>(
         &self,
+        prepared: &PreparedQuery,
         deadline: Duration,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let time = deadline.saturating_sub(self.clock().elapsed());
-        let permit = tokio::time::timeout(time, self.0.heavy_queries.acquire()).await;
+        let calls_functions = !prepared.user_functions().is_empty();
+        let turns = if calls_functions { &self.0.function_queries } else { &self.0.heavy_queries };
+        let permit = tokio::time::timeout(time, turns.acquire()).await;
         let permit = permit.map_err(|_| Error::from(SqlError::Interrupted))?;
         let _permit = permit.map_err(|_| Error::internal("the account is closed"))?;
         let run = tokio::task::spawn_blocking(work);
