@@ -154,7 +154,8 @@ fn own_cpu_seconds(process: u32) -> f64 {
     // Fields are counted after the command's closing parenthesis, since the command may hold spaces.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-    (ticks(11) + ticks(12)) / 100.0
+    // Its own time, and that of children that have ended.
+    (ticks(11) + ticks(12) + ticks(13) + ticks(14)) / 100.0
 }
 
 pub fn resident_megabytes(process: u32) -> f64 {
