@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result, Script};
 use shardlake_partition::{LogicalKey, Partition};
-use shardlake_script::{Completion, Invocation, Role, ScriptLimits};
+use shardlake_script::{Completion, Invocation, Role, ScriptLimits, Turn};
 
 use crate::container_handle::ContainerEntry;
 use crate::items::check_session;
@@ -79,17 +79,40 @@ impl Account {
         logical: &LogicalKey,
     ) -> Result<ScriptRun<'a>> {
         check_session(ctx, entry, partition)?;
-        let command = self.command(ctx, 0);
-        let transaction = partition.begin(&entry.shape, command, logical, self.clock()).await?;
+        let begin = || partition.begin(&entry.shape, self.command(ctx, 0), logical, self.clock());
+        let mut transaction = begin().await?;
+        let turn = match self.0.scripts.try_turn() {
+            Some(turn) => turn,
+            None => {
+                // Others may write to the logical partition while all workers are busy elsewhere.
+                drop(transaction);
+                let turn = self.script_turn(ctx).await?;
+                transaction = begin().await?;
+                turn
+            }
+        };
         let limits = ScriptLimits::default();
         let store = ScriptStore::new(self, entry, transaction, ctx, limits.time);
-        Ok(ScriptRun { store, limits, runs: 0, deadline: ctx.deadline })
+        Ok(ScriptRun { store, turn, limits, runs: 0, deadline: ctx.deadline })
+    }
+
+    /// Waits for a worker, no longer than the request may.
+    async fn script_turn(&self, ctx: &RequestContext) -> Result<Turn> {
+        let left = ctx.deadline.saturating_sub(self.clock().elapsed());
+        tokio::time::timeout(left, self.0.scripts.turn()).await.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Timeout,
+                "other scripts kept all workers busy for as long as the request could wait: nothing was done, retry",
+            ))
+        })
     }
 }
 
 /// A transaction, and the scripts that work in it.
 pub(crate) struct ScriptRun<'a> {
     pub store: ScriptStore<'a>,
+    /// Of all its scripts.
+    turn: Turn,
     limits: ScriptLimits,
     runs: u64,
     /// The request's.
@@ -111,7 +134,7 @@ impl ScriptRun<'_> {
             logs,
             limits: ScriptLimits { time: self.limits.time.min(left), ..self.limits },
         };
-        let run = account.0.scripts.run(invocation, &mut self.store);
+        let run = account.0.scripts.run_in(&self.turn, invocation, &mut self.store);
         let outcome = tokio::time::timeout(left, run).await;
         let outcome = outcome.unwrap_or_else(|_| {
             Err(Error::new(
@@ -138,6 +161,8 @@ impl ScriptRun<'_> {
     /// Commits, or gives everything up, by how the work in the transaction ended.
     pub async fn finish<T>(self, outcome: Result<T>) -> Result<(T, Cost, ReplyMeta)> {
         let cost = self.cost();
+        // What comes now needs no worker.
+        drop(self.turn);
         let transaction = self.store.transaction;
         let partition = transaction.partition().clone();
         let with_charge = |mut error: Error| {

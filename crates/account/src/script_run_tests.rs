@@ -92,6 +92,29 @@ async fn the_time_of_the_request_counts_before_that_of_the_script() {
     drop(begin(&account, &ctx, &container).await.expect("free again"));
 }
 
+#[tokio::test]
+async fn who_waits_for_a_worker_keeps_nobody_from_writing() {
+    let clock = Clock::manual(Timestamp(1_700_000_000_000));
+    let (account, ctx, container) = account(&clock).await;
+    let mut busy: Vec<_> = std::iter::from_fn(|| account.0.scripts.try_turn()).collect();
+    let mut waiting = Box::pin(begin(&account, &ctx, &container));
+    assert!(futures::poll!(&mut waiting).is_pending());
+    let write = account.create_item(&ctx, &container, KEY, br#"{"id":"1","pk":"a"}"#);
+    tokio::time::timeout(Duration::from_secs(30), write).await.expect("does not wait").expect("written");
+    busy.pop();
+    let mut run = waiting.await.expect("has its turn");
+    run.store.begin();
+    let taken = create(&mut run, "1").await.outcome.expect_err("it sees what was written meanwhile");
+    assert_eq!(taken.number, 409);
+    drop(run);
+    // A request that has no time left is told what it waited for.
+    busy.extend(account.0.scripts.try_turn());
+    let ctx = RequestContext { deadline: clock.elapsed(), ..ctx };
+    let waited = begin(&account, &ctx, &container).await.map(drop).expect_err("no worker");
+    assert_eq!(waited.kind(), ErrorKind::Timeout);
+    assert!(waited.message().contains("all workers busy"), "{waited}");
+}
+
 #[test]
 fn a_run_that_is_dropped_leaves_the_logical_partition_free() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

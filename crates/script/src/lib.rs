@@ -21,6 +21,7 @@ use pool::Pool;
 use protocol::{Order, OrderedRole, Report, RunOrder};
 
 pub use functions::Functions;
+pub use pool::Turn;
 pub use settings::{ScriptLimits, ScriptSettings, WorkerKind};
 pub use store::{Store, StoreAnswer, StoreFailure, StoreOperation, StoreReply, StoreRequest};
 pub use worker::worker_main;
@@ -83,7 +84,7 @@ impl Scripts {
 
     /// Refuses a text that is not one function, with line and column.
     pub async fn check(&self, source: &str) -> Result<()> {
-        let lease = self.pool.lease().await?;
+        let lease = self.pool.lease(&self.pool.turn().await?)?;
         let mut conversation = Conversation::new(lease, ScriptLimits::of_check().time)?;
         conversation.send(&Order::Check { source: source.to_owned() }).await?;
         match conversation.receive().await? {
@@ -103,7 +104,28 @@ impl Scripts {
     /// time and memory, `TooLarge` for its response, `Unavailable` when no worker can be had. After an error the
     /// caller rolls back.
     pub async fn run(&self, invocation: Invocation<'_>, store: &mut dyn Store) -> Result<Completion> {
-        let lease = self.pool.lease().await?;
+        let turn = self.turn().await?;
+        self.run_in(&turn, invocation, store).await
+    }
+
+    /// Waits for a turn, which [`Scripts::run_in`] needs.
+    pub async fn turn(&self) -> Result<Turn> {
+        self.pool.turn().await
+    }
+
+    /// A turn, if there is one at once.
+    pub fn try_turn(&self) -> Option<Turn> {
+        self.pool.try_turn()
+    }
+
+    /// [`Scripts::run`] for those whose turn it is.
+    pub async fn run_in(
+        &self,
+        turn: &Turn,
+        invocation: Invocation<'_>,
+        store: &mut dyn Store,
+    ) -> Result<Completion> {
+        let lease = self.pool.lease(turn)?;
         store.begin();
         let mut conversation = Conversation::new(lease, invocation.limits.time)?;
         conversation.send(&Order::Run(invocation.order())).await?;

@@ -50,8 +50,14 @@ struct Worker {
 pub(crate) struct Leased {
     pool: Arc<Pool>,
     worker: Option<Worker>,
-    _permit: OwnedSemaphorePermit,
+    _turn: Turn,
 }
+
+/// The right to one worker at a time, for one script or several that follow one another.
+#[derive(Debug, Clone)]
+pub struct Turn(
+    #[expect(dead_code, reason = "held, and given back with the last copy")] Arc<OwnedSemaphorePermit>,
+);
 
 impl Pool {
     pub(crate) fn new(settings: ScriptSettings) -> Pool {
@@ -60,30 +66,36 @@ impl Pool {
         Pool { settings, permits, function_permits, waiting: AtomicUsize::new(0), state: Mutex::default() }
     }
 
-    /// A worker for a script.
-    pub(crate) async fn lease(self: &Arc<Self>) -> Result<Leased> {
-        let permit = self.permit(&self.permits).await?;
-        self.lease_with(permit)
+    /// A turn for scripts.
+    pub(crate) async fn turn(&self) -> Result<Turn> {
+        self.permit(&self.permits).await
+    }
+
+    /// The same for those who do not wait.
+    pub(crate) fn try_turn(&self) -> Option<Turn> {
+        try_permit(&self.permits)
     }
 
     /// A worker for functions, for those who may not wait in the runtime.
     pub(crate) fn lease_blocking(self: &Arc<Self>) -> Result<Leased> {
-        let permit = futures::executor::block_on(self.permit(&self.function_permits))?;
-        self.lease_with(permit)
+        let turn = futures::executor::block_on(self.permit(&self.function_permits))?;
+        self.lease(&turn)
     }
 
-    async fn permit(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
-        if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
-            return Ok(permit);
+    async fn permit(&self, permits: &Arc<Semaphore>) -> Result<Turn> {
+        if let Some(turn) = try_permit(permits) {
+            return Ok(turn);
         }
         let waiting = Waiting::enter(&self.waiting);
         if waiting.others >= self.settings.waiting_max {
             return Err(unavailable("too many scripts wait to be run"));
         }
-        Ok(Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed"))
+        let permit = Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed");
+        Ok(Turn(Arc::new(permit)))
     }
 
-    fn lease_with(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Result<Leased> {
+    /// A worker for whoever's turn it is.
+    pub(crate) fn lease(self: &Arc<Self>, turn: &Turn) -> Result<Leased> {
         let idle = {
             let mut state = self.state();
             state.reap();
@@ -94,7 +106,7 @@ impl Pool {
             None => start(&self.settings.workers)
                 .map_err(|error| unavailable("no script worker can be started").with_source(error))?,
         };
-        Ok(Leased { pool: Arc::clone(self), worker: Some(worker), _permit: permit })
+        Ok(Leased { pool: Arc::clone(self), worker: Some(worker), _turn: turn.clone() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -162,6 +174,10 @@ impl Drop for Leased {
             state.reap();
         }
     }
+}
+
+fn try_permit(permits: &Arc<Semaphore>) -> Option<Turn> {
+    Arc::clone(permits).try_acquire_owned().ok().map(|permit| Turn(Arc::new(permit)))
 }
 
 /// Counts who waits, until it is dropped.
