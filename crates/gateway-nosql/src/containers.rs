@@ -4,7 +4,7 @@
 //! dropped: a client that sent a policy must not believe it is in force.
 
 use http::{HeaderValue, StatusCode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shardlake_account::{ContainerHandle, METADATA_WRITE_CHARGE_CENTI};
 use shardlake_model::{ContainerDefinition, Error};
@@ -131,11 +131,24 @@ fn definition(body: &[u8]) -> Result<ContainerDefinition, Error> {
             "the container must specify partition key definition: send 'partitionKey' with 'paths', 'kind' and 'version'",
         ));
     }
-    serde_json::from_value(Value::Object(members)).map_err(|error| {
+    let whole = Value::Object(members);
+    ContainerDefinition::deserialize(&whole).map_err(|error| {
+        let place = unreadable(&whole).map_or_else(String::new, |name| format!("'{name}': "));
         Error::bad_request(format!(
-            "One of the specified inputs is invalid: the container definition cannot be read: {error}"
+            "One of the specified inputs is invalid: the container definition cannot be read: {place}{error}"
         ))
     })
+}
+
+/// The member without which the rest can be read.
+fn unreadable(whole: &Value) -> Option<&str> {
+    let members = whole.as_object()?;
+    let is_culprit = |name: &&String| {
+        let mut rest = members.clone();
+        rest.remove(name.as_str());
+        ContainerDefinition::deserialize(&Value::Object(rest)).is_ok()
+    };
+    members.keys().find(is_culprit).map(String::as_str)
 }
 
 fn written(status: StatusCode, container: &ContainerHandle) -> Reply {

@@ -128,6 +128,8 @@ async fn container_definitions_that_cannot_be_kept_are_refused() {
     create(view).send().await.refused(501, 0, "materializedViewDefinition");
     let ttl = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] }, "defaultTtl": 0 });
     create(ttl).send().await.expect(400);
+    let policy = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] }, "changeFeedPolicy": { "retentionDuration": {} } });
+    create(policy).send().await.refused(400, 0, "'changeFeedPolicy'");
     let plain = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] } });
     server.post("/dbs/none/colls").json(plain).send().await.expect(404);
 }
