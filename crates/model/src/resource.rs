@@ -213,7 +213,7 @@ impl ContainerDefinition {
     pub fn validate_replace(&self, new: &ContainerDefinition) -> Result<()> {
         let immutable = |what: &str| {
             Err(Error::bad_request(format!(
-                "{what} of container '{}' cannot be changed by a replace",
+                "{what} of container '{}' cannot be changed by a replace: send it as it is",
                 self.id
             )))
         };
