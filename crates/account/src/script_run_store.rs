@@ -141,6 +141,14 @@ impl<'a> ScriptStore<'a> {
         reply
     }
 
+    /// The item as the transaction has it now, `None` where it is gone; nothing is charged.
+    pub async fn last_version(&mut self, item: &StoredItem) -> Result<Option<StoredItem>> {
+        let id = self.transaction.id_of_ordinal(item.envelope().ordinal).await?;
+        let Some(id) = id else { return Ok(None) };
+        let read = Operation::Read { id, preconditions: Preconditions::default() };
+        Ok(self.transaction.execute(&read, item.etag()).await?.item)
+    }
+
     async fn write(&mut self, operation: Operation) -> Result<StoreAnswer> {
         let reply = self.execute(&operation).await?;
         Ok(StoreAnswer { body: reply.item.as_ref().map(json_of).transpose()?, ..StoreAnswer::default() })

@@ -193,7 +193,7 @@ impl TriggeredWrite<'_> {
                 request_body = completion.request_body.or(request_body);
             }
         }
-        let reply = run.store.execute(&self.planned(run, request_body.as_deref()).await?).await?;
+        let mut reply = run.store.execute(&self.planned(run, request_body.as_deref()).await?).await?;
         let mut body = None;
         if let Some(post) = post {
             let response_body = reply.item.as_ref().map(json_of).transpose()?;
@@ -207,8 +207,18 @@ impl TriggeredWrite<'_> {
                 .await?
                 .response_body
                 .filter(|set| Some(set) != response_body.as_ref());
+            self.follow(run, &mut reply).await?;
         }
         Ok(TriggeredReply { reply, body })
+    }
+
+    /// The post-trigger may have written the item again: the reply is of what is kept.
+    async fn follow(&self, run: &mut ScriptRun<'_>, reply: &mut ItemReply) -> Result<()> {
+        let Some(written) = &reply.item else { return Ok(()) };
+        if let Some(last) = run.store.last_version(written).await? {
+            reply.item = Some(last);
+        }
+        Ok(())
     }
 
     /// The write itself, with the body as the pre-trigger left it.

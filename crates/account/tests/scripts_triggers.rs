@@ -28,6 +28,9 @@ async fn fixture() -> Fixture {
     fixture.trigger(&container, "spoils", pre(TriggerOperation::All), spoils).await;
     let answers = "const r = getContext().getResponse(), d = r.getBody(); r.setBody({told: d.id});";
     fixture.trigger(&container, "answers", post(TriggerOperation::All), answers).await;
+    let again =
+        "const d = getContext().getResponse().getBody(); d.v = 'again'; c.replaceDocument(d._self, d);";
+    fixture.trigger(&container, "again", post(TriggerOperation::All), again).await;
     let guards =
         "c.readDocument(c.getAltLink() + '/docs/closed', err => { if (!err) throw new Error('closed'); });";
     fixture.trigger(&container, "guards", pre(TriggerOperation::Delete), guards).await;
@@ -157,4 +160,13 @@ async fn a_post_trigger_may_answer_for_the_write() {
     let made = create(&fixture, item, &[], &["answers"]).await.expect("created");
     assert_eq!(made.body.as_deref(), Some(r#"{"told":"1"}"#));
     assert_eq!(fixture.stored("a", "1").await.expect("there")["v"], "x");
+}
+
+#[tokio::test]
+async fn the_reply_is_of_the_version_that_a_post_trigger_left() {
+    let fixture = fixture().await;
+    let made = create(&fixture, r#"{"id":"1","pk":"a","v":"x"}"#, &[], &["again"]).await.expect("created");
+    let shown = support::json(made.reply.item.as_ref().expect("there"));
+    assert_eq!(shown["v"], "again");
+    assert_eq!(Some(shown), fixture.stored("a", "1").await, "its etag is good for the next write");
 }
