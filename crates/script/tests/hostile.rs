@@ -469,3 +469,24 @@ fn children_memory_kilobytes() -> Vec<u64> {
     };
     children.split_whitespace().filter_map(|child| resident(status(child))).collect()
 }
+
+#[test]
+fn memory_that_runs_out_where_nobody_looks_ends_the_script_too() {
+    let scripts = processes(1);
+    for source in [
+        "function () { Promise.resolve().then(function f() { return Promise.resolve().then(f); }); }",
+        "function () { Promise.resolve().then(() => { const a = []; for (;;) a.push('x'.repeat(100) + a.length); }); __.response.setBody(1); }",
+        "function () { (async () => { const a = []; for (;;) a.push('x'.repeat(100) + a.length); })(); __.response.setBody(1); }",
+    ] {
+        let (kind, message) = refusal(run_fine(&scripts, source));
+        assert_eq!(kind, ErrorKind::Forbidden, "{source}: {message}");
+    }
+    let caught = "async function () {
+        const hungry = async () => { const a = []; for (;;) a.push('x'.repeat(100) + a.length); };
+        try { await hungry(); } catch { __.response.setBody('caught'); }
+    }";
+    assert_eq!(body(&run_fine(&scripts, caught).expect("caught")), json!("caught"));
+    // Whatever else fails where nobody looks is nobody's business.
+    let silent = "function () { Promise.reject(new Error('x')); __.response.setBody(1); }";
+    assert_eq!(body(&run_fine(&scripts, silent).expect("runs")), json!(1));
+}

@@ -21,6 +21,8 @@ pub(super) struct Budget {
     deadline: Cell<Duration>,
     polls_left: Cell<u64>,
     spent: Cell<Option<Spent>>,
+    /// Failures for want of memory that nobody has caught.
+    shortages: Cell<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,7 @@ impl Budget {
             deadline: Cell::default(),
             polls_left: Cell::default(),
             spent: Cell::default(),
+            shortages: Cell::default(),
         };
         budget.renew();
         budget
@@ -48,6 +51,7 @@ impl Budget {
         self.deadline.set(self.start.get() + self.limits.time);
         self.polls_left.set(self.limits.steps_max / STEPS_PER_POLL);
         self.spent.set(None);
+        self.shortages.set(0);
     }
 
     /// Whether the script must end; for the interrupt handler.
@@ -78,7 +82,10 @@ impl Budget {
     }
 
     pub(super) fn failure(&self) -> Option<Failure> {
-        let message = match self.spent.get()? {
+        let Some(spent) = self.spent.get() else {
+            return (self.shortages.get() > 0).then(|| self.memory_failure());
+        };
+        let message = match spent {
             Spent::Time => format!(
                 "the script ran for more than {} s and was stopped; nothing it wrote is kept",
                 self.limits.time.as_secs_f32()
@@ -89,6 +96,11 @@ impl Budget {
             ),
         };
         Some(Failure { kind: FailureKind::Limit, message })
+    }
+
+    /// A promise failed because memory had run out, or was caught after all.
+    pub(super) fn memory_was_short(&self, is_caught: bool) {
+        self.shortages.set(self.shortages.get() + if is_caught { -1 } else { 1 });
     }
 
     pub(super) fn memory_failure(&self) -> Failure {

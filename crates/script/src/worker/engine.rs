@@ -46,6 +46,13 @@ impl Engine {
         let budget = Rc::new(Budget::new(limits));
         let polled = Rc::clone(&budget);
         runtime.set_interrupt_handler(Some(Box::new(move || polled.poll())));
+        // Promises that nobody looks at may fail in silence, but not for want of memory.
+        let told = Rc::clone(&budget);
+        runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, _, reason, is_handled| {
+            if exception::is_out_of_memory(&ctx, &reason) {
+                told.memory_was_short(is_handled);
+            }
+        })));
         Ok(Engine { runtime, context, budget })
     }
 
@@ -71,9 +78,14 @@ impl Engine {
 
     /// Runs what promises left to do, until nothing is left.
     pub(super) fn drain_jobs(&self) -> Result<(), Failure> {
-        // A job that throws has nobody to tell: promises carry their errors elsewhere.
         while self.runtime.is_job_pending() {
-            let _ = self.runtime.execute_pending_job();
+            if let Err(thrown) = self.runtime.execute_pending_job() {
+                // Promises carry what scripts throw: here is what there was no memory to carry.
+                let is_memory = thrown.0.with(|ctx| exception::is_out_of_memory(&ctx, &ctx.catch()));
+                if is_memory {
+                    self.budget.memory_was_short(false);
+                }
+            }
             if self.budget.is_spent() {
                 break;
             }

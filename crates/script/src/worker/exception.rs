@@ -47,6 +47,13 @@ pub(super) fn thrown<'js>(ctx: &Ctx<'js>, budget: &Budget, value: &Value<'js>) -
     Failure { kind, message: encountered(&title, &own_lines(&stack)) }
 }
 
+/// The engine throws null where it has no memory for an error.
+pub(super) fn is_out_of_memory<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> bool {
+    let Some(exception) = value.as_exception() else { return value.is_null() };
+    let name = text(ctx, exception.get("name"));
+    name.as_deref() == Some("InternalError") && exception.message().as_deref() == Some("out of memory")
+}
+
 /// What was thrown while a text was checked: where it is wrong, in words, and no stack.
 pub(super) fn of_check(failure: Failure) -> Failure {
     let Failure { kind, message } = failure;
