@@ -143,12 +143,16 @@ impl Account {
         definition: ContainerDefinition,
         preconditions: &Preconditions,
     ) -> Result<ContainerHandle> {
-        let definition = definition.normalise(self.limits())?;
+        let mut definition = definition.normalise(self.limits())?;
         validate_computed_properties(&definition)?;
         let _writer = self.0.catalog_writer.lock().await;
         let mut catalog = Catalog::clone(&self.0.catalog.load());
         let old = self.container(database, container)?.entry;
         check_preconditions(old.container.etag, preconditions)?;
+        if definition.change_feed_policy.is_none() {
+            // Clients that know nothing of it would end the history that somebody relies on.
+            definition.change_feed_policy = old.container.definition.change_feed_policy.clone();
+        }
         old.container.definition.validate_replace(&definition)?;
         let new = Container {
             rid: old.container.rid,

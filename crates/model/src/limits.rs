@@ -79,6 +79,8 @@ pub struct Limits {
     pub query_parameters_max: usize,
     /// A page of a query is cut where it is after this time: 5 s.
     pub query_page_time: Duration,
+    /// Ours: how long all versions may be kept: a year.
+    pub change_feed_retention_minutes_max: i64,
     /// Ours: physical partitions of one container on one node.
     pub partitions_per_container_max: usize,
     /// Ours: operations that one bulk (non-atomic) request may carry.
@@ -137,6 +139,7 @@ impl Default for Limits {
             query_text_bytes_max: 512 * 1024,
             query_parameters_max: 10_000,
             query_page_time: Duration::from_secs(5),
+            change_feed_retention_minutes_max: 366 * 24 * 60,
             partitions_per_container_max: 200,
             bulk_operations_max: 1000,
             change_log_entries_kept: 1024,

@@ -203,8 +203,15 @@ impl ContainerDefinition {
                 self.geospatial_config.kind
             )));
         }
-        if self.change_feed_policy.as_ref().is_some_and(|policy| policy.retention_duration < 0) {
-            return Err(Error::bad_request("changeFeedPolicy retentionDuration must not be negative"));
+        let max = limits.change_feed_retention_minutes_max;
+        if self
+            .change_feed_policy
+            .as_ref()
+            .is_some_and(|policy| !(0..=max).contains(&policy.retention_duration))
+        {
+            return Err(Error::bad_request(format!(
+                "changeFeedPolicy retentionDuration is a number of minutes from 0 (off) to {max}"
+            )));
         }
         Ok(self)
     }

@@ -137,6 +137,13 @@ async fn what_is_not_kept_is_refused_in_words() {
     let page = after(feed(&server), &start).send().await;
     let told = changes(&page);
     assert_eq!((told.len(), &told[0]["previous"]["id"]), (1, &json!("before")));
+    // A client that knows nothing of the policy leaves it as it is.
+    let without = json!({ "id": "items", "partitionKey": key, "defaultTtl": -1 });
+    let kept = server.put(CONTAINER).json(without).send().await.expect(200).json();
+    assert_eq!(kept["changeFeedPolicy"], json!({ "retentionDuration": 5 }));
+    assert_eq!(changes(&after(feed(&server), &start).send().await).len(), 1);
+    let too_long = server.put(CONTAINER).json(definition(99_999_999)).send().await;
+    too_long.refused(400, 0, "from 0 (off) to 527040");
     server.clock.advance(Duration::from_secs(6 * 60));
     after(feed(&server), &start).send().await.refused(400, 0, "for 5 minutes");
     after(feed(&server), &page).send().await.expect(304);
