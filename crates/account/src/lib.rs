@@ -109,6 +109,9 @@ pub use shardlake_partition::heat::{HeatReport, Series};
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 pub use shardlake_routing::EpkRange;
+/// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.
+pub use shardlake_script::worker_main as script_worker_main;
+pub use shardlake_script::{ScriptSettings, WorkerKind};
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
 pub use shards::{SHARDS_MAX, Shards};

@@ -103,8 +103,7 @@ fn built_in_functions_that_cannot_be_interrupted_are_killed() {
         "const a = []; a.length = 2 ** 32 - 1; __.createDocument('x', {a})",
         "'a'.repeat(1 << 24).replaceAll('a', 'bb')",
         "'a'.repeat(1 << 23).indexOf('a'.repeat(1 << 22) + 'b')",
-        "(1n << 1000000n).toString()",
-        "BigInt('9'.repeat(300000))",
+        "Array(200).fill(1n << 1000000n).join()",
     ] {
         let text = format!("function () {{ {source}; }}");
         // What cannot be interrupted on a slow machine may end by itself on a fast one: room for neither time nor doubt.

@@ -9,7 +9,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     // Before anything is started that a worker has no use for.
     if shardlake::script_worker::is_asked_for() {
-        return shardlake_script::worker_main();
+        return shardlake_account::script_worker_main();
     }
     shardlake::cli::main()
 }

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use shardlake_script::{ScriptSettings, WorkerKind};
+use shardlake_account::{ScriptSettings, WorkerKind};
 
 const FLAG: &str = "--js-worker";
 
