@@ -23,7 +23,7 @@ use crate::{Account, ContainerHandle};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Rests after a step, as multiples of its time: after one that deleted something, and after one that only looked.
-const REST_AFTER_PURGE: u32 = 3;
+const REST_AFTER_PURGE: u32 = 15;
 const REST_AFTER_LOOK: u32 = 9;
 const REST_MIN: Duration = Duration::from_millis(1);
 const REST_MAX: Duration = Duration::from_secs(1);
