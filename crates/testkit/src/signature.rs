@@ -1,7 +1,7 @@
 //! The master-key signature, computed from the wire contract and not with the server's own code.
 //!
 //! A second implementation is the point: a mistake in the server's verifier cannot cancel itself out here.
-//! The vectors in `tests/signature_vectors.rs` pin it to what the SDKs send.
+//! The vectors in `tests/it/signature_vectors.rs` pin it to what the SDKs send.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

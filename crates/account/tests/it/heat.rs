@@ -1,0 +1,148 @@
+//! What operations leave in the heat of their partitions.
+
+use std::time::Duration;
+
+use crate::support::{Fixture, none};
+use shardlake_account::{
+    AccountOptions, ContainerHandle, FeedScope, Finding, FindingKind, HeatRecording, HeatReport, KeyInput,
+    QueryRequest, QueryWants,
+};
+use shardlake_model::{ErrorKind, Priority, RequestContext};
+
+const WINDOW: Duration = Duration::from_secs(60);
+
+fn ctx(fixture: &Fixture) -> RequestContext {
+    RequestContext { priority: Priority::High, ..fixture.ctx() }
+}
+
+async fn heat(fixture: &Fixture, container: &ContainerHandle) -> Vec<HeatReport> {
+    let report = fixture.account.container_report(container, WINDOW).await.expect("a report");
+    report.partitions.into_iter().map(|range| range.heat).collect()
+}
+
+async fn query(fixture: &Fixture, container: &ContainerHandle, text: &str, scope: FeedScope) {
+    let request = QueryRequest {
+        text,
+        parameters: &[],
+        scope,
+        max_items: None,
+        continuation: None,
+        allows_cross_partition: true,
+        fans_out: true,
+        wants: QueryWants::default(),
+    };
+    fixture.account.query(&ctx(fixture), container, request).await.expect("a page");
+}
+
+#[tokio::test]
+async fn operations_are_counted_where_they_went_with_what_they_cost() {
+    let fixture = Fixture::new().await;
+    let c = fixture.container(12_000).await;
+    let (account, mut charged) = (&fixture.account, 0);
+    for number in 0..20 {
+        let (key, body) =
+            (format!("[\"{}\"]", number % 4), format!("{{\"id\":\"{number}\",\"pk\":\"{}\"}}", number % 4));
+        let reply = account.create_item(&ctx(&fixture), &c, Some(KeyInput(&key)), body.as_bytes()).await;
+        charged += reply.expect("created").meta.charge_centi;
+        fixture.clock.advance(Duration::from_millis(100));
+        let read = account.read_item(&ctx(&fixture), &c, Some(KeyInput("[\"0\"]")), "0", &none()).await;
+        charged += read.expect("found").meta.charge_centi;
+    }
+    let heat = heat(&fixture, &c).await;
+    assert_eq!(heat.len(), c.partition_key_ranges().len());
+    let total: f64 = heat.iter().map(|report| report.totals.ru).sum();
+    assert_eq!((total * 100.0).round() as u64, charged);
+    assert_eq!(heat.iter().map(|report| report.totals.operations).sum::<u64>(), 40);
+    let created: u64 = heat.iter().map(|report| report.kinds[1].operations).sum();
+    assert_eq!(created, 20);
+    assert_eq!(heat.iter().map(|report| report.recent.keys_created.count).sum::<u64>(), 4);
+    let hottest = heat.iter().max_by(|a, b| a.totals.ru.total_cmp(&b.totals.ru));
+    assert_eq!(hottest.expect("ranges").recent.keys[0].key, "[\"0\"]");
+}
+
+#[tokio::test]
+async fn queries_show_by_template_and_by_reach() {
+    let fixture = Fixture::new().await;
+    let c = fixture.container(400).await;
+    let reply = fixture
+        .account
+        .create_item(&ctx(&fixture), &c, Some(KeyInput("[\"a\"]")), br#"{"id":"1","pk":"a"}"#)
+        .await;
+    reply.expect("created");
+    for number in 0..5 {
+        query(&fixture, &c, &format!("SELECT * FROM c WHERE c.n = {number}"), FeedScope::All).await;
+    }
+    query(&fixture, &c, "SELECT * FROM c", FeedScope::Key("[\"a\"]".into())).await;
+    let reply = fixture.account.read_feed(&ctx(&fixture), &c, FeedScope::All, None, None).await;
+    reply.expect("a page");
+    let report = heat(&fixture, &c).await.remove(0);
+    let operations = report.kinds.iter().map(|kind| (kind.kind, kind.operations)).collect::<Vec<_>>();
+    assert_eq!(
+        operations,
+        [("read", 0), ("create", 1), ("write", 0), ("query", 1), ("fan-out", 5), ("feed", 1)]
+    );
+    let templates: Vec<&str> = report.recent.templates.iter().map(|hot| &hot.template[..]).collect();
+    assert_eq!(templates, ["SELECT * FROM c WHERE c.n = ?", "SELECT * FROM c"]);
+}
+
+#[tokio::test]
+async fn refusals_count_as_throttles() {
+    let fixture = Fixture::new().await;
+    let c = fixture.container(400).await;
+    let mut refused = 0;
+    for number in 0..200 {
+        let body = format!("{{\"id\":\"{number}\",\"pk\":\"a\"}}");
+        let reply = fixture.account.create_item(&ctx(&fixture), &c, None, body.as_bytes()).await;
+        refused += u64::from(reply.is_err_and(|error| error.kind() == ErrorKind::TooManyRequests));
+    }
+    let report = heat(&fixture, &c).await.remove(0);
+    assert!(refused > 100);
+    assert_eq!(report.totals.throttled, refused);
+    assert_eq!(report.totals.operations, 200 - refused);
+    assert!(report.totals.throttled_share > 0.5);
+}
+
+#[tokio::test]
+async fn what_the_server_does_for_itself_is_not_counted_and_heat_can_be_off() {
+    let fixture = Fixture::new().await;
+    let c = fixture.container(400).await;
+    let reply = fixture.account.create_item(&fixture.ctx(), &c, None, br#"{"id":"1","pk":"a"}"#).await;
+    reply.expect("created");
+    assert_eq!(heat(&fixture, &c).await[0].totals.operations, 0);
+    let fixture =
+        Fixture::with_options(AccountOptions { heat: HeatRecording::Off, ..AccountOptions::default() }).await;
+    let c = fixture.container(400).await;
+    let reply = fixture.account.create_item(&ctx(&fixture), &c, None, br#"{"id":"1","pk":"a"}"#).await;
+    reply.expect("created");
+    assert_eq!(heat(&fixture, &c).await[0].totals.operations, 0);
+}
+
+/// Upserts for 20 seconds, of keys by their number, at more than 400 RU/s; the findings of that time.
+async fn findings(container_of: u64, per_second: u64, key_of: impl Fn(u64) -> String) -> Vec<Finding> {
+    let fixture = Fixture::new().await;
+    let c = fixture.container(container_of).await;
+    for number in 0..20 * per_second {
+        fixture.clock.advance(Duration::from_millis(1000 / per_second));
+        let body = format!("{{\"id\":\"{}\",\"pk\":\"{}\"}}", number % 7, key_of(number));
+        let _may_be_refused =
+            fixture.account.upsert_item(&ctx(&fixture), &c, None, body.as_bytes(), &none()).await;
+    }
+    fixture.account.container_report(&c, Duration::from_secs(20)).await.expect("a report").diagnosis
+}
+
+fn kinds(findings: &[Finding]) -> Vec<FindingKind> {
+    findings.iter().map(|finding| finding.kind).collect()
+}
+
+#[tokio::test]
+async fn real_traffic_is_diagnosed() {
+    let hot =
+        |number: u64| if number.is_multiple_of(5) { format!("t{}", number % 1000) } else { "busy".into() };
+    let found = findings(12_000, 500, hot).await;
+    assert_eq!(kinds(&found), [FindingKind::NothingWrong], "{found:?}");
+    let found = findings(400, 125, hot).await;
+    assert_eq!(kinds(&found), [FindingKind::SingleHotKey], "{found:?}");
+    let even = |number: u64| format!("t{}", number % 1000);
+    assert_eq!(kinds(&findings(400, 125, even).await), [FindingKind::ThroughputTooLow]);
+    assert_eq!(kinds(&findings(400, 20, even).await), [FindingKind::NothingWrong]);
+}

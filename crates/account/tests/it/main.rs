@@ -1,0 +1,32 @@
+//! The account through its front door, over engines in memory, on disk and with faults.
+//!
+//! One program for all files, because each program would link the storage engine, the query language and the
+//! script host again. `support` opens accounts; `storm` moves partitions under many clients.
+
+mod change_feed;
+mod crash;
+mod equivalence;
+mod feeds_and_batches;
+mod heat;
+mod index;
+mod items;
+mod projections;
+mod query_bad_input;
+mod query_grammar;
+mod query_linq;
+mod query_properties;
+mod query_samples;
+mod relocation;
+mod scripts;
+mod scripts_isolation;
+mod scripts_procedures;
+mod scripts_triggers;
+mod shards;
+mod sizes;
+mod storm;
+mod support;
+mod throughput;
+mod ttl;
+mod udf;
+mod unique_keys;
+mod users;

@@ -1,0 +1,94 @@
+//! An account over an engine in memory, with a clock that stands still, for the tests of this crate.
+
+pub mod queries;
+pub mod random;
+pub mod recorded;
+pub mod scripts;
+
+use shardlake_account::{Account, AccountOptions, ContainerHandle, Shards, StoredItem};
+use shardlake_model::{
+    ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
+};
+use shardlake_stdx::{Clock, Random, Timestamp};
+use shardlake_storage::{Shard, ShardOptions};
+
+pub struct Fixture {
+    pub account: Account,
+    pub clock: Clock,
+}
+
+impl Fixture {
+    pub async fn new() -> Fixture {
+        Fixture::over(memory_shards(1).await).await
+    }
+
+    pub async fn over(shards: impl Into<Shards>) -> Fixture {
+        Fixture::with_clock(shards, Clock::manual(Timestamp(1_700_000_000_000))).await
+    }
+
+    /// For what must end in time.
+    pub async fn in_real_time() -> Fixture {
+        Fixture::with_clock(memory_shards(1).await, Clock::default()).await
+    }
+
+    pub async fn in_real_time_with(options: AccountOptions) -> Fixture {
+        Fixture::with(memory_shards(1).await, Clock::default(), options).await
+    }
+
+    /// Random numbers are seeded and the clock stands still, whatever the options say of them.
+    pub async fn with_options(options: AccountOptions) -> Fixture {
+        let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        Fixture::with(memory_shards(1).await, clock, options).await
+    }
+
+    /// Likewise, over what is stored already.
+    pub async fn over_with(shard: &Shard, options: AccountOptions) -> Fixture {
+        Fixture::with(shard.clone(), Clock::manual(Timestamp(1_700_000_000_000)), options).await
+    }
+
+    async fn with_clock(shards: impl Into<Shards>, clock: Clock) -> Fixture {
+        Fixture::with(shards, clock, AccountOptions::default()).await
+    }
+
+    async fn with(shards: impl Into<Shards>, clock: Clock, options: AccountOptions) -> Fixture {
+        let options = AccountOptions { clock: clock.clone(), random: Random::seeded(42), ..options };
+        Fixture { account: Account::open(shards, options).await.expect("opens"), clock }
+    }
+
+    pub fn ctx(&self) -> RequestContext {
+        RequestContext::internal(&self.clock, self.account.random().guid())
+    }
+
+    /// Container `db/c` with the key `/pk`, in as many partitions as `throughput` makes.
+    pub async fn container(&self, throughput: u64) -> ContainerHandle {
+        self.container_with(ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk")), throughput)
+            .await
+    }
+
+    pub async fn container_with(&self, definition: ContainerDefinition, throughput: u64) -> ContainerHandle {
+        if self.account.database("db").is_err() {
+            self.account.create_database(&self.ctx(), "db", None).await.expect("created");
+        }
+        let throughput = Some(Throughput::Manual(throughput));
+        self.account.create_container(&self.ctx(), "db", definition, throughput).await.expect("created")
+    }
+}
+
+pub async fn memory_shards(count: usize) -> Shards {
+    let mut shards = Vec::new();
+    for _ in 0..count {
+        shards.push(Shard::open(ShardOptions::memory()).await.expect("a memory shard opens"));
+    }
+    shards.into()
+}
+
+pub fn none() -> Preconditions {
+    Preconditions::default()
+}
+
+pub fn json(item: &StoredItem) -> serde_json::Value {
+    let mut text = Vec::new();
+    item.write_json(&mut text);
+    assert_eq!(text.len(), item.json_size_bytes(), "the recorded size is the rendered size");
+    serde_json::from_slice(&text).expect("items render as JSON")
+}

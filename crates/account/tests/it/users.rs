@@ -1,0 +1,167 @@
+//! Users and permissions: rules of ids, one permission per resource, what a link leads to, and what outlives what.
+
+use crate::support::{Fixture, none};
+use shardlake_account::{AccountOptions, verify};
+use shardlake_model::{
+    ErrorKind, Limits, Permission, PermissionDefinition, PermissionMode, Preconditions, Result,
+};
+use shardlake_storage::{Shard, ShardOptions};
+
+fn for_resource(id: &str, resource: &str) -> PermissionDefinition {
+    PermissionDefinition {
+        id: id.into(),
+        mode: PermissionMode::Read,
+        mode_text: "Read".into(),
+        resource: resource.into(),
+        partition_key: None,
+    }
+}
+
+async fn permit(fixture: &Fixture, id: &str, resource: &str) -> Result<std::sync::Arc<Permission>> {
+    fixture.account.create_permission(&fixture.ctx(), "db", "ann", for_resource(id, resource)).await
+}
+
+/// With container `db/c` and user `ann`.
+async fn fixture() -> Fixture {
+    let fixture = Fixture::new().await;
+    fixture.container(400).await;
+    fixture.account.create_user(&fixture.ctx(), "db", "ann").await.expect("created");
+    fixture
+}
+
+#[tokio::test]
+async fn users_are_created_renamed_upserted_and_deleted() {
+    let fixture = fixture().await;
+    let (account, ctx) = (&fixture.account, fixture.ctx());
+    let kind = |error: shardlake_model::Error| error.kind();
+    assert_eq!(account.create_user(&ctx, "db", "ann").await.map_err(kind), Err(ErrorKind::Conflict));
+    assert_eq!(account.create_user(&ctx, "db", "a/b").await.map_err(kind), Err(ErrorKind::BadRequest));
+    assert_eq!(account.create_user(&ctx, "xx", "ann").await.map_err(kind), Err(ErrorKind::OwnerNotFound));
+    let (bob, created) = account.upsert_user(&ctx, "db", "bob", &none()).await.expect("created");
+    assert!(created);
+    let renamed = account.replace_user(&ctx, "db", "bob", "bea", &none()).await.expect("renamed");
+    assert_eq!(renamed.rid, bob.rid);
+    assert_ne!(renamed.etag, bob.etag);
+    assert_eq!(account.user("db", "bob").map_err(kind), Err(ErrorKind::NotFound));
+    assert_eq!(account.user("db", &bob.rid.to_string()).expect("by rid").id, "bea");
+    let taken = account.replace_user(&ctx, "db", "bea", "ann", &none()).await;
+    assert_eq!(taken.map_err(kind), Err(ErrorKind::Conflict));
+    let (again, created) = account.upsert_user(&ctx, "db", "bea", &none()).await.expect("replaced");
+    assert_eq!((again.rid, created), (bob.rid, false));
+    let ids: Vec<String> = account.users("db").expect("there").1.iter().map(|user| user.id.clone()).collect();
+    assert_eq!(ids, ["ann", "bea"]);
+    let outdated = Preconditions {
+        if_match: Some(shardlake_model::ETagCondition::parse("\"00000000-0000-0000-0000-000000000000\"")),
+        ..none()
+    };
+    let refused = account.delete_user(&ctx, "db", "bea", &outdated).await;
+    assert_eq!(refused.map_err(kind), Err(ErrorKind::PreconditionFailed));
+    account.delete_user(&ctx, "db", "bea", &none()).await.expect("deleted");
+    assert_eq!(account.users("db").expect("there").1.len(), 1);
+}
+
+#[tokio::test]
+async fn a_user_has_one_permission_per_resource_however_it_is_named() {
+    let fixture = fixture().await;
+    let container = fixture.account.container("db", "c").expect("there");
+    let by_rid = container.self_link().to_owned();
+    permit(&fixture, "one", "dbs/db/colls/c").await.expect("created");
+    for (id, resource) in [("one", "dbs/db/colls/c/docs/x"), ("two", "dbs/db/colls/c"), ("two", &*by_rid)] {
+        let refused = permit(&fixture, id, resource).await.expect_err(resource);
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "{id} {resource}");
+    }
+    permit(&fixture, "item", "dbs/db/colls/c/docs/x").await.expect("another resource");
+    permit(&fixture, "script", "dbs/db/colls/c/sprocs/x").await.expect("another kind");
+    let (account, ctx) = (&fixture.account, fixture.ctx());
+    let moved = for_resource("renamed", "dbs/db/colls/c/docs/y");
+    let path = ("db", "ann", "item");
+    let moved = account.replace_permission(&ctx, path, moved, &none()).await.expect("renamed");
+    assert_eq!(account.permission("db", "ann", "renamed").expect("there"), moved);
+    let taken = for_resource("one", "dbs/db/colls/c/docs/y");
+    let refused = account.replace_permission(&ctx, ("db", "ann", "renamed"), taken, &none()).await;
+    assert_eq!(refused.expect_err("the id is taken").kind(), ErrorKind::Conflict);
+    let same = for_resource("script", "dbs/db/colls/c/docs/y");
+    let refused = account.upsert_permission(&ctx, "db", "ann", same, &none()).await;
+    assert_eq!(refused.expect_err("the resource is taken").kind(), ErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn names_lead_somewhere_in_the_database_and_rids_need_not() {
+    let fixture = fixture().await;
+    let other = fixture.account.create_database(&fixture.ctx(), "other", None).await.expect("created");
+    let definition = fixture.account.container("db", "c").expect("there").container().definition.clone();
+    let foreign =
+        fixture.account.create_container(&fixture.ctx(), "other", definition, None).await.expect("created");
+    for (resource, kind) in [
+        ("dbs/db/colls/missing", ErrorKind::NotFound),
+        ("dbs/missing/colls/c", ErrorKind::NotFound),
+        ("dbs/other/colls/c", ErrorKind::BadRequest),
+        (foreign.self_link(), ErrorKind::BadRequest),
+        ("dbs/db", ErrorKind::BadRequest),
+    ] {
+        assert_eq!(permit(&fixture, "p", resource).await.expect_err(resource).kind(), kind, "{resource}");
+    }
+    let dangling = permit(&fixture, "p", "dbs/AQAAAA==/colls/AQAAAJ0fgTc=").await.expect("clients do this");
+    assert_eq!(fixture.account.granted_container(&dangling), None);
+    let _ = other;
+}
+
+#[tokio::test]
+async fn a_name_leads_to_the_container_of_now() {
+    let fixture = fixture().await;
+    let permission = permit(&fixture, "p", "dbs/db/colls/c").await.expect("created");
+    let account = &fixture.account;
+    let first = account.container("db", "c").expect("there");
+    assert_eq!(account.granted_container(&permission), Some(first.container().rid));
+    let definition = first.container().definition.clone();
+    account.delete_container(&fixture.ctx(), "db", "c", &none()).await.expect("deleted");
+    assert_eq!(account.granted_container(&permission), None);
+    let second = account.create_container(&fixture.ctx(), "db", definition, None).await.expect("created");
+    assert_ne!(second.container().rid, first.container().rid);
+    assert_eq!(account.granted_container(&permission), Some(second.container().rid));
+}
+
+#[tokio::test]
+async fn everything_is_there_after_a_restart_and_goes_with_its_owner() {
+    let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
+    let fixture = Fixture::over(shard.clone()).await;
+    fixture.container(400).await;
+    let ctx = fixture.ctx();
+    for user in ["ann", "bob"] {
+        fixture.account.create_user(&ctx, "db", user).await.expect("created");
+        let definition = for_resource("p", "dbs/db/colls/c");
+        fixture.account.create_permission(&ctx, "db", user, definition).await.expect("created");
+    }
+    let kept = fixture.account.permission("db", "ann", "p").expect("there");
+    drop(fixture);
+
+    let fixture = Fixture::over(shard.clone()).await;
+    let account = &fixture.account;
+    assert_eq!(account.permission("db", "ann", "p").expect("there"), kept);
+    assert_eq!(account.permission_by_rid(kept.rid), Some(kept.clone()));
+    account.delete_user(&ctx, "db", "ann", &none()).await.expect("deleted");
+    assert_eq!(account.permission_by_rid(kept.rid), None);
+    let report = verify(shard.clone()).await.expect("readable");
+    assert_eq!(report.problems, Vec::<String>::new());
+    let other = account.permission("db", "bob", "p").expect("untouched");
+    account.delete_database(&ctx, "db", &none()).await.expect("deleted");
+    assert_eq!(account.permission_by_rid(other.rid), None);
+    let report = verify(shard.clone()).await.expect("readable");
+    assert_eq!(report.problems, Vec::<String>::new(), "nothing is left without an owner");
+    Fixture::over(shard).await;
+}
+
+#[tokio::test]
+async fn there_is_an_end_to_users_and_permissions() {
+    let limits = Limits { users_per_database_max: 2, permissions_per_user_max: 1, ..Limits::default() };
+    let fixture = Fixture::with_options(AccountOptions { limits, ..AccountOptions::default() }).await;
+    fixture.container(400).await;
+    let (account, ctx) = (&fixture.account, fixture.ctx());
+    account.create_user(&ctx, "db", "ann").await.expect("room");
+    account.create_user(&ctx, "db", "bob").await.expect("room");
+    let refused = account.create_user(&ctx, "db", "cid").await.expect_err("full");
+    assert_eq!(refused.kind(), ErrorKind::BadRequest);
+    permit(&fixture, "p", "dbs/db/colls/c").await.expect("room");
+    let refused = permit(&fixture, "q", "dbs/db/colls/c/docs/x").await.expect_err("full");
+    assert_eq!(refused.kind(), ErrorKind::BadRequest);
+}

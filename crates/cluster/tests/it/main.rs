@@ -1,0 +1,3 @@
+//! Budgets and what is decided over partitions.
+
+mod budget;

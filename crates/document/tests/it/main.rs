@@ -1,0 +1,9 @@
+//! Documents against independent readers and models.
+//!
+//! One program for all files, because linking is what takes the time.
+
+mod json;
+mod order;
+mod patch;
+mod raw_garbage;
+mod support;

@@ -1,0 +1,10 @@
+//! The engines and the committer over them.
+//!
+//! One program for all files, because linking is what takes the time. `process.rs` runs this program again as its
+//! children, with one test by name.
+
+mod commits;
+mod journal;
+mod local;
+mod model;
+mod process;

@@ -1,0 +1,8 @@
+//! The fixtures against themselves, and the rules that hold for the whole repository.
+//!
+//! One program for all files, because linking is what takes the time.
+
+mod dependencies;
+mod http_client;
+mod signature_vectors;
+mod tidy;

@@ -1,0 +1,329 @@
+//! Habits that a compiler does not check: file openings, lengths, forbidden words, and documents that name real things.
+//!
+//! Files are those git knows or would add, so that build output and editor leftovers stay out. Each rule collects all
+//! its findings before it fails, and the sample tests at the end prove that a rule can fail at all.
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const LINES_MAX: usize = 1000;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Paths below the root, tracked or new but not ignored.
+fn files(ending: &str) -> Vec<String> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
+    let listing = String::from_utf8(output.stdout).unwrap();
+    let known = listing.split('\0').filter(|path| path.ends_with(ending));
+    known.filter(|path| root().join(path).is_file()).map(str::to_owned).collect()
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn expect_no_findings(rule: &str, findings: &[String]) {
+    assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));
+}
+
+#[test]
+fn every_source_file_says_what_it_is_for() {
+    let silent: Vec<String> =
+        files(".rs").into_iter().filter(|path| !read(path).starts_with("//! ")).collect();
+    expect_no_findings("files that do not open with //!", &silent);
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let long: Vec<String> = files(".rs")
+        .into_iter()
+        .filter(|path| !is_test_file(path))
+        .map(|path| (lines_before_tests(&read(&path)), path))
+        .filter(|(lines, _)| *lines >= LINES_MAX)
+        .map(|(lines, path)| format!("{path}: {lines} lines"))
+        .collect();
+    expect_no_findings("files to split", &long);
+}
+
+#[test]
+fn no_source_file_holds_a_forbidden_word() {
+    let findings: Vec<String> = files(".rs")
+        .into_iter()
+        .flat_map(|path| {
+            forbidden_words(&read(&path)).into_iter().map(move |found| format!("{path}:{found}"))
+        })
+        .collect();
+    expect_no_findings("unfinished code, skipped tests, tabs", &findings);
+}
+
+/// Test programs beside the one that each crate has, and why each must be a program of its own.
+const PROGRAMS: &[(&str, &str)] = &[(
+    "crates/server/tests/durability.rs",
+    "a suite of its own, whose cycles are counted; it takes minutes and all of the machine",
+)];
+
+/// Each program links the engine again, which takes longer than most tests.
+#[test]
+fn each_crate_links_one_test_program() {
+    let findings: Vec<String> = files(".rs")
+        .into_iter()
+        .filter(|path| {
+            path.starts_with("crates/") || path.starts_with("bench/") || path.starts_with("xtask/")
+        })
+        .filter(|path| is_test_program(path) && !path.ends_with("/tests/it/main.rs"))
+        .filter(|path| PROGRAMS.iter().all(|(listed, _)| listed != path))
+        .collect();
+    expect_no_findings("test programs; make them modules of tests/it/main.rs", &findings);
+    let gone: Vec<String> = PROGRAMS
+        .iter()
+        .filter(|(path, _)| !root().join(path).is_file())
+        .map(|(path, _)| (*path).into())
+        .collect();
+    expect_no_findings("listed test programs that are not there", &gone);
+}
+
+/// Cargo makes a program of each file in `tests`, and of each directory there that has a `main.rs`.
+fn is_test_program(path: &str) -> bool {
+    let inside =
+        path.split_once("/tests/").filter(|(package, _)| !package.contains("/src")).map(|(_, rest)| rest);
+    inside.is_some_and(|rest| {
+        !rest.contains('/') || (rest.ends_with("/main.rs") && rest.matches('/').count() == 1)
+    })
+}
+
+#[test]
+fn the_architecture_names_paths_that_exist() {
+    let missing: Vec<String> = named_paths(&read("ARCHITECTURE.md"))
+        .into_iter()
+        .filter(|path| !root().join(path).exists())
+        .collect();
+    expect_no_findings("ARCHITECTURE.md names paths that do not exist", &missing);
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut broken = Vec::new();
+    for document in files(".md") {
+        let folder = root().join(&document).parent().unwrap().to_owned();
+        for target in link_targets(&read(&document)) {
+            if !folder.join(&target).exists() {
+                broken.push(format!("{document}: {target}"));
+            }
+        }
+    }
+    expect_no_findings("broken links", &broken);
+}
+
+#[test]
+fn every_compatibility_row_names_a_test_that_exists() {
+    let tests = TestNames::collect();
+    let findings: Vec<String> = compatibility_rows(&read("COMPATIBILITY.md"))
+        .into_iter()
+        .filter_map(|row| row.finding(&tests))
+        .collect();
+    expect_no_findings("rows of COMPATIBILITY.md without a test", &findings);
+}
+
+#[test]
+fn every_workspace_dependency_has_its_reason() {
+    let reasons = read("docs/dependencies.md");
+    let missing: Vec<String> = workspace_dependencies(&read("Cargo.toml"))
+        .into_iter()
+        .filter(|name| !reasons.contains(&format!("| `{name}` |")))
+        .collect();
+    expect_no_findings("workspace dependencies without a line in docs/dependencies.md", &missing);
+}
+
+fn is_test_file(path: &str) -> bool {
+    path.ends_with("/tests.rs") || path.split('/').any(|part| part == "tests" || part == "benches")
+}
+
+/// Inline tests close a file; what stands above them counts.
+fn lines_before_tests(text: &str) -> usize {
+    let lines: Vec<&str> = text.lines().collect();
+    let tests = lines.windows(2).position(|pair| pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod "));
+    tests.unwrap_or(lines.len())
+}
+
+/// Spelled apart, so that this file passes its own rule.
+fn forbidden_words(text: &str) -> Vec<String> {
+    let words = [
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+        concat!("#[", "ignore"),
+        concat!("dbg", "!("),
+        "\t",
+    ];
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for word in words.iter().filter(|word| line.contains(**word)) {
+            found.push(format!("{}: {word:?}", number + 1));
+        }
+    }
+    found
+}
+
+/// Words in backticks that start like a path of this repository.
+fn named_paths(text: &str) -> Vec<String> {
+    const TOPS: &[&str] =
+        &["crates/", "docs/", "xtask/", "fuzz/", "tests-sdk/", "explorer/", ".ci/", ".cargo/"];
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted
+        .filter(|word| TOPS.iter().any(|top| word.starts_with(top)))
+        .filter(|word| !word.contains(['*', '<', '{', '…', ' ']))
+        .map(|word| word.trim_end_matches('/').to_owned())
+        .collect()
+}
+
+/// Relative targets of Markdown links, without anchors.
+fn link_targets(text: &str) -> Vec<String> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets
+        .filter(|target| {
+            !target.contains("://") && !target.starts_with('#') && !target.starts_with("mailto:")
+        })
+        .map(|target| target.split('#').next().unwrap().to_owned())
+        .filter(|target| !target.is_empty() && !target.contains(' '))
+        .collect()
+}
+
+fn workspace_dependencies(manifest: &str) -> Vec<String> {
+    let table = manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    table
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, _)| name.trim().to_owned())
+        .filter(|name| !name.starts_with("shardlake-") && !name.starts_with('#'))
+        .collect()
+}
+
+/// A row of a table that has a column "Test": `Test` names what proves the row, in backticks.
+struct Row {
+    text: String,
+    names: Vec<String>,
+    claims_nothing: bool,
+}
+
+impl Row {
+    fn finding(self, tests: &TestNames) -> Option<String> {
+        if self.names.is_empty() {
+            return (!self.claims_nothing).then(|| format!("no test named: {}", self.text));
+        }
+        let unknown: Vec<&String> = self.names.iter().filter(|name| !tests.contains(name)).collect();
+        (!unknown.is_empty()).then(|| format!("{unknown:?} not found: {}", self.text))
+    }
+}
+
+fn compatibility_rows(text: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut test_column = None;
+    for line in text.lines().map(str::trim) {
+        if !line.starts_with('|') {
+            test_column = None;
+            continue;
+        }
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let Some(column) = test_column else {
+            let is_test = |cell: &&str| matches!(cell.to_lowercase().as_str(), "test" | "tests");
+            test_column = Some(cells.iter().position(is_test).unwrap_or(usize::MAX));
+            continue;
+        };
+        let separator = cells.iter().all(|cell| cell.chars().all(|letter| "-: ".contains(letter)));
+        if column == usize::MAX || separator {
+            continue;
+        }
+        let cell = cells.get(column).copied().unwrap_or_default();
+        rows.push(Row {
+            text: line.to_owned(),
+            names: cell.split('`').skip(1).step_by(2).map(str::to_owned).collect(),
+            claims_nothing: cells.iter().any(|cell| matches!(*cell, "no" | "not yet" | "planned")),
+        });
+    }
+    rows
+}
+
+/// Everything in the tree that can be named as a test: files, Rust and Python functions, titles of JavaScript tests.
+struct TestNames {
+    paths: BTreeSet<String>,
+    functions: BTreeSet<String>,
+    scripts: String,
+}
+
+impl TestNames {
+    fn collect() -> TestNames {
+        let mut functions = BTreeSet::new();
+        for path in files(".rs").into_iter().chain(files(".py")) {
+            for line in read(&path).lines() {
+                let line = line.trim_start().trim_start_matches("async ");
+                let name = line.strip_prefix("fn ").or_else(|| line.strip_prefix("def "));
+                functions.extend(name.and_then(|rest| rest.split('(').next()).map(str::to_owned));
+            }
+        }
+        let scripts = files(".js").iter().chain(&files(".mjs")).map(|path| read(path)).collect();
+        TestNames { paths: files("").into_iter().collect(), functions, scripts }
+    }
+
+    /// `path`, `path::function`, `path::module::function`, `function`, the stem of a test file, or a JavaScript title.
+    fn contains(&self, name: &str) -> bool {
+        let (file, function) = match name.split_once("::") {
+            Some((file, rest)) => (Some(file), rest.rsplit("::").next()),
+            None if self.functions.contains(name) || self.has_title(name) => return true,
+            None => (Some(name), None),
+        };
+        let file_known = file.is_none_or(|file| self.has_file(file));
+        file_known
+            && function.is_none_or(|function| self.functions.contains(function) || self.has_title(function))
+    }
+
+    fn has_file(&self, name: &str) -> bool {
+        let in_a_directory = format!("{name}/");
+        let stems =
+            [format!("/{name}"), format!("/{name}.rs"), format!("/{name}.py"), format!("/{name}.mjs")];
+        self.paths.contains(name)
+            || self.paths.iter().any(|path| {
+                path.starts_with(&in_a_directory) || stems.iter().any(|stem| path.ends_with(stem.as_str()))
+            })
+    }
+
+    fn has_title(&self, name: &str) -> bool {
+        let quotes = ["'", "\"", "`"];
+        quotes.iter().any(|quote| self.scripts.contains(&format!("test({quote}{name}{quote}")))
+    }
+}
+
+#[test]
+fn the_rules_find_what_they_look_for() {
+    assert_eq!(forbidden_words("fn a() {\n\tb();\n}").len(), 1);
+    assert!(is_test_program("crates/a/tests/b.rs") && is_test_program("crates/a/tests/b/main.rs"));
+    assert!(!is_test_program("crates/a/tests/it/b.rs") && !is_test_program("crates/a/src/b/tests/c.rs"));
+    assert_eq!(lines_before_tests("a\n#[cfg(test)]\nmod tests {\nb\n}"), 1);
+    assert_eq!(
+        named_paths("see `crates/a/src/b.rs`, `Vec::new`, `crates/*/x` and `docs/`"),
+        ["crates/a/src/b.rs", "docs"]
+    );
+    assert_eq!(link_targets("[a](b.md#c) [d](https://e/f) [g](#h)"), ["b.md"]);
+    assert_eq!(
+        workspace_dependencies("[workspace.dependencies]\na = \"1\"\nshardlake-b = {}\n\n[x]\nc = 1"),
+        ["a"]
+    );
+    let rows = compatibility_rows(
+        "| What | Test |\n|---|---|\n| a | `no_such_test_anywhere` |\n| b | |\n\n| no | column |\n|--|--|\n| c | d |",
+    );
+    let tests = TestNames::collect();
+    assert_eq!(rows.into_iter().filter_map(|row| row.finding(&tests)).count(), 2);
+    assert!(tests.contains("tidy::the_rules_find_what_they_look_for"));
+    assert!(
+        tests.contains("crates/testkit/tests/it/tidy.rs")
+            && tests.contains("tidy")
+            && !tests.contains("tidy::absent")
+    );
+}
