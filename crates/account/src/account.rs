@@ -1,23 +1,22 @@
 //! An account: the catalog and the partitions on its shards.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
+use shardlake_catalog::{Change, ContainerRecord, Definitions, IndexRecord, Writer};
 use shardlake_charge::ChargeTable;
 use shardlake_cluster::budget::Burst;
-use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
-use shardlake_partition::{ContainerShape, Partition, partition_range};
-use shardlake_routing::{PartitionMap, ShardLoad};
+use shardlake_model::{ConsistencyLevel, Error, Limits, Result};
+use shardlake_routing::ShardLoad;
 use shardlake_script::{ScriptSettings, Scripts};
 use shardlake_stdx::{Clock, Random};
-use tokio::sync::{Mutex, Notify, Semaphore};
+use tokio::sync::{Mutex, Notify, Semaphore, watch};
 
-use crate::catalog::{self, Catalog, CatalogBatch, ContainerRecord, DatabaseEntry, Placed, RangeRecord};
 use crate::change_feed::FEED_WAITERS_MAX;
-use crate::container_handle::ContainerEntry;
-use crate::index_build::IndexRecord;
+use crate::definition_change::{added_marks, catalog_error};
+use crate::index_build::index_moved_to;
+use crate::live_catalog::LiveCatalog;
 use crate::membership;
 use crate::partition_loads::RelocationCounts;
 use crate::query_cache::QueryCache;
@@ -84,9 +83,10 @@ pub(crate) struct AccountState {
     pub database_budgets: DatabaseBudgets,
     pub heat: HeatRecording,
     pub hooks: RelocationHooks,
-    pub catalog: ArcSwap<Catalog>,
-    /// Held by whoever changes the catalog.
-    pub catalog_writer: Mutex<()>,
+    pub catalog: ArcSwap<LiveCatalog>,
+    /// The version of `catalog`, for those who wait for the next one.
+    pub catalog_version: watch::Sender<u64>,
+    pub catalog_writer: Writer,
     /// No relocation begins any more.
     pub is_closing: AtomicBool,
     /// Wakes the task of `balance.rs`.
@@ -127,10 +127,8 @@ impl Account {
     async fn open_shards(shards: Shards, options: AccountOptions) -> Result<Account> {
         shards.check_count()?;
         membership::join(&shards, &options.random).await?;
-        let mut stored = catalog::load(shards.first()).await?;
-        for dropped in &stored.dropped {
-            shards.get(dropped.shard)?;
-        }
+        let definitions = Arc::new(stored_definitions(&shards).await?);
+        let writer = Writer::new(shards.first().clone(), shards.count() > 1, definitions.clone());
         let account = Account(Arc::new(AccountState {
             shards,
             limits: Arc::new(options.limits),
@@ -147,7 +145,8 @@ impl Account {
             heat: options.heat,
             hooks: options.hooks,
             catalog: ArcSwap::default(),
-            catalog_writer: Mutex::new(()),
+            catalog_version: watch::Sender::new(0),
+            catalog_writer: writer.map_err(catalog_error)?,
             is_closing: AtomicBool::new(false),
             balance_wake: Arc::default(),
             index_builds: Mutex::new(()),
@@ -158,42 +157,14 @@ impl Account {
             function_queries: Semaphore::new(options.scripts.workers_max.max(1)),
             scripts: Scripts::new(options.scripts),
         }));
-        let mut catalog = Catalog { numbers: stored.numbers, ..Catalog::default() };
-        for database in stored.databases {
-            let entry = DatabaseEntry::new(Arc::new(database));
-            catalog.databases.insert(entry.database.id.clone(), entry);
-        }
-        for mut record in stored.containers {
-            // From before there was an index: everything is to be built.
-            if record.index == IndexRecord::default() {
-                record.index = record.index.moved_to(&record.container)?;
-            }
-            let owner = record.container.rid.database;
-            let entry = catalog.databases.values_mut().find(|entry| entry.database.rid == owner);
-            let entry = entry.ok_or_else(|| {
-                Error::new(ErrorKind::Corrupt, format!("container {} has no database", record.container.rid))
-            })?;
-            let scripts = stored.scripts.remove(&record.container.rid).unwrap_or_default();
-            let container =
-                account.open_container(entry.database.clone(), record).await?.with_scripts(scripts);
-            entry.containers.insert(container.container.definition.id.clone(), Arc::new(container));
-        }
-        if let Some(rid) = stored.scripts.keys().next() {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
-                format!("there are scripts of container {rid}, which does not exist"),
-            ));
-        }
-        catalog.add_stored_users(stored.users, stored.permissions)?;
-        catalog.offers = stored.offers.into_iter().map(|offer| (offer.rid, Arc::new(offer))).collect();
-        catalog.projections = crate::projections::restored(stored.projections, stored.checkpoints)?;
-        account.follow_throughput(&catalog);
-        account.0.catalog.store(Arc::new(catalog));
-        account.drop_partitions_in_background(stored.dropped);
-        let catalog = account.0.catalog.load();
-        for container in catalog.databases.values().flat_map(|owner| owner.containers.values()) {
+        let start = Change::of_start(definitions);
+        let catalog = Arc::new(account.derived(&LiveCatalog::default(), &start).await?);
+        account.follow_throughput_of(&catalog, &start);
+        account.show(catalog.clone());
+        account.drop_partitions_in_background(added_marks(&start));
+        for container in catalog.containers() {
             account.tend_index_in_background(container.clone());
-            if container.relocation.is_some() {
+            if container.record.relocation.is_some() {
                 account.relocate_in_background(container);
             }
         }
@@ -204,90 +175,6 @@ impl Account {
         }
         crate::projections::start(&account);
         Ok(account)
-    }
-
-    pub(crate) async fn open_container(
-        &self,
-        database: Arc<shardlake_model::Database>,
-        record: ContainerRecord,
-    ) -> Result<ContainerEntry> {
-        let state = &self.0;
-        let layouts = record.index.layouts()?;
-        let shape =
-            ContainerShape::new(&record.container, layouts, state.limits.clone(), state.charges.clone())?;
-        let mut partitions = Vec::with_capacity(record.ranges.len());
-        for range in &record.ranges {
-            let identity = range.identity(record.session_version)?;
-            let epk_range = identity.epk_range.clone();
-            let shard = state.shards.get(range.shard)?.clone();
-            let partition = Partition::open(shard, identity, shape.maintained()).await?;
-            partition.keep_versions(shape.retention).await;
-            partitions.push((epk_range, Arc::new(partition)));
-        }
-        let map = PartitionMap::new(record.generation, partitions).map_err(|error| {
-            Error::new(ErrorKind::Corrupt, format!("stored ranges do not fit together: {error}"))
-        })?;
-        Ok(ContainerEntry::new(database, record, shape, map, Arc::default()))
-    }
-
-    /// A container's entry under a new record; its partitions and their sequencers live on.
-    pub(crate) fn entry_of(&self, old: &ContainerEntry, record: ContainerRecord) -> Result<ContainerEntry> {
-        self.entry_over(old, record, old.map.clone())
-    }
-
-    /// The same with other partitions.
-    pub(crate) fn entry_over(
-        &self,
-        old: &ContainerEntry,
-        record: ContainerRecord,
-        map: PartitionMap<Arc<Partition>>,
-    ) -> Result<ContainerEntry> {
-        let state = &self.0;
-        let layouts = record.index.layouts()?;
-        let shape =
-            ContainerShape::new(&record.container, layouts, state.limits.clone(), state.charges.clone())?;
-        let budget = old.budget.clone();
-        let mut entry = ContainerEntry::new(old.database.clone(), record, shape, map, budget);
-        if entry.index == old.index {
-            entry.progress = old.progress.clone();
-        }
-        entry.motion = old.motion.clone();
-        entry.scripts = old.scripts.clone();
-        Ok(entry)
-    }
-
-    /// The same for a deleted container, whose marks are made; what a relocation was copying goes when that has ended.
-    pub(crate) fn drop_container_in_background(&self, entry: &ContainerEntry) {
-        self.drop_partitions_in_background(entry.ranges.iter().map(RangeRecord::placed).collect());
-        let Some(relocation) = &entry.relocation else { return };
-        let targets = relocation.targets.iter().map(RangeRecord::placed).collect();
-        let (account, motion) = (self.clone(), entry.motion.clone());
-        tokio::spawn(async move {
-            let _turn = motion.topology.lock().await;
-            account.drop_partitions_in_background(targets);
-        });
-    }
-
-    /// Deletes the data of dropped partitions, then their marks, on each shard by itself. The marks survive a crash; the
-    /// work is repeatable.
-    pub(crate) fn drop_partitions_in_background(&self, dropped: Vec<Placed>) {
-        let mut by_shard: BTreeMap<u16, Vec<Placed>> = BTreeMap::new();
-        for placed in dropped {
-            by_shard.entry(placed.shard).or_default().push(placed);
-        }
-        for dropped in by_shard.into_values() {
-            let shards = self.0.shards.clone();
-            tokio::spawn(async move {
-                for placed in dropped {
-                    if let Err(error) = drop_partition(&shards, placed).await {
-                        // The mark stays, so the next start tries again.
-                        let (partition, shard) = (placed.uid.0, placed.shard);
-                        tracing::warn!(partition, shard, %error, "deleting a dropped partition stopped");
-                        return;
-                    }
-                }
-            });
-        }
     }
 
     pub fn limits(&self) -> &Limits {
@@ -309,7 +196,13 @@ impl Account {
     /// Makes everything durable and closes the shards; later operations fail.
     pub async fn close(&self) -> Result<()> {
         self.pause_relocations().await;
+        self.0.catalog_writer.close().await;
         self.0.shards.close().await
+    }
+
+    /// Whether the account is being closed: what runs in the background ends.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.0.is_closing.load(Ordering::Acquire)
     }
 
     /// False once storage has refused a write for good, on whichever shard.
@@ -325,7 +218,7 @@ impl Account {
             disk_bytes: self.0.shards.disk_bytes(),
             ..Default::default()
         };
-        for container in catalog.databases.values().flat_map(|entry| entry.containers.values()) {
+        for container in catalog.containers() {
             total.containers += 1;
             for partition in container.map.iter() {
                 total.partitions += 1;
@@ -336,43 +229,18 @@ impl Account {
         total
     }
 
-    /// Replaces the catalog after its change is durable. Call with the writer lock held.
-    pub(crate) async fn publish(&self, catalog: Catalog, batch: CatalogBatch) -> Result<()> {
-        self.publish_after(catalog, batch, || ()).await
-    }
-
-    /// The same with something to do between the moment when the change cannot be lost any more and that when it shows.
-    pub(crate) async fn publish_after(
-        &self,
-        catalog: Catalog,
-        batch: CatalogBatch,
-        before_it_shows: impl FnOnce(),
-    ) -> Result<()> {
-        let shard = self.0.shards.first();
-        batch.commit(shard).await?;
-        if self.0.shards.count() > 1 {
-            // Journals are synced on their own. Nothing may reach another shard before the catalog says why it is there,
-            // or a crash would leave data under a number that is given out again.
-            shard.wait_durable(shard.applied()).await.map_err(shardlake_partition::storage_error)?;
-        }
-        self.follow_throughput(&catalog);
-        before_it_shows();
-        self.0.catalog.store(Arc::new(catalog));
-        Ok(())
-    }
-
-    /// What lies on each shard, as far as the catalog knows.
-    pub(crate) fn shard_loads(&self, catalog: &Catalog) -> Vec<ShardLoad> {
+    /// Load per shard, from the catalog.
+    pub(crate) fn shard_loads(&self, catalog: &LiveCatalog) -> Vec<ShardLoad> {
         let mut loads = vec![ShardLoad::default(); usize::from(self.0.shards.count())];
-        for container in catalog.databases.values().flat_map(|owner| owner.containers.values()) {
-            for (range, partition) in container.ranges.iter().zip(container.map.iter()) {
+        for container in catalog.containers() {
+            for (range, partition) in container.record.ranges.iter().zip(container.map.iter()) {
                 if let Some(load) = loads.get_mut(usize::from(range.shard)) {
                     load.partitions += 1;
                     load.size_bytes += partition.size_bytes();
                 }
             }
             // What is on its way counts where it goes, too, so that not everything at once goes to the emptiest shard.
-            let Some(relocation) = &container.relocation else { continue };
+            let Some(relocation) = &container.record.relocation else { continue };
             let sources = container.map.iter().filter(|source| relocation.sources.contains(&source.range_id));
             let size_bytes: u64 = sources.map(|source| source.size_bytes()).sum();
             for target in &relocation.targets {
@@ -385,9 +253,9 @@ impl Account {
         loads
     }
 
-    pub(crate) fn check_room(&self, catalog: &Catalog) -> Result<()> {
+    pub(crate) fn check_room(&self, draft: &Definitions) -> Result<()> {
         let max = self.0.limits.resources_max;
-        if catalog.resource_count() >= max {
+        if draft.resource_count() >= max {
             return Err(Error::bad_request(format!(
                 "an account holds at most {max} databases and containers"
             )));
@@ -396,15 +264,19 @@ impl Account {
     }
 }
 
-async fn drop_partition(shards: &Shards, placed: Placed) -> Result<()> {
-    let (start, end) = partition_range(placed.uid);
-    let shard = shards.get(placed.shard)?;
-    shard.drop_range(start, end).await.map_err(shardlake_partition::storage_error)?;
-    if placed.shard != 0 {
-        // The mark is in another journal: were its removal on disk first, a crash could bring back what nobody deletes.
-        shard.wait_durable(shard.applied()).await.map_err(shardlake_partition::storage_error)?;
+/// What the catalog's shard holds, on shards that are all there.
+async fn stored_definitions(shards: &Shards) -> Result<Definitions> {
+    let mut definitions = shardlake_catalog::load(shards.first()).await.map_err(catalog_error)?;
+    for (_, mark) in definitions.dropped.iter() {
+        shards.get(mark.shard())?;
     }
-    let mut batch = CatalogBatch::new();
-    batch.forget_dropped(placed.uid);
-    batch.commit(shards.first()).await
+    // Containers from before there was an index: everything is to be built.
+    let is_old = |record: &&Arc<ContainerRecord>| record.index == IndexRecord::default();
+    let old: Vec<_> = definitions.containers.values().filter(is_old).cloned().collect();
+    for record in old {
+        let index = index_moved_to(&record.index, &record.container)?;
+        let record = ContainerRecord { index, ..ContainerRecord::clone(&record) };
+        definitions.containers.put(record.container.rid, record);
+    }
+    Ok(definitions)
 }

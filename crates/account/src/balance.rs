@@ -15,7 +15,8 @@ use shardlake_routing::{EpkRange, width};
 
 use crate::account::AccountState;
 use crate::container_handle::ContainerEntry;
-use crate::relocation::{RelocationKind, bounds_of};
+use crate::live_catalog::bounds_of;
+use crate::relocation::RelocationKind;
 use crate::{Account, ContainerHandle, SplitAt};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -47,14 +48,14 @@ async fn look(state: &Weak<AccountState>) {
     }
     let account = Account(state);
     let catalog = account.0.catalog.load_full();
-    for entry in catalog.databases.values().flat_map(|owner| owner.containers.values()) {
-        if entry.relocation.is_some() || !account.may_balance(entry) {
+    for entry in catalog.containers() {
+        if entry.record.relocation.is_some() || !account.may_balance(entry) {
             continue;
         }
         if let Err(error) = account.balance(entry).await {
             let retry_at = account.clock().elapsed() + RETRY_AFTER;
             entry.motion.state().retry_at = Some(retry_at);
-            tracing::warn!(container = %entry.container.rid, %error, "a split that is due did not begin");
+            tracing::warn!(container = %entry.record.container.rid, %error, "a split that is due did not begin");
         }
     }
 }
@@ -96,9 +97,9 @@ impl Account {
 
     async fn next_step(&self, entry: &ContainerEntry) -> Result<NextStep> {
         let limits = self.limits();
-        let definition = &entry.container.definition.partition_key;
-        let mut views = Vec::with_capacity(entry.ranges.len());
-        for (range, partition) in entry.ranges.iter().zip(entry.map.iter()) {
+        let definition = &entry.record.container.definition.partition_key;
+        let mut views = Vec::with_capacity(entry.record.ranges.len());
+        for (range, partition) in entry.record.ranges.iter().zip(entry.map.iter()) {
             let size_bytes = partition.size_bytes();
             let is_too_large = size_bytes > limits.physical_partition_size_bytes_max;
             views.push(RangeView {
@@ -117,7 +118,7 @@ impl Account {
             merge_throughput_below: MERGE_THROUGHPUT_BELOW,
         };
         let catalog = self.0.catalog.load();
-        let own = catalog.offer_of(&entry.container.rid.to_string());
+        let own = catalog.offer_of(&entry.record.container.rid.to_string());
         let throughput = own.map(|offer| offer.throughput.maximum());
         Ok(next_step(&views, throughput, &policy))
     }
@@ -130,7 +131,7 @@ impl Account {
     /// Whether partitions are still being cut for a throughput that was set.
     pub async fn is_throughput_pending(&self, offer: &Offer) -> Result<bool> {
         let catalog = self.0.catalog.load_full();
-        let mut entries = catalog.databases.values().flat_map(|owner| owner.containers.values());
+        let mut entries = catalog.containers();
         let found = entries.find(|entry| entry.rid_text() == offer.resource_rid);
         let Some(entry) = found else { return Ok(false) };
         let step = match self.next_step(entry).await {
@@ -144,7 +145,7 @@ impl Account {
     /// The ranges that are being cut, or are cut next because of their size or throughput.
     pub async fn ranges_being_split(&self, container: &ContainerHandle) -> Result<Vec<u32>> {
         let entry = &container.entry;
-        if let Some(relocation) = &entry.relocation {
+        if let Some(relocation) = &entry.record.relocation {
             let is_split = relocation.kind == RelocationKind::Split;
             return Ok(if is_split { relocation.sources.clone() } else { Vec::new() });
         }
@@ -169,7 +170,7 @@ impl Account {
         if *at == SplitAt::Size {
             return partition.size_median().await;
         }
-        let definition = &entry.container.definition.partition_key;
+        let definition = &entry.record.container.definition.partition_key;
         let report = partition.heat(definition).report(self.clock().elapsed(), LOAD_WINDOW);
         let median = report.recent.load_median.as_ref();
         let median =

@@ -65,7 +65,7 @@ impl Account {
         let mut routing = self.routing(container);
         loop {
             let is_there = check_session(ctx, &routing.entry, routing.owner(&logical));
-            if !routing.has_moved(&is_there)? {
+            if !routing.has_moved(&is_there).await? {
                 is_there?;
                 break;
             }
@@ -94,7 +94,7 @@ impl Account {
             let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
             let outcome = partition.execute(&routing.entry.shape, &command, &logical, &planned).await;
             permit.settle_outcome(&outcome, cost_of_batch);
-            if !routing.has_moved(&outcome)? {
+            if !routing.has_moved(&outcome).await? {
                 return outcome;
             }
         }

@@ -105,7 +105,7 @@ impl Account {
         loop {
             let charge_min = if charge_centi == 0 { page_min } else { 0 };
             let looked = self.look(ctx, &routing.entry, request, (position.as_ref(), charge_min)).await;
-            if routing.has_moved(&looked)? {
+            if routing.has_moved(&looked).await? {
                 continue;
             }
             let (mut page, parts) = looked?;
@@ -180,7 +180,7 @@ impl Account {
             lsn: ranges.first().map_or(0, |(_, lsn)| *lsn),
             item_lsn: 0,
             range_id: ranges.first().map(|(range_id, _)| *range_id),
-            session_version: entry.session_version,
+            session_version: entry.record.session_version,
         };
         Ok((ChangeFeedPage { changes, count, etag, is_last, meta, ranges }, parts))
     }

@@ -93,14 +93,14 @@ impl Account {
     fn logs_due(&self) -> Vec<(ContainerRid, Arc<Partition>)> {
         let now = self.clock().now();
         let catalog = self.0.catalog.load();
-        let entries = catalog.databases.values().flat_map(|owner| owner.containers.values());
+        let entries = catalog.containers();
         let of_entry = |entry: &Arc<ContainerEntry>| {
             let is_due = |partition: &&Arc<Partition>| partition.compaction_due(self.limits(), now);
             let due: Vec<_> = entry.map.iter().filter(is_due).cloned().collect();
-            let rid = entry.container.rid;
+            let rid = entry.record.container.rid;
             due.into_iter().map(move |partition| (rid, partition))
         };
-        entries.filter(|entry| entry.relocation.is_none()).flat_map(of_entry).collect()
+        entries.filter(|entry| entry.record.relocation.is_none()).flat_map(of_entry).collect()
     }
 
     /// A step, unless the partition is on its way elsewhere by now. A relocation that begins later copies what the step leaves.
@@ -110,7 +110,7 @@ impl Account {
         partition: &Partition,
         compaction: &mut Compaction,
     ) -> Result<CompactionStep> {
-        let is_moving = self.entry_of_rid(rid).map_or(true, |entry| entry.relocation.is_some());
+        let is_moving = self.entry_of_rid(rid).map_or(true, |entry| entry.record.relocation.is_some());
         if is_moving {
             return Ok(CompactionStep::Idle);
         }
@@ -119,7 +119,7 @@ impl Account {
 
     fn note_compaction_failure(&self, partition: &Partition, error: &shardlake_model::Error) {
         let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
-        if !has_ended && !self.0.is_closing.load(Ordering::Acquire) {
+        if !has_ended && !self.is_closing() {
             tracing::warn!(partition = partition.uid.0, %error, "compacting a change log stopped");
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use shardlake_catalog::ContainerRecord;
 use shardlake_cluster::budget::{ContainerBudget, fractions_of};
 use shardlake_model::{
     Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result,
@@ -10,58 +11,57 @@ use shardlake_model::{
 use shardlake_partition::{ContainerShape, Partition, path_hash};
 use shardlake_routing::PartitionMap;
 
-use crate::catalog::{ContainerRecord, RangeRecord};
-use crate::index_build::{BuildProgress, IndexRecord};
-use crate::relocation::{Motion, RelocationRecord};
+use crate::index_build::BuildProgress;
+use crate::relocation::Motion;
 
+/// A container's record, and what runs for it.
 #[derive(Clone)]
 pub(crate) struct ContainerEntry {
     pub database: Arc<Database>,
-    pub container: Container,
+    pub record: Arc<ContainerRecord>,
+    pub scripts: Arc<ContainerScripts>,
     pub shape: Arc<ContainerShape>,
+    /// In the order of the record's ranges.
     pub map: PartitionMap<Arc<Partition>>,
-    pub ranges: Vec<RangeRecord>,
-    pub generation: u64,
-    pub session_version: i64,
-    pub index: IndexRecord,
     pub progress: Arc<BuildProgress>,
     /// Lives as long as the container, through all its entries.
     pub budget: Arc<ContainerBudget>,
-    pub relocation: Option<RelocationRecord>,
+    /// Likewise.
     pub motion: Arc<Motion>,
-    pub scripts: Arc<ContainerScripts>,
     rid_text: String,
     self_link: String,
     alt_link: String,
 }
 
 impl ContainerEntry {
+    /// What runs for an earlier entry of the container goes on.
     pub fn new(
         database: Arc<Database>,
-        record: ContainerRecord,
-        shape: ContainerShape,
+        record: Arc<ContainerRecord>,
+        shape: Arc<ContainerShape>,
         map: PartitionMap<Arc<Partition>>,
-        budget: Arc<ContainerBudget>,
+        old: Option<&ContainerEntry>,
     ) -> Self {
-        let container = record.container;
+        let rid = record.container.rid;
+        let same_index = old.filter(|old| old.record.index == record.index);
         ContainerEntry {
-            rid_text: container.rid.to_string(),
-            self_link: format!("dbs/{}/colls/{}/", container.rid.database, container.rid),
-            alt_link: format!("dbs/{}/colls/{}", database.id, container.definition.id),
+            rid_text: rid.to_string(),
+            self_link: format!("dbs/{}/colls/{rid}/", rid.database),
+            alt_link: format!("dbs/{}/colls/{}", database.id, record.container.definition.id),
             database,
-            container,
-            shape: Arc::new(shape),
+            record,
+            scripts: old.map(|old| old.scripts.clone()).unwrap_or_default(),
+            shape,
             map,
-            ranges: record.ranges,
-            generation: record.generation,
-            session_version: record.session_version,
-            index: record.index,
-            progress: Arc::default(),
-            budget,
-            relocation: record.relocation,
-            motion: Arc::default(),
-            scripts: Arc::default(),
+            progress: same_index.map(|old| old.progress.clone()).unwrap_or_default(),
+            budget: old.map(|old| old.budget.clone()).unwrap_or_default(),
+            motion: old.map(|old| old.motion.clone()).unwrap_or_default(),
         }
+    }
+
+    /// The same container with other scripts.
+    pub fn with_scripts(&self, scripts: ContainerScripts) -> Self {
+        ContainerEntry { scripts: Arc::new(scripts), ..self.clone() }
     }
 
     pub fn rid_text(&self) -> &str {
@@ -76,22 +76,6 @@ impl ContainerEntry {
     /// `dbs/{name}/colls/{name}`.
     pub fn alt_link(&self) -> &str {
         &self.alt_link
-    }
-
-    /// The same container with other scripts.
-    pub fn with_scripts(&self, scripts: ContainerScripts) -> Self {
-        ContainerEntry { scripts: Arc::new(scripts), ..self.clone() }
-    }
-
-    pub fn record(&self, container: Container) -> ContainerRecord {
-        ContainerRecord {
-            container,
-            ranges: self.ranges.clone(),
-            generation: self.generation,
-            session_version: self.session_version,
-            index: self.index.clone(),
-            relocation: self.relocation.clone(),
-        }
     }
 }
 
@@ -129,7 +113,7 @@ impl ContainerHandle {
 
     /// With its definition normalised.
     pub fn container(&self) -> &Container {
-        &self.entry.container
+        &self.entry.record.container
     }
 
     pub fn rid_text(&self) -> &str {
@@ -163,12 +147,12 @@ impl ContainerHandle {
     }
 
     pub fn routing_generation(&self) -> u64 {
-        self.entry.generation
+        self.entry.record.generation
     }
 
     pub fn partition_key_ranges(&self) -> Vec<PartitionKeyRange> {
-        let by_hand: Vec<_> = self.entry.ranges.iter().map(|record| record.throughput).collect();
-        let ranges = self.entry.ranges.iter().zip(self.entry.map.iter());
+        let by_hand: Vec<_> = self.entry.record.ranges.iter().map(|record| record.throughput).collect();
+        let ranges = self.entry.record.ranges.iter().zip(self.entry.map.iter());
         ranges
             .zip(fractions_of(&by_hand))
             .map(|((record, partition), throughput_fraction)| PartitionKeyRange {

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use shardlake_catalog::Definitions;
 use shardlake_model::{
     Database, DatabaseRid, Error, ErrorKind, Preconditions, RequestContext, Result, Throughput,
     validate_resource_id,
 };
-use shardlake_partition::End;
 use shardlake_stdx::Guid;
 
 use crate::Account;
-use crate::catalog::{Catalog, CatalogBatch, DatabaseEntry};
-use crate::projections::forget_of_database;
+use crate::live_catalog::LiveCatalog;
 
 impl Account {
     pub async fn create_database(
@@ -25,31 +24,29 @@ impl Account {
             self.check_has_throughput()?;
             throughput.validate(self.limits(), throughput.minimum_for_new(self.limits()))?;
         }
-        let _writer = self.0.catalog_writer.lock().await;
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        if catalog.databases.contains_key(id) {
-            return Err(conflict("database", id));
-        }
-        self.check_room(&catalog)?;
-        let rid = self.new_database_rid(&catalog);
-        let etag = self.random().guid().0;
-        let database = Arc::new(Database { id: id.to_owned(), rid, etag, timestamp: ctx.now.seconds() });
-        let mut batch = CatalogBatch::new();
-        batch.put_database(&database);
-        if let Some(throughput) = throughput {
-            let (resource, rid) = (format!("dbs/{rid}/"), rid.to_string());
-            self.add_offer(&mut catalog, &mut batch, (resource, rid), (throughput, true), ctx);
-        }
-        catalog.databases.insert(id.to_owned(), DatabaseEntry::new(database.clone()));
-        self.publish(catalog, batch).await?;
+        let (account, id, now) = (self.clone(), id.to_owned(), ctx.now);
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            if live.databases.contains_key(&id) {
+                return Err(conflict("database", &id));
+            }
+            account.check_room(draft)?;
+            let rid = account.new_database_rid(draft);
+            let etag = account.random().guid().0;
+            if let Some(throughput) = throughput {
+                let resource = (format!("dbs/{rid}/"), rid.to_string());
+                account.add_offer(draft, resource, (throughput, true), now);
+            }
+            Ok(draft.databases.put(rid, Database { id, rid, etag, timestamp: now.seconds() }))
+        };
+        let (database, _) = self.change(plan).await?;
         Ok(database)
     }
 
     /// Random, so that what clients remember of a dropped database or of another data directory never fits a new one.
-    fn new_database_rid(&self, catalog: &Catalog) -> DatabaseRid {
+    fn new_database_rid(&self, draft: &Definitions) -> DatabaseRid {
         loop {
             let rid = DatabaseRid(self.random().below(1 << 32) as u32);
-            if rid.0 != 0 && catalog.databases.values().all(|entry| entry.database.rid != rid) {
+            if rid.0 != 0 && !draft.databases.contains(&rid) {
                 return rid;
             }
         }
@@ -73,26 +70,14 @@ impl Account {
         segment: &str,
         preconditions: &Preconditions,
     ) -> Result<()> {
-        let _writer = self.0.catalog_writer.lock().await;
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        let entry = catalog.database(segment).ok_or_else(|| not_found("database", segment))?.clone();
-        check_preconditions(entry.database.etag, preconditions)?;
-        let mut batch = CatalogBatch::new();
-        batch.delete_database(entry.database.rid);
-        forget_of_database(&mut catalog, &mut batch, entry.database.rid);
-        self.remove_offer(&mut catalog, &mut batch, &entry.database.rid.to_string());
-        entry.users.iter().for_each(|user| batch.delete_user(user));
-        for container in entry.containers.values() {
-            batch.delete_container(container);
-            self.remove_offer(&mut catalog, &mut batch, &container.container.rid.to_string());
-            container.motion.state().progress.abort();
-            for partition in container.map.iter() {
-                partition.close(End::Deleted).await;
-            }
-        }
-        catalog.databases.remove(&entry.database.id);
-        self.publish(catalog, batch).await?;
-        entry.containers.values().for_each(|container| self.drop_container_in_background(container));
+        let (segment, preconditions) = (segment.to_owned(), preconditions.clone());
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let entry = live.database(&segment).ok_or_else(|| not_found("database", &segment))?;
+            check_preconditions(entry.database.etag, &preconditions)?;
+            draft.remove_database(entry.database.rid);
+            Ok(())
+        };
+        self.change(plan).await?;
         Ok(())
     }
 }

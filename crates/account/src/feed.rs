@@ -53,7 +53,7 @@ impl Account {
         let mut routing = self.routing(container);
         loop {
             let page = self.page_of_feed(ctx, &routing.entry, &scope, max_items, continuation).await;
-            if !routing.has_moved(&page)? {
+            if !routing.has_moved(&page).await? {
                 return page;
             }
         }
@@ -125,7 +125,7 @@ impl Account {
         }
         let sizes = page.items.iter().map(StoredItem::json_size_bytes);
         page.meta.charge_centi = self.0.charges.feed_page(sizes, ctx.consistency).0;
-        page.meta.session_version = entry.session_version;
+        page.meta.session_version = entry.record.session_version;
         page.meta.range_id = page.ranges.first().map(|(id, _)| *id);
         page.meta.lsn = page.ranges.first().map_or(0, |(_, lsn)| *lsn);
         Ok(page)
@@ -148,7 +148,7 @@ impl Account {
                 Ok(partition) => partition.changes(span, after, entries_max).await,
                 Err(gone) => Err(gone),
             };
-            if !routing.has_moved(&page)? {
+            if !routing.has_moved(&page).await? {
                 return page;
             }
         }
@@ -188,7 +188,7 @@ impl Account {
                 charge_centi: meta.charge_centi,
                 ..Cost::default()
             });
-            if !routing.has_moved(&outcome)? {
+            if !routing.has_moved(&outcome).await? {
                 return outcome.map(|(_, meta)| meta);
             }
         }
@@ -221,7 +221,7 @@ pub(crate) fn resolve(
                 let partition = partition_of(entry, &logical).clone();
                 (FeedFilter::Logical(logical), vec![partition])
             } else {
-                let range = prefix_range(&entry.container.definition.partition_key, &key);
+                let range = prefix_range(&entry.record.container.definition.partition_key, &key);
                 let partitions = of_range(&range);
                 (FeedFilter::Prefix(range, key.0), partitions)
             }
@@ -257,7 +257,7 @@ pub(crate) fn range_by_id(container: &ContainerHandle, id: u32) -> Result<&Arc<P
 
 pub(crate) fn encode_token(entry: &ContainerEntry, position: &[u8]) -> String {
     let mut bytes = vec![TOKEN_VERSION];
-    bytes.extend_from_slice(&entry.container.rid.number.to_be_bytes());
+    bytes.extend_from_slice(&entry.record.container.rid.number.to_be_bytes());
     bytes.extend_from_slice(position);
     bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
     URL_SAFE_NO_PAD.encode(bytes)
@@ -271,7 +271,7 @@ pub(crate) fn decode_token(entry: &ContainerEntry, token: &str) -> Result<Vec<u8
         return Err(invalid());
     }
     let (header, position) = content.split_at_checked(5).ok_or_else(invalid)?;
-    if header[0] != TOKEN_VERSION || header[1..] != entry.container.rid.number.to_be_bytes() {
+    if header[0] != TOKEN_VERSION || header[1..] != entry.record.container.rid.number.to_be_bytes() {
         return Err(invalid());
     }
     epk_of_position(position).map_err(|_| invalid())?;

@@ -94,7 +94,7 @@ impl Account {
         loop {
             let partition = routing.owner(logical);
             let is_there = check_session(ctx, &routing.entry, partition);
-            if routing.has_moved(&is_there)? {
+            if routing.has_moved(&is_there).await? {
                 continue;
             }
             is_there?;
@@ -103,7 +103,7 @@ impl Account {
             let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Read, touched)?;
             let outcome = partition.read(&routing.entry.shape, &command, logical, id, preconditions).await;
             permit.settle_outcome(&outcome, cost_of_item);
-            if !routing.has_moved(&outcome)? {
+            if !routing.has_moved(&outcome).await? {
                 return outcome;
             }
         }
@@ -157,11 +157,13 @@ impl Account {
         segment: &str,
     ) -> Result<String> {
         match Rid::parse(segment) {
-            Some(Rid::Item(rid)) if container.by_rid && rid.container == container.entry.container.rid => {
+            Some(Rid::Item(rid))
+                if container.by_rid && rid.container == container.entry.record.container.rid =>
+            {
                 let mut routing = self.routing(container);
                 let id = loop {
                     let id = routing.owner(logical).id_of_ordinal(logical, rid.ordinal).await;
-                    if !routing.has_moved(&id)? {
+                    if !routing.has_moved(&id).await? {
                         break id?;
                     }
                 };
@@ -191,7 +193,7 @@ impl Account {
             let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
             let outcome = partition.write(&routing.entry.shape, &command, logical, &operation).await;
             permit.settle_outcome(&outcome, cost_of_item);
-            if !routing.has_moved(&outcome)? {
+            if !routing.has_moved(&outcome).await? {
                 return outcome;
             }
         }
@@ -265,7 +267,7 @@ pub(crate) fn check_session(
 ) -> Result<()> {
     let Some(session) = &ctx.session else { return Ok(()) };
     let range_id = partition.range_id;
-    let record = entry.ranges.iter().find(|range| range.range_id == range_id);
+    let record = entry.record.ranges.iter().find(|range| range.range_id == range_id);
     let ancestors = record.iter().flat_map(|range| &range.parents);
     let seen = ancestors.chain([&range_id]).filter_map(|id| session.entry_of(*id));
     let Some(seen) = seen.max_by_key(|entry| (entry.version, entry.lsn)) else { return Ok(()) };

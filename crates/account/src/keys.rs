@@ -15,7 +15,7 @@ pub struct KeyInput<'a>(pub &'a str);
 
 /// A partition key that may be a prefix of a hierarchical one.
 pub(crate) fn parse_key(entry: &ContainerEntry, input: KeyInput<'_>) -> Result<PartitionKey> {
-    let definition = &entry.container.definition.partition_key;
+    let definition = &entry.record.container.definition.partition_key;
     let key = parse_partition_key_header(input.0, definition).map_err(|error| {
         Error::bad_request(format!("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: {error}"))
     })?;
@@ -25,7 +25,7 @@ pub(crate) fn parse_key(entry: &ContainerEntry, input: KeyInput<'_>) -> Result<P
 
 fn check_size(entry: &ContainerEntry, key: &PartitionKey) -> Result<()> {
     let limits = &entry.shape.limits;
-    let max = match entry.container.definition.partition_key.version {
+    let max = match entry.record.container.definition.partition_key.version {
         1 => limits.partition_key_bytes_max_v1,
         _ => limits.partition_key_bytes_max,
     };
@@ -91,7 +91,7 @@ pub(crate) fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<Pa
 }
 
 pub(crate) fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {
-    let epk = effective_partition_key(&entry.container.definition.partition_key, &partition_key);
+    let epk = effective_partition_key(&entry.record.container.definition.partition_key, &partition_key);
     LogicalKey { epk, partition_key }
 }
 

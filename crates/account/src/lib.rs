@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `account.rs` | opens and closes an account; what it holds |
 //! | `shards.rs`, `membership.rs` | the stores that the data lies on; whether they belong together |
-//! | `catalog.rs` | databases, containers, offers and ranges: in memory, and as records in shard 0 |
+//! | `live_catalog.rs` | the definitions in force (`shardlake-catalog`), and what runs for them |
+//! | `definition_change.rs` | the one way to change a definition, and its consequences |
 //! | `databases.rs`, `containers.rs`, `offers.rs` | operations on those resources |
 //! | `users.rs`, `permissions.rs` | users of a database; what a permission grants, and whether it still does |
 //! | `container_handle.rs` | a container as an operation holds it |
@@ -30,18 +31,19 @@
 mod account;
 mod balance;
 mod batch;
-mod catalog;
 mod change_feed;
 mod change_feed_compaction;
 mod change_feed_position;
 mod container_handle;
 mod containers;
 mod databases;
+mod definition_change;
 mod diagnosis;
 mod feed;
 mod index_build;
 mod items;
 mod keys;
+mod live_catalog;
 mod membership;
 mod offers;
 mod partition_loads;
@@ -86,10 +88,7 @@ pub use keys::KeyInput;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
 pub use partitions::{ContainerReport, LargeKey, RangeReport};
 pub use permissions::{GrantedChild, ResourceLink};
-pub use projections::{
-    MatchPair, ProjectionCounts, ProjectionLag, ProjectionPut, ProjectionReport, ProjectionRule,
-    ProjectionSource, ProjectionStart, ProjectionState, ProjectionTarget, SetPair,
-};
+pub use projections::{ProjectionLag, ProjectionPut, ProjectionReport, ProjectionState};
 pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;
 pub use relocation::{
@@ -98,6 +97,9 @@ pub use relocation::{
 };
 pub use script_run::ProcedureReply;
 pub use scripts::ScriptWrite;
+pub use shardlake_catalog::{
+    MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
+};
 pub use shardlake_cluster::budget::BudgetReport;
 pub use shardlake_cluster::diagnosis::{Evidence, EvidenceValue, Finding, FindingKind};
 pub use shardlake_cluster::policy::{NextStep, SplitReason};

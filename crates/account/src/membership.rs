@@ -8,12 +8,13 @@
 //! between it is still new, and empty.
 
 use serde::{Deserialize, Serialize};
+use shardlake_catalog::{MEMBERSHIP, decode, encode, key};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::storage_error;
 use shardlake_stdx::Random;
 use shardlake_storage::{Batch, ScanOptions, Shard};
 
-use crate::catalog::{MEMBERSHIP, decode, encode, key};
+use crate::definition_change::catalog_error;
 use crate::shards::Shards;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +30,7 @@ struct Membership {
 impl Membership {
     async fn read(shard: &Shard) -> Result<Option<Membership>> {
         let stored = shard.get(&key(MEMBERSHIP, &[])).await.map_err(storage_error)?;
-        stored.map(|bytes| decode(&bytes)).transpose()
+        stored.map(|bytes| decode(&bytes)).transpose().map_err(catalog_error)
     }
 
     async fn write(&self, shard: &Shard) -> Result<()> {

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use shardlake_model::{Offer, OfferRid, Preconditions, RequestContext, Result, Throughput};
+use shardlake_catalog::Definitions;
+use shardlake_model::{Offer, Preconditions, RequestContext, Result, Throughput};
+use shardlake_stdx::Timestamp;
 
 use crate::Account;
-use crate::catalog::{Catalog, CatalogBatch};
 use crate::databases::{check_preconditions, not_found};
+use crate::live_catalog::LiveCatalog;
 
 impl Account {
     pub fn offers(&self) -> Vec<Arc<Offer>> {
-        self.0.catalog.load().offers.values().cloned().collect()
+        self.0.catalog.load().definitions.offers.values().cloned().collect()
     }
 
     /// `rid` in any letter case: signatures carry it in lower case.
@@ -27,24 +29,23 @@ impl Account {
         preconditions: &Preconditions,
     ) -> Result<Arc<Offer>> {
         self.check_has_throughput()?;
-        let _writer = self.0.catalog_writer.lock().await;
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        let old = find(&catalog, rid)?;
-        check_preconditions(old.etag, preconditions)?;
-        throughput.validate(self.limits(), old.minimum(throughput, self.limits()) as i64)?;
-        let offer = Arc::new(Offer {
-            throughput,
-            enforced: true,
-            highest_throughput: old.highest_throughput.max(throughput.maximum()),
-            timestamp: ctx.now.seconds(),
-            etag: self.random().guid().0,
-            ..Offer::clone(&old)
-        });
-        let mut batch = CatalogBatch::new();
-        batch.put_offer(&offer);
-        catalog.offers.insert(offer.rid, offer.clone());
-        self.publish(catalog, batch).await?;
-        self.wake_balance();
+        let (account, rid, now) = (self.clone(), rid.to_owned(), ctx.now);
+        let preconditions = preconditions.clone();
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let old = find(live, &rid)?;
+            check_preconditions(old.etag, &preconditions)?;
+            throughput.validate(account.limits(), old.minimum(throughput, account.limits()) as i64)?;
+            let offer = Offer {
+                throughput,
+                enforced: true,
+                highest_throughput: old.highest_throughput.max(throughput.maximum()),
+                timestamp: now.seconds(),
+                etag: account.random().guid().0,
+                ..Offer::clone(&old)
+            };
+            Ok(draft.offers.put(offer.rid, offer))
+        };
+        let (offer, _) = self.change(plan).await?;
         Ok(offer)
     }
 
@@ -56,49 +57,26 @@ impl Account {
     /// `resource` is the `_self` and the rid of what the offer is for.
     pub(crate) fn add_offer(
         &self,
-        catalog: &mut Catalog,
-        batch: &mut CatalogBatch,
+        draft: &mut Definitions,
         resource: (String, String),
         (throughput, enforced): (Throughput, bool),
-        ctx: &RequestContext,
+        now: Timestamp,
     ) {
         let offer = Offer {
-            rid: new_offer_rid(catalog),
+            rid: draft.new_offer(),
             resource: resource.0,
             resource_rid: resource.1,
             throughput,
             highest_throughput: throughput.maximum(),
             enforced,
-            timestamp: ctx.now.seconds(),
+            timestamp: now.seconds(),
             etag: self.random().guid().0,
         };
-        batch.put_offer(&offer);
-        batch.put_numbers(catalog.numbers);
-        catalog.offers.insert(offer.rid, Arc::new(offer));
-    }
-
-    pub(crate) fn remove_offer(&self, catalog: &mut Catalog, batch: &mut CatalogBatch, resource_rid: &str) {
-        if let Some(rid) = catalog.offer_of(resource_rid).map(|offer| offer.rid) {
-            batch.delete_offer(rid);
-            catalog.offers.remove(&rid);
-        }
+        draft.offers.put(offer.rid, offer);
     }
 }
 
-fn find(catalog: &Catalog, rid: &str) -> Result<Arc<Offer>> {
-    let offer = catalog.offers.values().find(|offer| offer.rid.same_text(rid));
+fn find(catalog: &LiveCatalog, rid: &str) -> Result<Arc<Offer>> {
+    let offer = catalog.definitions.offers.values().find(|offer| offer.rid.same_text(rid));
     offer.cloned().ok_or_else(|| not_found("offer", rid))
-}
-
-/// Texts that differ only in letter case would be one offer to a client.
-fn new_offer_rid(catalog: &mut Catalog) -> OfferRid {
-    loop {
-        let rid = OfferRid(catalog.numbers.offer);
-        // Three bytes; an account holds a few hundred offers at once, so a free number is near.
-        catalog.numbers.offer = (catalog.numbers.offer + 1) % (1 << 24);
-        let text = rid.to_string();
-        if catalog.offers.keys().all(|taken| !taken.same_text(&text)) {
-            return rid;
-        }
-    }
 }

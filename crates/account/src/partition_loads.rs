@@ -52,7 +52,7 @@ impl Account {
     /// Of every container.
     pub fn loads(&self, window: Duration) -> Vec<ContainerLoad> {
         let catalog = self.0.catalog.load();
-        let entries = catalog.databases.values().flat_map(|owner| owner.containers.values());
+        let entries = catalog.containers();
         entries
             .map(|entry| self.load_of(&ContainerHandle { entry: entry.clone(), by_rid: false }, window))
             .collect()
@@ -60,7 +60,7 @@ impl Account {
 
     fn load_of(&self, container: &ContainerHandle, window: Duration) -> ContainerLoad {
         let entry = &container.entry;
-        let definition = &entry.container.definition;
+        let definition = &entry.record.container.definition;
         let throughput = self.throughput_of(container);
         let now = self.0.clock.elapsed();
         let partitions = entry.map.iter().map(|partition| {

@@ -90,9 +90,9 @@ impl Account {
         let next = self.next_step_of(&container).await?;
         let throughput = self.throughput_of(&container);
         let relocation = container.relocation();
-        let mut partitions = Vec::with_capacity(entry.ranges.len());
+        let mut partitions = Vec::with_capacity(entry.record.ranges.len());
         let described = container.partition_key_ranges().into_iter();
-        for (range, (record, partition)) in described.zip(entry.ranges.iter().zip(entry.map.iter())) {
+        for (range, (record, partition)) in described.zip(entry.record.ranges.iter().zip(entry.map.iter())) {
             let report = self.range_report(&entry, range, partition, window).await?;
             let budget = throughput.partitions.iter().find(|(range_id, _)| *range_id == record.range_id);
             partitions.push(RangeReport {
@@ -119,7 +119,7 @@ impl Account {
         partition: &Arc<Partition>,
         window: Duration,
     ) -> Result<RangeReport> {
-        let definition = &entry.container.definition.partition_key;
+        let definition = &entry.record.container.definition.partition_key;
         let heat = partition.heat(definition).report(self.0.clock.elapsed(), window);
         let largest = partition.largest_logical_partitions(LARGEST_KEYS).await?;
         let largest = largest

@@ -7,16 +7,18 @@
 
 use std::sync::Arc;
 
+use shardlake_catalog::Definitions;
 use shardlake_model::{
     ContainerRid, DatabaseRid, Error, ErrorKind, Permission, PermissionDefinition, PermissionRid,
-    Preconditions, RequestContext, Result, ScriptKind, UserRid, validate_resource_id,
+    Preconditions, RequestContext, Result, ScriptKind, User, UserRid, validate_resource_id,
 };
+use shardlake_stdx::Timestamp;
 
-use crate::catalog::{Catalog, CatalogBatch, DatabaseEntry};
 use crate::container_handle::ContainerEntry;
 use crate::databases::{check_preconditions, conflict, not_found, owner_not_found};
 use crate::keys::{KeyInput, parse_key};
-use crate::users::UserEntry;
+use crate::live_catalog::{DatabaseEntry, LiveCatalog};
+use crate::users::owner_of_users;
 use crate::{Account, ContainerHandle};
 
 /// Components of the longest partition key.
@@ -77,15 +79,17 @@ impl Account {
         user: &str,
         definition: PermissionDefinition,
     ) -> Result<Arc<Permission>> {
-        let _writer = self.0.catalog_writer.lock().await;
-        let catalog = Catalog::clone(&self.0.catalog.load());
-        let (owner, entry) = owner_of(&catalog, database, user)?;
-        if find(entry, &definition.id).is_some() {
-            return Err(conflict("permission", &definition.id));
-        }
-        self.check_definition(&catalog, owner, entry, &definition, None)?;
-        let rid = self.new_permission_rid(entry)?;
-        self.put_permission(catalog, database, rid, definition, ctx).await
+        let (account, database, user, now) = (self.clone(), database.to_owned(), user.to_owned(), ctx.now);
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let (owner, user) = owner_of(live, &database, &user)?;
+            if find(live, user.rid, &definition.id).is_some() {
+                return Err(conflict("permission", &definition.id));
+            }
+            account.check_definition(live, owner, user.rid, &definition, None)?;
+            let rid = account.new_permission_rid(draft, user.rid)?;
+            Ok(draft.permissions.put(rid, account.new_permission(rid, definition, now)))
+        };
+        Ok(self.change(plan).await?.0)
     }
 
     /// Replaces the permission of this id, or creates it; says whether it did.
@@ -97,18 +101,21 @@ impl Account {
         definition: PermissionDefinition,
         preconditions: &Preconditions,
     ) -> Result<(Arc<Permission>, bool)> {
-        let _writer = self.0.catalog_writer.lock().await;
-        let catalog = Catalog::clone(&self.0.catalog.load());
-        let (owner, entry) = owner_of(&catalog, database, user)?;
-        let old = find(entry, &definition.id);
-        if let Some(old) = old {
-            check_preconditions(old.etag, preconditions)?;
-        }
-        let own = old.map(|old| old.rid);
-        self.check_definition(&catalog, owner, entry, &definition, own)?;
-        let rid = own.map_or_else(|| self.new_permission_rid(entry), Ok)?;
-        let permission = self.put_permission(catalog, database, rid, definition, ctx).await?;
-        Ok((permission, own.is_none()))
+        let (account, database, user, now) = (self.clone(), database.to_owned(), user.to_owned(), ctx.now);
+        let preconditions = preconditions.clone();
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let (owner, user) = owner_of(live, &database, &user)?;
+            let old = find(live, user.rid, &definition.id);
+            if let Some(old) = old {
+                check_preconditions(old.etag, &preconditions)?;
+            }
+            let own = old.map(|old| old.rid);
+            account.check_definition(live, owner, user.rid, &definition, own)?;
+            let rid = own.map_or_else(|| account.new_permission_rid(draft, user.rid), Ok)?;
+            let permission = draft.permissions.put(rid, account.new_permission(rid, definition, now));
+            Ok((permission, own.is_none()))
+        };
+        Ok(self.change(plan).await?.0)
     }
 
     /// The definition may also rename it.
@@ -119,17 +126,20 @@ impl Account {
         definition: PermissionDefinition,
         preconditions: &Preconditions,
     ) -> Result<Arc<Permission>> {
-        let _writer = self.0.catalog_writer.lock().await;
-        let catalog = Catalog::clone(&self.0.catalog.load());
-        let (owner, entry) = owner_of(&catalog, database, user)?;
-        let old = find_by_segment(entry, segment)?;
-        check_preconditions(old.etag, preconditions)?;
-        if find(entry, &definition.id).is_some_and(|taken| taken.rid != old.rid) {
-            return Err(conflict("permission", &definition.id));
-        }
-        let rid = old.rid;
-        self.check_definition(&catalog, owner, entry, &definition, Some(rid))?;
-        self.put_permission(catalog, database, rid, definition, ctx).await
+        let (account, database, user, now) = (self.clone(), database.to_owned(), user.to_owned(), ctx.now);
+        let (segment, preconditions) = (segment.to_owned(), preconditions.clone());
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let (owner, user) = owner_of(live, &database, &user)?;
+            let old = find_by_segment(live, user.rid, &segment)?;
+            check_preconditions(old.etag, &preconditions)?;
+            let rid = old.rid;
+            if find(live, user.rid, &definition.id).is_some_and(|taken| taken.rid != rid) {
+                return Err(conflict("permission", &definition.id));
+            }
+            account.check_definition(live, owner, user.rid, &definition, Some(rid))?;
+            Ok(draft.permissions.put(rid, account.new_permission(rid, definition, now)))
+        };
+        Ok(self.change(plan).await?.0)
     }
 
     pub async fn delete_permission(
@@ -138,40 +148,38 @@ impl Account {
         (database, user, segment): (&str, &str, &str),
         preconditions: &Preconditions,
     ) -> Result<()> {
-        let _writer = self.0.catalog_writer.lock().await;
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        let (_, entry) = owner_of(&catalog, database, user)?;
-        let old = find_by_segment(entry, segment)?.clone();
-        check_preconditions(old.etag, preconditions)?;
-        let mut entry = UserEntry::clone(entry);
-        entry.permissions.remove(&old.rid.number);
-        let mut batch = CatalogBatch::new();
-        batch.delete_permission(old.rid);
-        Arc::make_mut(&mut catalog.owner_of_users(database)?.users).put(entry);
-        self.publish(catalog, batch).await
+        let (database, user, segment) = (database.to_owned(), user.to_owned(), segment.to_owned());
+        let preconditions = preconditions.clone();
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let (_, user) = owner_of(live, &database, &user)?;
+            let old = find_by_segment(live, user.rid, &segment)?;
+            check_preconditions(old.etag, &preconditions)?;
+            draft.permissions.remove(&old.rid);
+            Ok(())
+        };
+        self.change(plan).await?;
+        Ok(())
     }
 
     /// `segment` is a name or a rid.
     pub fn permission(&self, database: &str, user: &str, segment: &str) -> Result<Arc<Permission>> {
         let catalog = self.0.catalog.load();
-        let (_, entry) = owner_of(&catalog, database, user)?;
-        find_by_segment(entry, segment).cloned()
+        let (_, user) = owner_of(&catalog, database, user)?;
+        find_by_segment(&catalog, user.rid, segment).cloned()
     }
 
     /// In the order of their last change; with the user's rid.
     pub fn permissions(&self, database: &str, user: &str) -> Result<(UserRid, Vec<Arc<Permission>>)> {
         let catalog = self.0.catalog.load();
-        let (_, entry) = owner_of(&catalog, database, user)?;
-        let mut permissions: Vec<_> = entry.permissions.values().cloned().collect();
+        let (_, user) = owner_of(&catalog, database, user)?;
+        let mut permissions: Vec<_> = catalog.definitions.permissions_of(user.rid).cloned().collect();
         permissions.sort_by(|a, b| (a.timestamp, &a.definition.id).cmp(&(b.timestamp, &b.definition.id)));
-        Ok((entry.user.rid, permissions))
+        Ok((user.rid, permissions))
     }
 
     /// As it is now, whatever it and its user and database are called.
     pub fn permission_by_rid(&self, rid: PermissionRid) -> Option<Arc<Permission>> {
-        let catalog = self.0.catalog.load();
-        let owner = catalog.databases.values().find(|entry| entry.database.rid == rid.user.database)?;
-        owner.users.permission(rid).cloned()
+        self.0.catalog.load().permission(rid).cloned()
     }
 
     /// The container that a permission's link leads to now.
@@ -179,15 +187,15 @@ impl Account {
         let link = ResourceLink::parse(&permission.definition.resource).ok()?;
         let catalog = self.0.catalog.load();
         let (owner, entry) = resolve(&catalog, &link)?;
-        (owner == permission.rid.user.database).then_some(entry.container.rid)
+        (owner == permission.rid.user.database).then_some(entry.record.container.rid)
     }
 
     /// `own` is the permission's own rid where there is one already.
     fn check_definition(
         &self,
-        catalog: &Catalog,
+        catalog: &LiveCatalog,
         owner: &DatabaseEntry,
-        entry: &UserEntry,
+        user: UserRid,
         definition: &PermissionDefinition,
         own: Option<PermissionRid>,
     ) -> Result<()> {
@@ -221,7 +229,7 @@ impl Account {
         let is_same = |other: &&Arc<Permission>| {
             Some(other.rid) != own && is_same_resource(catalog, &link, &other.definition.resource)
         };
-        if let Some(other) = entry.permissions.values().find(is_same) {
+        if let Some(other) = catalog.definitions.permissions_of(user).find(is_same) {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
@@ -233,38 +241,26 @@ impl Account {
         Ok(())
     }
 
-    fn new_permission_rid(&self, entry: &UserEntry) -> Result<PermissionRid> {
+    fn new_permission_rid(&self, draft: &Definitions, user: UserRid) -> Result<PermissionRid> {
         let max = self.limits().permissions_per_user_max;
-        if entry.permissions.len() >= max {
+        if draft.permissions_of(user).count() >= max {
             return Err(Error::bad_request(format!("a user holds at most {max} permissions")));
         }
         loop {
-            let number = self.random().below(1 << 60);
-            if number != 0 && !entry.permissions.contains_key(&number) {
-                return Ok(PermissionRid { user: entry.user.rid, number });
+            let rid = PermissionRid { user, number: self.random().below(1 << 60) };
+            if rid.number != 0 && !draft.permissions.contains(&rid) {
+                return Ok(rid);
             }
         }
     }
 
-    async fn put_permission(
+    fn new_permission(
         &self,
-        mut catalog: Catalog,
-        database: &str,
         rid: PermissionRid,
         definition: PermissionDefinition,
-        ctx: &RequestContext,
-    ) -> Result<Arc<Permission>> {
-        let etag = self.random().guid().0;
-        let permission = Arc::new(Permission { rid, etag, timestamp: ctx.now.seconds(), definition });
-        let mut batch = CatalogBatch::new();
-        batch.put_permission(&permission);
-        let users = Arc::make_mut(&mut catalog.owner_of_users(database)?.users);
-        let entry = users.by_rid(rid.user).ok_or_else(|| Error::internal("the catalog lost a user"))?;
-        let mut entry = UserEntry::clone(entry);
-        entry.permissions.insert(rid.number, permission.clone());
-        users.put(entry);
-        self.publish(catalog, batch).await?;
-        Ok(permission)
+        now: Timestamp,
+    ) -> Permission {
+        Permission { rid, etag: self.random().guid().0, timestamp: now.seconds(), definition }
     }
 }
 
@@ -282,29 +278,33 @@ impl ContainerHandle {
 }
 
 fn owner_of<'c>(
-    catalog: &'c Catalog,
+    catalog: &'c LiveCatalog,
     database: &str,
     user: &str,
-) -> Result<(&'c DatabaseEntry, &'c Arc<UserEntry>)> {
-    let owner = catalog.database(database).ok_or_else(|| owner_not_found("database", database))?;
-    let entry = owner.user(user).ok_or_else(|| owner_not_found("user", user))?;
-    Ok((owner, entry))
+) -> Result<(&'c DatabaseEntry, &'c Arc<User>)> {
+    let owner = owner_of_users(catalog, database)?;
+    let user = catalog.user(owner, user).ok_or_else(|| owner_not_found("user", user))?;
+    Ok((owner, user))
 }
 
-fn find<'e>(entry: &'e UserEntry, id: &str) -> Option<&'e Arc<Permission>> {
-    entry.permissions.values().find(|permission| permission.definition.id == id)
+fn find<'c>(catalog: &'c LiveCatalog, user: UserRid, id: &str) -> Option<&'c Arc<Permission>> {
+    catalog.definitions.permissions_of(user).find(|permission| permission.definition.id == id)
 }
 
-fn find_by_segment<'e>(entry: &'e UserEntry, segment: &str) -> Result<&'e Arc<Permission>> {
+fn find_by_segment<'c>(
+    catalog: &'c LiveCatalog,
+    user: UserRid,
+    segment: &str,
+) -> Result<&'c Arc<Permission>> {
     let by_rid = || {
-        let rid = PermissionRid::parse(segment).filter(|rid| rid.user == entry.user.rid)?;
-        entry.permissions.get(&rid.number)
+        let rid = PermissionRid::parse(segment).filter(|rid| rid.user == user)?;
+        catalog.permission(rid)
     };
-    find(entry, segment).or_else(by_rid).ok_or_else(|| not_found("permission", segment))
+    find(catalog, user, segment).or_else(by_rid).ok_or_else(|| not_found("permission", segment))
 }
 
 fn resolve<'c>(
-    catalog: &'c Catalog,
+    catalog: &'c LiveCatalog,
     link: &ResourceLink<'_>,
 ) -> Option<(DatabaseRid, &'c Arc<ContainerEntry>)> {
     let owner = catalog.database(link.database)?;
@@ -319,11 +319,11 @@ fn is_by_rid(link: &ResourceLink<'_>) -> bool {
     container.is_some_and(|container| Some(container.database) == database)
 }
 
-fn is_same_resource(catalog: &Catalog, link: &ResourceLink<'_>, other: &str) -> bool {
+fn is_same_resource(catalog: &LiveCatalog, link: &ResourceLink<'_>, other: &str) -> bool {
     let Ok(other) = ResourceLink::parse(other) else { return false };
     let target = |link: &ResourceLink<'_>| {
         let (entry, by_rid) = catalog.database(link.database)?.container(link.container)?;
-        Some((entry.container.rid, by_rid))
+        Some((entry.record.container.rid, by_rid))
     };
     match (target(link), target(&other)) {
         // An id and a rid of something in it are different names, even if they read the same.

@@ -88,8 +88,8 @@ impl Purge {
         let now = account.clock().elapsed();
         self.resting.retain(|_, until| *until > now);
         let catalog = account.0.catalog.load_full();
-        for entry in catalog.databases.values().flat_map(|owner| owner.containers.values()) {
-            if entry.relocation.is_some() {
+        for entry in catalog.containers() {
+            if entry.record.relocation.is_some() {
                 continue;
             }
             for partition in account.due_partitions(entry) {

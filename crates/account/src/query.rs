@@ -131,7 +131,7 @@ impl Account {
                 let time = self.clock().elapsed().saturating_sub(started);
                 reply.preparation = time.saturating_sub(reply.execution);
             }
-            if !routing.has_moved(&reply)? {
+            if !routing.has_moved(&reply).await? {
                 return reply;
             }
         }
@@ -147,7 +147,7 @@ impl Account {
         let all = SupportedFeatures::all();
         let plan = || self.plan_of(ctx, entry, query, request.parameters, &all);
         let query_hash = hash_of(request.text, request.parameters);
-        let decode = |text| QueryToken::decode(text, entry.container.rid.number, query_hash);
+        let decode = |text| QueryToken::decode(text, entry.record.container.rid.number, query_hash);
         let token = request.continuation.map(decode).transpose()?;
         let (mut targets, gone) = match targets(entry, request, plan) {
             Err(error) if error.kind() == ErrorKind::PartitionGone => {
@@ -206,7 +206,7 @@ impl Account {
         parameters: &[(String, Value)],
         supported: &SupportedFeatures,
     ) -> Result<QueryPlan> {
-        let definition = &entry.container.definition.partition_key;
+        let definition = &entry.record.container.definition.partition_key;
         let environment = self.environment(ctx, entry);
         Ok(plan_query(query, parameters, definition, &environment, *supported)?)
     }
@@ -322,7 +322,7 @@ impl Running<'_> {
                 if let Some(end) = end {
                     QueryToken::end_pieces_at(&mut pieces, &end);
                 }
-                let container = self.entry.container.rid.number;
+                let container = self.entry.record.container.rid.number;
                 let next = QueryToken { container, query_hash, counters: done, pieces };
                 reply.continuation = Some(next.encode()?);
             }
@@ -343,7 +343,7 @@ impl Running<'_> {
 
     pub(crate) fn complete(&self, reply: &mut QueryReply, charge_centi: u64) {
         reply.meta.charge_centi = charge_centi;
-        reply.meta.session_version = self.entry.session_version;
+        reply.meta.session_version = self.entry.record.session_version;
         reply.meta.range_id = reply.ranges.first().map(|(id, _)| *id);
         reply.meta.lsn = reply.ranges.first().map_or(0, |(_, lsn)| *lsn);
     }

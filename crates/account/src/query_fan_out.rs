@@ -62,7 +62,7 @@ impl Running<'_> {
 
     fn token_at(&self, position: Vec<u8>, query_hash: u64, counters: QueryCounters) -> Result<String> {
         let piece = Piece { span: EpkRange::full(), position };
-        let container = self.entry.container.rid.number;
+        let container = self.entry.record.container.rid.number;
         QueryToken { container, query_hash, counters, pieces: vec![piece] }.encode()
     }
 

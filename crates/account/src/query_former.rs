@@ -32,7 +32,7 @@ pub(crate) fn targets(
     let left = EpkRange { min: first.span.min.clone(), max: token?.end().clone() };
     let partitions: Vec<_> = entry.map.overlapping(&left).cloned().collect();
     let is_successor = |id: u32| {
-        let range = entry.ranges.iter().find(|range| range.range_id == id);
+        let range = entry.record.ranges.iter().find(|range| range.range_id == id);
         range.is_some_and(|range| range.parents.contains(former))
     };
     let are_successors = partitions.iter().all(|partition| is_successor(partition.range_id));
@@ -89,7 +89,7 @@ impl Running<'_> {
         self.push_in_order(&mut reply.rows, &rows);
         pieces.sort_by(|left, right| left.span.min.cmp(&right.span.min));
         if pieces.iter().any(|piece| piece.position != DONE) {
-            let container = self.entry.container.rid.number;
+            let container = self.entry.record.container.rid.number;
             reply.continuation = Some(QueryToken { container, query_hash, counters: done, pieces }.encode()?);
         }
         self.complete(reply, done.charged - charged);

@@ -207,7 +207,7 @@ fn is_one_full(entry: &ContainerEntry, keys: &[PartitionKey]) -> bool {
 
 /// Where matching items can lie, in order and without overlaps.
 fn spans_of(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<EpkRange> {
-    let definition = &entry.container.definition.partition_key;
+    let definition = &entry.record.container.definition.partition_key;
     match keys {
         KeyFilter::All => vec![EpkRange::full()],
         KeyFilter::Nothing => vec![],
@@ -222,7 +222,7 @@ fn spans_of(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<EpkRange> {
 
 /// The same for a client, which tells points from spans.
 pub(crate) fn plan_ranges(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<PlanRange> {
-    let definition = &entry.container.definition.partition_key;
+    let definition = &entry.record.container.definition.partition_key;
     let spans = spans_of(entry, keys);
     let KeyFilter::Keys(keys) = keys else { return spans.into_iter().map(PlanRange::Span).collect() };
     let full = keys.iter().filter(|key| key.0.len() == entry.shape.key_paths.len());

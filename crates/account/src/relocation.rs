@@ -8,37 +8,22 @@
 //! A moved range keeps its id: to clients nothing has happened.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+pub use shardlake_catalog::RelocationKind;
+use shardlake_catalog::{ContainerRecord, Definitions, RangeRecord, RelocationRecord};
 use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
 use shardlake_partition::RelocationProgress;
 use shardlake_routing::{Epk, EpkRange, midpoint, place};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::catalog::{Catalog, CatalogBatch, ContainerRecord, RangeRecord};
 use crate::container_handle::ContainerEntry;
+use crate::definition_change::uninterrupted;
+use crate::live_catalog::{LiveCatalog, bounds_of};
+use crate::serving::was_deleted;
 use crate::{Account, ContainerHandle};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RelocationKind {
-    Split,
-    Merge,
-    Move,
-}
-
-impl RelocationKind {
-    pub fn name(self) -> &'static str {
-        match self {
-            RelocationKind::Split => "split",
-            RelocationKind::Merge => "merge",
-            RelocationKind::Move => "move",
-        }
-    }
-}
 
 /// Where a range is cut.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -110,15 +95,6 @@ impl fmt::Debug for RelocationHooks {
     }
 }
 
-/// What a container's record says of a relocation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RelocationRecord {
-    pub kind: RelocationKind,
-    /// Range ids, in the order of the hash space.
-    pub sources: Vec<u32>,
-    pub targets: Vec<RangeRecord>,
-}
-
 /// How a relocation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelocationReport {
@@ -153,6 +129,8 @@ pub struct RelocationStatus {
 pub(crate) struct Motion {
     /// Held by whoever moves partitions or fills an index: one at a time.
     pub topology: Mutex<()>,
+    /// Held while the policies that partitions go by, or the partitions themselves, are exchanged (definition_change.rs).
+    pub alignment: Mutex<()>,
     state: StdMutex<MotionState>,
 }
 
@@ -194,7 +172,7 @@ impl Account {
         at: SplitAt,
     ) -> Result<RelocationTicket> {
         let at = self.split_bound(&container.entry, range_id, at).await?;
-        self.begin(container, |account, catalog, entry| {
+        self.begin(container, move |account, (live, entry), draft| {
             let source = range_of(entry, range_id)?;
             let whole = bounds_of(source)?;
             if !(whole.min < at && at < whole.max) {
@@ -208,13 +186,13 @@ impl Account {
             let next_id = next_range_id(entry);
             let mut parents = source.parents.clone();
             parents.push(source.range_id);
-            let other_shard = place(&account.shard_loads(catalog)).unwrap_or(0) as u16;
+            let other_shard = place(&account.shard_loads(live)).unwrap_or(0) as u16;
             let low = EpkRange { min: whole.min.clone(), max: at.clone() };
             let high = EpkRange { min: at.clone(), max: whole.max };
             let targets = [(low, source.shard), (high, other_shard)].into_iter().enumerate();
             let targets = targets
                 .map(|(place, (range, shard))| {
-                    let range = new_range(catalog, next_id + place as u32, &range, shard, parents.clone());
+                    let range = new_range(draft, next_id + place as u32, &range, shard, parents.clone());
                     RangeRecord { throughput: source.throughput.map(|share| share / 2), ..range }
                 })
                 .collect();
@@ -225,7 +203,8 @@ impl Account {
 
     /// Joins neighbouring ranges.
     pub async fn merge(&self, container: &ContainerHandle, range_ids: &[u32]) -> Result<RelocationTicket> {
-        self.begin(container, |account, catalog, entry| {
+        let range_ids = range_ids.to_vec();
+        self.begin(container, move |account, (_, entry), draft| {
             let mut sources: Vec<&RangeRecord> =
                 range_ids.iter().map(|id| range_of(entry, *id)).collect::<Result<_>>()?;
             let mut bounds = Vec::new();
@@ -246,7 +225,7 @@ impl Account {
             parents.sort_unstable();
             parents.dedup();
             let range = EpkRange { min: bounds[0].0.min.clone(), max: bounds[bounds.len() - 1].0.max.clone() };
-            let target = new_range(catalog, next_range_id(entry), &range, sources[0].shard, parents);
+            let target = new_range(draft, next_range_id(entry), &range, sources[0].shard, parents);
             let shares: Option<Vec<u64>> = sources.iter().map(|source| source.throughput).collect();
             let target = RangeRecord { throughput: shares.map(|shares| shares.iter().sum()), ..target };
             let sources = bounds.iter().map(|(_, id)| *id).collect();
@@ -262,7 +241,7 @@ impl Account {
         range_id: u32,
         shard: u16,
     ) -> Result<RelocationTicket> {
-        self.begin(container, |account, catalog, entry| {
+        self.begin(container, move |account, (_, entry), draft| {
             let source = range_of(entry, range_id)?;
             let count = account.0.shards.count();
             if shard >= count {
@@ -273,7 +252,7 @@ impl Account {
             if source.shard == shard {
                 return Err(Error::bad_request(format!("range {range_id} is on shard {shard} already")));
             }
-            let target = RangeRecord { uid: new_uid(catalog), shard, ..source.clone() };
+            let target = RangeRecord { uid: draft.new_partition(), shard, ..source.clone() };
             Ok(RelocationRecord {
                 kind: RelocationKind::Move,
                 sources: vec![range_id],
@@ -286,29 +265,50 @@ impl Account {
     /// Gives up the relocation of a container; what was copied is dropped. Says whether there was one.
     pub async fn abort_relocation(&self, container: &ContainerHandle) -> Result<bool> {
         let entry = self.current_entry(&container.entry)?;
-        if entry.relocation.is_none() {
+        if entry.record.relocation.is_none() {
             return Ok(false);
         }
         entry.motion.state().progress.abort();
         // Its end is the end of the work's turn.
         let _turn = entry.motion.topology.lock().await;
-        Ok(self.current_entry(&entry)?.relocation.is_none())
+        Ok(self.current_entry(&entry)?.record.relocation.is_none())
     }
 
     /// Records a relocation and has it begin.
     async fn begin(
         &self,
         container: &ContainerHandle,
-        plan: impl FnOnce(&Account, &mut Catalog, &ContainerEntry) -> Result<RelocationRecord>,
+        plan: impl FnOnce(&Account, (&LiveCatalog, &ContainerEntry), &mut Definitions) -> Result<RelocationRecord>
+        + Send
+        + 'static,
     ) -> Result<RelocationTicket> {
-        let _writer = self.0.catalog_writer.lock().await;
-        if self.0.is_closing.load(Ordering::Acquire) {
+        let (account, rid) = (self.clone(), container.entry.record.container.rid);
+        let begun = async move {
+            let planner = account.clone();
+            let change = move |live: &LiveCatalog, draft: &mut Definitions| {
+                planner.record_relocation(rid, live, draft, plan)
+            };
+            let (ranges, live) = account.change(change).await?;
+            let entry = live.container_of_rid(rid).ok_or_else(was_deleted)?;
+            Ok(RelocationTicket { ranges, task: account.relocate_in_background(entry) })
+        };
+        uninterrupted(begun).await
+    }
+
+    /// Tells the ids of the ranges that will be there when it is done.
+    fn record_relocation(
+        &self,
+        rid: ContainerRid,
+        live: &LiveCatalog,
+        draft: &mut Definitions,
+        plan: impl FnOnce(&Account, (&LiveCatalog, &ContainerEntry), &mut Definitions) -> Result<RelocationRecord>,
+    ) -> Result<Vec<u32>> {
+        if self.is_closing() {
             return Err(Error::new(ErrorKind::Unavailable, "the server is stopping"));
         }
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        let old = self.current_entry(&container.entry)?;
-        let relocation = plan(self, &mut catalog, &old)?;
-        if let Some(running) = &old.relocation {
+        let old = live.container_of_rid(rid).ok_or_else(was_deleted)?;
+        let relocation = plan(self, (live, old), draft)?;
+        if let Some(running) = &old.record.relocation {
             return Err(Error::new(
                 ErrorKind::InProgress,
                 format!(
@@ -320,20 +320,15 @@ impl Account {
         }
         old.motion.state().progress = Arc::default();
         let ranges = relocation.targets.iter().map(|target| target.range_id).collect();
-        let record = ContainerRecord { relocation: Some(relocation), ..old.record(old.container.clone()) };
-        let mut batch = CatalogBatch::new();
-        batch.put_container(&record);
-        batch.put_numbers(catalog.numbers);
-        let entry = Arc::new(self.entry_of(&old, record)?);
-        crate::containers::insert(&mut catalog, entry.clone());
-        self.publish(catalog, batch).await?;
-        Ok(RelocationTicket { ranges, task: self.relocate_in_background(&entry) })
+        let record = ContainerRecord { relocation: Some(relocation), ..ContainerRecord::clone(&old.record) };
+        draft.containers.put(rid, record);
+        Ok(ranges)
     }
 
     async fn split_bound(&self, entry: &ContainerEntry, range_id: u32, at: SplitAt) -> Result<Epk> {
         let entry = self.current_entry(entry)?;
         let range = bounds_of(range_of(&entry, range_id)?)?;
-        let definition = &entry.container.definition.partition_key;
+        let definition = &entry.record.container.definition.partition_key;
         let middle = midpoint(definition, &range);
         let bound = match at {
             SplitAt::Epk(text) => {
@@ -368,7 +363,7 @@ impl ContainerHandle {
     /// The relocation that is in progress.
     pub fn relocation(&self) -> Option<RelocationStatus> {
         use std::sync::atomic::Ordering::Relaxed;
-        let record = self.entry.relocation.as_ref()?;
+        let record = self.entry.record.relocation.as_ref()?;
         let state = self.entry.motion.state();
         let target =
             |target: &RangeRecord| (target.range_id, target.min.clone(), target.max.clone(), target.shard);
@@ -390,7 +385,7 @@ impl ContainerHandle {
 }
 
 pub(crate) fn range_of(entry: &ContainerEntry, range_id: u32) -> Result<&RangeRecord> {
-    entry.ranges.iter().find(|range| range.range_id == range_id).ok_or_else(|| {
+    entry.record.ranges.iter().find(|range| range.range_id == range_id).ok_or_else(|| {
         Error::new(
             ErrorKind::PartitionGone,
             format!(
@@ -400,32 +395,21 @@ pub(crate) fn range_of(entry: &ContainerEntry, range_id: u32) -> Result<&RangeRe
     })
 }
 
-pub(crate) fn bounds_of(range: &RangeRecord) -> Result<EpkRange> {
-    EpkRange::from_hex(&range.min, &range.max)
-        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("a stored range is malformed: {error}")))
-}
-
 /// The newest range is always there, so ids only go up.
 fn next_range_id(entry: &ContainerEntry) -> u32 {
-    entry.ranges.iter().map(|range| range.range_id + 1).max().unwrap_or(0)
-}
-
-fn new_uid(catalog: &mut Catalog) -> u32 {
-    let uid = catalog.numbers.partition;
-    catalog.numbers.partition = uid.checked_add(1).expect("fewer than 2^32 partitions are ever created");
-    uid
+    entry.record.ranges.iter().map(|range| range.range_id + 1).max().unwrap_or(0)
 }
 
 /// Without a share of the throughput that was given to it by name.
 fn new_range(
-    catalog: &mut Catalog,
+    draft: &mut Definitions,
     range_id: u32,
     range: &EpkRange,
     shard: u16,
     parents: Vec<u32>,
 ) -> RangeRecord {
     let (min, max) = range.to_hex();
-    let uid = new_uid(catalog);
+    let uid = draft.new_partition();
     RangeRecord { uid, range_id, min, max, rid_prefix: range_id, parents, shard, throughput: None }
 }
 

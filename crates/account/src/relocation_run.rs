@@ -3,24 +3,25 @@
 //! One relocation per container at a time, and none while an index is filled. The work does not belong to the request that
 //! asked for it: it goes on when the client has gone, and after a restart.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
+use shardlake_catalog::{ContainerRecord, Definitions, Placed, RangeRecord, RelocationRecord, Urgency};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{
     Cutover, Partition, Relocation, RelocationProgress, RelocationTarget, partition_range,
 };
-use shardlake_routing::PartitionMap;
 use shardlake_stdx::lower_thread_priority;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::Account;
-use crate::catalog::{Catalog, CatalogBatch, ContainerRecord, Placed, RangeRecord};
 use crate::container_handle::ContainerEntry;
-use crate::relocation::{RelocationRecord, RelocationReport, RelocationStep, Subject, bounds_of};
+use crate::live_catalog::{LiveCatalog, bounds_of, identity_of};
+use crate::relocation::{RelocationReport, RelocationStep, Subject};
+use crate::serving::was_deleted;
 
 /// How long writers may be held before the cutover is put off. Each attempt that is gets twice as long, since a source
 /// that is written faster than it can be caught up with would never end.
@@ -32,7 +33,7 @@ impl Account {
         &self,
         entry: &ContainerEntry,
     ) -> JoinHandle<Result<RelocationReport>> {
-        let (account, subject) = (self.clone(), entry.container.rid);
+        let (account, subject) = (self.clone(), entry.record.container.rid);
         tokio::spawn(async move {
             let outcome = Box::pin(account.relocate(subject)).await;
             if let Err(error) = &outcome {
@@ -46,7 +47,7 @@ impl Account {
         let motion = self.entry_of_rid(subject)?.motion.clone();
         let _turn = motion.topology.lock().await;
         let entry = self.entry_of_rid(subject)?;
-        let Some(record) = entry.relocation.clone() else {
+        let Some(record) = entry.record.relocation.clone() else {
             return Err(Error::new(ErrorKind::Conflict, "the relocation was given up before it began"));
         };
         let progress = motion.state().progress.clone();
@@ -67,7 +68,7 @@ impl Account {
     /// Storage that refuses writes for good, or is about to be closed, leaves the record as it is. A disk that is full for
     /// the copy alone does not: what was copied is the first to go.
     fn is_left_for_the_next_start(&self, error: &Error) -> bool {
-        let is_over = self.0.is_closing.load(Ordering::Acquire) || !self.is_writable();
+        let is_over = self.is_closing() || !self.is_writable();
         error.kind() == ErrorKind::Unavailable && (is_over || self.0.hooks.goes_on.is_some())
     }
 
@@ -110,7 +111,7 @@ impl Account {
             attempts,
         };
         tracing::info!(
-            container = %entry.container.rid,
+            container = %entry.record.container.rid,
             kind = report.kind.name(),
             sources = ?report.sources,
             targets = ?report.targets,
@@ -133,7 +134,10 @@ impl Account {
         let mut targets = Vec::with_capacity(record.targets.len());
         for target in &record.targets {
             let shard = self.0.shards.get(target.shard)?.clone();
-            targets.push(RelocationTarget { identity: target.identity(entry.session_version)?, shard });
+            targets.push(RelocationTarget {
+                identity: identity_of(target, entry.record.session_version)?,
+                shard,
+            });
         }
         let layouts = entry.shape.maintained();
         let mut relocation = Relocation::new(sources, targets, entry.shape.clone(), layouts, progress);
@@ -149,97 +153,45 @@ impl Account {
         relocation: &mut Relocation,
         attempts: u32,
     ) -> Result<Option<Duration>> {
-        // Taken first, so that nobody who changes the catalog is waited for while writers are held.
-        let _writer = self.0.catalog_writer.lock().await;
-        let old = self.current_entry(entry)?;
+        // The targets are opened by the policies that the sources go by.
+        let _order = entry.motion.alignment.lock().await;
         let started = self.clock().elapsed();
         let Some(cutover) = relocation.cut_over(self.clock(), FENCE_MAX * (1 << attempts)).await? else {
             return Ok(None);
         };
         self.step(entry, RelocationStep::Fenced)?;
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        let is_kept = |range: &&RangeRecord| !record.sources.contains(&range.range_id);
-        let mut ranges: Vec<RangeRecord> = old.ranges.iter().filter(is_kept).cloned().collect();
-        ranges.extend(record.targets.iter().cloned());
-        let mut batch = CatalogBatch::new();
-        let mut dropped = Vec::new();
-        for source in old.ranges.iter().filter(|range| !is_kept(range)) {
-            batch.drop_range(source.placed());
-            dropped.push(source.placed());
-        }
-        let published = ContainerRecord {
-            ranges,
-            generation: old.generation + 1,
-            relocation: None,
-            ..old.record(old.container.clone())
-        };
-        let entry = self.entry_with_ranges(&old, published).await?;
-        batch.put_container(&entry.record(entry.container.clone()));
-        crate::containers::insert(&mut catalog, Arc::new(entry));
-        // The sources end before the targets can be found: who holds an old entry never reads behind who has the new one.
-        let mut cutover = Some(cutover);
-        let complete = || cutover.take().into_iter().for_each(Cutover::complete);
-        if let Err(error) = self.publish_after(catalog, batch, complete).await {
-            // A catalog that was too busy to take the change has surely not got it.
-            if error.kind() == ErrorKind::Unavailable {
-                cutover.into_iter().for_each(Cutover::leave_in_doubt);
+        let rid = entry.record.container.rid;
+        let moved = record.clone();
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| take_over(draft, rid, &moved);
+        // Shared with the change: who holds an old entry never reads behind who has the new one, so the sources end before
+        // the targets can be found; and where the change fails, what becomes of them is decided here.
+        let cutover = Arc::new(StdMutex::new(Some(cutover)));
+        let held = cutover.clone();
+        let complete = move || taken(&held).into_iter().for_each(Cutover::complete);
+        if let Err(error) = self.change_and(Urgency::CutOver, plan, complete).await {
+            // Whether the routing will be found after a restart: then the sources must acknowledge nothing more.
+            if self.0.catalog_writer.is_in_doubt().await {
+                taken(&cutover).into_iter().for_each(Cutover::leave_in_doubt);
             }
             return Err(error);
         }
-        let pause = self.clock().elapsed().saturating_sub(started);
-        self.drop_partitions_in_background(dropped);
-        Ok(Some(pause))
-    }
-
-    /// A container's entry under a record with other ranges: partitions that are in both live on, others are opened.
-    async fn entry_with_ranges(
-        &self,
-        old: &ContainerEntry,
-        mut record: ContainerRecord,
-    ) -> Result<ContainerEntry> {
-        let maintained = old.shape.maintained();
-        let mut placed = Vec::with_capacity(record.ranges.len());
-        for range in record.ranges {
-            let known = old.map.iter().find(|partition| partition.uid == range.placed().uid);
-            let partition = match known {
-                Some(partition) => partition.clone(),
-                None => {
-                    let shard = self.0.shards.get(range.shard)?.clone();
-                    let identity = range.identity(old.session_version)?;
-                    let partition = Partition::open(shard, identity, maintained.clone()).await?;
-                    partition.keep_versions(old.shape.retention).await;
-                    Arc::new(partition)
-                }
-            };
-            placed.push((bounds_of(&range)?, range, partition));
-        }
-        // Records are in the order of the map.
-        placed.sort_by(|left, right| left.0.min.cmp(&right.0.min));
-        record.ranges = placed.iter().map(|(_, range, _)| range.clone()).collect();
-        let partitions = placed.into_iter().map(|(bounds, _, partition)| (bounds, partition)).collect();
-        let map = PartitionMap::new(record.generation, partitions)
-            .map_err(|error| Error::internal(format!("the new ranges do not fit together: {error}")))?;
-        self.entry_over(old, record, map)
+        Ok(Some(self.clock().elapsed().saturating_sub(started)))
     }
 
     /// Takes the relocation out of the record and drops what was copied.
-    async fn give_up(&self, subject: Subject, record: &RelocationRecord) -> Result<()> {
-        let _writer = self.0.catalog_writer.lock().await;
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        // A deleted container has left marks for the targets, too.
-        let Ok(old) = self.entry_of_rid(subject) else { return Ok(()) };
-        if old.relocation.as_ref() != Some(record) {
-            return Ok(());
-        }
-        let restored = ContainerRecord { relocation: None, ..old.record(old.container.clone()) };
-        let mut batch = CatalogBatch::new();
-        batch.put_container(&restored);
-        let dropped: Vec<Placed> = record.targets.iter().map(RangeRecord::placed).collect();
-        dropped.iter().for_each(|placed| batch.drop_range(*placed));
-        let entry = Arc::new(self.entry_of(&old, restored)?);
-        crate::containers::insert(&mut catalog, entry);
-        self.publish(catalog, batch).await?;
-        self.drop_partitions_in_background(dropped);
+    async fn give_up(&self, rid: Subject, record: &RelocationRecord) -> Result<()> {
+        let record = record.clone();
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+            // A deleted container has left marks for the targets, too.
+            let Some(old) = draft.containers.get(&rid).cloned() else { return Ok(()) };
+            if old.relocation.as_ref() == Some(&record) {
+                let restored = ContainerRecord { relocation: None, ..ContainerRecord::clone(&old) };
+                draft.containers.put(rid, restored);
+                record.targets.iter().for_each(|target| draft.drop_data(target.placed()));
+            }
+            Ok(())
+        };
+        self.change(plan).await?;
         Ok(())
     }
 
@@ -259,14 +211,12 @@ impl Account {
 
     /// Stops relocations where they are, and begins no others; the next start goes on with them.
     pub(crate) async fn pause_relocations(&self) {
-        let catalog = {
-            // Whoever is about to begin one is through, or sees this.
-            let _writer = self.0.catalog_writer.lock().await;
-            self.0.is_closing.store(true, Ordering::Release);
-            self.0.catalog.load_full()
-        };
-        let entries = catalog.databases.values().flat_map(|owner| owner.containers.values());
-        for entry in entries.filter(|entry| entry.relocation.is_some()) {
+        self.0.is_closing.store(true, Ordering::Release);
+        // Whoever was about to begin one is through, or sees this.
+        let turn = self.0.catalog_writer.turn(Urgency::Ordinary).await;
+        drop(turn);
+        let catalog = self.0.catalog.load_full();
+        for entry in catalog.containers().filter(|entry| entry.record.relocation.is_some()) {
             entry.motion.state().progress.pause();
             // One that waits for its turn behind an index build is not waited for: it will find storage closed.
             if entry.motion.state().step.is_some() {
@@ -274,6 +224,34 @@ impl Account {
             }
         }
     }
+}
+
+/// The targets take the place of the sources, whose data is to be deleted.
+fn take_over(draft: &mut Definitions, rid: Subject, record: &RelocationRecord) -> Result<()> {
+    let old = draft.containers.get(&rid).ok_or_else(was_deleted)?.clone();
+    if old.relocation.as_ref() != Some(record) {
+        return Err(Error::new(ErrorKind::Conflict, "the relocation was given up meanwhile"));
+    }
+    let (sources, kept): (Vec<RangeRecord>, Vec<RangeRecord>) =
+        old.ranges.iter().cloned().partition(|range| record.sources.contains(&range.range_id));
+    let mut ranges = Vec::with_capacity(kept.len() + record.targets.len());
+    for range in kept.into_iter().chain(record.targets.iter().cloned()) {
+        ranges.push((bounds_of(&range)?, range));
+    }
+    ranges.sort_by(|left, right| left.0.min.cmp(&right.0.min));
+    let published = ContainerRecord {
+        ranges: ranges.into_iter().map(|(_, range)| range).collect(),
+        generation: old.generation + 1,
+        relocation: None,
+        ..ContainerRecord::clone(&old)
+    };
+    draft.containers.put(rid, published);
+    sources.iter().for_each(|source| draft.drop_data(source.placed()));
+    Ok(())
+}
+
+fn taken(cutover: &StdMutex<Option<Cutover>>) -> Option<Cutover> {
+    cutover.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// Copies on a thread that leaves the processors to those who serve clients.

@@ -49,7 +49,7 @@ impl Account {
             let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
             let outcome = self.procedure_once(ctx, &routing.entry, &logical, script, &role, logs).await;
             permit.settle_outcome(&outcome, |(_, cost)| *cost);
-            if !routing.has_moved(&outcome)? {
+            if !routing.has_moved(&outcome).await? {
                 return outcome.map(|(reply, _)| reply);
             }
         }

@@ -33,7 +33,7 @@ pub(crate) fn item_of_link<'a>(entry: &ContainerEntry, link: &'a str) -> Result<
     match names(entry, database, container).ok_or_else(|| outside(link))? {
         Naming::ByName => Ok(ItemLink::Id(item)),
         Naming::ByRid => match Rid::parse(item) {
-            Some(Rid::Item(rid)) if rid.container == entry.container.rid => {
+            Some(Rid::Item(rid)) if rid.container == entry.record.container.rid => {
                 Ok(ItemLink::Ordinal(rid.ordinal))
             }
             Some(Rid::Item(_)) => Err(outside(link)),
@@ -49,10 +49,10 @@ enum Naming {
 
 /// How two segments name the container, if they do.
 fn names(entry: &ContainerEntry, database: &str, container: &str) -> Option<Naming> {
-    if database == entry.database.id && container == entry.container.definition.id {
+    if database == entry.database.id && container == entry.record.container.definition.id {
         return Some(Naming::ByName);
     }
-    let rid: ContainerRid = entry.container.rid;
+    let rid: ContainerRid = entry.record.container.rid;
     let same = Rid::parse(database) == Some(Rid::Database(rid.database))
         && Rid::parse(container) == Some(Rid::Container(rid));
     same.then_some(Naming::ByRid)

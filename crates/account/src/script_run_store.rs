@@ -191,7 +191,7 @@ impl<'a> ScriptStore<'a> {
         let query = self.account.parsed(&text)?;
         let query_hash = hash_of(&text, &parameters);
         let continuation = request.continuation.as_deref().filter(|token| !token.is_empty());
-        let decode = |token| QueryToken::decode(token, self.entry.container.rid.number, query_hash);
+        let decode = |token| QueryToken::decode(token, self.entry.record.container.rid.number, query_hash);
         let token = continuation.map(decode).transpose()?;
         let mut running = self.account.prepare(&self.ctx, self.entry, &query, &parameters)?;
         running.own = Some(self.transaction.own_items().clone());

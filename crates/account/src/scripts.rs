@@ -6,15 +6,16 @@
 
 use std::sync::Arc;
 
+use shardlake_catalog::Definitions;
 use shardlake_model::{
-    ContainerScripts, Error, ErrorKind, Preconditions, RequestContext, Result, Rid, Script, ScriptDefinition,
+    ContainerRid, Error, ErrorKind, Preconditions, RequestContext, Result, Rid, Script, ScriptDefinition,
     ScriptKind, ScriptRid,
 };
 
-use crate::catalog::{Catalog, CatalogBatch};
 use crate::container_handle::ContainerEntry;
-use crate::containers::insert;
 use crate::databases::{check_preconditions, conflict, not_found};
+use crate::live_catalog::LiveCatalog;
+use crate::serving::was_deleted;
 use crate::{Account, ContainerHandle};
 
 /// Whether an upsert found something to replace.
@@ -25,12 +26,16 @@ pub enum ScriptWrite {
 }
 
 /// What a write requires of the container's scripts as they are when it takes place.
-enum Intent<'a> {
+enum Intent {
     Create,
     /// Preconditions hold for what is there; nothing need be.
-    Upsert(&'a Preconditions),
+    Upsert(Preconditions),
     /// What the path names is to be replaced.
-    Replace(Segment<'a>, &'a Preconditions),
+    Replace {
+        text: String,
+        by_rid: bool,
+        preconditions: Preconditions,
+    },
 }
 
 /// How a path names a script.
@@ -55,7 +60,7 @@ impl ContainerHandle {
     }
 
     pub fn script_rid(&self, script: &Script) -> ScriptRid {
-        ScriptRid { container: self.entry.container.rid, kind: script.kind, number: script.number }
+        ScriptRid { container: self.entry.record.container.rid, kind: script.kind, number: script.number }
     }
 }
 
@@ -78,7 +83,7 @@ impl Account {
         definition: ScriptDefinition,
         preconditions: &Preconditions,
     ) -> Result<(Arc<Script>, ScriptWrite)> {
-        self.write_script(ctx, container, definition, Intent::Upsert(preconditions)).await
+        self.write_script(ctx, container, definition, Intent::Upsert(preconditions.clone())).await
     }
 
     /// The definition may bring another id, if nobody has it.
@@ -92,8 +97,8 @@ impl Account {
     ) -> Result<Arc<Script>> {
         // Whoever replaces what is not there hears that before anything about the text.
         container.script(definition.kind, segment)?;
-        let segment = Segment { text: segment, by_rid: container.by_rid };
-        let intent = Intent::Replace(segment, preconditions);
+        let (text, preconditions) = (segment.to_owned(), preconditions.clone());
+        let intent = Intent::Replace { text, by_rid: container.by_rid, preconditions };
         let (script, _) = self.write_script(ctx, container, definition, intent).await?;
         Ok(script)
     }
@@ -105,15 +110,18 @@ impl Account {
         segment: &str,
         preconditions: &Preconditions,
     ) -> Result<()> {
-        let _writer = self.0.catalog_writer.lock().await;
-        let old = self.current_entry(&container.entry)?;
-        let script = find(&old, kind, Segment { text: segment, by_rid: container.by_rid })?.clone();
-        check_preconditions(script.etag, preconditions)?;
-        let mut scripts = ContainerScripts::clone(&old.scripts);
-        scripts.0.remove(&(kind, script.id.clone()));
-        let mut batch = CatalogBatch::new();
-        batch.delete_script(old.container.rid, &script);
-        self.publish_scripts(&old, scripts, batch).await
+        let rid = container.entry.record.container.rid;
+        let (text, by_rid) = (segment.to_owned(), container.by_rid);
+        let preconditions = preconditions.clone();
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let entry = live.container_of_rid(rid).ok_or_else(was_deleted)?;
+            let script = find(entry, kind, Segment { text: &text, by_rid })?;
+            check_preconditions(script.etag, &preconditions)?;
+            draft.scripts.remove(&(rid, script.number));
+            Ok(())
+        };
+        self.change(plan).await?;
+        Ok(())
     }
 
     async fn write_script(
@@ -121,48 +129,34 @@ impl Account {
         ctx: &RequestContext,
         container: &ContainerHandle,
         definition: ScriptDefinition,
-        intent: Intent<'_>,
+        intent: Intent,
     ) -> Result<(Arc<Script>, ScriptWrite)> {
         definition.validate(self.limits())?;
-        // Before the lock: a worker may have to start for this.
+        // Before the turn: a worker may have to start for this.
         self.0.scripts.check(&definition.body).await.map_err(|error| about(&definition, error))?;
-        let _writer = self.0.catalog_writer.lock().await;
-        let old = self.current_entry(&container.entry)?;
-        let replaced = replaced_by(&old, &definition, &intent)?;
-        if replaced.is_none() {
-            self.check_script_room(&old, definition.kind)?;
-        }
-        let script = Arc::new(Script {
-            kind: definition.kind,
-            id: definition.id,
-            number: replaced.as_ref().map_or_else(|| self.new_script_number(&old), |old| old.number),
-            etag: self.random().guid().0,
-            timestamp: ctx.now.seconds(),
-            body: definition.body,
-            trigger: definition.trigger,
-            spelling: definition.spelling,
-        });
-        let mut scripts = ContainerScripts::clone(&old.scripts);
-        if let Some(replaced) = &replaced {
-            scripts.0.remove(&(replaced.kind, replaced.id.clone()));
-        }
-        scripts.0.insert((script.kind, script.id.clone()), script.clone());
-        let mut batch = CatalogBatch::new();
-        batch.put_script(old.container.rid, &script);
-        self.publish_scripts(&old, scripts, batch).await?;
-        let write = if replaced.is_some() { ScriptWrite::Replaced } else { ScriptWrite::Created };
-        Ok((script, write))
-    }
-
-    async fn publish_scripts(
-        &self,
-        old: &ContainerEntry,
-        scripts: ContainerScripts,
-        batch: CatalogBatch,
-    ) -> Result<()> {
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        insert(&mut catalog, Arc::new(old.with_scripts(scripts)));
-        self.publish(catalog, batch).await
+        let (account, rid, now) = (self.clone(), container.entry.record.container.rid, ctx.now);
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let entry = live.container_of_rid(rid).ok_or_else(was_deleted)?;
+            let replaced = replaced_by(entry, &definition, &intent)?;
+            if replaced.is_none() {
+                account.check_script_room(entry, definition.kind)?;
+            }
+            let number =
+                replaced.as_ref().map_or_else(|| account.new_script_number(draft, rid), |old| old.number);
+            let script = Script {
+                kind: definition.kind,
+                id: definition.id,
+                number,
+                etag: account.random().guid().0,
+                timestamp: now.seconds(),
+                body: definition.body,
+                trigger: definition.trigger,
+                spelling: definition.spelling,
+            };
+            let write = if replaced.is_some() { ScriptWrite::Replaced } else { ScriptWrite::Created };
+            Ok((draft.scripts.put((rid, number), script), write))
+        };
+        Ok(self.change(plan).await?.0)
     }
 
     fn check_script_room(&self, entry: &ContainerEntry, kind: ScriptKind) -> Result<()> {
@@ -180,10 +174,10 @@ impl Account {
     }
 
     /// Random, so that what clients remember of a deleted script never fits a new one.
-    fn new_script_number(&self, entry: &ContainerEntry) -> u64 {
+    fn new_script_number(&self, draft: &Definitions, container: ContainerRid) -> u64 {
         loop {
             let number = self.random().below(1 << 56);
-            if number != 0 && entry.scripts.0.values().all(|script| script.number != number) {
+            if number != 0 && !draft.scripts.contains(&(container, number)) {
                 return number;
             }
         }
@@ -193,7 +187,7 @@ impl Account {
 fn replaced_by(
     entry: &ContainerEntry,
     definition: &ScriptDefinition,
-    intent: &Intent<'_>,
+    intent: &Intent,
 ) -> Result<Option<Arc<Script>>> {
     let named = entry.scripts.get(definition.kind, &definition.id);
     let taken = || Err(conflict(definition.kind.name(), &definition.id));
@@ -204,8 +198,8 @@ fn replaced_by(
             check_preconditions(script.etag, preconditions)?;
             Ok(Some(script.clone()))
         }
-        (Intent::Replace(segment, preconditions), named) => {
-            let script = find(entry, definition.kind, *segment)?;
+        (Intent::Replace { text, by_rid, preconditions }, named) => {
+            let script = find(entry, definition.kind, Segment { text, by_rid: *by_rid })?;
             check_preconditions(script.etag, preconditions)?;
             if named.is_some_and(|named| named.number != script.number) {
                 return taken();
@@ -217,7 +211,7 @@ fn replaced_by(
 
 fn find<'e>(entry: &'e ContainerEntry, kind: ScriptKind, segment: Segment<'_>) -> Result<&'e Arc<Script>> {
     let found = match Rid::parse(segment.text) {
-        Some(Rid::Script(rid)) if segment.by_rid && rid.container == entry.container.rid => {
+        Some(Rid::Script(rid)) if segment.by_rid && rid.container == entry.record.container.rid => {
             entry.scripts.of_kind(kind).find(|script| rid.kind == kind && script.number == rid.number)
         }
         _ => entry.scripts.get(kind, segment.text),

@@ -22,8 +22,6 @@ use crate::{Account, ContainerHandle};
 
 /// Partitions that one operation may find moved, one after the other, before it gives up.
 const MOVES_MAX: usize = 8;
-/// Looks at the catalog while it is about to change.
-const YIELDS_MAX: usize = 10_000;
 
 /// What an operation does, for budgets and heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,25 +51,28 @@ impl Routing<'_> {
         partition_of(&self.entry, logical)
     }
 
-    /// Whether the operation is to be done again, by the routing of now.
-    pub fn has_moved<T>(&mut self, outcome: &Result<T>) -> Result<bool> {
+    /// Whether the operation is to be done again, with the current partition map.
+    pub async fn has_moved<T>(&mut self, outcome: &Result<T>) -> Result<bool> {
         let Err(error) = outcome else { return Ok(false) };
         if error.kind() != ErrorKind::PartitionGone || self.moves == MOVES_MAX {
             return Ok(false);
         }
         self.moves += 1;
-        for _ in 0..YIELDS_MAX {
+        let mut versions = self.account.0.catalog_version.subscribe();
+        loop {
+            versions.borrow_and_update();
             let current = self.account.current_entry(&self.entry)?;
             // Sources end a moment before the catalog names their successors.
-            let is_about_to_change = current.generation == self.entry.generation
-                && current.map.iter().any(|partition| partition.check_open().is_err());
+            let is_about_to_change = current.record.generation == self.entry.record.generation
+                && current.map.iter().any(|partition| is_gone(partition));
             self.entry = current;
             if !is_about_to_change {
-                break;
+                return Ok(true);
             }
-            std::thread::yield_now();
+            if versions.changed().await.is_err() {
+                return Ok(false);
+            }
         }
-        Ok(true)
     }
 }
 
@@ -168,8 +169,17 @@ impl HeatPermit<'_> {
             latency: now.saturating_sub(self.admitted),
             template: self.template,
         };
-        self.partition.heat(&self.entry.container.definition.partition_key).record(now, &sample);
+        self.partition.heat(&self.entry.record.container.definition.partition_key).record(now, &sample);
     }
+}
+
+/// Whether its items are in other partitions.
+fn is_gone(partition: &Partition) -> bool {
+    partition.check_open().is_err_and(|error| error.kind() == ErrorKind::PartitionGone)
+}
+
+pub(crate) fn was_deleted() -> Error {
+    Error::new(ErrorKind::OwnerNotFound, "the container was deleted")
 }
 
 impl Account {
@@ -179,14 +189,11 @@ impl Account {
 
     /// The entry of a container as the catalog has it now.
     pub(crate) fn current_entry(&self, entry: &ContainerEntry) -> Result<Arc<ContainerEntry>> {
-        self.entry_of_rid(entry.container.rid)
+        self.entry_of_rid(entry.record.container.rid)
     }
 
     pub(crate) fn entry_of_rid(&self, rid: ContainerRid) -> Result<Arc<ContainerEntry>> {
-        let catalog = self.0.catalog.load();
-        let mut entries = catalog.databases.values().flat_map(|owner| owner.containers.values());
-        let found = entries.find(|entry| entry.container.rid == rid).cloned();
-        found.ok_or_else(|| Error::new(ErrorKind::OwnerNotFound, "the container was deleted"))
+        self.0.catalog.load().container_of_rid(rid).cloned().ok_or_else(was_deleted)
     }
 
     /// Asks the partition's budget. A permit that is dropped unsettled, because the request was, costs nothing. What the
@@ -209,7 +216,7 @@ impl Account {
         let now = || admitted.unwrap_or_else(|| clock.elapsed());
         let budget = entry.budget.admit(partition.range_id, urgency, now).map_err(|spent| {
             if let Some(now) = admitted {
-                partition.heat(&entry.container.definition.partition_key).throttle(now);
+                partition.heat(&entry.record.container.definition.partition_key).throttle(now);
             }
             too_many_requests(partition, spent)
         })?;

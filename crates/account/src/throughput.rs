@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
+use shardlake_catalog::{Change, ContainerRecord, Definitions, RangeRecord};
 use shardlake_cluster::budget::{
     Allowance, BudgetReport, BudgetRules, Burst, PartitionBudget, RangeThroughput, scaled_throughput,
     serverless_throughput, shares_of,
 };
 use shardlake_model::{DatabaseRid, Error, Limits, Offer, RequestContext, Result, Throughput};
 
-use crate::catalog::{Catalog, CatalogBatch, RangeRecord};
 use crate::container_handle::ContainerEntry;
-use crate::containers::insert;
+use crate::live_catalog::LiveCatalog;
+use crate::serving::was_deleted;
 use crate::{Account, ContainerHandle};
 
 /// Whether budgets refuse anything.
@@ -65,12 +66,24 @@ pub struct ThroughputReport {
 pub(crate) struct DatabaseBudgets(Mutex<FxHashMap<DatabaseRid, Arc<PartitionBudget>>>);
 
 impl Account {
-    /// Brings all budgets in line with a catalog.
-    pub(crate) fn follow_throughput(&self, catalog: &Catalog) {
+    /// Brings the budgets in line with a catalog that is about to be shown, where its change concerns them.
+    pub(crate) fn follow_throughput_of(&self, catalog: &LiveCatalog, change: &Change) {
+        let concerns =
+            !(change.databases.is_empty() && change.containers.is_empty() && change.offers.is_empty());
+        if concerns {
+            self.follow_throughput(catalog);
+        }
+    }
+
+    fn follow_throughput(&self, catalog: &LiveCatalog) {
         let now = self.0.clock.elapsed();
         let rules = self.budget_rules();
-        let offers: FxHashMap<&str, &Offer> =
-            catalog.offers.values().map(|offer| (offer.resource_rid.as_str(), &**offer)).collect();
+        let offers: FxHashMap<&str, &Offer> = catalog
+            .definitions
+            .offers
+            .values()
+            .map(|offer| (offer.resource_rid.as_str(), &**offer))
+            .collect();
         let mut shared = self.0.database_budgets.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = FxHashMap::default();
         for database in catalog.databases.values() {
@@ -104,7 +117,7 @@ impl Account {
         match (rules.enforcement, rules.capacity, offer, of_database) {
             (Enforcement::Unlimited, ..) => Allowance::Unlimited,
             (_, CapacityMode::Serverless, ..) => {
-                Allowance::Own { throughput: serverless_throughput(container.ranges.len()) }
+                Allowance::Own { throughput: serverless_throughput(container.record.ranges.len()) }
             }
             (_, _, Some(offer), _) if offer.enforced => {
                 Allowance::Own { throughput: offer.throughput.maximum() }
@@ -191,39 +204,37 @@ impl Account {
         rule: SumRule,
     ) -> Result<ContainerHandle> {
         self.check_has_throughput()?;
-        let _writer = self.0.catalog_writer.lock().await;
-        let old = self.current_entry(&container.entry)?;
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        let offer = catalog.offer_of(old.rid_text()).cloned().ok_or_else(|| {
-            Error::bad_request(
-                "the container has no throughput of its own to divide: its database shares one",
-            )
-        })?;
-        let mut record = old.record(old.container.clone());
-        let total = divide(&mut record.ranges, offer.throughput.maximum(), shares, self.limits())?;
-        let mut offer = Offer { enforced: true, ..Offer::clone(&offer) };
-        if total != offer.throughput.maximum() {
-            if rule == SumRule::Kept {
-                return Err(Error::bad_request(format!(
-                    "the shares of all partitions add up to {total} RU/s, and the container has {}",
-                    offer.throughput.maximum()
-                )));
+        let (account, rid, now) = (self.clone(), container.entry.record.container.rid, ctx.now);
+        let shares = shares.to_vec();
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+            let record = draft.containers.get(&rid).ok_or_else(was_deleted)?;
+            let mut record = ContainerRecord::clone(record);
+            let offer = draft.offer_of(&rid.to_string()).cloned().ok_or_else(|| {
+                Error::bad_request(
+                    "the container has no throughput of its own to divide: its database shares one",
+                )
+            })?;
+            let limits = account.limits();
+            let total = divide(&mut record.ranges, offer.throughput.maximum(), &shares, limits)?;
+            let mut offer = Offer { enforced: true, ..Offer::clone(&offer) };
+            if total != offer.throughput.maximum() {
+                if rule == SumRule::Kept {
+                    return Err(Error::bad_request(format!(
+                        "the shares of all partitions add up to {total} RU/s, and the container has {}",
+                        offer.throughput.maximum()
+                    )));
+                }
+                offer.throughput = offer.throughput.resized(total);
+                offer.throughput.validate(limits, offer.minimum(offer.throughput, limits) as i64)?;
+                offer.highest_throughput = offer.highest_throughput.max(total);
+                (offer.timestamp, offer.etag) = (now.seconds(), account.random().guid().0);
             }
-            offer.throughput = offer.throughput.resized(total);
-            offer
-                .throughput
-                .validate(self.limits(), offer.minimum(offer.throughput, self.limits()) as i64)?;
-            offer.highest_throughput = offer.highest_throughput.max(total);
-            (offer.timestamp, offer.etag) = (ctx.now.seconds(), self.random().guid().0);
-        }
-        let mut batch = CatalogBatch::new();
-        batch.put_container(&record);
-        batch.put_offer(&offer);
-        catalog.offers.insert(offer.rid, Arc::new(offer));
-        let entry = Arc::new(self.entry_of(&old, record)?);
-        insert(&mut catalog, entry.clone());
-        self.publish(catalog, batch).await?;
-        Ok(ContainerHandle { entry, by_rid: container.by_rid })
+            draft.containers.put(rid, record);
+            draft.offers.put(offer.rid, offer);
+            Ok(())
+        };
+        self.change(plan).await?;
+        Ok(ContainerHandle { entry: self.entry_of_rid(rid)?, by_rid: container.by_rid })
     }
 }
 
@@ -268,6 +279,6 @@ fn follow<'c>(container: &'c ContainerEntry, allowance: &Allowance, rules: Budge
     let of_range = |range: &'c RangeRecord| -> RangeThroughput<'c> {
         RangeThroughput { range_id: range.range_id, parents: &range.parents, by_hand: range.throughput }
     };
-    let ranges: Vec<_> = container.ranges.iter().map(of_range).collect();
+    let ranges: Vec<_> = container.record.ranges.iter().map(of_range).collect();
     container.budget.follow(&ranges, allowance, rules, now);
 }

@@ -144,7 +144,7 @@ impl Account {
             let scripts = (pre.as_deref(), post.as_deref());
             let outcome = self.triggered_once(ctx, &routing.entry, &logical, &write, scripts).await;
             permit.settle_outcome(&outcome, |(_, cost)| *cost);
-            if !routing.has_moved(&outcome)? {
+            if !routing.has_moved(&outcome).await? {
                 return outcome.map(|(reply, _)| reply);
             }
         }
@@ -254,7 +254,7 @@ impl TriggeredWrite<'_> {
     async fn resolved(&self, run: &ScriptRun<'_>, segment: &str) -> Result<String> {
         match Rid::parse(segment) {
             Some(Rid::Item(rid))
-                if self.container.by_rid && rid.container == run.store.entry.container.rid =>
+                if self.container.by_rid && rid.container == run.store.entry.record.container.rid =>
             {
                 let id = run.store.transaction.id_of_ordinal(rid.ordinal).await?;
                 id.ok_or_else(|| {

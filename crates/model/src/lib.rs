@@ -36,7 +36,9 @@ pub use resource::{
     FullTextPath, FullTextPolicy, GeospatialConfig, PartitionKeyRange, UniqueKey, UniqueKeyPolicy,
     VectorEmbedding, VectorEmbeddingPolicy, validate_resource_id,
 };
-pub use rid::{ContainerRid, DatabaseRid, ItemRid, OfferRid, PermissionRid, Rid, ScriptRid, UserRid};
+pub use rid::{
+    ContainerRid, DatabaseRid, ItemRid, OfferRid, PartitionUid, PermissionRid, Rid, ScriptRid, UserRid,
+};
 pub use script::{
     ContainerScripts, Script, ScriptDefinition, ScriptKind, TriggerDefinition, TriggerOperation,
     TriggerSpelling, TriggerType,

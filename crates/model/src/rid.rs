@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ScriptKind;
 
+/// Number of a physical partition in its account; never used again. Clients do not see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PartitionUid(pub u32);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DatabaseRid(pub u32);
 

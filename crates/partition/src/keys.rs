@@ -18,16 +18,13 @@
 //! end in `00 01`, which keeps their order and makes no key a prefix of another. Partition 0 is the catalog's.
 
 use shardlake_document::{RawValue, encode_ordered_raw};
+pub use shardlake_model::PartitionUid;
 use shardlake_model::{KeyComponent, PartitionKey, Result};
 use shardlake_routing::{Epk, EpkRange};
 use shardlake_storage::{ScanOptions, Snapshot};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::LogicalKey;
-
-/// Number of a physical partition on this node; never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PartitionUid(pub u32);
 
 pub(crate) const ITEMS: u8 = b'I';
 pub(crate) const CHANGE_LOG: u8 = b'L';

@@ -80,7 +80,9 @@ pub use query::{
     state_of_position,
 };
 pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, SeededBug};
-pub use shape::{ContainerShape, computed_definitions, computed_properties, validate_computed_properties};
+pub use shape::{
+    ContainerShape, computed_definitions, computed_properties, retention_of, validate_computed_properties,
+};
 pub use sizes::{LogicalSize, SizedKey};
 pub use terms::TermSet;
 pub use verify::{PartitionReport, verify_partition};

@@ -101,7 +101,7 @@ impl ContainerShape {
 }
 
 /// What a container's change feed policy comes to.
-fn retention_of(definition: &ContainerDefinition) -> Option<Duration> {
+pub fn retention_of(definition: &ContainerDefinition) -> Option<Duration> {
     let minutes = definition.change_feed_policy.as_ref().map_or(0, |policy| policy.retention_duration);
     (minutes > 0).then(|| Duration::from_secs(minutes.unsigned_abs().saturating_mul(60)))
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use shardlake_catalog::ProjectionRule;
 use shardlake_model::{Error, Limits, Result, validate_resource_id};
 
 use super::path::Path;
-use super::rule::{Compiled, ProjectionRule};
-use crate::catalog::Catalog;
+use super::rule::Compiled;
 use crate::container_handle::ContainerEntry;
+use crate::live_catalog::LiveCatalog;
 
 /// The containers of a rule.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(crate) struct Ends {
 }
 
 /// Refuses a rule that could not be kept beside the others.
-pub(crate) fn check(catalog: &Catalog, rule: &ProjectionRule, compiled: &Compiled) -> Result<Ends> {
+pub(crate) fn check(catalog: &LiveCatalog, rule: &ProjectionRule, compiled: &Compiled) -> Result<Ends> {
     let source = find(catalog, "source", &rule.source.database, &rule.source.container)?;
     let target = find(catalog, "target", &rule.target.database, &rule.target.container)?;
     // It is created when it is first needed, which is too late to say so.
@@ -36,7 +37,7 @@ pub(crate) fn check(catalog: &Catalog, rule: &ProjectionRule, compiled: &Compile
     Ok(Ends { source, target })
 }
 
-fn find(catalog: &Catalog, role: &str, database: &str, container: &str) -> Result<Arc<ContainerEntry>> {
+fn find(catalog: &LiveCatalog, role: &str, database: &str, container: &str) -> Result<Arc<ContainerEntry>> {
     // By name alone: a rule outlives what a client has of identifiers.
     let owner = catalog.databases.get(database);
     owner.and_then(|owner| owner.containers.get(container)).cloned().ok_or_else(|| {
@@ -65,12 +66,12 @@ fn check_indexed(container: &ContainerEntry, path: &Path, otherwise: &str) -> Re
     Err(Error::bad_request(format!(
         "'{array}/{}' is not indexed in '{}', so every change would read the whole container: include it in the indexing policy{otherwise}",
         path.names.join("/"),
-        container.container.definition.id
+        container.record.container.definition.id
     )))
 }
 
 /// Two rules for one copy would undo one another's work for ever.
-fn check_single_writer(catalog: &Catalog, rule: &ProjectionRule, compiled: &Compiled) -> Result<()> {
+fn check_single_writer(catalog: &LiveCatalog, rule: &ProjectionRule, compiled: &Compiled) -> Result<()> {
     for other in catalog.projections.values().filter(|other| other.id() != rule.id) {
         let is_same_target = other.record.rule.target == rule.target;
         let mut ours = compiled.writes();
@@ -110,7 +111,7 @@ impl Node<'_> {
 }
 
 /// Refuses a rule that would, perhaps through others, act on what it has written itself.
-fn check_circles(catalog: &Catalog, rule: &ProjectionRule, compiled: &Compiled) -> Result<()> {
+fn check_circles(catalog: &LiveCatalog, rule: &ProjectionRule, compiled: &Compiled) -> Result<()> {
     let new = Node { rule, compiled };
     let others = catalog.projections.values().filter(|other| other.id() != rule.id);
     let nodes: Vec<Node<'_>> =

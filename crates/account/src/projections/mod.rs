@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `rule.rs`, `path.rs` | the rule, its paths and queries |
 //! | `check.rs` | whether a rule can be kept beside the others |
-//! | `records.rs` | what the catalog keeps: the rule, and how far it has come |
+//! | `records.rs` | a projection in memory, and storing how far it has come |
 //! | `status.rs` | what a projection is doing, for whoever looks |
 //! | `places.rs` | following the change feed through splits, merges and moves |
 //! | `work.rs` | what is to be done next, in small steps that can be repeated |
@@ -32,21 +32,19 @@ mod runner;
 mod status;
 mod work;
 
-use std::sync::Arc;
-
+use shardlake_catalog::{
+    Changed, Checkpoint, Definitions, PlaceRecord, ProjectionRecord, ProjectionRule, ProjectionStart,
+};
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_routing::EpkRange;
 
-pub use records::Counts as ProjectionCounts;
-pub(crate) use records::{Checkpoint, ProjectionEntry, ProjectionRecord, forget_of_database, restored};
-pub use rule::{MatchPair, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair};
+pub(crate) use records::ProjectionEntry;
 pub(crate) use runner::start;
 pub use status::{ProjectionLag, ProjectionReport, ProjectionState};
 
 use crate::Account;
-use crate::catalog::{Catalog, CatalogBatch};
 use crate::container_handle::ContainerEntry;
-use records::PlaceRecord;
+use crate::live_catalog::LiveCatalog;
 
 /// Rules of one account: each has a task.
 const PROJECTIONS_MAX: usize = 100;
@@ -64,58 +62,62 @@ pub enum ProjectionPut {
 impl Account {
     /// Creates a projection, or replaces the rule of one, which then begins anew.
     pub async fn put_projection(&self, ctx: &RequestContext, rule: ProjectionRule) -> Result<ProjectionPut> {
-        let compiled = rule.compile()?;
-        let _writer = self.0.catalog_writer.lock().await;
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        let old = catalog.projections.get(&rule.id).cloned();
-        if old.as_ref().is_some_and(|old| old.record.rule == rule && old.status.live().failed.is_none()) {
-            return Ok(ProjectionPut::Unchanged);
-        }
-        if old.is_none() && catalog.projections.len() >= PROJECTIONS_MAX {
-            return Err(Error::bad_request(format!(
-                "an account holds at most {PROJECTIONS_MAX} projections"
-            )));
-        }
-        let ends = check::check(&catalog, &rule, &compiled)?;
-        let checkpoint = first_checkpoint(&rule, &ends);
-        records::settle(self).await?;
-        catalog.numbers.projection += 1;
-        let record = ProjectionRecord {
-            number: catalog.numbers.projection,
-            source: ends.source.container.rid,
-            target: ends.target.container.rid,
-            is_paused: old.as_ref().is_some_and(|old| old.record.is_paused),
-            created: ctx.now.seconds(),
-            rule,
+        let compiled = rule::compile(&rule)?;
+        let (checkpoint, ends) = {
+            let live = self.0.catalog.load_full();
+            let ends = check::check(&live, &rule, &compiled)?;
+            (
+                first_checkpoint(&rule, &ends),
+                (ends.source.rid_text().to_owned(), ends.target.rid_text().to_owned()),
+            )
         };
-        let mut batch = CatalogBatch::new();
-        batch.put_numbers(catalog.numbers);
-        batch.put_projection(&record);
-        batch.put_checkpoint(record.number, &checkpoint);
-        if let Some(old) = &old {
-            batch.delete_projection(old.record.number);
-        }
-        let entry = Arc::new(ProjectionEntry::new(record, checkpoint)?);
-        catalog.projections.insert(entry.id().to_owned(), entry.clone());
-        self.publish(catalog, batch).await?;
-        runner::start_one(self, &entry);
-        Ok(match old {
-            Some(old) => {
-                old.status.wake.notify_one();
-                ProjectionPut::Replaced
+        // A position must not outlive the commits that it counts.
+        records::settle(self).await?;
+        let created = ctx.now.seconds();
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let old = live.projections.get(&rule.id);
+            if old.is_some_and(|old| old.record.rule == rule && old.status.live().failed.is_none()) {
+                return Ok(ProjectionPut::Unchanged);
             }
-            None => ProjectionPut::Created,
-        })
+            if old.is_none() && live.projections.len() >= PROJECTIONS_MAX {
+                return Err(Error::bad_request(format!(
+                    "an account holds at most {PROJECTIONS_MAX} projections"
+                )));
+            }
+            let now = check::check(live, &rule, &compiled)?;
+            if (now.source.rid_text(), now.target.rid_text()) != (&*ends.0, &*ends.1) {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    "a container of the projection was created anew meanwhile: put the projection again",
+                ));
+            }
+            draft.numbers.projection += 1;
+            let record = ProjectionRecord {
+                number: draft.numbers.projection,
+                source: now.source.record.container.rid,
+                target: now.target.record.container.rid,
+                is_paused: old.is_some_and(|old| old.record.is_paused),
+                created,
+                rule,
+            };
+            if let Some(old) = old {
+                draft.remove_projection(old.record.number);
+            }
+            draft.checkpoints.put(record.number, checkpoint);
+            draft.projections.put(record.number, record);
+            Ok(if old.is_some() { ProjectionPut::Replaced } else { ProjectionPut::Created })
+        };
+        Ok(self.change(plan).await?.0)
     }
 
     pub async fn delete_projection(&self, id: &str) -> Result<()> {
-        let _writer = self.0.catalog_writer.lock().await;
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        let old = catalog.projections.remove(id).ok_or_else(|| no_such(id))?;
-        let mut batch = CatalogBatch::new();
-        batch.delete_projection(old.record.number);
-        self.publish(catalog, batch).await?;
-        old.status.wake.notify_one();
+        let id = id.to_owned();
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let old = live.projections.get(&id).ok_or_else(|| no_such(&id))?;
+            draft.remove_projection(old.record.number);
+            Ok(())
+        };
+        self.change(plan).await?;
         Ok(())
     }
 
@@ -129,16 +131,14 @@ impl Account {
     }
 
     async fn set_paused(&self, id: &str, is_paused: bool) -> Result<()> {
-        let _writer = self.0.catalog_writer.lock().await;
-        let mut catalog = Catalog::clone(&self.0.catalog.load());
-        let old = catalog.projections.get(id).cloned().ok_or_else(|| no_such(id))?;
-        let record = ProjectionRecord { is_paused, ..old.record.clone() };
-        let mut batch = CatalogBatch::new();
-        batch.put_projection(&record);
-        let entry = ProjectionEntry { record, rule: old.rule.clone(), status: old.status.clone() };
-        catalog.projections.insert(id.to_owned(), Arc::new(entry));
-        self.publish(catalog, batch).await?;
-        old.status.wake.notify_one();
+        let id = id.to_owned();
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let old = live.projections.get(&id).ok_or_else(|| no_such(&id))?;
+            let record = ProjectionRecord { is_paused, ..ProjectionRecord::clone(&old.record) };
+            draft.projections.put(record.number, record);
+            Ok(())
+        };
+        self.change(plan).await?;
         Ok(())
     }
 
@@ -182,6 +182,23 @@ impl Account {
             last_error,
             places: checkpoint.source.iter().map(status::triple).collect(),
         }
+    }
+}
+
+/// What is to be done because of a changed record: a new one gets a task, and the task of an old one looks again.
+pub(crate) fn follow(
+    account: &Account,
+    changed: &Changed<u32, ProjectionRecord>,
+    before: &LiveCatalog,
+    after: &LiveCatalog,
+) {
+    let entry_in = |catalog: &'_ LiveCatalog| {
+        catalog.projections.values().find(|entry| entry.record.number == changed.key).cloned()
+    };
+    match (entry_in(before), entry_in(after)) {
+        (Some(old), _) => old.status.wake.notify_one(),
+        (None, Some(new)) => runner::start_one(account, &new),
+        (None, None) => {}
     }
 }
 

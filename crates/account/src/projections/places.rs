@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use shardlake_catalog::PlaceRecord;
 use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
 use shardlake_partition::{ChangeKind, ChangePage, Partition};
 use shardlake_routing::EpkRange;
 
-use super::records::PlaceRecord;
 use super::status::ProjectionLag;
 use crate::container_handle::ContainerEntry;
 use crate::{Account, ContainerHandle};
@@ -34,12 +34,18 @@ pub(crate) enum PlaceRead {
 
 impl Place {
     pub fn of_record(record: &PlaceRecord) -> Result<Place> {
-        Ok(Place { span: record.span()?, after: record.after })
+        Ok(Place { span: span_of(record)?, after: record.after })
     }
 
     pub fn record(&self) -> PlaceRecord {
         PlaceRecord::new(&self.span, self.after)
     }
+}
+
+fn span_of(record: &PlaceRecord) -> Result<EpkRange> {
+    record
+        .span()
+        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("a stored place is malformed: {error}")))
 }
 
 pub(crate) fn handle(account: &Account, rid: ContainerRid) -> Result<ContainerHandle> {

@@ -1,20 +1,9 @@
-//! The rule of a projection: which copies follow which values.
-//!
-//! ```json
-//! { "id": "category-names",
-//!   "source": { "database": "store", "container": "productMeta", "filter": { "/type": "category" } },
-//!   "target": { "database": "store", "container": "product" },
-//!   "match": [ { "source": "/id", "target": "/categoryId" } ],
-//!   "set": [ { "from": "/name", "to": "/categoryName" } ],
-//!   "deadLetters": "projectionErrors", "start": "beginning", "watchTarget": true }
-//! ```
+//! The rule of a projection, taken apart. How it is written and stored is in `shardlake_catalog`.
 //!
 //! Where `match` names elements of an array of the target, `set` does too, and means the elements that match. A rule is
 //! checked as a whole when it is parsed; whether its containers are there, and what other rules do, is `check.rs`'s.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
+use shardlake_catalog::ProjectionRule;
 use shardlake_document::{ParseLimits, Value};
 use shardlake_model::{Error, Result};
 
@@ -23,76 +12,6 @@ use super::path::{Path, expression, get};
 /// Pairs of paths in one rule, and values of one filter.
 const PAIRS_MAX: usize = 20;
 const ID_BYTES_MAX: usize = 128;
-
-/// As it is written, and stored.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ProjectionRule {
-    pub id: String,
-    pub source: ProjectionSource,
-    pub target: ProjectionTarget,
-    #[serde(rename = "match")]
-    pub matches: Vec<MatchPair>,
-    pub set: Vec<SetPair>,
-    /// A container of the target's database, created when it is first needed.
-    #[serde(default = "default_dead_letters")]
-    pub dead_letters: String,
-    #[serde(default)]
-    pub start: ProjectionStart,
-    /// Also corrects target items that are written with copies that were outdated by then.
-    #[serde(default = "yes")]
-    pub watch_target: bool,
-}
-
-fn default_dead_letters() -> String {
-    "projectionErrors".into()
-}
-
-fn yes() -> bool {
-    true
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ProjectionSource {
-    pub database: String,
-    pub container: String,
-    /// By path: the value, or the list of values, that an item must have there.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub filter: BTreeMap<String, serde_json::Value>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ProjectionTarget {
-    pub database: String,
-    pub container: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MatchPair {
-    pub source: String,
-    pub target: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SetPair {
-    pub from: String,
-    pub to: String,
-}
-
-/// Which items a new projection looks at first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ProjectionStart {
-    /// Every item there is.
-    #[default]
-    Beginning,
-    /// None: it waits for the next change.
-    Now,
-}
 
 /// A rule whose paths are taken apart.
 #[derive(Debug, Clone)]
@@ -109,54 +28,53 @@ pub(crate) struct Compiled {
     pub source_query: String,
 }
 
-impl ProjectionRule {
-    pub(crate) fn compile(&self) -> Result<Compiled> {
-        self.check_names()?;
-        let matches = pairs(self.matches.iter().map(|pair| (&pair.source, &pair.target)), "match")?;
-        let set = pairs(self.set.iter().map(|pair| (&pair.from, &pair.to)), "set")?;
-        let filter = self.filter()?;
-        let array = array_of(&matches)?;
-        check_copies(&matches, &set, array.as_ref())?;
-        let target_query = target_query(&matches, array.as_ref());
-        let source_query = query(matches.iter().map(|(source, _)| source));
-        Ok(Compiled { filter, matches, set, array, target_query, source_query })
-    }
+/// Takes a rule apart, and refuses one that contradicts itrule.
+pub(crate) fn compile(rule: &ProjectionRule) -> Result<Compiled> {
+    check_names(rule)?;
+    let matches = pairs(rule.matches.iter().map(|pair| (&pair.source, &pair.target)), "match")?;
+    let set = pairs(rule.set.iter().map(|pair| (&pair.from, &pair.to)), "set")?;
+    let filter = filter_of(rule)?;
+    let array = array_of(&matches)?;
+    check_copies(&matches, &set, array.as_ref())?;
+    let target_query = target_query(&matches, array.as_ref());
+    let source_query = query(matches.iter().map(|(source, _)| source));
+    Ok(Compiled { filter, matches, set, array, target_query, source_query })
+}
 
-    fn check_names(&self) -> Result<()> {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if self.id.is_empty() || self.id.len() > ID_BYTES_MAX || !self.id.chars().all(is_plain) {
-            return Err(Error::bad_request(format!(
-                "the id of a projection is 1 to {ID_BYTES_MAX} letters, digits, '-', '_' and '.', which '{}' is not",
-                self.id
-            )));
-        }
-        let is_in_way = |database: &str, container: &str| {
-            (database, container) == (self.target.database.as_str(), self.dead_letters.as_str())
+fn check_names(rule: &ProjectionRule) -> Result<()> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if rule.id.is_empty() || rule.id.len() > ID_BYTES_MAX || !rule.id.chars().all(is_plain) {
+        return Err(Error::bad_request(format!(
+            "the id of a projection is 1 to {ID_BYTES_MAX} letters, digits, '-', '_' and '.', which '{}' is not",
+            rule.id
+        )));
+    }
+    let is_in_way = |database: &str, container: &str| {
+        (database, container) == (rule.target.database.as_str(), rule.dead_letters.as_str())
+    };
+    if is_in_way(&rule.source.database, &rule.source.container)
+        || is_in_way(&rule.target.database, &rule.target.container)
+    {
+        return Err(Error::bad_request(format!(
+            "dead letters need a container of their own: '{}' is the source or the target",
+            rule.dead_letters
+        )));
+    }
+    Ok(())
+}
+
+fn filter_of(rule: &ProjectionRule) -> Result<Vec<(Path, Vec<Value>)>> {
+    check_count(rule.source.filter.len(), 0, "filter")?;
+    let mut filter = Vec::new();
+    for (path, wanted) in &rule.source.filter {
+        let wanted = match wanted {
+            serde_json::Value::Array(values) => values.iter().map(scalar).collect::<Result<Vec<_>>>()?,
+            value => vec![scalar(value)?],
         };
-        if is_in_way(&self.source.database, &self.source.container)
-            || is_in_way(&self.target.database, &self.target.container)
-        {
-            return Err(Error::bad_request(format!(
-                "dead letters need a container of their own: '{}' is the source or the target",
-                self.dead_letters
-            )));
-        }
-        Ok(())
+        check_count(wanted.len(), 1, "filter")?;
+        filter.push((source_path(path)?, wanted));
     }
-
-    fn filter(&self) -> Result<Vec<(Path, Vec<Value>)>> {
-        check_count(self.source.filter.len(), 0, "filter")?;
-        let mut filter = Vec::new();
-        for (path, wanted) in &self.source.filter {
-            let wanted = match wanted {
-                serde_json::Value::Array(values) => values.iter().map(scalar).collect::<Result<Vec<_>>>()?,
-                value => vec![scalar(value)?],
-            };
-            check_count(wanted.len(), 1, "filter")?;
-            filter.push((source_path(path)?, wanted));
-        }
-        Ok(filter)
-    }
+    Ok(filter)
 }
 
 impl Compiled {
@@ -295,7 +213,7 @@ mod tests {
         for (name, value) in changes.as_object().expect("an object") {
             rule[name] = value.clone();
         }
-        serde_json::from_value::<ProjectionRule>(rule).expect("well-formed").compile()
+        compile(&serde_json::from_value::<ProjectionRule>(rule).expect("well-formed"))
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //!
 //! What is in the way is waited for, longer each time, and shown; only a container that is gone ends the work for good.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use shardlake_catalog::Checkpoint;
 use shardlake_model::{Error, ErrorKind, Result};
 
-use super::records::{Checkpoint, ProjectionEntry, save};
+use super::records::{ProjectionEntry, save};
 use super::status::Status;
 use super::work::{Followed, Progress, Work};
 use crate::Account;
@@ -185,7 +185,7 @@ impl Runner {
 }
 
 fn is_over(account: &Account) -> bool {
-    account.0.is_closing.load(Ordering::Acquire)
+    account.is_closing()
 }
 
 /// Why a projection cannot go on.

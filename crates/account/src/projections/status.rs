@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use shardlake_stdx::Timestamp;
 use tokio::sync::Notify;
 
-use super::records::{Checkpoint, Counts, PlaceRecord};
+use shardlake_catalog::{Checkpoint, PlaceRecord, ProjectionCounts};
 
 /// Shared by the task and everybody who asks.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Status {
         self.live.lock().expect("nothing panics under this lock")
     }
 
-    pub fn count(&self, change: impl FnOnce(&mut Counts)) {
+    pub fn count(&self, change: impl FnOnce(&mut ProjectionCounts)) {
         change(&mut self.live().checkpoint.counts);
     }
 
@@ -91,7 +91,7 @@ pub struct ProjectionReport {
     pub created: u64,
     pub state: ProjectionState,
     pub lag: ProjectionLag,
-    pub counts: Counts,
+    pub counts: ProjectionCounts,
     pub last_error: Option<(String, Timestamp)>,
     /// Parts of the source's hash space, in hexadecimal, and the last LSN whose copies are written.
     pub places: Vec<(String, String, u64)>,

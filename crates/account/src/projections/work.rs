@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use rustc_hash::FxHashSet;
+use shardlake_catalog::Checkpoint;
 use shardlake_document::Value;
 use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::{Partition, item_of_position};
@@ -18,7 +19,7 @@ use super::apply::{Applied, Failure, Item, SourceValues, apply, context, is_key,
 use super::dead_letters::{DeadLetter, send};
 use super::path::{elements, get};
 use super::places::{self, Place, PlaceRead, handle, written};
-use super::records::{Checkpoint, ProjectionEntry};
+use super::records::ProjectionEntry;
 use super::rule::Compiled;
 use crate::feed::FeedScope;
 use crate::query::{QueryRequest, QueryWants};

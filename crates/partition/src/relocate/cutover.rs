@@ -3,6 +3,7 @@
 //!
 //! Writers wait for the sequencer meanwhile, and find the partition ended, or not, when they get it. Readers go on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::Result;
@@ -15,20 +16,20 @@ use super::{Relocation, SeededBug, Target};
 use crate::change_log::LogEntry;
 use crate::keys;
 use crate::log_marks::LogMarks;
-use crate::partition::{End, Sequencer};
+use crate::partition::{End, Partition, Sequencer};
 
 /// The targets are complete, and nothing is written anywhere until this goes.
 #[derive(Debug)]
 #[must_use = "writers wait until it is completed or dropped"]
-pub struct Cutover<'r> {
-    relocation: &'r Relocation,
+pub struct Cutover {
+    sources: Vec<Arc<Partition>>,
     _fences: Vec<OwnedMutexGuard<Sequencer>>,
 }
 
 impl Relocation {
     /// Holds the writers and brings the targets up to the last commit. `None`, and the writers go on, when that is not done
     /// `within` a time: then it is for more catching up.
-    pub async fn cut_over(&mut self, clock: &Clock, within: Duration) -> Result<Option<Cutover<'_>>> {
+    pub async fn cut_over(&mut self, clock: &Clock, within: Duration) -> Result<Option<Cutover>> {
         let deadline = clock.elapsed() + within;
         let mut timestamp_ms = clock.now().milliseconds();
         let mut fences = Vec::with_capacity(self.sources.len());
@@ -73,7 +74,7 @@ impl Relocation {
             let applied = target.shard.applied();
             target.shard.wait_durable(applied).await.map_err(crate::storage_error)?;
         }
-        Ok(Some(Cutover { relocation: self, _fences: fences }))
+        Ok(Some(Cutover { sources: self.sources.clone(), _fences: fences }))
     }
 
     /// What a target's log still has of the past: where it has one source, of a part of that, else of all of them.
@@ -99,10 +100,10 @@ impl Relocation {
     }
 }
 
-impl Cutover<'_> {
+impl Cutover {
     /// The routing has been published: the sources end here.
     pub fn complete(self) {
-        for source in &self.relocation.sources {
+        for source in &self.sources {
             source.end_with(End::Moved);
         }
     }
@@ -110,7 +111,7 @@ impl Cutover<'_> {
     /// The publication failed, which does not say that it will not be found after a restart. A source must not acknowledge
     /// anything that the targets would not have then.
     pub fn leave_in_doubt(self) {
-        for source in &self.relocation.sources {
+        for source in &self.sources {
             source.end_with(End::InDoubt);
         }
     }

@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("script", &["model", "document", "partition"]),
     ("analytics", &["model", "document", "partition"]),
     ("advisor", &["model", "document", "routing", "charge", "sql"]),
+    ("catalog", &["model", "routing", "storage"]),
     ("cluster", &["model", "routing", "partition", "storage"]),
     (
         "account",
@@ -36,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "script",
             "analytics",
             "advisor",
+            "catalog",
             "cluster",
         ],
     ),

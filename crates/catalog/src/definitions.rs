@@ -1,0 +1,127 @@
+//! All definitions of one moment. A draft is a copy that is edited; what is in force never changes under its readers.
+
+use std::sync::Arc;
+
+use shardlake_model::{
+    ContainerRid, ContainerScripts, Database, DatabaseRid, Offer, OfferRid, PartitionUid, Permission,
+    PermissionRid, Script, User, UserRid,
+};
+
+use crate::{
+    Checkpoint, ContainerRecord, DroppedMark, Numbers, Placed, ProjectionRecord, RangeRecord, Table,
+};
+
+#[derive(Debug, Clone, Default)]
+pub struct Definitions {
+    pub databases: Table<DatabaseRid, Database>,
+    pub containers: Table<ContainerRid, ContainerRecord>,
+    /// By container and the script's number.
+    pub scripts: Table<(ContainerRid, u64), Script>,
+    pub offers: Table<OfferRid, Offer>,
+    pub users: Table<UserRid, User>,
+    pub permissions: Table<PermissionRid, Permission>,
+    /// Partitions whose data is still to be deleted.
+    pub dropped: Table<PartitionUid, DroppedMark>,
+    /// By number.
+    pub projections: Table<u32, ProjectionRecord>,
+    pub checkpoints: Table<u32, Checkpoint>,
+    pub numbers: Numbers,
+}
+
+impl Definitions {
+    /// A number that no partition ever had.
+    pub fn new_partition(&mut self) -> u32 {
+        let uid = self.numbers.partition;
+        self.numbers.partition = uid.checked_add(1).expect("fewer than 2^32 partitions are ever created");
+        uid
+    }
+
+    /// An offer's rid whose text differs from all others by more than letter case: to a client these would be one offer.
+    pub fn new_offer(&mut self) -> OfferRid {
+        loop {
+            let rid = OfferRid(self.numbers.offer);
+            // Three bytes; an account holds a few hundred offers at once, so a free number is near.
+            self.numbers.offer = (self.numbers.offer + 1) % (1 << 24);
+            let text = rid.to_string();
+            if self.offers.iter().all(|(taken, _)| !taken.same_text(&text)) {
+                return rid;
+            }
+        }
+    }
+
+    pub fn offer_of(&self, resource_rid: &str) -> Option<&Arc<Offer>> {
+        self.offers.values().find(|offer| offer.resource_rid == resource_rid)
+    }
+
+    pub fn containers_of(&self, database: DatabaseRid) -> impl Iterator<Item = &Arc<ContainerRecord>> {
+        let rid = |number| ContainerRid { database, number };
+        self.containers.range(rid(0)..=rid(u32::MAX)).map(|(_, record)| record)
+    }
+
+    pub fn scripts_of(&self, container: ContainerRid) -> ContainerScripts {
+        let scripts = self.scripts.range((container, 0)..=(container, u64::MAX));
+        ContainerScripts(
+            scripts.map(|(_, script)| ((script.kind, script.id.clone()), script.clone())).collect(),
+        )
+    }
+
+    pub fn users_of(&self, database: DatabaseRid) -> impl Iterator<Item = &Arc<User>> {
+        let rid = |number| UserRid { database, number };
+        self.users.range(rid(0)..=rid(u32::MAX)).map(|(_, user)| user)
+    }
+
+    pub fn permissions_of(&self, user: UserRid) -> impl Iterator<Item = &Arc<Permission>> {
+        let rid = |number| PermissionRid { user, number };
+        self.permissions.range(rid(0)..=rid(u64::MAX)).map(|(_, permission)| permission)
+    }
+
+    /// With all its permissions.
+    pub fn remove_user(&mut self, rid: UserRid) {
+        self.users.remove(&rid);
+        self.permissions.retain(|permission, _| permission.user != rid);
+    }
+
+    /// With its scripts and its offer; its partitions' data is to be deleted.
+    pub fn remove_container(&mut self, rid: ContainerRid) {
+        let Some(record) = self.containers.remove(&rid) else { return };
+        self.scripts.retain(|(container, _), _| *container != rid);
+        self.remove_offer_of(&rid.to_string());
+        let ranges: Vec<Placed> = record.all_ranges().map(RangeRecord::placed).collect();
+        ranges.into_iter().for_each(|placed| self.drop_data(placed));
+    }
+
+    /// With everything in it, and the projections that follow a container of it.
+    pub fn remove_database(&mut self, rid: DatabaseRid) {
+        self.databases.remove(&rid);
+        self.remove_offer_of(&rid.to_string());
+        let containers: Vec<ContainerRid> =
+            self.containers_of(rid).map(|record| record.container.rid).collect();
+        containers.into_iter().for_each(|container| self.remove_container(container));
+        let users: Vec<UserRid> = self.users_of(rid).map(|user| user.rid).collect();
+        users.into_iter().for_each(|user| self.remove_user(user));
+        let projections = self.projections.values().filter(|record| record.source.database == rid);
+        let projections: Vec<u32> = projections.map(|record| record.number).collect();
+        projections.into_iter().for_each(|number| self.remove_projection(number));
+    }
+
+    pub fn remove_projection(&mut self, number: u32) {
+        self.projections.remove(&number);
+        self.checkpoints.remove(&number);
+    }
+
+    pub fn remove_offer_of(&mut self, resource_rid: &str) {
+        if let Some(rid) = self.offer_of(resource_rid).map(|offer| offer.rid) {
+            self.offers.remove(&rid);
+        }
+    }
+
+    /// Marks a partition's data for deletion.
+    pub fn drop_data(&mut self, placed: Placed) {
+        self.dropped.put(placed.uid, DroppedMark::On { shard: placed.shard });
+    }
+
+    /// Databases and containers.
+    pub fn resource_count(&self) -> usize {
+        self.databases.len() + self.containers.len()
+    }
+}

@@ -1,0 +1,47 @@
+//! The catalog: the definitions of everything in an account, and the one way to change them.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `records.rs`, `projection.rs` | what is stored: plain data, no handle to anything that runs |
+//! | `table.rs`, `definitions.rs` | all records of one moment, cheap to copy and to compare |
+//! | `stored.rs` | keys, checksums, loading |
+//! | `change.rs` | the difference between two moments, and the batch that stores it |
+//! | `predicates.rs` | what must hold at every commit and at every open |
+//! | `writer.rs` | the one writer: turns, commits that no caller can interrupt |
+//!
+//! A change takes five steps:
+//!
+//! ```text
+//! turn ── draft = copy ── edit ── plan: difference + predicates ── commit ── publish
+//! └───────── a caller may go away: nothing has changed ─────────┘└─ on a task of its own ─┘
+//! ```
+//!
+//! Memory and disk are never edited side by side: the stored batch is derived from the difference of the draft and what
+//! is in force, and so is everything that runs for the definitions (`shardlake-account` derives partitions, budgets and
+//! work in the background from the same [`Change`]).
+
+mod change;
+mod definitions;
+mod error;
+mod predicates;
+mod projection;
+mod records;
+mod stored;
+mod table;
+mod writer;
+
+pub use change::{Change, Changed};
+pub use definitions::Definitions;
+pub use error::CatalogError;
+pub use predicates::{broken, loose_ends};
+pub use projection::{
+    Checkpoint, MatchPair, PlaceRecord, ProjectionCounts, ProjectionRecord, ProjectionRule, ProjectionSource,
+    ProjectionStart, ProjectionTarget, SetPair,
+};
+pub use records::{
+    ContainerRecord, DroppedMark, IndexGeneration, IndexRecord, Numbers, Placed, RangeRecord, RelocationKind,
+    RelocationRecord,
+};
+pub use stored::{MEMBERSHIP, decode, encode, key, load};
+pub use table::Table;
+pub use writer::{Turn, Urgency, Writer};

@@ -1,0 +1,174 @@
+use proptest::prelude::*;
+use shardlake_model::{
+    Container, ContainerDefinition, ContainerRid, Database, DatabaseRid, PartitionKeyDefinition,
+    PartitionUid, Script, ScriptKind, User, UserRid,
+};
+
+use super::*;
+use crate::{DroppedMark, Numbers, RelocationRecord};
+
+fn range(uid: u32, range_id: u32, min: &str, max: &str) -> RangeRecord {
+    RangeRecord {
+        uid,
+        range_id,
+        min: min.into(),
+        max: max.into(),
+        rid_prefix: range_id,
+        parents: vec![],
+        shard: 0,
+        throughput: None,
+    }
+}
+
+const DATABASE: DatabaseRid = DatabaseRid(7);
+
+fn rid(number: u32) -> ContainerRid {
+    ContainerRid { database: DATABASE, number }
+}
+
+fn container(number: u32, id: &str, ranges: Vec<RangeRecord>) -> ContainerRecord {
+    let definition = ContainerDefinition::new(id, PartitionKeyDefinition::hash("/pk"));
+    ContainerRecord {
+        container: Container { rid: rid(number), etag: [0; 16], timestamp: 0, definition },
+        ranges,
+        generation: 1,
+        session_version: 0,
+        index: Default::default(),
+        relocation: None,
+    }
+}
+
+/// Two containers; the second is being split.
+fn sound() -> Definitions {
+    let mut definitions =
+        Definitions { numbers: Numbers { partition: 10, ..Numbers::default() }, ..Definitions::default() };
+    let database = Database { id: "d".into(), rid: DATABASE, etag: [0; 16], timestamp: 0 };
+    definitions.databases.put(DATABASE, database);
+    let ranges = vec![range(1, 0, "", "20"), range(2, 1, "20", "FF")];
+    definitions.containers.put(rid(1), container(1, "one", ranges));
+    let mut split = container(2, "two", vec![range(3, 0, "", "FF")]);
+    split.relocation = Some(RelocationRecord {
+        kind: RelocationKind::Split,
+        sources: vec![0],
+        targets: vec![range(4, 1, "", "1F"), range(5, 2, "1F", "FF")],
+    });
+    definitions.containers.put(rid(2), split);
+    definitions.dropped.put(PartitionUid(6), DroppedMark::On { shard: 1 });
+    definitions
+}
+
+fn edited(edit: impl FnOnce(&mut ContainerRecord)) -> Definitions {
+    let mut definitions = sound();
+    let mut record = ContainerRecord::clone(definitions.containers.get(&rid(2)).expect("the second"));
+    edit(&mut record);
+    definitions.containers.put(rid(2), record);
+    definitions
+}
+
+fn targets(record: &mut ContainerRecord) -> &mut Vec<RangeRecord> {
+    &mut record.relocation.as_mut().expect("it is being split").targets
+}
+
+#[test]
+fn sound_definitions_have_no_problems() {
+    assert_eq!(broken(&sound()), Vec::<String>::new());
+    assert_eq!(loose_ends(&sound()), Vec::<String>::new());
+    assert_eq!(broken(&Definitions::default()), Vec::<String>::new());
+}
+
+#[test]
+fn each_contradiction_is_named() {
+    let cases: Vec<(&str, Definitions)> = vec![
+        ("in use twice", edited(|record| record.ranges[0].uid = 1)),
+        ("in use twice", edited(|record| targets(record)[0].uid = 3)),
+        ("in use twice", edited(|record| targets(record)[0].uid = 6)),
+        ("in use twice", edited(|record| record.ranges[0].uid = 0)),
+        ("never handed out", edited(|record| record.ranges[0].uid = 10)),
+        ("never handed out", edited(|record| targets(record)[1].uid = 11)),
+        ("do not fit together", edited(|record| record.ranges[0].max = "3F".into())),
+        ("do not fit together", edited(|record| record.ranges[0].min = "not hexadecimal".into())),
+        ("do not fit together", edited(|record| record.ranges.push(range(7, 0, "FF", "FF")))),
+        ("do not fit together", edited(|record| record.ranges.clear())),
+        ("does not fit its ranges", edited(|record| targets(record)[1].min = "20".into())),
+        ("does not fit its ranges", edited(|record| drop(targets(record).pop()))),
+        ("does not fit its ranges", edited(|record| targets(record)[0].range_id = 0)),
+        ("does not fit its ranges", edited(|record| record.ranges[0].range_id = 5)),
+        ("two containers", edited(|record| record.container.definition.id = "one".into())),
+    ];
+    for (words, definitions) in cases {
+        let problems = broken(&definitions);
+        assert!(problems.iter().any(|problem| problem.contains(words)), "'{words}' in {problems:?}");
+    }
+}
+
+#[test]
+fn records_without_their_owner_are_named() {
+    let mut definitions = sound();
+    definitions.databases.remove(&DATABASE);
+    assert_eq!(broken(&definitions).len(), 2, "both containers");
+    let mut definitions = sound();
+    let script = Script {
+        kind: ScriptKind::Function,
+        id: "f".into(),
+        number: 1,
+        etag: [0; 16],
+        timestamp: 0,
+        body: String::new(),
+        trigger: None,
+        spelling: None,
+    };
+    definitions.scripts.put((rid(1), 1), script.clone());
+    assert_eq!(broken(&definitions), Vec::<String>::new());
+    definitions.scripts.put((rid(1), 2), script.clone());
+    definitions.scripts.put((rid(9), 1), script);
+    assert_eq!(broken(&definitions).len(), 2, "a twin and an orphan");
+    let mut definitions = sound();
+    let user = |database, number| UserRid { database, number };
+    for rid in [user(DATABASE, 1), user(DATABASE, 2), user(DatabaseRid(8), 1)] {
+        definitions.users.put(rid, User { id: "u".into(), rid, etag: [0; 16], timestamp: 0 });
+    }
+    assert_eq!(broken(&definitions).len(), 2, "a twin and an orphan");
+}
+
+/// One random edit of a draft.
+fn edit(draft: &mut Definitions, (kind, number, text): (u8, u32, u8)) {
+    let number = number % 4;
+    let id = format!("{}", text % 3);
+    let mut change = |edit: &dyn Fn(&mut ContainerRecord)| {
+        if let Some(record) = draft.containers.get(&rid(number)).cloned() {
+            let mut record = ContainerRecord::clone(&record);
+            edit(&mut record);
+            draft.containers.put(rid(number), record);
+        }
+    };
+    match kind % 8 {
+        0 => drop(
+            draft
+                .containers
+                .put(rid(number), container(number, &id, vec![range(u32::from(text), 0, "", "FF")])),
+        ),
+        1 => draft.remove_container(rid(number)),
+        2 => change(&|record| record.ranges[0].uid = u32::from(text)),
+        3 => change(&|record| record.ranges[0].max = format!("{text:02X}")),
+        4 => change(&|record| record.relocation = None),
+        5 => draft.remove_database(DATABASE),
+        6 => drop(draft.dropped.put(PartitionUid(u32::from(text)), DroppedMark::On { shard: 0 })),
+        _ => change(&|record| record.container.definition.id.clone_from(&id)),
+    }
+}
+
+proptest! {
+    /// A commit runs the predicates that its change concerns: those must be all that the change could break.
+    #[test]
+    fn what_a_change_breaks_is_found_by_the_predicates_that_it_concerns(
+        edits in prop::collection::vec((any::<u8>(), any::<u32>(), 0u8..12), 1..4),
+    ) {
+        let before = std::sync::Arc::new(sound());
+        let mut draft = Definitions::clone(&before);
+        for one in edits {
+            edit(&mut draft, one);
+        }
+        let change = Change::between(before, draft);
+        prop_assert_eq!(broken_by(&change).is_empty(), broken(&change.after).is_empty());
+    }
+}

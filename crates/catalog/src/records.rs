@@ -1,0 +1,157 @@
+//! Records of containers: their definition, their ranges, and where the data of each lies.
+
+use serde::{Deserialize, Serialize};
+use shardlake_model::{Container, IndexingPolicy, PartitionUid};
+use shardlake_routing::{EpkRange, RangeError};
+
+/// A container with the physical partitions that hold it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContainerRecord {
+    pub container: Container,
+    /// In the order of the hash space, which they cover without gaps.
+    pub ranges: Vec<RangeRecord>,
+    /// Goes up whenever the ranges change; the etag of the range feed.
+    pub generation: u64,
+    /// Milliseconds since the Unix epoch at creation: session tokens carry it, so that a token of an earlier container
+    /// of the same name is recognised and ignored.
+    pub session_version: i64,
+    /// Empty in records from before there was an index.
+    #[serde(default)]
+    pub index: IndexRecord,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relocation: Option<RelocationRecord>,
+}
+
+impl ContainerRecord {
+    pub fn range(&self, range_id: u32) -> Option<&RangeRecord> {
+        self.ranges.iter().find(|range| range.range_id == range_id)
+    }
+
+    /// Its ranges, and those that a relocation is filling.
+    pub fn all_ranges(&self) -> impl Iterator<Item = &RangeRecord> {
+        self.ranges.iter().chain(self.relocation.iter().flat_map(|relocation| &relocation.targets))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RangeRecord {
+    pub uid: u32,
+    pub range_id: u32,
+    /// Hexadecimal bounds.
+    pub min: String,
+    pub max: String,
+    pub rid_prefix: u32,
+    pub parents: Vec<u32>,
+    /// The shard that holds it; 0 in records from before there were several.
+    #[serde(default)]
+    pub shard: u16,
+    /// RU/s set by hand; `None` for an even share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<u64>,
+}
+
+impl RangeRecord {
+    pub fn placed(&self) -> Placed {
+        Placed { shard: self.shard, uid: PartitionUid(self.uid) }
+    }
+
+    pub fn bounds(&self) -> Result<EpkRange, RangeError> {
+        EpkRange::from_hex(&self.min, &self.max)
+    }
+}
+
+/// A partition and the shard that holds its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    pub shard: u16,
+    pub uid: PartitionUid,
+}
+
+/// A partition's data is still to be deleted; marks from before there were several shards are a bare `"dropped"`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum DroppedMark {
+    On { shard: u16 },
+    OnShardZero(String),
+}
+
+impl DroppedMark {
+    pub fn shard(&self) -> u16 {
+        match self {
+            DroppedMark::On { shard } => *shard,
+            DroppedMark::OnShardZero(_) => 0,
+        }
+    }
+}
+
+/// The next numbers to hand out, and how many changes there were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbers {
+    pub partition: u32,
+    pub offer: u32,
+    /// 0 in records from before there were any.
+    #[serde(default)]
+    pub projection: u32,
+    /// Goes up by one with every change; 0 in records from before it was counted.
+    #[serde(default)]
+    pub version: u64,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        // Partition 0 is the catalog itself. Offer texts start away from "AAAA", which looks like padding in logs.
+        Numbers { partition: 1, offer: 0x01_0001, projection: 0, version: 0 }
+    }
+}
+
+/// The generations of one container's index.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct IndexRecord {
+    pub serving: Option<IndexGeneration>,
+    pub building: Option<IndexGeneration>,
+    /// The last id given to a generation. None is given twice: of an abandoned one there may be something left.
+    #[serde(default)]
+    pub last_id: u16,
+}
+
+impl IndexRecord {
+    /// Of all generations that are maintained.
+    pub fn ids(&self) -> Vec<u16> {
+        self.serving.iter().chain(&self.building).map(|generation| generation.id).collect()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IndexGeneration {
+    pub id: u16,
+    pub policy: IndexingPolicy,
+    /// Names and queries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub computed_properties: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RelocationKind {
+    Split,
+    Merge,
+    Move,
+}
+
+impl RelocationKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            RelocationKind::Split => "split",
+            RelocationKind::Merge => "merge",
+            RelocationKind::Move => "move",
+        }
+    }
+}
+
+/// A relocation from before its first byte is copied until its targets take over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RelocationRecord {
+    pub kind: RelocationKind,
+    /// Range ids, in the order of the hash space.
+    pub sources: Vec<u32>,
+    pub targets: Vec<RangeRecord>,
+}

@@ -1,0 +1,254 @@
+//! How records are stored, and reading them all.
+//!
+//! They lie under partition 0 of shard 0, one record per resource, each `crc32 u32 | JSON`:
+//!
+//! ```text
+//! 0u32 | 'D' | database rid u32             → Database
+//! 0u32 | 'C' | database u32 | container u32 → ContainerRecord
+//! 0u32 | 'J' | database u32 | container u32 | number u64 → Script: a stored procedure, trigger or user-defined function
+//! 0u32 | 'O' | offer rid u32                → Offer
+//! 0u32 | 'U' | database u32 | user u32      → User
+//! 0u32 | 'P' | database u32 | user u32 | permission u64 → Permission
+//! 0u32 | 'X' | partition uid u32            → DroppedMark: its data is still to be deleted
+//! 0u32 | 'N'                                → Numbers: the next numbers to hand out, and the catalog's version
+//! 0u32 | 'F' | projection u32               → ProjectionRecord: a rule
+//! 0u32 | 'K' | projection u32               → Checkpoint: how far it has come
+//! 0u32 | 'S'                                → which shard of which account this is; the only record that other shards
+//!                                             have, too (account/membership.rs)
+//! ```
+//!
+//! A key is made of the record and compared with the one it was found under, so that no record passes for another.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use shardlake_model::{
+    ContainerRid, Database, DatabaseRid, Offer, OfferRid, PartitionUid, Permission, PermissionRid, Script,
+    User, UserRid,
+};
+use shardlake_storage::{ScanOptions, Shard};
+
+use crate::{CatalogError, Checkpoint, ContainerRecord, Definitions, DroppedMark, ProjectionRecord};
+
+const DATABASE: u8 = b'D';
+const CONTAINER: u8 = b'C';
+const SCRIPT: u8 = b'J';
+const OFFER: u8 = b'O';
+const USER: u8 = b'U';
+const PERMISSION: u8 = b'P';
+const DROPPED: u8 = b'X';
+const NUMBERS: u8 = b'N';
+const PROJECTION: u8 = b'F';
+const CHECKPOINT: u8 = b'K';
+pub const MEMBERSHIP: u8 = b'S';
+
+/// The key of a record: its kind and its numbers.
+pub fn key(kind: u8, numbers: &[u32]) -> Vec<u8> {
+    let mut key = vec![0, 0, 0, 0, kind];
+    numbers.iter().for_each(|number| key.extend_from_slice(&number.to_be_bytes()));
+    key
+}
+
+fn with_u64(mut key: Vec<u8>, number: u64) -> Vec<u8> {
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+pub(crate) fn database_key(rid: DatabaseRid) -> Vec<u8> {
+    key(DATABASE, &[rid.0])
+}
+
+pub(crate) fn container_key(rid: ContainerRid) -> Vec<u8> {
+    key(CONTAINER, &[rid.database.0, rid.number])
+}
+
+pub(crate) fn script_key((container, number): (ContainerRid, u64)) -> Vec<u8> {
+    with_u64(key(SCRIPT, &[container.database.0, container.number]), number)
+}
+
+pub(crate) fn offer_key(rid: OfferRid) -> Vec<u8> {
+    key(OFFER, &[rid.0])
+}
+
+pub(crate) fn user_key(rid: UserRid) -> Vec<u8> {
+    key(USER, &[rid.database.0, rid.number])
+}
+
+pub(crate) fn permission_key(rid: PermissionRid) -> Vec<u8> {
+    with_u64(key(PERMISSION, &[rid.user.database.0, rid.user.number]), rid.number)
+}
+
+pub(crate) fn dropped_key(uid: PartitionUid) -> Vec<u8> {
+    key(DROPPED, &[uid.0])
+}
+
+pub(crate) fn projection_key(number: u32) -> Vec<u8> {
+    key(PROJECTION, &[number])
+}
+
+pub(crate) fn checkpoint_key(number: u32) -> Vec<u8> {
+    key(CHECKPOINT, &[number])
+}
+
+pub(crate) fn numbers_key() -> Vec<u8> {
+    key(NUMBERS, &[])
+}
+
+pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
+    let json = serde_json::to_vec(record).expect("catalog records are plain data");
+    let mut bytes = crc32fast::hash(&json).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&json);
+    bytes
+}
+
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CatalogError> {
+    let corrupt = |what: &str| CatalogError::corrupt(format!("a record {what}"));
+    let (checksum, json) =
+        bytes.split_first_chunk::<4>().ok_or_else(|| corrupt("is shorter than its checksum"))?;
+    if crc32fast::hash(json) != u32::from_le_bytes(*checksum) {
+        return Err(corrupt("does not match its checksum"));
+    }
+    serde_json::from_slice(json).map_err(|error| corrupt(&format!("is malformed: {error}")))
+}
+
+/// Reads every record. Whether they fit together is for [`crate::broken`].
+pub async fn load(shard: &Shard) -> Result<Definitions, CatalogError> {
+    let mut definitions = Definitions::default();
+    let catalog = 0u32.to_be_bytes().to_vec()..1u32.to_be_bytes().to_vec();
+    let mut scan = shard.snapshot().scan(catalog, ScanOptions::default());
+    while let Some(chunk) = scan.next_chunk().await? {
+        for (key, value) in chunk {
+            add(&mut definitions, &key, &value)?;
+        }
+    }
+    Ok(definitions)
+}
+
+fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), CatalogError> {
+    let own_key = match key.get(4) {
+        Some(&DATABASE) => {
+            let database: Database = decode(value)?;
+            let rid = database.rid;
+            definitions.databases.put(rid, database);
+            database_key(rid)
+        }
+        Some(&CONTAINER) => {
+            let record: ContainerRecord = decode(value)?;
+            let rid = record.container.rid;
+            definitions.containers.put(rid, record);
+            container_key(rid)
+        }
+        Some(&SCRIPT) => {
+            let script: Script = decode(value)?;
+            let owner = parse_script_key(key).ok_or_else(|| {
+                CatalogError::corrupt(format!("the key of script '{}' is malformed", script.id))
+            })?;
+            let key = (owner, script.number);
+            definitions.scripts.put(key, script);
+            script_key(key)
+        }
+        Some(&OFFER) => {
+            let offer: Offer = decode(value)?;
+            let rid = offer.rid;
+            definitions.offers.put(rid, offer);
+            offer_key(rid)
+        }
+        Some(&USER) => {
+            let user: User = decode(value)?;
+            let rid = user.rid;
+            definitions.users.put(rid, user);
+            user_key(rid)
+        }
+        Some(&PERMISSION) => {
+            let permission: Permission = decode(value)?;
+            let rid = permission.rid;
+            definitions.permissions.put(rid, permission);
+            permission_key(rid)
+        }
+        Some(&PROJECTION) => {
+            let record: ProjectionRecord = decode(value)?;
+            let number = record.number;
+            definitions.projections.put(number, record);
+            projection_key(number)
+        }
+        Some(&CHECKPOINT) => {
+            let number = number_of(key, "checkpoint")?;
+            definitions.checkpoints.put(number, decode::<Checkpoint>(value)?);
+            checkpoint_key(number)
+        }
+        Some(&DROPPED) => {
+            let uid = PartitionUid(number_of(key, "dropped mark")?);
+            definitions.dropped.put(uid, decode::<DroppedMark>(value)?);
+            dropped_key(uid)
+        }
+        Some(&NUMBERS) => {
+            definitions.numbers = decode(value)?;
+            numbers_key()
+        }
+        Some(&MEMBERSHIP) => self::key(MEMBERSHIP, &[]),
+        other => return Err(CatalogError::corrupt(format!("there is a record of unknown kind {other:?}"))),
+    };
+    if own_key != key {
+        return Err(CatalogError::corrupt(format!("a record lies under the key {key:?} of another")));
+    }
+    Ok(())
+}
+
+/// The container of the script that is stored under a key.
+fn parse_script_key(key: &[u8]) -> Option<ContainerRid> {
+    let (database, rest) = key.get(5..)?.split_first_chunk()?;
+    let (number, _) = rest.split_first_chunk()?;
+    let database = DatabaseRid(u32::from_be_bytes(*database));
+    Some(ContainerRid { database, number: u32::from_be_bytes(*number) })
+}
+
+/// The number in a key that has one.
+fn number_of(key: &[u8], of: &str) -> Result<u32, CatalogError> {
+    let number = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+    number.ok_or_else(|| CatalogError::corrupt(format!("the key of a {of} is malformed")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Numbers, Placed, RangeRecord};
+
+    #[test]
+    fn damaged_records_are_detected() {
+        let bytes = encode(&Numbers::default());
+        assert!(decode::<Numbers>(&bytes).is_ok());
+        for at in 0..bytes.len() {
+            let mut broken = bytes.clone();
+            broken[at] ^= 1;
+            assert!(decode::<Numbers>(&broken).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn keys_of_scripts_read_back() {
+        let container = ContainerRid { database: DatabaseRid(0x0102_0304), number: 7 };
+        assert_eq!(parse_script_key(&script_key((container, 0x00ff_0000_0000_0001))), Some(container));
+        assert_eq!(parse_script_key(&container_key(container)[..9]), None);
+    }
+
+    #[test]
+    fn record_under_the_key_of_another_is_refused() {
+        let user = |number| UserRid { database: DatabaseRid(1), number };
+        let record = User { id: "u".into(), rid: user(1), etag: [0; 16], timestamp: 0 };
+        let mut definitions = Definitions::default();
+        add(&mut definitions, &user_key(user(1)), &encode(&record)).expect("its own key");
+        assert!(add(&mut definitions, &user_key(user(2)), &encode(&record)).is_err());
+        assert!(add(&mut definitions, &with_u64(user_key(user(1)), 0), &encode(&record)).is_err());
+        assert!(add(&mut definitions, &key(b'?', &[1]), &encode(&record)).is_err());
+    }
+
+    #[test]
+    fn records_from_before_there_were_several_shards_mean_the_first() {
+        let mark = decode::<DroppedMark>(&encode(&"dropped")).expect("an old mark");
+        assert_eq!(mark.shard(), 0);
+        let mark = decode::<DroppedMark>(&encode(&DroppedMark::On { shard: 7 })).expect("a mark");
+        assert_eq!(mark.shard(), 7);
+        let range = r#"{"uid":4,"range_id":0,"min":"","max":"FF","rid_prefix":0,"parents":[]}"#;
+        let range: RangeRecord = serde_json::from_str(range).expect("an old range");
+        assert_eq!(range.placed(), Placed { shard: 0, uid: PartitionUid(4) });
+    }
+}
