@@ -52,6 +52,9 @@ struct QueueState {
     size_bytes: usize,
     last_seq: Seq,
     closed: bool,
+    /// The committer was called for something else than a commit that finds the queue empty. Kept until it looks, since
+    /// a notification reaches only a thread that waits at that moment.
+    is_called: bool,
 }
 
 impl Queue {
@@ -89,8 +92,9 @@ impl Queue {
         Ok((seq, was_empty && quietly))
     }
 
-    /// Wakes the committer; it finds out by itself whether there is anything to do.
-    pub fn wake(&self) {
+    /// Has the committer look, now or after what it is doing: for commits, and whether a sync is due.
+    pub fn call_committer(&self) {
+        self.lock().is_called = true;
         self.filled.notify_one();
     }
 
@@ -110,26 +114,19 @@ impl Queue {
         state.queued.clear();
     }
 
-    /// Waits until there is something to commit, at most for `patience`. False when closed and empty.
+    /// Waits for a commit, a call, or the end of `patience`. False when closed and empty.
     fn wait(&self, patience: Option<Duration>) -> bool {
-        let mut state = self.lock();
-        while state.queued.is_empty() {
-            if state.closed {
-                return false;
+        let state = self.lock();
+        let is_idle = |state: &mut QueueState| state.queued.is_empty() && !state.closed && !state.is_called;
+        let mut state = match patience {
+            None => self.filled.wait_while(state, is_idle).expect("nothing panics under this lock"),
+            Some(patience) => {
+                let waited = self.filled.wait_timeout_while(state, patience, is_idle);
+                waited.expect("nothing panics under this lock").0
             }
-            state = match patience {
-                None => self.filled.wait(state).expect("nothing panics under this lock"),
-                Some(patience) => {
-                    let waited = self.filled.wait_timeout(state, patience);
-                    let (state, timeout) = waited.expect("nothing panics under this lock");
-                    if timeout.timed_out() {
-                        return true;
-                    }
-                    state
-                }
-            };
-        }
-        true
+        };
+        state.is_called = false;
+        !(state.closed && state.queued.is_empty())
     }
 
     /// The next group, perhaps empty. Call with [`Shared::writing`] held, so that groups are written in order.
@@ -163,6 +160,16 @@ impl Shared {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has everything up to `seq` synced without waiting for the interval of [`Durability::Async`].
+    pub fn want_sync(&self, seq: Seq) {
+        self.sync_wanted.fetch_max(seq, Ordering::AcqRel);
+        self.queue.call_committer();
+    }
+
+    fn is_sync_wanted(&self) -> bool {
+        self.sync_wanted.load(Ordering::Acquire) > *self.durable.borrow()
+    }
+
     /// Returns when nobody writes any more.
     pub fn wait_for_writer(&self) {
         drop(self.lock_writing());
@@ -192,7 +199,8 @@ impl Committer {
             if !group.is_empty() {
                 commit(shared, &mut writing, group);
             }
-            if patience(&writing).is_some_and(|patience| patience.is_zero()) {
+            let is_due = patience(&writing).is_some_and(|patience| patience.is_zero());
+            if is_due || shared.is_sync_wanted() {
                 sync_unsynced(shared, &mut writing);
             }
         }
@@ -200,20 +208,23 @@ impl Committer {
     }
 }
 
-/// Commits the next group on the caller's thread, if nobody else is writing; otherwise, and for what is left, wakes the
-/// committer.
+/// Commits the next group on the caller's thread, if nobody else is writing; otherwise, and for what is left, calls the
+/// committer. With [`Durability::Async`] what was committed is left as well, once for all commits until the next sync:
+/// the committer has to learn when that is due.
 pub(crate) fn lead(shared: &Shared) {
     if let Ok(mut writing) = shared.writing.try_lock() {
+        let was_synced = writing.unsynced_since.is_none();
         let group = shared.queue.take_group();
         if !group.is_empty() {
             commit(shared, &mut writing, group);
         }
+        let leaves_a_sync = was_synced && writing.unsynced_since.is_some();
         drop(writing);
-        if shared.queue.is_empty() {
+        if shared.queue.is_empty() && !leaves_a_sync {
             return;
         }
     }
-    shared.queue.wake();
+    shared.queue.call_committer();
 }
 
 /// How long the next sync can wait; no limit when there is nothing to sync.
@@ -253,6 +264,7 @@ fn write(shared: &Shared, writing: &mut Writing, batches: Vec<Batch>, last: Seq)
 
 /// A failure has no writer to tell: the poison tells the next one.
 fn sync_unsynced(shared: &Shared, writing: &mut Writing) {
+    let _on_panic = PoisonOnPanic(shared);
     if writing.unsynced_since.take().is_some() && shared.check().is_ok() {
         let _ = sync(shared);
     }

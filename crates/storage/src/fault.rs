@@ -1,7 +1,7 @@
 //! An engine that fails, stalls and forgets on purpose, for tests of what must survive.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use futures::FutureExt;
@@ -25,6 +25,7 @@ struct Inner {
     fail_sync_at: AtomicU64,
     is_stalled: Mutex<bool>,
     released: Condvar,
+    lets_writers_lead: AtomicBool,
 }
 
 /// The writes of the engine in order, one group per `apply`.
@@ -53,6 +54,12 @@ impl FaultEngine {
     pub fn stall_syncs(&self, is_stalled: bool) {
         *self.0.is_stalled.lock().expect("no holder panics") = is_stalled;
         self.0.released.notify_all();
+    }
+
+    /// Writers may commit where they wait, as they may over the engine on a local disk. Not together with
+    /// [`FaultEngine::stall_syncs`], which would then hold up a thread of the runtime.
+    pub fn let_writers_lead(&self) {
+        self.0.lets_writers_lead.store(true, Ordering::SeqCst);
     }
 
     pub fn applies(&self) -> u64 {
@@ -128,6 +135,10 @@ impl Engine for FaultEngine {
 
     fn close(&self) -> EngineFuture<'_, ()> {
         self.sync()
+    }
+
+    fn never_pends(&self) -> bool {
+        self.0.lets_writers_lead.load(Ordering::SeqCst)
     }
 
     fn disk_bytes(&self) -> u64 {

@@ -85,6 +85,8 @@ pub(crate) struct Shared {
     pub queue: Queue,
     pub applied: AtomicU64,
     pub durable: watch::Sender<Seq>,
+    /// The last commit whose sync somebody waits for.
+    pub sync_wanted: AtomicU64,
     pub poisoned: OnceLock<Arc<str>>,
     /// Held by whoever takes a group from the queue and writes it.
     pub writing: Mutex<Writing>,
@@ -141,6 +143,7 @@ impl Shard {
             queue: Queue::new(options.queue_commits_max, options.queue_bytes_max),
             applied: AtomicU64::new(0),
             durable: watch::Sender::new(0),
+            sync_wanted: AtomicU64::new(0),
             poisoned: OnceLock::new(),
             writing: Mutex::default(),
             lone: AtomicBool::new(false),
@@ -193,12 +196,15 @@ impl Shard {
         *self.shared().durable.borrow()
     }
 
+    /// Returns when a crash cannot undo the commit `seq` any more. It asks for the sync itself and so depends on no later
+    /// commit. A `seq` that was never given to a commit is a mistake of the caller.
     pub async fn wait_durable(&self, seq: Seq) -> Result<(), StorageError> {
         let shared = self.shared();
         if self.durable() >= seq {
             return Ok(());
         }
         let mut watermark = shared.durable.subscribe();
+        shared.want_sync(seq);
         loop {
             if *watermark.borrow_and_update() >= seq {
                 return Ok(());
@@ -299,7 +305,7 @@ impl fmt::Debug for PendingCommit {
 impl Drop for PendingCommit {
     fn drop(&mut self) {
         if let Some(shared) = self.lead.take() {
-            shared.queue.wake();
+            shared.queue.call_committer();
         }
     }
 }

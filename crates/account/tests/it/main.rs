@@ -5,6 +5,7 @@
 
 mod change_feed;
 mod crash;
+mod crash_async;
 mod equivalence;
 mod feeds_and_batches;
 mod heat;

@@ -3,6 +3,7 @@
 //! One program for all files, because linking is what takes the time. `process.rs` runs this program again as its
 //! children, with one test by name.
 
+mod async_syncs;
 mod commits;
 mod journal;
 mod local;

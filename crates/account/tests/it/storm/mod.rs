@@ -24,6 +24,8 @@ use std::sync::Arc;
 use crate::support::memory_shards;
 use feeds::Past;
 use shardlake_account::{FeedScope, RelocationHooks, SeededBug, Shards, verify};
+use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::{Durability, Shard, ShardOptions};
 use shardlake_testkit::history::{Reply, SeenItem, Verdict, check};
 use world::{LOGICAL, Notebooks, STABLE_ITEMS, Weather, World, logical_name};
 
@@ -32,7 +34,7 @@ const NOTICED_WITHIN: u64 = 10;
 
 /// Runs one storm to its end, and says everything that is wrong.
 async fn storm(weather: Weather) -> Vec<String> {
-    let shards = memory_shards(weather.shards).await;
+    let shards = shards_for(&weather).await;
     let world = World::open(shards.clone(), weather.clone()).await;
     world.populate().await;
     world.introduce().await;
@@ -63,6 +65,20 @@ async fn storm(weather: Weather) -> Vec<String> {
         Verdict::Undecided { report } => problems.push(format!("given up: {report}")),
     }
     problems
+}
+
+/// Durability that is awaited or follows later needs an engine that tells the two apart.
+async fn shards_for(weather: &Weather) -> Shards {
+    if weather.durability == Durability::Memory {
+        return memory_shards(weather.shards).await;
+    }
+    let options = ShardOptions { durability: weather.durability, ..ShardOptions::memory() };
+    let open = |_| {
+        let engine = FaultEngine::new();
+        engine.let_writers_lead();
+        Shard::with_engine(Arc::new(engine), &options).expect("opens")
+    };
+    (0..weather.shards).map(open).collect::<Vec<_>>().into()
 }
 
 /// Everybody at once, until all have done their share.
@@ -133,6 +149,16 @@ async fn nothing_is_wrong_while_nothing_moves() {
 async fn nothing_is_wrong_while_partitions_split_merge_and_move() {
     for seed in seeds(6) {
         expect_calm(Weather { seed, ..Weather::default() }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_wrong_while_partitions_move_and_syncs_come_later() {
+    for seed in seeds(1) {
+        for past in [Past::Usual, Past::Compacted] {
+            let durability = Durability::Async;
+            expect_calm(Weather { seed, past, durability, ..Weather::default() }).await;
+        }
     }
 }
 

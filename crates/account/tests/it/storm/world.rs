@@ -13,6 +13,7 @@ use shardlake_model::{
     Throughput,
 };
 use shardlake_stdx::{Clock, Random, Timestamp};
+use shardlake_storage::Durability;
 use shardlake_testkit::history::Recorder;
 
 use super::feeds::{Copies, Past};
@@ -38,6 +39,7 @@ pub struct Weather {
     pub moves: u64,
     pub readers: u32,
     pub shards: usize,
+    pub durability: Durability,
     pub throughput: u64,
     /// Answers some reads from memory, to see that this is noticed.
     pub stale_reads: bool,
@@ -60,6 +62,7 @@ impl Default for Weather {
             moves: 8,
             readers: 2,
             shards: 2,
+            durability: Durability::Memory,
             throughput: 12_000,
             stale_reads: false,
             motions: true,
