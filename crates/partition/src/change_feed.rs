@@ -70,7 +70,6 @@ impl Partition {
     pub async fn read_changes(&self, look: &FeedLook<'_>, out: &mut Vec<u8>) -> Result<FeedFound> {
         let snapshot = self.shard().snapshot();
         self.check_open()?;
-        self.wait_for_applied().await?;
         let mut page =
             Page { partition: self, look, keys: KeyTest::new(look.filter), found: FeedFound::default(), out };
         if look.mode == ChangeFeedMode::AllVersionsAndDeletes {

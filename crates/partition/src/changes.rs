@@ -24,7 +24,6 @@ impl Partition {
     pub async fn changes(&self, span: &EpkRange, after: u64, entries_max: usize) -> Result<ChangePage> {
         let snapshot = self.shard().snapshot();
         self.check_open()?;
-        self.wait_for_applied().await?;
         let span = span.intersection(&self.epk_range);
         let (start, end) = (keys::item_key_bound_below(&span), keys::item_key_bound(&span));
         let is_inside = |key: &[u8]| key >= &start[..] && end.as_ref().is_none_or(|end| key < &end[..]);

@@ -95,7 +95,6 @@ impl Partition {
 
     async fn advance(&self, marks: &LogMarks, limits: &Limits, now: Timestamp) -> Result<CompactionStep> {
         let snapshot = self.shard().snapshot();
-        self.wait_for_applied().await?;
         let after = marks.swept_to;
         let last = keys::last_log_lsn(&snapshot, self.uid).await?;
         let to = last.saturating_sub(self.entries_kept(limits));
@@ -128,7 +127,6 @@ impl Partition {
         now: Timestamp,
     ) -> Result<CompactionStep> {
         let snapshot = self.shard().snapshot();
-        self.wait_for_applied().await?;
         let mut step = self.look(&snapshot, again.after, again.to, now.milliseconds()).await?;
         let batch = std::mem::take(&mut step.batch);
         let left = again.left + step.left;
@@ -221,7 +219,7 @@ impl Partition {
         removed: usize,
         change: impl FnOnce(&mut LogMarks),
     ) -> Result<CompactionStep> {
-        let sequencer = self.sequencer.lock().await;
+        let sequencer = self.sequencer.hold().await;
         self.check_open()?;
         let before = self.past.marks();
         let mut marks = LogMarks::clone(&before);

@@ -19,7 +19,8 @@ use shardlake_storage::ScanOptions;
 use crate::apply::{system_terms, terms_of};
 use crate::change_log::ChangeKind;
 use crate::keys::{self, HEADER};
-use crate::partition::{Partition, Sequencer};
+use crate::partition::Partition;
+use crate::sequencer::Sequencer;
 use crate::shape::ContainerShape;
 
 /// Items that one step looks at.
@@ -163,12 +164,12 @@ impl Partition {
 
     /// From now on only who goes by this default removes what has run out. To be called before a changed definition shows.
     pub async fn follow_ttl(&self, default_ttl: Option<i64>) {
-        self.sequencer.lock().await.default_ttl = Some(default_ttl);
+        self.sequencer.hold().await.default_ttl = Some(default_ttl);
     }
 
     /// Only what the last one to begin finds out is kept.
     pub async fn begin_sweep(&self) -> Result<Sweep> {
-        let mut sequencer = self.sequencer.lock().await;
+        let mut sequencer = self.sequencer.hold().await;
         self.check_open()?;
         // What was written before this is seen by the sweep, what comes later is noted anew.
         let known = self.expiry.due();
@@ -190,7 +191,7 @@ impl Partition {
         let options = ScanOptions { limit: Some(ITEMS_READ_MAX), reverse: false };
         let mut scan = self.shard().snapshot().scan(start..end, options);
         let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? else {
-            let _sequencer = self.sequencer.lock().await;
+            let _sequencer = self.sequencer.hold().await;
             self.check_open()?;
             if self.expiry.sweeps.load(Ordering::Relaxed) == sweep.number {
                 self.expiry.swept.set(sweep.due);
@@ -230,7 +231,7 @@ impl Partition {
         now: Timestamp,
         found: &[Bytes],
     ) -> Result<(SweepStep, Option<Bytes>)> {
-        let mut sequencer = self.sequencer.lock().await;
+        let mut sequencer = self.sequencer.hold().await;
         self.check_open()?;
         if !sequencer.may_expire(shape) {
             return Ok((SweepStep::Superseded, None));

@@ -81,7 +81,6 @@ impl Partition {
         }
         let snapshot = self.shard().snapshot();
         self.check_open()?;
-        self.wait_for_applied().await?;
         let scan = snapshot.scan(start.clone()..end.clone(), ScanOptions::default());
         let mut scan = MergedScan::new(scan, own, &start, &end);
         while let Some(chunk) = scan.next_chunk().await? {

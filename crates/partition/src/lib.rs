@@ -2,7 +2,9 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `partition.rs` | the sequencer, writes and point reads |
+//! | `partition.rs` | writes and point reads |
+//! | `sequencer.rs`, `end.rs` | what orders writes, and who may hold it; why a partition answers no more |
+//! | `acknowledged.rs` | the last LSN and the totals that storage has acknowledged |
 //! | `apply.rs` | what each operation comes to within a transaction |
 //! | `transaction.rs` | one commit in the making |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
@@ -27,6 +29,7 @@
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
 
+mod acknowledged;
 mod all_versions;
 mod apply;
 mod change_feed;
@@ -34,6 +37,7 @@ mod change_log;
 mod changes;
 mod compaction;
 mod delete_key;
+mod end;
 mod expire;
 mod feed;
 mod followers;
@@ -51,6 +55,7 @@ mod plan;
 mod prepare;
 mod query;
 mod relocate;
+mod sequencer;
 mod shape;
 mod sizes;
 mod terms;
@@ -64,6 +69,7 @@ pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
 pub use compaction::{Compaction, CompactionStep};
+pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
 pub use index::{BuildEnd, IndexLayout, path_hash};
@@ -73,7 +79,7 @@ pub use keys::{PartitionUid, partition_range};
 pub use operation::{
     BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody,
 };
-pub use partition::{End, Partition, PartitionIdentity};
+pub use partition::{Partition, PartitionIdentity};
 pub use prepare::{extract_partition_key, prepare_body, validate_item_id};
 pub use query::{
     MakeFunctions, QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state,

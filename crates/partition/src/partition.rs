@@ -4,13 +4,14 @@
 //! queue one batch with its log entry in the shard → release the sequencer → wait for durability → reply. The sequencer
 //! is never held across a disk sync, so writers of one partition share group commits.
 //!
-//! *Read*: no lock. The engine shows commits a moment before they are durable; a read that meets one waits for it, so
-//! that nobody learns of a write that a crash could still undo.
+//! *Read*: no lock and no wait. The shard shows what is acknowledged, so that nobody learns of a write that a crash could still
+//! undo; the engine's newest version of an item is looked at first, because it nearly always is acknowledged. After a
+//! failed sync reads go on with what was acknowledged before it.
 //!
 //! Lock order: the walk over sizes or the gate of a logical partition, then the sequencer; there is no other lock. LSNs go up by exactly one per commit, whatever
 //! the number of operations.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use shardlake_model::{Error, ErrorKind, PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
@@ -19,9 +20,10 @@ use shardlake_stdx::Timestamp;
 use shardlake_storage::{Durability, PendingCommit, ScanOptions, Seq, Shard};
 use tokio::sync::Mutex;
 
+use crate::acknowledged::Acknowledged;
 use crate::change_log::{Counters, LogEntry};
+use crate::end::{End, Life};
 use crate::expire::Expiry;
-use crate::followers::Followers;
 use crate::heat::Heat;
 use crate::index::{IndexLayout, Maintained};
 use crate::interactive::Gates;
@@ -30,11 +32,11 @@ use crate::keys::{self, PartitionUid};
 use crate::log_marks::LogMarks;
 use crate::make_room::{LOOKS_MAX, is_full};
 use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome};
-use crate::pending::Pending;
 use crate::plan;
+use crate::sequencer::{Sequencer, SequencerLock};
 use crate::shape::ContainerShape;
-use crate::sizes::{Largest, RecentSizes, count_if_missing};
-use crate::transaction::{PlannedCommit, Transaction, View};
+use crate::sizes::count_if_missing;
+use crate::transaction::{PlannedCommit, Transaction};
 use crate::versions::KeptPast;
 
 #[derive(Debug)]
@@ -46,78 +48,20 @@ pub struct Partition {
     pub rid_prefix: u32,
     pub session_version: i64,
     shard: Shard,
-    pub(crate) sequencer: Arc<Mutex<Sequencer>>,
+    pub(crate) sequencer: SequencerLock,
     /// Logical partitions that transactions hold.
     pub(crate) gates: Arc<Gates>,
     /// Held while the sizes of all logical partitions are read.
     pub(crate) size_walk: Mutex<()>,
-    /// Highest LSN known to be durable; what replies and session tokens carry.
-    durable_lsn: AtomicU64,
-    items: AtomicU64,
-    size_bytes: AtomicU64,
-    /// An [`End`], or 0 while the partition serves.
-    end: AtomicU8,
+    acknowledged: Acknowledged,
+    life: Arc<Life>,
     /// Generations of the index below this are being dropped: what is left of them must not be read.
     oldest_index: AtomicU32,
     pub(crate) expiry: Expiry,
     /// How much of what was is kept.
     pub(crate) past: KeptPast,
-    /// Those who wait for the next change.
-    followers: Followers,
     /// Made when the first operation is counted.
     heat: OnceLock<Box<std::sync::Mutex<Heat>>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Sequencer {
-    lsn: u64,
-    /// Of the last entry of the log: times never go down in it.
-    pub timestamp_ms: u64,
-    counters: Counters,
-    pub pending: Pending,
-    /// What writes keep in step with the items: decided here and not by a request's shape, which may be outdated.
-    pub maintained: Maintained,
-    sizes: RecentSizes,
-    /// What the container says now, where it was changed since the partition was opened.
-    pub default_ttl: Option<Option<i64>>,
-    /// Where the search for items whose time has run out goes on.
-    pub room_sought_to: Option<Vec<u8>>,
-    /// Kept from the first time that somebody asks.
-    pub largest: Option<Box<Largest>>,
-}
-
-impl Sequencer {
-    pub fn next_ordinal(&self) -> u64 {
-        self.counters.next_ordinal
-    }
-
-    pub fn lsn(&self) -> u64 {
-        self.lsn
-    }
-
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// Ordinals below are never handed out again.
-    pub fn reserve_ordinals(&mut self, next: u64) {
-        self.counters.next_ordinal = self.counters.next_ordinal.max(next);
-    }
-
-    pub fn view(&self) -> View<'_> {
-        View { pending: &self.pending, maintained: &self.maintained, sizes: Some(&self.sizes), base: None }
-    }
-}
-
-/// Why a partition answers no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Its items are in other partitions now.
-    Moved = 1,
-    /// Its container was deleted.
-    Deleted = 2,
-    /// Its items may be in other partitions: only the next start can tell.
-    InDoubt = 3,
 }
 
 /// What distinguishes a partition from its siblings.
@@ -158,6 +102,7 @@ impl Partition {
         let mut counted = crate::index::load_counted(&shard, identity.uid).await?;
         counted.retain(|counted| layouts.iter().any(|layout| layout.id == counted.index_id));
         let PartitionIdentity { uid, range_id, epk_range, rid_prefix, session_version, .. } = identity;
+        let life = Arc::new(Life::new(uid, range_id));
         Ok(Partition {
             uid,
             range_id,
@@ -165,41 +110,47 @@ impl Partition {
             rid_prefix,
             session_version,
             shard,
-            sequencer: Arc::new(Mutex::new(Sequencer {
-                lsn,
-                timestamp_ms,
-                counters,
-                pending: Pending::default(),
-                maintained: Maintained { layouts, counted },
-                sizes: RecentSizes::default(),
-                default_ttl: None,
-                room_sought_to: None,
-                largest: None,
-            })),
+            sequencer: SequencerLock::new(
+                Sequencer::new(lsn, timestamp_ms, counters, Maintained { layouts, counted }),
+                life.clone(),
+            ),
             gates: Arc::default(),
             size_walk: Mutex::new(()),
-            end: AtomicU8::new(0),
+            life,
             oldest_index: AtomicU32::new(0),
             expiry: Expiry::of_partition(counters.items == 0),
             heat: OnceLock::new(),
-            followers: Followers::default(),
             past: KeptPast::new(marks),
-            durable_lsn: AtomicU64::new(lsn),
-            items: AtomicU64::new(counters.items),
-            size_bytes: AtomicU64::new(counters.size_bytes),
+            acknowledged: Acknowledged::new(lsn, counters),
         })
     }
 
+    /// Highest LSN known to be acknowledged; what replies and session tokens carry.
     pub fn durable_lsn(&self) -> u64 {
-        self.durable_lsn.load(Ordering::Acquire)
+        if self.acknowledged.is_behind() {
+            self.follow_shard();
+        }
+        self.acknowledged.lsn()
     }
 
+    /// Acknowledged items.
     pub fn items(&self) -> u64 {
-        self.items.load(Ordering::Relaxed)
+        self.follow_shard();
+        self.acknowledged.items()
     }
 
     pub fn size_bytes(&self) -> u64 {
-        self.size_bytes.load(Ordering::Relaxed)
+        self.follow_shard();
+        self.acknowledged.size_bytes()
+    }
+
+    /// Counts what the shard has acknowledged, also where the writer has gone away before it heard of it.
+    fn follow_shard(&self) {
+        let acknowledged = match self.shard.durability() {
+            Durability::Sync => self.shard.durable(),
+            Durability::Async | Durability::Memory => self.shard.applied(),
+        };
+        self.acknowledged.follow(acknowledged);
     }
 
     /// What keeps the partition busy; to be let go before any await. The definition of the container's key says how
@@ -227,49 +178,29 @@ impl Partition {
     /// Until something is durable above an LSN, or the partition ends. A commit whose writer has gone away before it heard of it
     /// is noticed with the next one.
     pub async fn wait_for_change(&self, after: u64) {
-        self.followers
-            .wait_until(|| self.durable_lsn.load(Ordering::SeqCst) > after || self.is_closed())
-            .await;
+        self.life.followers.wait_until(|| self.durable_lsn() > after || self.is_closed()).await;
     }
 
     /// Refuses everything from now on; called before the partition's data is dropped.
     pub async fn close(&self, end: End) {
-        let _no_write_is_planned = self.sequencer.lock().await;
+        let _no_write_is_planned = self.sequencer.hold().await;
         self.end_with(end);
     }
 
     /// Likewise, for whoever holds the sequencer.
     pub(crate) fn end_with(&self, end: End) {
-        self.end.store(end as u8, Ordering::SeqCst);
-        self.followers.wake();
+        self.life.end(end);
     }
 
     /// Nothing may be written any more: the partition's data is being dropped.
     pub(crate) fn is_closed(&self) -> bool {
-        self.end.load(Ordering::SeqCst) != 0
+        self.life.is_over()
     }
 
     /// Refuses what the partition does not answer for any more. What was read before this was asked still counts: the
     /// items change elsewhere only after the partition has ended.
     pub fn check_open(&self) -> Result<()> {
-        match self.end.load(Ordering::Acquire) {
-            0 => Ok(()),
-            end if end == End::Moved as u8 => Err(Error::new(
-                ErrorKind::PartitionGone,
-                format!(
-                    "partition key range {} does not exist any more: refresh the partition key ranges",
-                    self.range_id
-                ),
-            )),
-            end if end == End::InDoubt as u8 => Err(Error::new(
-                ErrorKind::Unavailable,
-                format!(
-                    "whether partition key range {} has moved could not be written down: restart the server",
-                    self.range_id
-                ),
-            )),
-            _ => Err(Error::new(ErrorKind::OwnerNotFound, "the container was deleted")),
-        }
+        self.life.check()
     }
 
     pub fn meta(&self, charge_centi: u64, item_lsn: u64) -> ReplyMeta {
@@ -292,24 +223,27 @@ impl Partition {
         preconditions: &Preconditions,
     ) -> Result<ItemReply> {
         let key = keys::item_key(self.uid, logical, id);
-        let stored = self.shard.get(&key).await.map_err(crate::storage_error)?;
+        let item = self.acknowledged_item(shape, &key).await?;
         self.check_open()?;
-        let item = match stored {
-            Some(bytes) => StoredItem::decode(bytes, shape)?,
-            None => {
-                // The absence may be a delete that is not durable yet.
-                self.wait_for_applied().await?;
-                return Err(self.missing(shape));
+        match item.filter(|item| !item.is_expired(command.now.seconds())) {
+            Some(item) => self.read_reply(shape, command, item, preconditions),
+            None => Err(self.missing(shape)),
+        }
+    }
+
+    async fn acknowledged_item(&self, shape: &Arc<ContainerShape>, key: &[u8]) -> Result<Option<StoredItem>> {
+        // The newest version is nearly always acknowledged, and says so by itself. An absence does not.
+        let newest = self.shard.get_applied(key).await.map_err(crate::storage_error)?;
+        if let Some(newest) = newest {
+            let item = StoredItem::decode(newest, shape)?;
+            if item.lsn() <= self.durable_lsn() {
+                return Ok(Some(item));
             }
-        };
-        if item.lsn() > self.durable_lsn() {
-            self.wait_for_applied().await?;
-            self.durable_lsn.fetch_max(item.lsn(), Ordering::AcqRel);
         }
-        if item.is_expired(command.now.seconds()) {
-            return Err(self.missing(shape));
-        }
-        self.read_reply(shape, command, item, preconditions)
+        let Some(stored) = self.shard.get(key).await.map_err(crate::storage_error)? else { return Ok(None) };
+        let item = StoredItem::decode(stored, shape)?;
+        self.acknowledged.note_lsn(item.lsn());
+        Ok(Some(item))
     }
 
     /// The id of the item with an ordinal, if there is one in the logical partition.
@@ -348,11 +282,7 @@ impl Partition {
         plan::not_found().with_meta(self.meta(shape.charges.not_found().0, 0))
     }
 
-    /// Waits until everything the engine shows now is on stable storage.
-    pub(crate) async fn wait_for_applied(&self) -> Result<()> {
-        self.wait_for(self.shard.applied()).await
-    }
-
+    /// Waits until a commit, and all before it, may be acknowledged.
     pub(crate) async fn wait_for(&self, seq: Seq) -> Result<()> {
         // With asynchronous durability an applied commit is as good as acknowledged.
         if self.shard.durability() != Durability::Sync && seq <= self.shard.applied() {
@@ -436,7 +366,7 @@ impl Partition {
             // What the error tells (an item exists, or not) may rest on commits that are not durable yet.
             self.wait_for(queued).await?;
             // Whoever wrote what it met may not have been woken yet.
-            self.durable_lsn.fetch_max(error.meta().item_lsn.min(last), Ordering::AcqRel);
+            self.acknowledged.note_lsn(error.meta().item_lsn.min(last));
             let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
             *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
             let meta = self.meta(charge_centi + charge, 0);
@@ -447,7 +377,7 @@ impl Partition {
             drop(sequencer);
             self.wait_for(queued).await?;
             let seen = replies.iter().map(|reply| reply.meta.item_lsn).max().unwrap_or(0);
-            self.durable_lsn.fetch_max(seen, Ordering::AcqRel);
+            self.acknowledged.note_lsn(seen);
             return Ok(BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) });
         }
         let lsn = transaction.lsn;
@@ -512,16 +442,16 @@ impl Partition {
             let pending = &mut sequencer.maintained.counted[place].pending;
             *pending = pending.map(|before| before + by);
         }
-        self.items.store(planned.counters.items, Ordering::Relaxed);
-        self.size_bytes.store(planned.counters.size_bytes, Ordering::Relaxed);
+        self.acknowledged.queue(commit.seq(), lsn, planned.counters);
         Ok(commit)
     }
 
     /// Waits until a commit may be acknowledged.
     pub(crate) async fn acknowledge(&self, lsn: u64, commit: PendingCommit) -> Result<()> {
         commit.await.map_err(crate::storage_error)?;
-        self.durable_lsn.fetch_max(lsn, Ordering::SeqCst);
-        self.followers.wake();
+        self.acknowledged.note_lsn(lsn);
+        self.follow_shard();
+        self.life.followers.wake();
         Ok(())
     }
 

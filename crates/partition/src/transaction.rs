@@ -159,7 +159,7 @@ impl<'a> Transaction<'a> {
         if let Some(queued) = self.pending.get(key) {
             return Ok(queued);
         }
-        self.shard.get(key).await.map_err(crate::storage_error)
+        self.shard.get_applied(key).await.map_err(crate::storage_error)
     }
 
     /// The item under a key, also when its time to live has run out.

@@ -81,13 +81,13 @@ impl Partition {
     /// From now on versions that end are kept for so long, or not at all. That is known for good with the next commit: if there
     /// is none before a crash, there is nothing to keep either.
     pub async fn keep_versions(&self, retention: Option<Duration>) {
-        let sequencer = self.sequencer.lock().await;
+        let sequencer = self.sequencer.hold().await;
         let milliseconds = retention.map_or(0, |retention| retention.as_millis() as u64);
         self.past.retention_ms.store(milliseconds, Ordering::Release);
         self.past.set_next_compaction_ms(0);
         let mut marks = LogMarks::clone(&self.past.marks());
         if marks.keeps_versions() != (milliseconds > 0) {
-            marks.keep_versions_from((milliseconds > 0).then(|| sequencer.lsn()));
+            marks.keep_versions_from((milliseconds > 0).then(|| sequencer.lsn));
             self.past.set_marks(marks);
             self.past.is_unsaved.store(true, Ordering::Release);
         }

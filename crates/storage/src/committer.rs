@@ -2,8 +2,8 @@
 //!
 //! Writers that arrive during a sync form the next group, so that the number of syncs does not grow with the number of
 //! writers. A failure poisons the shard: this group's writers and all later ones get an error, and none of them was ever
-//! acknowledged. The order of events for one group: applied (readers see it), `applied` moves, synced, `durable` moves,
-//! writers are woken in the order of their commits.
+//! acknowledged. The order of events for one group: applied, `applied` moves, synced, shown to readers (`view.rs`), `durable`
+//! moves, writers are woken in the order of their commits. With [`Durability::Async`] readers see it as soon as it is applied.
 //!
 //! A thread of its own does this, because a sync of a local disk blocks. Handing a commit to it and back costs two thread
 //! wake-ups, which a lone writer on a fast disk feels as half its latency; so while groups have one member and syncs are
@@ -251,11 +251,21 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
 
 fn write(shared: &Shared, writing: &mut Writing, batches: Vec<Batch>, last: Seq) -> Result<(), StorageError> {
     shared.check()?;
+    // Memory fails as a whole or not at all: there is nothing to keep from readers.
+    let is_held = shared.durability != Durability::Memory;
+    if is_held {
+        shared.view.hold(&*shared.engine);
+    }
     finish(shared, shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;
-    shared.applied.store(last, Ordering::Release);
     match shared.durability {
-        Durability::Sync | Durability::Memory => sync(shared),
+        Durability::Sync | Durability::Memory => {
+            shared.applied.store(last, Ordering::Release);
+            sync(shared, is_held)
+        }
         Durability::Async => {
+            // Before anybody learns that it is applied, which is as good as acknowledged.
+            shared.view.release();
+            shared.applied.store(last, Ordering::Release);
             writing.unsynced_since.get_or_insert_with(|| Clock::System.elapsed());
             Ok(())
         }
@@ -266,13 +276,18 @@ fn write(shared: &Shared, writing: &mut Writing, batches: Vec<Batch>, last: Seq)
 fn sync_unsynced(shared: &Shared, writing: &mut Writing) {
     let _on_panic = PoisonOnPanic(shared);
     if writing.unsynced_since.take().is_some() && shared.check().is_ok() {
-        let _ = sync(shared);
+        let _ = sync(shared, false);
     }
 }
 
-fn sync(shared: &Shared) -> Result<(), StorageError> {
+/// `is_held` says that readers are kept at the state before what is synced.
+fn sync(shared: &Shared, is_held: bool) -> Result<(), StorageError> {
     let applied = shared.applied.load(Ordering::Acquire);
     finish(shared, shared.engine.sync()).map_err(|error| shared.poison(&error))?;
+    if is_held {
+        // First: who waits for the watermark reads next.
+        shared.view.release();
+    }
     shared.durable.send_replace(applied);
     Ok(())
 }

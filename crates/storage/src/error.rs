@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StorageError {
-    /// A write or sync failed earlier. Reads go on; open the shard again to write.
+    /// A write or sync failed earlier. Reads go on with what was acknowledged; open the shard again to write.
     #[error(
         "storage refuses writes since a write failed ({reason}): free space or replace the disk, then restart"
     )]

@@ -22,6 +22,7 @@ struct Inner {
     applies: AtomicU64,
     syncs: AtomicU64,
     fail_apply_at: AtomicU64,
+    fail_after_apply_at: AtomicU64,
     fail_sync_at: AtomicU64,
     is_stalled: Mutex<bool>,
     released: Condvar,
@@ -48,6 +49,11 @@ impl FaultEngine {
     /// The `n`th write from now on (1 is the next) fails, as on a full disk.
     pub fn fail_apply(&self, n: u64) {
         self.0.fail_apply_at.store(self.applies() + n, Ordering::SeqCst);
+    }
+
+    /// The `n`th write from now on fails when its rows show already.
+    pub fn fail_after_apply(&self, n: u64) {
+        self.0.fail_after_apply_at.store(self.applies() + n, Ordering::SeqCst);
     }
 
     /// Syncs do not return until this is switched off.
@@ -101,7 +107,11 @@ impl Engine for FaultEngine {
             return ready(Err(self.fault("no space left on device"))).boxed();
         }
         self.disk().unsynced.push_back(batches.clone());
-        self.0.memory.apply(batches)
+        let applied = self.0.memory.apply(batches);
+        if number == self.0.fail_after_apply_at.load(Ordering::SeqCst) {
+            return ready(Err(self.fault("the memtable cannot be sealed"))).boxed();
+        }
+        applied
     }
 
     fn sync(&self) -> EngineFuture<'_, ()> {

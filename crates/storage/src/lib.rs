@@ -9,11 +9,13 @@
 //! | `local.rs`, `memory.rs` | the engines: fjall on a local disk, and a map in memory |
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
 //! | `directory.rs` | a local shard's directory: its lock and its format |
+//! | `view.rs` | what readers see: the acknowledged state |
 //! | `batch.rs`, `scan.rs`, `error.rs` | a commit's content, reading ranges, what can go wrong |
 //! | `fault.rs`, `suite.rs` | for tests: an engine that fails and forgets on purpose, and what every engine must do |
 //!
 //! Guarantees: commits are atomic and take effect in the order in which [`Shard::commit`] was called; a commit's future
-//! resolves when it is durable; after a failed write or sync nothing is accepted until the shard is opened again.
+//! resolves when it is durable; reads show what is acknowledged and nothing else; after a failed write or sync nothing is
+//! accepted until the shard is opened again, and reads go on with what was acknowledged before.
 //! Nothing here knows a document.
 
 mod batch;
@@ -31,6 +33,7 @@ mod scan;
 mod shard;
 #[cfg(feature = "testing")]
 pub mod suite;
+mod view;
 
 pub use batch::{Batch, Op};
 pub use bulk::{BulkLoad, RangeStats};

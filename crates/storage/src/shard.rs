@@ -1,7 +1,8 @@
 //! A shard: one owner, one log, one order of commits, and the handle that everyone shares.
 //!
 //! `commit` only queues: it gives the commit its place in the order and returns a future. Two watermarks follow the
-//! committer: `applied` (visible to reads) and `durable` (on stable storage), both as the [`Seq`] of the last commit.
+//! committer: `applied` (in the engine) and `durable` (on stable storage), both as the [`Seq`] of the last commit. Reads show
+//! what is acknowledged (`view.rs`); only who plans a commit on top of those before it reads what is applied.
 
 use std::fmt;
 use std::future::Future;
@@ -16,6 +17,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::committer::{Committer, Queue, Queued, Writing, lead};
 use crate::local::{LocalEngine, LocalOptions};
+use crate::view::View;
 use crate::{Batch, Engine, KEY_BYTES_MAX, MemoryEngine, Row, Snapshot, StorageError, Value};
 
 /// Position of a commit in the order of submissions since the shard was opened: 1, 2, 3, …
@@ -83,6 +85,7 @@ pub(crate) struct Shared {
     pub engine: Arc<dyn Engine>,
     pub durability: Durability,
     pub queue: Queue,
+    pub view: View,
     pub applied: AtomicU64,
     pub durable: watch::Sender<Seq>,
     /// The last commit whose sync somebody waits for.
@@ -141,6 +144,7 @@ impl Shard {
             engine,
             durability: options.durability,
             queue: Queue::new(options.queue_commits_max, options.queue_bytes_max),
+            view: View::default(),
             applied: AtomicU64::new(0),
             durable: watch::Sender::new(0),
             sync_wanted: AtomicU64::new(0),
@@ -177,16 +181,28 @@ impl Shard {
         Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
     }
 
-    /// The newest applied value of a key.
+    /// The acknowledged value of a key.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
+        self.snapshot().get(key).await
+    }
+
+    /// Everything that is acknowledged now: every commit whose future has resolved, and no commit that may still fail.
+    pub fn snapshot(&self) -> Snapshot {
+        let shared = self.shared();
+        shared.view.snapshot(&*shared.engine)
+    }
+
+    /// The newest applied value of a key, which may come from a commit that fails yet: for planning a commit behind it.
+    pub async fn get_applied(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
         self.shared().engine.get(key).await
     }
 
-    pub fn snapshot(&self) -> Snapshot {
+    /// Likewise, everything that is applied.
+    pub fn snapshot_applied(&self) -> Snapshot {
         Snapshot::new(self.shared().engine.snapshot())
     }
 
-    /// The last commit that reads see.
+    /// The last commit in the engine.
     pub fn applied(&self) -> Seq {
         self.shared().applied.load(Ordering::Acquire)
     }
@@ -217,7 +233,11 @@ impl Shard {
     /// See [`Engine::load`].
     pub(crate) fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<bool, StorageError> {
         self.shared().check()?;
-        self.shared().engine.load(rows)
+        let loaded = self.shared().engine.load(rows);
+        // Readers may be kept at the state before a group that began before the rows were there.
+        self.shared().wait_for_writer();
+        self.shared().check()?;
+        loaded
     }
 
     pub fn disk_bytes(&self) -> u64 {
@@ -227,6 +247,11 @@ impl Shard {
     /// Whether a write or sync has failed: no commit is accepted any more.
     pub fn is_poisoned(&self) -> bool {
         self.shared().poisoned.get().is_some()
+    }
+
+    /// The error that a commit would meet because a write or sync has failed.
+    pub fn check_writable(&self) -> Result<(), StorageError> {
+        self.shared().check()
     }
 
     /// Makes everything applied durable and sorts it to its place; commits go on meanwhile.

@@ -168,25 +168,6 @@ async fn acknowledged_writes_survive_on_every_one_of_two_shards() {
 }
 
 #[tokio::test]
-async fn a_failed_sync_poisons_writes_but_not_reads_of_what_is_durable() {
-    let engine = Arc::new(FaultEngine::new());
-    let fixture = Fixture::over(shard_over(engine.clone())).await;
-    let c = fixture.container(400).await;
-    let (account, ctx) = (&fixture.account, fixture.ctx());
-    let key = Some(KeyInput(r#"["a"]"#));
-    account.create_item(&ctx, &c, key, br#"{"id":"1","pk":"a"}"#).await.expect("created");
-    engine.fail_sync(1);
-    let failed =
-        account.create_item(&ctx, &c, key, br#"{"id":"2","pk":"a"}"#).await.expect_err("the sync fails");
-    assert_eq!(failed.kind(), ErrorKind::Unavailable);
-    assert!(!account.is_writable());
-    account.create_item(&ctx, &c, key, br#"{"id":"3","pk":"a"}"#).await.expect_err("poisoned");
-    account.read_item(&ctx, &c, key, "1", &none()).await.expect("durable items stay readable");
-    let shown = account.read_item(&ctx, &c, key, "2", &none()).await;
-    assert_eq!(shown.expect_err("what a crash would undo is not shown").kind(), ErrorKind::Unavailable);
-}
-
-#[tokio::test]
 async fn dropped_containers_leave_nothing_behind_even_after_a_crash() {
     let engine = Arc::new(FaultEngine::new());
     let fixture = Fixture::over(shard_over(engine.clone())).await;

@@ -3,6 +3,7 @@
 //! One program for all files, because each program would link the storage engine, the query language and the
 //! script host again. `support` opens accounts; `storm` moves partitions under many clients.
 
+mod after_failure;
 mod change_feed;
 mod crash;
 mod crash_async;

@@ -18,7 +18,8 @@ use super::maintain::PostingOps;
 use super::terms::ItemTerms;
 use crate::item::StoredItem;
 use crate::keys::{HEADER, ITEMS, after_item, space_range};
-use crate::partition::{Partition, Sequencer};
+use crate::partition::Partition;
+use crate::sequencer::Sequencer;
 use crate::shape::ContainerShape;
 
 /// Items and bytes of terms in one commit, during whose planning writes of the partition wait.
@@ -48,7 +49,7 @@ impl Partition {
     /// Decides which generations every later commit keeps up to date. When this returns, commits planned without them are
     /// applied: nothing is written to any other generation any more.
     pub async fn maintain_indexes(&self, layouts: Vec<Arc<IndexLayout>>) -> Result<()> {
-        let mut sequencer = self.sequencer.lock().await;
+        let mut sequencer = self.sequencer.hold().await;
         let kept: Vec<u16> = layouts.iter().map(|layout| layout.id).collect();
         sequencer.maintained.counted.retain(|counted| kept.contains(&counted.index_id));
         sequencer.maintained.layouts = layouts;
@@ -95,7 +96,7 @@ impl Partition {
         layout: &Arc<IndexLayout>,
         marker: &mut BuildMarker,
     ) -> Result<Chunk> {
-        let mut sequencer = self.sequencer.lock().await;
+        let mut sequencer = self.sequencer.hold().await;
         let is_wanted = sequencer.maintained.layouts.iter().any(|maintained| maintained.id == layout.id);
         if self.is_closed() || !is_wanted {
             return Ok(Chunk::End(BuildEnd::Superseded));
@@ -107,7 +108,7 @@ impl Partition {
             start = after_item(self.uid, last);
         }
         let options = ScanOptions { limit: Some(CHUNK_ITEMS), reverse: false };
-        let mut scan = self.shard().snapshot().scan(start..end, options);
+        let mut scan = self.shard().snapshot_applied().scan(start..end, options);
         let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? else {
             return Ok(Chunk::End(BuildEnd::Complete));
         };

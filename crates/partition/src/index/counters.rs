@@ -50,7 +50,7 @@ impl Partition {
     pub async fn count_path(&self, index_id: u16, path_hash: u64) -> Result<()> {
         let is_it = |counted: &CountedPath| (counted.index_id, counted.path_hash) == (index_id, path_hash);
         let snapshot = {
-            let mut sequencer = self.sequencer.lock().await;
+            let mut sequencer = self.sequencer.hold().await;
             let maintained = &sequencer.maintained;
             let is_known = maintained.counted.iter().any(is_it);
             let is_maintained = maintained.layouts.iter().any(|layout| layout.id == index_id);
@@ -71,13 +71,13 @@ impl Partition {
             Err(error) => Err(error),
         };
         if stored.is_err() {
-            self.sequencer.lock().await.maintained.counted.retain(|counted| !is_it(counted));
+            self.sequencer.hold().await.maintained.counted.retain(|counted| !is_it(counted));
         }
         stored
     }
 
     async fn store_count(&self, index_id: u16, path_hash: u64, count: i64) -> Result<()> {
-        let mut sequencer = self.sequencer.lock().await;
+        let mut sequencer = self.sequencer.hold().await;
         let is_it = |counted: &CountedPath| (counted.index_id, counted.path_hash) == (index_id, path_hash);
         // The generation may have gone meanwhile, and its counts with it.
         if self.is_closed() {

@@ -22,7 +22,6 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use shardlake_model::Result;
-use tokio::sync::MutexGuard;
 
 pub(crate) use locks::Gates;
 use locks::Place;
@@ -33,21 +32,22 @@ pub use transaction::LogicalTransaction;
 use crate::index::Maintained;
 use crate::keys;
 use crate::operation::LogicalKey;
-use crate::partition::{Partition, Sequencer};
+use crate::partition::Partition;
+use crate::sequencer::{Sequencer, Turn};
 
 /// Steps keep no index: the commit does.
 static NOTHING_MAINTAINED: OnceLock<Maintained> = OnceLock::new();
 
 /// The sequencer, at a moment at which no transaction holds the logical partition to be written to.
 pub(crate) struct WriteTurn<'p> {
-    sequencer: MutexGuard<'p, Sequencer>,
+    sequencer: Turn<'p>,
     /// Given back after the sequencer, where the writer had to wait for its turn.
     _place: Option<Place>,
 }
 
 impl<'p> WriteTurn<'p> {
     /// For the transaction that holds the logical partition.
-    fn of_holder(sequencer: MutexGuard<'p, Sequencer>) -> Self {
+    fn of_holder(sequencer: Turn<'p>) -> Self {
         WriteTurn { sequencer, _place: None }
     }
 }
@@ -73,12 +73,13 @@ impl Partition {
         logical: &LogicalKey,
         patience: Duration,
     ) -> Result<WriteTurn<'_>> {
-        let sequencer = self.sequencer.lock().await;
+        self.shard().check_writable().map_err(crate::storage_error)?;
+        let sequencer = self.sequencer.hold().await;
         let Some(mut place) = self.gates.place_if_any(|| keys::logical_prefix(self.uid, logical)) else {
             return Ok(WriteTurn { sequencer, _place: None });
         };
         drop(sequencer);
         place.pass(patience).await?;
-        Ok(WriteTurn { sequencer: self.sequencer.lock().await, _place: Some(place) })
+        Ok(WriteTurn { sequencer: self.sequencer.hold().await, _place: Some(place) })
     }
 }

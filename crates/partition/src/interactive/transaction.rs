@@ -24,7 +24,8 @@ use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 use crate::make_room::LOOKS_MAX;
 use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation};
-use crate::partition::{Partition, Sequencer};
+use crate::partition::Partition;
+use crate::sequencer::Sequencer;
 use crate::shape::ContainerShape;
 use crate::transaction::{Base, Step, Transaction, View};
 
@@ -57,10 +58,11 @@ impl Partition {
         logical: &LogicalKey,
         clock: &Clock,
     ) -> Result<LogicalTransaction> {
+        self.shard().check_writable().map_err(crate::storage_error)?;
         let mut place = self.gates.place(keys::logical_prefix(self.uid, logical));
         place.pass(command.patience).await?;
         // Whoever found no gate has queued his write by the time that the sequencer is to be had.
-        let sequencer = self.sequencer.lock().await;
+        let sequencer = self.sequencer.hold().await;
         self.check_open()?;
         let rests_on = sequencer.pending.last_seq().unwrap_or_else(|| self.shard().applied());
         let now = command.now.max(clock.now());
@@ -132,10 +134,10 @@ impl LogicalTransaction {
 
     async fn execute_once(&mut self, operation: &Operation, etag: Guid) -> Result<ItemReply> {
         let partition = self.partition.clone();
-        let mut sequencer = partition.sequencer.lock().await;
+        let mut sequencer = partition.sequencer.hold().await;
         partition.check_open()?;
         sequencer.pending.forget_applied(partition.shard().applied());
-        let before = self.base.on(sequencer.counters());
+        let before = self.base.on(sequencer.counters);
         let mut step = self.step(&sequencer);
         let mut reply = partition.apply(&mut step, &self.command, etag, &self.logical, operation).await;
         if reply.is_ok()
@@ -165,7 +167,7 @@ impl LogicalTransaction {
     fn step<'a>(&'a self, sequencer: &'a Sequencer) -> Transaction<'a> {
         let maintained = NOTHING_MAINTAINED.get_or_init(Maintained::default);
         let view = View { maintained, base: Some(&self.base), ..sequencer.view() };
-        let position = (sequencer.lsn(), self.base.on(sequencer.counters()));
+        let position = (sequencer.lsn, self.base.on(sequencer.counters));
         Transaction::new(
             self.partition.uid,
             &self.shape,
@@ -188,14 +190,14 @@ impl LogicalTransaction {
     }
 
     async fn make_room(&self) -> Result<bool> {
-        let turn = WriteTurn::of_holder(self.partition.sequencer.lock().await);
+        let turn = WriteTurn::of_holder(self.partition.sequencer.hold().await);
         self.partition.make_room_in(turn, &self.shape, &self.command, &self.logical).await
     }
 
     /// The id of the item with an ordinal, if there is one in the logical partition.
     pub async fn id_of_ordinal(&self, ordinal: u64) -> Result<Option<String>> {
         let key = keys::ordinal_key(self.partition.uid, ordinal);
-        let sequencer = self.partition.sequencer.lock().await;
+        let sequencer = self.partition.sequencer.hold().await;
         self.partition.check_open()?;
         let Some(item_key) = self.step(&sequencer).get(&key).await? else { return Ok(None) };
         let (owner, id) = keys::parse_item_key(&item_key).ok_or_else(crate::malformed_key)?;
@@ -225,7 +227,7 @@ impl LogicalTransaction {
             return self.end().await;
         }
         let partition = self.partition.clone();
-        let mut sequencer = partition.sequencer.lock().await;
+        let mut sequencer = partition.sequencer.hold().await;
         partition.check_open()?;
         sequencer.pending.forget_applied(partition.shard().applied());
         let mut transaction = partition.transaction(&sequencer, &self.shape, self.command.now);

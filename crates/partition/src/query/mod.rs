@@ -149,7 +149,6 @@ impl Partition {
         let position = request.resume.map(Position::decode).transpose()?;
         let snapshot = self.shard().snapshot();
         self.check_open()?;
-        self.wait_for_applied().await?;
         // A generation that is being dropped is not whole in this snapshot.
         let layout = shape.serving.clone().filter(|layout| self.has_index(layout.id));
         let reader = Reader {

@@ -48,7 +48,6 @@ impl Relocation {
     pub(super) async fn catch_up_round(&mut self) -> Result<()> {
         for source in 0..self.sources.len() {
             let snapshot = self.sources[source].shard().snapshot();
-            self.sources[source].wait_for_applied().await?;
             while self.apply_entries(source, &snapshot).await? {
                 self.progress.check()?;
                 tokio::task::yield_now().await;

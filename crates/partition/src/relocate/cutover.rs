@@ -10,20 +10,21 @@ use shardlake_model::Result;
 use shardlake_routing::EpkRange;
 use shardlake_stdx::Clock;
 use shardlake_storage::Batch;
-use tokio::sync::OwnedMutexGuard;
 
 use super::{Relocation, SeededBug, Target};
 use crate::change_log::LogEntry;
+use crate::end::End;
 use crate::keys;
 use crate::log_marks::LogMarks;
-use crate::partition::{End, Partition, Sequencer};
+use crate::partition::Partition;
+use crate::sequencer::Fence;
 
 /// The targets are complete, and nothing is written anywhere until this goes.
 #[derive(Debug)]
 #[must_use = "writers wait until it is completed or dropped"]
 pub struct Cutover {
     sources: Vec<Arc<Partition>>,
-    _fences: Vec<OwnedMutexGuard<Sequencer>>,
+    _fences: Vec<Fence>,
 }
 
 impl Relocation {
@@ -37,14 +38,14 @@ impl Relocation {
         // Nobody else holds two.
         ordered.sort_by_key(|source| source.uid);
         for source in ordered {
-            let mut fence = source.sequencer.clone().lock_owned().await;
+            let mut fence = source.sequencer.fence().await;
             source.check_open()?;
             source.drain(&mut fence).await?;
             timestamp_ms = timestamp_ms.max(fence.timestamp_ms);
             // A moved partition goes on with the ordinals of its own prefix; others begin.
             for target in &mut self.targets {
                 if target.identity.rid_prefix == source.rid_prefix {
-                    target.state.counters.next_ordinal = fence.next_ordinal();
+                    target.state.counters.next_ordinal = fence.counters.next_ordinal;
                 }
             }
             if self.bug != Some(SeededBug::NoFence) {

@@ -89,6 +89,13 @@ impl Partition {
     /// reading all sizes.
     pub async fn largest_logical_partitions(&self, count: usize) -> Result<Vec<SizedKey>> {
         let count = count.min(ASKED_MAX);
+        if self.shard().is_poisoned() {
+            // The sequencer's list counts commits that failed.
+            self.check_open()?;
+            let mut stored = walk(&self.shard().snapshot(), self.uid).await?;
+            stored.complete();
+            return sized_keys(stored.first(count, 0).unwrap_or_default());
+        }
         if let Some(known) = self.known_largest(count, count).await? {
             return Ok(known);
         }
@@ -102,21 +109,36 @@ impl Partition {
     }
 
     async fn known_largest(&self, count: usize, needed: usize) -> Result<Option<Vec<SizedKey>>> {
-        let sequencer = self.sequencer.lock().await;
+        let sequencer = self.sequencer.hold().await;
         self.check_open()?;
         let Some(first) = sequencer.largest.as_ref().and_then(|largest| largest.first(count, needed)) else {
             return Ok(None);
         };
-        let sized = first.into_iter().map(|(key, size)| {
-            let key = keys::parse_size_key(key).ok_or_else(crate::malformed_key)?;
-            Ok(SizedKey { key, size })
+        let keys: Vec<Vec<u8>> = first.into_iter().map(|(key, _)| key.to_vec()).collect();
+        drop(sequencer);
+        self.acknowledged_sizes(&keys).await.map(Some)
+    }
+
+    /// The list knows which are the largest, but counts commits that may still fail: the sizes themselves come from storage.
+    async fn acknowledged_sizes(&self, keys: &[Vec<u8>]) -> Result<Vec<SizedKey>> {
+        let stored_keys: Vec<_> =
+            keys.iter().map(|key| keys::with_header(self.uid, keys::SIZES, key)).collect();
+        let stored = self.shard().snapshot().multi_get(&stored_keys).await.map_err(crate::storage_error)?;
+        let mut sizes = Vec::with_capacity(keys.len());
+        for (key, stored) in keys.iter().zip(stored) {
+            if let Some(stored) = stored {
+                sizes.push((&key[..], LogicalSize::decode(&stored)?));
+            }
+        }
+        sizes.sort_unstable_by(|(key, size), (other_key, other)| {
+            other.size_bytes.cmp(&size.size_bytes).then(key.cmp(other_key))
         });
-        sized.collect::<Result<_>>().map(Some)
+        sized_keys(sizes)
     }
 
     async fn find_largest(&self) -> Result<()> {
         let snapshot = {
-            let mut sequencer = self.sequencer.lock().await;
+            let mut sequencer = self.sequencer.hold().await;
             self.check_open()?;
             self.drain(&mut sequencer).await?;
             sequencer.largest = Some(Box::default());
@@ -124,7 +146,7 @@ impl Partition {
         };
         let found = walk(&snapshot, self.uid).await?;
         drop(snapshot);
-        let mut sequencer = self.sequencer.lock().await;
+        let mut sequencer = self.sequencer.hold().await;
         self.check_open()?;
         self.drain(&mut sequencer).await?;
         // Whoever holds the lock of walks is the only one to replace it.
@@ -143,6 +165,14 @@ impl Partition {
         sequencer.largest = Some(largest);
         Ok(())
     }
+}
+
+fn sized_keys(sizes: Vec<(&[u8], LogicalSize)>) -> Result<Vec<SizedKey>> {
+    let sized = sizes.into_iter().map(|(key, size)| {
+        let key = keys::parse_size_key(key).ok_or_else(crate::malformed_key)?;
+        Ok(SizedKey { key, size })
+    });
+    sized.collect()
 }
 
 async fn walk(snapshot: &Snapshot, uid: PartitionUid) -> Result<Largest> {

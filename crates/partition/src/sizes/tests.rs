@@ -155,7 +155,7 @@ fn the_largest_are_found_once_and_followed_from_there() {
         for number in 0..300 {
             fixture.set(&format!("k{number:03}"), Some(number)).await;
         }
-        fixture.partition.sequencer.lock().await.largest = None;
+        fixture.partition.sequencer.hold().await.largest = None;
         let names =
             |largest: Vec<(String, u64)>| largest.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(names(fixture.largest(3).await), ["k299", "k298", "k297"]);
@@ -206,7 +206,7 @@ fn the_largest_stay_right_while_everybody_writes() {
                         fixture.largest(20).await;
                     }
                     if random.below(200) == 0 {
-                        fixture.partition.sequencer.lock().await.largest = None;
+                        fixture.partition.sequencer.hold().await.largest = None;
                     }
                 }
             })
@@ -216,7 +216,7 @@ fn the_largest_stay_right_while_everybody_writes() {
         }
         let followed = fixture.largest(20).await;
         assert_eq!(followed.len(), 20);
-        fixture.partition.sequencer.lock().await.largest = None;
+        fixture.partition.sequencer.hold().await.largest = None;
         assert_eq!(fixture.largest(20).await, followed, "the same as read from storage");
     });
 }

@@ -1,6 +1,7 @@
 //! The committer over an engine with faults: grouping, order, bounds, poison, and what a crash may take.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -57,14 +58,16 @@ async fn commits_that_arrive_during_a_sync_share_the_next() {
 }
 
 #[tokio::test]
-async fn applied_is_visible_before_it_is_durable() {
+async fn readers_neither_wait_for_a_sync_nor_see_what_it_has_not_reached() {
     let engine = FaultEngine::new();
     let shard = shard(&engine, &options());
     let commit = stall(&engine, &shard).await;
     while shard.applied() < 1 {
         tokio::task::yield_now().await;
     }
-    assert_eq!((last(&shard).await, shard.durable()), (1, 0));
+    assert_eq!((last(&shard).await, shard.durable()), (0, 0));
+    let applied = shard.get_applied(b"last").await.expect("reads succeed");
+    assert!(applied.is_some(), "who plans the next commit sees this one");
     let waiter = tokio::spawn({
         let shard = shard.clone();
         async move { shard.wait_durable(1).await.map(|()| shard.durable()) }
@@ -74,6 +77,43 @@ async fn applied_is_visible_before_it_is_durable() {
     engine.stall_syncs(false);
     commit.await.expect("commits");
     assert_eq!(waiter.await.expect("no panic").expect("durable"), 1);
+    assert_eq!(last(&shard).await, 1, "who waited for the commit sees it");
+}
+
+/// Readers at every moment of many commits, the last of which fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn readers_see_every_acknowledged_commit_and_no_other() {
+    const COMMITS: u64 = 2000;
+    let engine = FaultEngine::new();
+    engine.fail_sync(COMMITS);
+    let shard = shard(&engine, &options());
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let readers = [0, 1].map(|_| {
+        let (shard, engine, acknowledged) = (shard.clone(), engine.clone(), acknowledged.clone());
+        tokio::spawn(async move {
+            let mut seen_before = 0;
+            while !shard.is_poisoned() {
+                let told_before = acknowledged.load(Ordering::SeqCst);
+                let seen = last(&shard).await;
+                assert!(told_before <= seen, "{told_before} was acknowledged, but {seen} is shown");
+                assert!(seen_before <= seen, "readers went back from {seen_before} to {seen}");
+                let synced = engine.syncs();
+                assert!(seen <= synced, "{seen} is shown after {synced} syncs");
+                seen_before = seen;
+            }
+            last(&shard).await
+        })
+    });
+    for number in 1..=COMMITS {
+        match shard.commit(batch(number)).expect("room").await {
+            Ok(()) => acknowledged.store(number, Ordering::SeqCst),
+            Err(error) => assert!(matches!(error, StorageError::Poisoned { .. }), "{error}"),
+        }
+    }
+    for reader in readers {
+        assert_eq!(reader.await.expect("no reader panics"), COMMITS - 1);
+    }
+    assert_eq!(acknowledged.load(Ordering::SeqCst), COMMITS - 1);
 }
 
 #[tokio::test]

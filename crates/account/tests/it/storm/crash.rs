@@ -216,7 +216,7 @@ async fn a_crash_at_random_while_partitions_move_loses_nothing() {
 /// for, whatever moved meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_waited_for_outlives_a_power_cut_when_syncs_come_later() {
-    for seed in crate::seeds(2) {
+    for seed in super::seeds(2) {
         let past = [Past::Usual, Past::Kept, Past::Compacted][seed as usize % 3];
         let disks = Disks::new();
         let shards = disks.shards_with(Durability::Async);

@@ -1,5 +1,6 @@
 //! An account over an engine in memory, with a clock that stands still, for the tests of this crate.
 
+pub mod everything;
 pub mod queries;
 pub mod random;
 pub mod recorded;

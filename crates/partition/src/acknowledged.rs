@@ -1,0 +1,112 @@
+//! What of a partition is acknowledged: its last LSN and its totals, for those who report them.
+//!
+//! The sequencer runs ahead of storage: its totals count commits that may still fail. Here each queued commit leaves its totals
+//! with its place in the shard's order, and they count once the shard has come there. That does not depend on the commit's
+//! writer, whose client may have gone away.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use shardlake_storage::Seq;
+
+use crate::change_log::Counters;
+
+#[derive(Debug)]
+pub(crate) struct Acknowledged {
+    /// Highest LSN known to be acknowledged; what replies and session tokens carry.
+    lsn: AtomicU64,
+    items: AtomicU64,
+    size_bytes: AtomicU64,
+    /// LSN of the last commit that was queued.
+    last_queued: AtomicU64,
+    /// In the order of their commits.
+    queued: Mutex<VecDeque<Queued>>,
+}
+
+/// The totals after a commit.
+#[derive(Debug)]
+struct Queued {
+    seq: Seq,
+    lsn: u64,
+    counters: Counters,
+}
+
+impl Acknowledged {
+    pub fn new(lsn: u64, counters: Counters) -> Self {
+        Acknowledged {
+            lsn: AtomicU64::new(lsn),
+            items: AtomicU64::new(counters.items),
+            size_bytes: AtomicU64::new(counters.size_bytes),
+            last_queued: AtomicU64::new(lsn),
+            queued: Mutex::default(),
+        }
+    }
+
+    pub fn lsn(&self) -> u64 {
+        self.lsn.load(Ordering::SeqCst)
+    }
+
+    /// Whether commits are queued that were not known to be acknowledged when somebody looked last.
+    pub fn is_behind(&self) -> bool {
+        self.lsn() < self.last_queued.load(Ordering::SeqCst)
+    }
+
+    /// A reader or writer has found out that an LSN is acknowledged.
+    pub fn note_lsn(&self, lsn: u64) {
+        self.lsn.fetch_max(lsn, Ordering::SeqCst);
+    }
+
+    pub fn items(&self) -> u64 {
+        self.items.load(Ordering::Relaxed)
+    }
+
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes a commit that was queued; the sequencer is held.
+    pub fn queue(&self, seq: Seq, lsn: u64, counters: Counters) {
+        // Whoever panics under this lock has only left a commit out of the totals.
+        let mut queued = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        queued.push_back(Queued { seq, lsn, counters });
+        self.last_queued.store(lsn, Ordering::SeqCst);
+    }
+
+    /// Counts every commit up to a place in the shard's order.
+    pub fn follow(&self, acknowledged: Seq) {
+        let mut queued = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = None;
+        while queued.front().is_some_and(|first| first.seq <= acknowledged) {
+            last = queued.pop_front();
+        }
+        // Under the lock, so that totals follow each other in the order of their commits.
+        if let Some(Queued { lsn, counters, .. }) = last {
+            self.items.store(counters.items, Ordering::Relaxed);
+            self.size_bytes.store(counters.size_bytes, Ordering::Relaxed);
+            self.note_lsn(lsn);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(items: u64) -> Counters {
+        Counters { items, size_bytes: items * 100, next_ordinal: items }
+    }
+
+    #[test]
+    fn totals_count_when_the_shard_has_come_to_their_commit() {
+        let acknowledged = Acknowledged::new(4, counters(10));
+        acknowledged.queue(7, 5, counters(11));
+        acknowledged.queue(9, 6, counters(12));
+        assert_eq!((acknowledged.lsn(), acknowledged.items()), (4, 10), "both may still fail");
+        acknowledged.follow(8);
+        assert_eq!((acknowledged.lsn(), acknowledged.items(), acknowledged.size_bytes()), (5, 11, 1100));
+        acknowledged.follow(9);
+        acknowledged.follow(8);
+        assert_eq!((acknowledged.lsn(), acknowledged.items()), (6, 12), "nothing goes back");
+    }
+}
