@@ -147,14 +147,24 @@ def settings(tests):
 def counts(report):
     """What the report says; a file that left none counts as one failure, so that it cannot pass by dying."""
     if not report.is_file():
-        return {"passed": 0, "failed": 1, "skipped": 0}
+        return {"passed": 0, "failed": 1, "skipped": 0, "skips": []}
     suite = xml.etree.ElementTree.parse(report).getroot().find("testsuite")
     number = {name: int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")}
     failed = number["failures"] + number["errors"]
     passed = max(number["tests"] - failed - number["skipped"], 0)
     if passed + failed + number["skipped"] == 0:
         failed = 1
-    return {"passed": passed, "failed": failed, "skipped": number["skipped"]}
+    return {"passed": passed, "failed": failed, "skipped": number["skipped"], "skips": skips(suite)}
+
+
+def skips(suite):
+    """Each skipped test with its reason."""
+    cases = [(case, case.find("skipped")) for case in suite.iter("testcase")]
+    return [
+        {"test": case.get("name"), "reason": skipped.get("message") or "no reason given"}
+        for case, skipped in cases
+        if skipped is not None
+    ]
 
 
 def print_row(row):

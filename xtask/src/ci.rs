@@ -26,7 +26,7 @@ pub fn fuzz(arguments: &[String]) -> Outcome {
 
 /// The tests that read the shared conformance data carry its name.
 pub fn conform(arguments: &[String]) -> Outcome {
-    let (variable, directory) = project::shared_directory("conformance");
+    let (variable, directory) = shardlake_testkit::shared_place("conformance");
     if !directory.is_dir() {
         return Err(format!("{} is not there; set {variable}", directory.display()).into());
     }

@@ -32,7 +32,7 @@ struct Arguments {
 enum Command {
     /// Build the server and start it with the demo data; further arguments go to `shardlake serve`
     Run(PassedOn),
-    /// Run every test: workspace, doc tests, SDK suites, kill -9 harness
+    /// Run every test: workspace, SDK suites, kill -9 harness
     Test(test::Options),
     /// Formatting, lints, then `test`: exactly what continuous integration runs
     Ci,

@@ -1,4 +1,4 @@
-//! Where things are: the repository, the build output, the work directory, the shared test data.
+//! Where things are: the repository, the build output, the work directory.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,12 +33,4 @@ pub fn server_binary(profile: &str) -> PathBuf {
 
 pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
-/// A directory of test data outside the repository, and the variable that says where; the directory may be absent.
-pub fn shared_directory(name: &str) -> (String, PathBuf) {
-    let variable = format!("SHARDLAKE_{}", name.to_uppercase().replace('-', "_"));
-    let directory =
-        std::env::var_os(&variable).map_or_else(|| root().join("../shared").join(name), PathBuf::from);
-    (variable, directory)
 }

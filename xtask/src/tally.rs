@@ -1,5 +1,6 @@
 //! Counts of passed, failed and skipped tests, per suite and added up.
 
+use serde::Deserialize;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -15,6 +16,13 @@ impl Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
     }
+}
+
+/// A test that did not run, and why.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub struct Skip {
+    pub test: String,
+    pub reason: String,
 }
 
 impl fmt::Display for Tally {
@@ -65,6 +73,16 @@ pub fn of_tap(output: &str) -> Option<Tally> {
         failed: value("fail")? + value("cancelled").unwrap_or(0),
         skipped: value("skipped")? + value("todo").unwrap_or(0),
     })
+}
+
+/// The skipped tests in the Test Anything Protocol, each with its reason: `ok 3 - name # SKIP reason`.
+pub fn skips_of_tap(output: &str) -> Vec<Skip> {
+    let skip = |line: &str| {
+        let (test, reason) = line.trim_start().strip_prefix("ok ")?.split_once(" # SKIP")?;
+        let test = test.split_once(" - ").map_or(test, |(_, name)| name);
+        Some(Skip { test: test.to_owned(), reason: reason.trim().to_owned() })
+    };
+    output.lines().filter_map(skip).collect()
 }
 
 /// The number in front of `word`, zero where the word is absent.
@@ -127,5 +145,8 @@ mod tests {
         let text = "ok 1 - a\n1..3\n# tests 3\n# suites 0\n# pass 1\n# fail 1\n# cancelled 0\n# skipped 1\n# todo 0\n";
         assert_eq!(of_tap(text), Some(tally(1, 1, 1)));
         assert_eq!(of_tap("Error: Cannot find module"), None);
+        let skipped = "ok 1 - a\n    ok 2 - b - c # SKIP no data\nnot ok 3 - d\n";
+        let skip = Skip { test: "b - c".to_owned(), reason: "no data".to_owned() };
+        assert_eq!(skips_of_tap(skipped), [skip]);
     }
 }

@@ -5,15 +5,16 @@
 //! sum: `N passed, N failed, N skipped`.
 
 use crate::minimums::Minimums;
-use crate::suites::{self, SuiteResult};
+use crate::suites::{self, Run, SuiteResult};
 use crate::tally::Tally;
-use crate::{Outcome, prerequisites, project};
+use crate::{Outcome, prerequisites};
 use clap::Args;
-use std::path::Path;
+use shardlake_testkit::{SHARED, shared_place};
+use std::time::{Duration, Instant};
 
 #[derive(Debug, Default, Args)]
 pub struct Options {
-    /// Run only these suites: workspace, doc, durability, python, python-own, javascript, rust-sdk
+    /// Run only these suites: workspace, durability, python, python-own, javascript, rust-sdk
     pub suites: Vec<String>,
 }
 
@@ -23,17 +24,18 @@ pub fn test(options: &Options) -> Outcome {
     prerequisites::for_building()?;
     announce_missing_data();
     let scratch = tempfile::TempDir::with_prefix("shardlake-xtask-")?;
-    let skip_log = scratch.path().join("skipped.txt");
 
     let mut report = Report::default();
     for suite in chosen {
         println!("\n=== {} ===", suite.name);
-        match (suite.run)(&skip_log) {
+        let skip_log = scratch.path().join(format!("{}-skips.jsonl", suite.name));
+        let (run, started) = (Run::new(&skip_log), Instant::now());
+        match (suite.run)(&run) {
             Ok(results) => report.add(&minimums, results),
             Err(error) => report.broken(suite.name, &error.to_string()),
         }
+        report.times.push((suite.name, run.built_for(), started.elapsed() - run.built_for()));
     }
-    report.noted_skips(&skip_log);
     report.print();
     if report.objections.is_empty() { Ok(()) } else { Err("some tests did not pass".into()) }
 }
@@ -43,7 +45,8 @@ struct Report {
     rows: Vec<SuiteResult>,
     sum: Tally,
     objections: Vec<String>,
-    skips: Vec<String>,
+    /// Of each suite: how long it built, and how long it ran.
+    times: Vec<(&'static str, Duration, Duration)>,
 }
 
 impl Report {
@@ -62,22 +65,16 @@ impl Report {
         self.objections.push(format!("{suite} did not run: {error}"));
     }
 
-    /// Tests that returned early for want of data passed in the eyes of their runner; here they count as skipped.
-    fn noted_skips(&mut self, log: &Path) {
-        let noted = std::fs::read_to_string(log).unwrap_or_default();
-        self.skips = noted.lines().map(str::to_owned).collect();
-        let count = (self.skips.len() as u64).min(self.sum.passed);
-        self.sum.passed -= count;
-        self.sum.skipped += count;
-    }
-
     fn print(&self) {
+        println!("\n=== skipped ===");
+        print!("{}", self.skip_table());
+        println!("\n=== times ===");
+        for (suite, building, running) in &self.times {
+            println!("{suite:<56} built {:>5} s, ran {:>5} s", building.as_secs(), running.as_secs());
+        }
         println!("\n=== summary ===");
         for row in &self.rows {
             println!("{:<56} {}", row.suite, row.tally);
-        }
-        for skip in &self.skips {
-            println!("SKIPPED {skip}");
         }
         announce_missing_data();
         for objection in &self.objections {
@@ -85,11 +82,30 @@ impl Report {
         }
         println!("{}", self.sum);
     }
+
+    /// Every test that did not run, with its reason.
+    fn skip_table(&self) -> String {
+        let mut table = "| suite | test | reason |\n|---|---|---|\n".to_owned();
+        for row in &self.rows {
+            for skip in &row.skips {
+                table.push_str(&format!("| {} | {} | {} |\n", row.suite, skip.test, one_line(&skip.reason)));
+            }
+            let unnamed = row.tally.skipped.saturating_sub(row.skips.len() as u64);
+            if unnamed > 0 {
+                table.push_str(&format!("| {} | {unnamed} more | the runner does not say |\n", row.suite));
+            }
+        }
+        table
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
 fn announce_missing_data() {
-    for name in ["conformance", "data", "sdk-tests"] {
-        let (variable, directory) = project::shared_directory(name);
+    for name in SHARED {
+        let (variable, directory) = shared_place(name);
         if !directory.is_dir() {
             let place = directory.display();
             println!(
@@ -102,14 +118,17 @@ fn announce_missing_data() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::Skip;
 
     #[test]
-    fn a_noted_skip_is_not_a_pass() {
-        let log = tempfile::NamedTempFile::new().expect("a temporary file");
-        std::fs::write(log.path(), "a: absent\nb: absent\n").expect("it can be written");
-        let mut report = Report { sum: Tally { passed: 5, failed: 0, skipped: 1 }, ..Report::default() };
-        report.noted_skips(log.path());
-        assert_eq!(report.sum, Tally { passed: 3, failed: 0, skipped: 3 });
+    fn every_skip_has_its_row_and_its_reason() {
+        let skip = Skip { test: "a".to_owned(), reason: "no data\n  beside a|b".to_owned() };
+        let tally = Tally { passed: 5, failed: 0, skipped: 3 };
+        let row = SuiteResult { suite: "s".to_owned(), tally, skips: vec![skip], objection: None };
+        let report = Report { rows: vec![row], ..Report::default() };
+        let table = report.skip_table();
+        assert!(table.contains("| s | a | no data beside a\\|b |\n"), "{table}");
+        assert!(table.contains("| s | 2 more | the runner does not say |\n"), "{table}");
     }
 
     #[test]

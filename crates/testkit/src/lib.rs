@@ -22,5 +22,5 @@ pub use link::{container_path, database_path, item_path, items_path, resource_of
 pub use process::{ReadyRecord, ServerOptions, ServerProcess};
 pub use raw::RawConnection;
 pub use response::Response;
-pub use shared::{note_skipped, shared_directory};
+pub use shared::{SHARED, note_skipped, own_vectors, shared_directory, shared_place};
 pub use signature::{EMULATOR_KEY, authorization, http_date_after_epoch, http_date_now};

@@ -1,41 +1,62 @@
-//! Test data outside the repository: found by environment variable or beside the checkout, and missed aloud.
+//! Test data outside the repository: the one way to it, and the note that each missed test leaves.
 //!
-//! Conformance vectors, published data sets and the notes on the SDK suites are not part of this repository. A test that needs
-//! one asks [`shared_directory`]; without the directory it returns early, and the skip is printed and, when a runner
-//! asked for it with `SHARDLAKE_SKIP_LOG`, counted.
+//! Conformance vectors, published data sets and the notes on the SDK suites are not part of this repository. A test that
+//! reads some asks [`shared_directory`]; without the directory it returns early, and the skip is printed and noted with its
+//! reason in the file that `SHARDLAKE_SKIP_LOG` names, where `cargo xtask test` counts it. A tidy test keeps other code from
+//! reading the data past this file, because such a test would pass without having run. What has to run everywhere reads
+//! [`own_vectors`] instead.
 
+use serde_json::{Value, json};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// `name` is a directory of the shared data: `conformance`, `data` or `sdk-tests`. `None` has already been reported
-/// as a skipped `test`. `SHARDLAKE_CONFORMANCE`, `SHARDLAKE_DATA` and `SHARDLAKE_SDK_TESTS` name other places.
+/// The directories of the shared data.
+pub const SHARED: [&str; 3] = ["conformance", "data", "sdk-tests"];
+
+/// The directory `name` of the shared data. `None` has been noted as a skip of `test` already.
 pub fn shared_directory(name: &str, test: &str) -> Option<PathBuf> {
-    let variable = format!("SHARDLAKE_{}", name.to_uppercase().replace('-', "_"));
-    let directory = std::env::var_os(&variable).map_or_else(|| beside_the_checkout(name), PathBuf::from);
+    let (variable, directory) = shared_place(name);
     if directory.is_dir() {
         return Some(directory);
     }
-    note_skipped(test, &format!("{} is not there (set {variable})", directory.display()));
+    note_skipped(test, &format!("the shared '{name}' data is not there (set {variable})"));
     None
 }
 
-fn beside_the_checkout(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(name)
+/// Where the directory would be, and the variable that names another place: `SHARDLAKE_CONFORMANCE`, `SHARDLAKE_DATA` or
+/// `SHARDLAKE_SDK_TESTS`. For runners, which say what is missing; tests use [`shared_directory`].
+pub fn shared_place(name: &str) -> (String, PathBuf) {
+    assert!(SHARED.contains(&name), "there is no shared directory '{name}'");
+    let variable = format!("SHARDLAKE_{}", name.to_uppercase().replace('-', "_"));
+    let beside_the_checkout = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(name);
+    let directory = std::env::var_os(&variable).map_or_else(beside_the_checkout, PathBuf::from);
+    (variable, directory)
 }
 
 /// Says that `test` did not run, on standard error and in the file that `SHARDLAKE_SKIP_LOG` names.
+///
+/// # Panics
+/// When the note cannot be written: a skip that nobody counts looks like a pass.
 pub fn note_skipped(test: &str, reason: &str) {
     eprintln!("SKIPPED {test}: {reason}");
     if let Some(log) = std::env::var_os("SHARDLAKE_SKIP_LOG") {
-        let line = format!("{test}: {reason}\n");
-        let written = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&log)
-            .and_then(|mut file| file.write_all(line.as_bytes()));
-        if let Err(error) = written {
-            eprintln!("the skip is not counted: {}: {error}", log.display());
-        }
+        let line = format!("{}\n", json!({ "test": test, "reason": reason }));
+        let file = OpenOptions::new().create(true).append(true).open(&log);
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.unwrap_or_else(|error| panic!("the skip is not counted: {}: {error}", log.display()));
     }
+}
+
+/// Vectors of our own making, from `crates/testkit/vectors`, which are there in every clone. `make.py` beside them computes
+/// them without any code of the server.
+///
+/// # Panics
+/// When there is no such file, or it holds no list.
+pub fn own_vectors(name: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(format!("{name}.json"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let vectors: Vec<Value> = serde_json::from_str(&text).expect("a list of vectors");
+    assert!(!vectors.is_empty(), "{} is empty", path.display());
+    vectors
 }

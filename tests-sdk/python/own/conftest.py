@@ -29,9 +29,15 @@ def database(client):
 
 
 @pytest.fixture(scope="session")
+def own_data():
+    """Data sets of our own making, which are there in every clone."""
+    return pathlib.Path(os.environ["SHARDLAKE_OWN_DATA"])
+
+
+@pytest.fixture(scope="session")
 def data():
-    """The published data sets; without them the tests are skipped, aloud."""
-    directory = pathlib.Path(os.environ.get("SHARDLAKE_DATA", pathlib.Path(__file__).parents[3] / "../shared/data"))
+    """The published data sets; without them the tests are skipped, with the reason."""
+    directory = pathlib.Path(os.environ.get("SHARDLAKE_DATA", "nowhere"))
     if not directory.is_dir():
-        pytest.skip(f"{directory} is not there (set SHARDLAKE_DATA)")
+        pytest.skip("the shared 'data' data is not there (set SHARDLAKE_DATA)")
     return directory

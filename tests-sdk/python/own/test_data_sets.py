@@ -1,4 +1,4 @@
-"""Loads published data through the SDK over plain HTTP and over TLS, and reads it back equal.
+"""Loads data sets through the SDK over plain HTTP and over TLS, and reads them back equal: our own, and published ones where they are.
 
 Point reads and feeds only: the equality is of whole items, numbers and key order included, apart from the properties the server adds.
 """
@@ -46,6 +46,11 @@ def check_round_trip(database, name, key_path, items):
 
     with pytest.raises(exceptions.CosmosResourceExistsError):
         container.create_item(items[0])
+
+
+@pytest.mark.parametrize("name, key_path", [("stock", "/category"), ("lakes", "/Country")])
+def test_own_data(database, own_data, name, key_path):
+    check_round_trip(database, name, key_path, read_json(own_data / f"{name}.json"))
 
 
 def test_products_in_final_form(database, data):

@@ -3,16 +3,17 @@
 //! The suite is copied into the work directory and its packages are installed there from the committed lock file, so that
 //! the checkout stays clean. Node's own runner reports in the Test Anything Protocol, whose closing lines are counted.
 
-use super::{SuiteResult, start_server};
+use super::{Run, SuiteResult};
 use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, prerequisites, project, tally};
-use std::path::{Path, PathBuf};
+use shardlake_testkit::shared_place;
+use std::path::PathBuf;
 use std::process::Command;
 
-pub fn run(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
+pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     prerequisites::for_javascript()?;
     let directory = prepared_copy()?;
-    let server = start_server()?;
+    let server = run.start_server()?;
     let ready = server.ready();
     let https = ready.https.clone().ok_or("the server offers no TLS endpoint")?;
     let mut node = Command::new("node");
@@ -23,11 +24,12 @@ pub fn run(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
         .env("SHARDLAKE_KEY", &ready.key)
         .env("SHARDLAKE_BINARY", project::server_binary("debug"))
         .env("SHARDLAKE_CA_FILE", ready.fields["ca_file"].as_str().unwrap_or_default())
-        .env("SHARDLAKE_DATA", project::shared_directory("data").1)
-        .env("SHARDLAKE_SKIP_LOG", skip_log);
+        .env("SHARDLAKE_DATA", shared_place("data").1)
+        .env("SHARDLAKE_OWN_DATA", project::root().join("tests-sdk/data"));
     let (output, ended_well) = run_and_listen(&mut node)?;
     show_log_if(&server, !ended_well);
-    Ok(vec![SuiteResult::new("javascript", tally::of_tap(&output), ended_well)])
+    let skips = tally::skips_of_tap(&output);
+    Ok(vec![SuiteResult { skips, ..SuiteResult::new("javascript", tally::of_tap(&output), ended_well) }])
 }
 
 fn prepared_copy() -> Outcome<PathBuf> {

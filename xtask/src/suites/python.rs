@@ -4,12 +4,12 @@
 //! writes the counts per file as JSON; this module gives it a server and reads the counts. `cargo xtask test python` runs the SDK's
 //! files only, `python-own` ours only.
 
-use super::{SuiteResult, start_server};
+use super::{Run, SuiteResult};
 use crate::command::run_and_listen;
-use crate::tally::Tally;
+use crate::tally::{Skip, Tally};
 use crate::{Outcome, prerequisites, project};
 use serde::Deserialize;
-use std::path::Path;
+use shardlake_testkit::shared_place;
 use std::process::Command;
 
 #[derive(Debug, Deserialize)]
@@ -18,19 +18,20 @@ struct Counts {
     passed: u64,
     failed: u64,
     skipped: u64,
+    skips: Vec<Skip>,
 }
 
-pub fn run_sdk_tests(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
-    run("sdk", skip_log)
+pub fn run_sdk_tests(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
+    run_files("sdk", run)
 }
 
-pub fn run_own(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
-    run("own", skip_log)
+pub fn run_own(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
+    run_files("own", run)
 }
 
-fn run(which: &str, skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
+fn run_files(which: &str, run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     prerequisites::for_python()?;
-    let server = start_server()?;
+    let server = run.start_server()?;
     let ready = server.ready();
     let https = ready.https.clone().ok_or("the server offers no TLS endpoint")?;
     let results = server.scratch().join("python.json");
@@ -46,9 +47,10 @@ fn run(which: &str, skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
         .env("SHARDLAKE_HTTPS", https.replace("127.0.0.1", "localhost"))
         .env("SHARDLAKE_KEY", &ready.key)
         .env("SHARDLAKE_CA_FILE", ready.fields["ca_file"].as_str().unwrap_or_default())
-        .env("SHARDLAKE_DATA", project::shared_directory("data").1)
-        .env("DEMO_BINARY", project::server_binary("debug"))
-        .env("SHARDLAKE_SKIP_LOG", skip_log);
+        .env("SHARDLAKE_DATA", shared_place("data").1)
+        .env("SHARDLAKE_OWN_DATA", project::root().join("tests-sdk/data"))
+        .env("SHARDLAKE_ROOT", project::root())
+        .env("DEMO_BINARY", project::server_binary("debug"));
     let (_, ended_well) = run_and_listen(&mut python)?;
     if !ended_well {
         println!("--- log of the server ---\n{}", server.log());
@@ -58,7 +60,8 @@ fn run(which: &str, skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
     let counts: Vec<Counts> = serde_json::from_str(&text)?;
     let row = |counts: Counts| {
         let tally = Tally { passed: counts.passed, failed: counts.failed, skipped: counts.skipped };
-        SuiteResult::new(&format!("python/{}", counts.file), Some(tally), counts.failed == 0)
+        let suite = format!("python/{}", counts.file);
+        SuiteResult { skips: counts.skips, ..SuiteResult::new(&suite, Some(tally), counts.failed == 0) }
     };
     Ok(counts.into_iter().map(row).collect())
 }

@@ -1,15 +1,14 @@
 //! A smoke test with the Rust SDK, `tests-sdk/rust`, which is a workspace of its own with its own build directory.
 
-use super::{SuiteResult, start_server};
-use crate::command::{run_and_listen, run_to_end};
+use super::{Run, SuiteResult};
+use crate::command::run_and_listen;
 use crate::{Outcome, project, tally};
-use std::path::Path;
 use std::process::Command;
 
-pub fn run(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
+pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     let mut build = cargo();
-    run_to_end(build.args(["test", "--locked", "--no-run"]))?;
-    let server = start_server()?;
+    run.build(build.args(["test", "--locked", "--no-run"]))?;
+    let server = run.start_server()?;
     let ready = server.ready();
     let mut test = cargo();
     test.args(["test", "--locked", "--", "--test-threads=1"])
@@ -17,12 +16,15 @@ pub fn run(skip_log: &Path) -> Outcome<Vec<SuiteResult>> {
         .env("SHARDLAKE_HTTPS", ready.https.clone().unwrap_or_default().replace("127.0.0.1", "localhost"))
         .env("SHARDLAKE_KEY", &ready.key)
         .env("SSL_CERT_FILE", ready.fields["ca_file"].as_str().unwrap_or_default())
-        .env("SHARDLAKE_SKIP_LOG", skip_log);
+        .env("SHARDLAKE_SKIP_LOG", run.skip_log);
     let (output, ended_well) = run_and_listen(&mut test)?;
     if !ended_well {
         println!("--- log of the server ---\n{}", server.log());
     }
-    Ok(vec![SuiteResult::new("rust-sdk", tally::of_cargo_test(&output), ended_well)])
+    Ok(vec![
+        SuiteResult::new("rust-sdk", tally::of_cargo_test(&output), ended_well)
+            .with_noted_skips(run.skip_log),
+    ])
 }
 
 fn cargo() -> Command {

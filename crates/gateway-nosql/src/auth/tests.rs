@@ -42,24 +42,35 @@ fn published_signatures_are_accepted_in_every_encoding() {
     }
 }
 
-#[test]
-fn the_shared_vectors_are_accepted() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/conformance/auth_vectors.json");
-    let Ok(text) = std::fs::read_to_string(path) else {
-        eprintln!("SKIPPED: {path} is absent");
-        return;
-    };
-    let vectors: Vec<serde_json::Value> = serde_json::from_str(&text).expect("valid JSON");
-    assert!(vectors.len() >= 8, "{}", vectors.len());
-    for vector in &vectors {
+/// Vectors as both files of them are written.
+fn expect_accepted(vectors: &[serde_json::Value]) {
+    for vector in vectors {
         let member = |name: &str| vector[name].as_str().expect("text");
         let (resource_type, id) = (member("resourceType"), member("resourceId"));
         // The vectors name an offer as it is; what is signed is its lower-case form, which the router makes.
         let link = if resource_type == "offers" { id.to_lowercase() } else { id.to_owned() };
-        let form = Payload { ms_date: member("date"), ..payload(member("verb"), resource_type, &link) };
-        let access = keyring(Access::Full).authenticate_key(Some(member("token")), &[form], NOW);
+        let date = member("date");
+        let form = Payload { ms_date: date, ..payload(member("verb"), resource_type, &link) };
+        let now = httpdate::parse_http_date(date).expect("a date").duration_since(std::time::UNIX_EPOCH);
+        let now = Timestamp(now.expect("after 1970").as_millis() as u64);
+        let access = keyring(Access::Full).authenticate_key(Some(member("token")), &[form], now);
         assert!(access.is_ok(), "{vector}: {access:?}");
     }
+}
+
+#[test]
+fn signatures_of_another_implementation_are_accepted() {
+    expect_accepted(&shardlake_testkit::own_vectors("signatures"));
+}
+
+#[test]
+fn the_shared_vectors_are_accepted() {
+    let test = "the_shared_vectors_are_accepted";
+    let Some(directory) = shardlake_testkit::shared_directory("conformance", test) else { return };
+    let text = std::fs::read_to_string(directory.join("auth_vectors.json")).expect("the file is there");
+    let vectors: Vec<serde_json::Value> = serde_json::from_str(&text).expect("valid JSON");
+    assert!(vectors.len() >= 8, "{}", vectors.len());
+    expect_accepted(&vectors);
 }
 
 #[test]

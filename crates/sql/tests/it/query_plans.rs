@@ -1,9 +1,11 @@
-//! The recorded query plans of the reference, case by case: what clients merge, the rewritten text, the keys, the errors.
+//! Query plans, case by case: what clients merge, the rewritten text, the keys, the errors. Those of `plans.txt` are of our own
+//! making and are compared everywhere; those that were recorded from the reference, where the shared data is.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use shardlake_document::{ParseLimits, Value};
 use shardlake_model::{ContainerScripts, KeyComponent, KeyKind, PartitionKeyDefinition, Script, ScriptKind};
 use shardlake_sql::{
@@ -100,6 +102,35 @@ fn rewritten_queries_are_queries_once_the_placeholder_is_filled() {
             prepared.unwrap_or_else(|error| panic!("{sent}: {}", error.to_json()));
         }
     }
+}
+
+/// A case of `plans.txt` is a query behind `>`, the paths of its partition key behind `/`, and the plan in lines. `UPDATE=1` writes
+/// what is found, to be read before it is committed.
+#[test]
+fn own_plans_are_as_written() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/plans.txt");
+    let written = std::fs::read_to_string(&file).unwrap();
+    let mut found_text = String::new();
+    for block in written.split_inclusive("\n\n") {
+        let comments = block.lines().take_while(|line| line.starts_with('#'));
+        comments.for_each(|line| found_text.extend([line, "\n"]));
+        let Some(query) = block.lines().find_map(|line| line.strip_prefix("> ")) else {
+            found_text.push('\n');
+            continue;
+        };
+        let keys = block.lines().find(|line| line.starts_with('/')).unwrap();
+        let paths: Vec<&str> = keys.split(' ').collect();
+        let case = json!({ "Input": { "Query": query, "PartitionKeys": { "Key": paths }, "PartitionKeyType": "Hash" } });
+        found_text.push_str(&format!("> {query}\n{keys}\n{}\n", found(&case).shown()));
+    }
+    #[allow(clippy::disallowed_methods)] // a person asks for the update
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&file, &found_text).unwrap();
+    }
+    for (expected, found) in written.split("\n\n").zip(found_text.split("\n\n")) {
+        assert_eq!(found.trim_end(), expected.trim_end());
+    }
+    assert!(written.matches("\n> ").count() >= 30, "plans.txt has lost cases");
 }
 
 fn is_listed(case: &Json) -> bool {
@@ -311,6 +342,33 @@ struct Lines {
     rewritten_query: String,
     /// In no order.
     keys: Vec<String>,
+}
+
+impl Outcome {
+    /// Line by line, without what is absent.
+    fn shown(&self) -> String {
+        let plan = match self {
+            Outcome::Refused(body) => return format!("refused {body}\n"),
+            Outcome::Planned(plan) => plan,
+        };
+        let lines = [
+            ("distinct", if plan.distinct == "None" { String::new() } else { plan.distinct.clone() }),
+            ("top", plan.top.clone()),
+            ("offset", plan.offset.clone()),
+            ("limit", plan.limit.clone()),
+            ("order by", plan.order_by.join(", ")),
+            ("order by expressions", plan.order_by_expressions.join(", ")),
+            ("group by", plan.group_by_expressions.join(", ")),
+            ("aliases", plan.group_by_aliases.join(", ")),
+            ("aggregates", plan.aggregates.join(", ")),
+            ("aggregate of alias", plan.alias_to_aggregate.join(", ")),
+            ("select value", if plan.has_select_value { "yes".into() } else { String::new() }),
+            ("rewritten", plan.rewritten_query.replace('\n', " \u{21b5} ")),
+            ("keys", plan.keys.join(" ")),
+        ];
+        let lines = lines.into_iter().filter(|(_, text)| !text.is_empty());
+        lines.map(|(name, text)| format!("{name}: {text}\n")).collect()
+    }
 }
 
 impl Lines {

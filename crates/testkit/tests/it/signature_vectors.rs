@@ -3,7 +3,7 @@
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
-use shardlake_testkit::{EMULATOR_KEY, authorization, resource_of_path, shared_directory};
+use shardlake_testkit::{EMULATOR_KEY, authorization, own_vectors, resource_of_path, shared_directory};
 
 const DATE: &str = "Thu, 27 Apr 2017 00:51:12 GMT";
 
@@ -33,15 +33,9 @@ fn four_published_signatures() {
     );
 }
 
-#[test]
-fn the_shared_vectors() {
-    let Some(directory) = shared_directory("conformance", "signature_vectors::the_shared_vectors") else {
-        return;
-    };
-    let text = std::fs::read_to_string(directory.join("auth_vectors.json")).unwrap();
-    let vectors: Vec<Value> = serde_json::from_str(&text).unwrap();
+fn expect_tokens(vectors: &[Value]) {
     assert!(!vectors.is_empty());
-    for vector in &vectors {
+    for vector in vectors {
         let field = |name: &str| vector[name].as_str().unwrap();
         // A rid is recorded as it is written, and signed in lower case.
         let of_rid = field("resourceType") == "offers";
@@ -49,4 +43,18 @@ fn the_shared_vectors() {
         let got = token(field("verb"), field("resourceType"), &link, field("date"));
         assert_eq!(got, field("token"), "{vector}");
     }
+}
+
+#[test]
+fn tokens_are_those_of_another_implementation() {
+    expect_tokens(&own_vectors("signatures"));
+}
+
+#[test]
+fn the_shared_vectors() {
+    let Some(directory) = shared_directory("conformance", "signature_vectors::the_shared_vectors") else {
+        return;
+    };
+    let text = std::fs::read_to_string(directory.join("auth_vectors.json")).unwrap();
+    expect_tokens(&serde_json::from_str::<Vec<Value>>(&text).unwrap());
 }

@@ -100,6 +100,52 @@ fn is_test_program(path: &str) -> bool {
     })
 }
 
+/// A test that finds the shared data by itself passes without having run where there is none, and nobody counts it.
+#[test]
+fn the_shared_data_is_read_through_the_testkit_alone() {
+    const DOOR: &str = "crates/testkit/src/shared.rs";
+    let sources = [".rs", ".py", ".mjs", ".js", ".sh"].into_iter().flat_map(files);
+    let findings: Vec<String> =
+        sources.filter(|path| path != DOOR).filter(|path| names_shared_data(&read(path))).collect();
+    expect_no_findings(
+        "files that know where the shared data is; ask shared_directory of the testkit",
+        &findings,
+    );
+}
+
+/// Spelled apart, so that this file passes its own rule.
+fn names_shared_data(text: &str) -> bool {
+    [concat!("../", "shared"), concat!("/shared", "/"), concat!("SHARDLAKE_", "CONFORMANCE")]
+        .iter()
+        .any(|place| text.contains(place))
+}
+
+/// Nothing runs the examples in comments, so there are none that look as if something did.
+#[test]
+fn comments_hold_no_examples_that_nothing_runs() {
+    let findings: Vec<String> = files(".rs")
+        .into_iter()
+        .flat_map(|path| doc_examples(&read(&path)).into_iter().map(move |line| format!("{path}:{line}")))
+        .collect();
+    expect_no_findings("examples in comments: make each a test, or mark the block as `text`", &findings);
+}
+
+/// The lines at which a block of code opens in a doc comment without saying that it is none of Rust's.
+fn doc_examples(text: &str) -> Vec<usize> {
+    let mut open = false;
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let Some(comment) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else { continue };
+        let Some(language) = comment.trim_start().strip_prefix("```") else { continue };
+        if !open && matches!(language.trim(), "" | "rust" | "no_run" | "should_panic") {
+            found.push(number + 1);
+        }
+        open = !open;
+    }
+    found
+}
+
 #[test]
 fn the_architecture_names_paths_that_exist() {
     let missing: Vec<String> = named_paths(&read("ARCHITECTURE.md"))
@@ -303,6 +349,8 @@ impl TestNames {
 #[test]
 fn the_rules_find_what_they_look_for() {
     assert_eq!(forbidden_words("fn a() {\n\tb();\n}").len(), 1);
+    assert!(names_shared_data(concat!("join(\"../../../", "shared/conformance\")")));
+    assert_eq!(doc_examples("/// ```text\n/// a\n/// ```\n/// ```\n/// b();\n/// ```"), [4]);
     assert!(is_test_program("crates/a/tests/b.rs") && is_test_program("crates/a/tests/b/main.rs"));
     assert!(!is_test_program("crates/a/tests/it/b.rs") && !is_test_program("crates/a/src/b/tests/c.rs"));
     assert_eq!(lines_before_tests("a\n#[cfg(test)]\nmod tests {\nb\n}"), 1);
