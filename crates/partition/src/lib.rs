@@ -25,6 +25,7 @@
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
 //! | `expire.rs` | removes them everywhere, in the background |
+//! | `seeded.rs` | mistakes that tests make on purpose |
 //! | `verify.rs`, `verify_versions.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
@@ -55,6 +56,8 @@ mod plan;
 mod prepare;
 mod query;
 mod relocate;
+#[cfg(feature = "testing")]
+pub mod seeded;
 mod sequencer;
 mod shape;
 mod sizes;

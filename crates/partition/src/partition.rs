@@ -427,6 +427,8 @@ impl Partition {
                 return Err(crate::storage_error(error));
             }
         };
+        #[cfg(feature = "testing")]
+        crate::seeded::panic_if(crate::seeded::Mistake::PanicWhileQueueing);
         sequencer.lsn = lsn;
         sequencer.timestamp_ms = planned.timestamp_ms;
         sequencer.counters = planned.counters;

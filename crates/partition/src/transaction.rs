@@ -257,6 +257,8 @@ impl<'a> Transaction<'a> {
         old: Option<&StoredItem>,
         claim: Claim,
     ) -> Result<()> {
+        #[cfg(feature = "testing")]
+        crate::seeded::panic_if(crate::seeded::Mistake::PanicWhilePlanning);
         if let Some(old) = old {
             self.release_unique_keys(logical, id, old).await?;
         }
@@ -512,6 +514,22 @@ impl<'a> Transaction<'a> {
     }
 
     pub fn into_batch(self) -> PlannedCommit {
+        #[cfg(feature = "testing")]
+        let this = self.spoiled();
+        #[cfg(not(feature = "testing"))]
+        let this = self;
+        this.planned()
+    }
+
+    /// With the mistake that a test has asked for.
+    #[cfg(feature = "testing")]
+    fn spoiled(mut self) -> Self {
+        let Transaction { uid, writes, postings, operations, .. } = &mut self;
+        crate::seeded::Written { uid: *uid, writes, postings, operations }.spoil();
+        self
+    }
+
+    fn planned(self) -> PlannedCommit {
         let entry = LogEntry {
             timestamp_ms: self.timestamp_ms,
             counters: self.counters,
@@ -528,7 +546,15 @@ impl<'a> Transaction<'a> {
             }
             writes.push((key, value));
         }
-        batch.put(keys::log_key(self.uid, self.lsn), entry.encode());
+        let log_key = keys::log_key(self.uid, self.lsn);
+        #[cfg(feature = "testing")]
+        if crate::seeded::loses_log_entry() {
+            batch.delete(log_key);
+        } else {
+            batch.put(log_key, entry.encode());
+        }
+        #[cfg(not(feature = "testing"))]
+        batch.put(log_key, entry.encode());
         self.postings.add_to(&mut batch);
         PlannedCommit {
             batch,

@@ -278,6 +278,14 @@ impl Verifier<'_> {
                 }
             }
         }
+        // Each value is one item's, so that the numbers tell whether an item lacks one. An item whose time has run out may have
+        // lost its value to another.
+        let (found, expected) =
+            (self.report.unique_keys, self.report.items * self.shape.unique_keys.len() as u64);
+        if self.shape.default_ttl.is_none() && found < expected {
+            self.report
+                .problem(|| format!("there are {found} unique values where the items have {expected}"));
+        }
         Ok(())
     }
 

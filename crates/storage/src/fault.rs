@@ -24,9 +24,18 @@ struct Inner {
     fail_apply_at: AtomicU64,
     fail_after_apply_at: AtomicU64,
     fail_sync_at: AtomicU64,
-    is_stalled: Mutex<bool>,
+    stall: Mutex<Stall>,
     released: Condvar,
     lets_writers_lead: AtomicBool,
+}
+
+/// Syncs that do not return.
+#[derive(Debug, Default)]
+struct Stall {
+    /// Those after this number.
+    after: Option<u64>,
+    /// One waits.
+    is_stalling: bool,
 }
 
 /// The writes of the engine in order, one group per `apply`.
@@ -58,7 +67,16 @@ impl FaultEngine {
 
     /// Syncs do not return until this is switched off.
     pub fn stall_syncs(&self, is_stalled: bool) {
-        *self.0.is_stalled.lock().expect("no holder panics") = is_stalled;
+        self.set_stall(is_stalled.then(|| self.syncs()));
+    }
+
+    /// Syncs do not return after the next `n`, until this is switched off.
+    pub fn stall_syncs_after(&self, n: u64) {
+        self.set_stall(Some(self.syncs() + n));
+    }
+
+    fn set_stall(&self, after: Option<u64>) {
+        self.0.stall.lock().expect("no holder panics").after = after;
         self.0.released.notify_all();
     }
 
@@ -66,6 +84,11 @@ impl FaultEngine {
     /// [`FaultEngine::stall_syncs`], which would then hold up a thread of the runtime.
     pub fn let_writers_lead(&self) {
         self.0.lets_writers_lead.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a sync waits for the end of a stall.
+    pub fn is_stalling(&self) -> bool {
+        self.0.stall.lock().expect("no holder panics").is_stalling
     }
 
     pub fn applies(&self) -> u64 {
@@ -116,9 +139,12 @@ impl Engine for FaultEngine {
 
     fn sync(&self) -> EngineFuture<'_, ()> {
         async move {
-            let stalled = self.0.is_stalled.lock().expect("no holder panics");
-            let stalled = self.0.released.wait_while(stalled, |stalled| *stalled);
-            drop(stalled.expect("no holder panics"));
+            let stall = self.0.stall.lock().expect("no holder panics");
+            let is_stalled = |stall: &mut Stall| {
+                stall.is_stalling = stall.after.is_some_and(|after| self.syncs() >= after);
+                stall.is_stalling
+            };
+            drop(self.0.released.wait_while(stall, is_stalled).expect("no holder panics"));
             let number = self.0.syncs.fetch_add(1, Ordering::SeqCst) + 1;
             if number == self.0.fail_sync_at.load(Ordering::SeqCst) {
                 return Err(self.fault("the sync failed"));

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::support::everything::{Expected, body, definition, differences, key_of, operation, position};
+use crate::support::{Fixture, none};
 use shardlake_account::{BatchKind, ContainerHandle, KeyInput, Patch, PatchOperation, Shards, Value};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
-use crate::support::everything::{Expected, body, definition, differences, key_of, operation, position};
-use crate::support::{Fixture, none};
 
 const KEYS: u64 = 12;
 

@@ -4,6 +4,7 @@
 //! script host again. `support` opens accounts; `storm` moves partitions under many clients.
 
 mod after_failure;
+mod cancellation;
 mod change_feed;
 mod crash;
 mod crash_async;
@@ -12,6 +13,8 @@ mod feeds_and_batches;
 mod heat;
 mod index;
 mod items;
+mod mistakes;
+mod panics;
 mod projections;
 mod query_bad_input;
 mod query_grammar;

@@ -65,6 +65,16 @@ impl PostingOps {
         self.keys.len()
     }
 
+    /// Forgets the last put or deletion, for tests.
+    #[cfg(feature = "testing")]
+    pub fn forget_one(&mut self, puts: bool) {
+        let Some(place) = self.ends.iter().rposition(|(_, is_put)| *is_put == puts) else { return };
+        let start = if place == 0 { 0 } else { self.ends[place - 1].0 };
+        let length = self.ends.remove(place).0 - start;
+        self.keys.drain(start..start + length);
+        self.ends[place..].iter_mut().for_each(|(end, _)| *end -= length);
+    }
+
     pub fn add_to(self, batch: &mut Batch) {
         let keys = Bytes::from(self.keys);
         let mut start = 0;

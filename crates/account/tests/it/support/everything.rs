@@ -255,7 +255,7 @@ impl Look<'_> {
     }
 }
 
-fn named(item: &serde_json::Value) -> ((String, String), u64) {
+pub fn named(item: &serde_json::Value) -> ((String, String), u64) {
     let text = |name: &str| item[name].as_str().unwrap_or_else(|| panic!("{name} in {item}")).to_owned();
     ((text("pk"), text("id")), item["v"].as_u64().expect("a number"))
 }

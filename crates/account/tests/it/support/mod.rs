@@ -1,6 +1,8 @@
 //! An account over an engine in memory, with a clock that stands still, for the tests of this crate.
 
+pub mod cancellation;
 pub mod everything;
+pub mod oracle;
 pub mod queries;
 pub mod random;
 pub mod recorded;

@@ -1,0 +1,334 @@
+//! Operations on items that their clients walk away from: each takes place as a whole or not at all, and nobody else notices.
+//!
+//! The table has one entry for each operation of the façade; a test reads the façade's source and fails while one is missing.
+
+use std::collections::BTreeSet;
+
+use shardlake_account::{
+    BatchKind, BatchOperation, BulkOnError, ChangeFeedRequest, EpkRange, FeedScope, KeyInput, Patch,
+    PatchOperation, Triggers, Value,
+};
+use shardlake_model::ScriptKind;
+
+use crate::support::cancellation::{Case, Work, World, all_or_nothing, cancel_everywhere};
+use crate::support::everything::{Items, body, operation};
+use crate::support::none;
+use crate::support::queries::request;
+
+const KEY: KeyInput<'static> = KeyInput(r#"["a"]"#);
+const A: Option<KeyInput<'static>> = Some(KEY);
+
+fn set(items: &mut Items, id: &str, v: u64) {
+    items.insert(("a".to_owned(), id.to_owned()), v);
+}
+
+fn remove(items: &mut Items, id: &str) {
+    items.remove(&("a".to_owned(), id.to_owned()));
+}
+
+fn unchanged(before: &Items, now: &Items) -> bool {
+    before == now
+}
+
+/// An entry: the operation's name, its call on a world, and what it may leave.
+macro_rules! case {
+    ($name:ident, |$world:ident, $ctx:ident| $call:expr, $may_leave:expr) => {{
+        fn run(world: &World) -> Work<'_> {
+            Box::pin(async move {
+                let ($world, $ctx) = (world, world.fixture.ctx());
+                // Dropped or not, it meets no error of its own.
+                $call.await.expect(stringify!($name));
+            })
+        }
+        Case { name: stringify!($name), run, may_leave: $may_leave }
+    }};
+}
+
+fn bulk_operation(kind: BatchKind, id: &str, body: Option<String>) -> BatchOperation {
+    BatchOperation { partition_key: Some(KEY.0.to_owned()), ..operation(kind, id, body) }
+}
+
+fn writes_of_items() -> Vec<Case> {
+    vec![
+        case!(
+            create_item,
+            |w, ctx| w.fixture.account.create_item(&ctx, &w.container, A, body("a", "new", 5).as_bytes()),
+            |before, now| all_or_nothing(before, now, |items| set(items, "new", 5))
+        ),
+        case!(
+            upsert_item,
+            |w, ctx| async {
+                let body = body("a", "1", 5);
+                w.fixture.account.upsert_item(&ctx, &w.container, A, body.as_bytes(), &none()).await
+            },
+            |before, now| all_or_nothing(before, now, |items| set(items, "1", 5))
+        ),
+        case!(
+            replace_item,
+            |w, ctx| async {
+                // Under another id, which is a deletion and a creation.
+                let body = body("a", "renamed", 5);
+                w.fixture.account.replace_item(&ctx, &w.container, A, "1", body.as_bytes(), &none()).await
+            },
+            |before, now| all_or_nothing(before, now, |items| {
+                remove(items, "1");
+                set(items, "renamed", 5);
+            })
+        ),
+        case!(
+            patch_item,
+            |w, ctx| async {
+                let operations = vec![PatchOperation::Set { path: vec!["v".into()], value: Value::Int(5) }];
+                let patch = Patch { operations, condition: None };
+                w.fixture.account.patch_item(&ctx, &w.container, A, "1", patch, &none()).await
+            },
+            |before, now| all_or_nothing(before, now, |items| set(items, "1", 5))
+        ),
+        case!(
+            delete_item,
+            |w, ctx| async { w.fixture.account.delete_item(&ctx, &w.container, A, "1", &none()).await },
+            |before, now| all_or_nothing(before, now, |items| remove(items, "1"))
+        ),
+        case!(
+            batch,
+            |w, ctx| async {
+                let operations = vec![
+                    operation(BatchKind::Create, "new", Some(body("a", "new", 5))),
+                    operation(BatchKind::Replace, "1", Some(body("a", "1", 6))),
+                    operation(BatchKind::Delete, "2", None),
+                ];
+                w.fixture.account.batch(&ctx, &w.container, KEY, operations).await
+            },
+            |before, now| all_or_nothing(before, now, |items| {
+                set(items, "new", 5);
+                set(items, "1", 6);
+                remove(items, "2");
+            })
+        ),
+        case!(
+            bulk,
+            |w, ctx| async {
+                let operations = vec![
+                    bulk_operation(BatchKind::Create, "new", Some(body("a", "new", 5))),
+                    bulk_operation(BatchKind::Delete, "2", None),
+                ];
+                w.fixture.account.bulk(&ctx, &w.container, None, operations, BulkOnError::Stop).await
+            },
+            // Each operation for itself, in their order.
+            |before, now| {
+                let first = |items: &mut Items| set(items, "new", 5);
+                let both = |items: &mut Items| {
+                    first(items);
+                    remove(items, "2");
+                };
+                all_or_nothing(before, now, first) || all_or_nothing(before, now, both)
+            }
+        ),
+        case!(
+            delete_partition_key,
+            |w, ctx| w.fixture.account.delete_partition_key(&ctx, &w.container, KEY),
+            |before, now| all_or_nothing(before, now, |items| items.retain(|(pk, _), _| pk != "a"))
+        ),
+        case!(purge_expired, |w, _ctx| w.fixture.account.purge_expired(&w.container), unchanged),
+        case!(compact_change_logs, |w, _ctx| w.fixture.account.compact_change_logs(), unchanged),
+    ]
+}
+
+fn scripts() -> Vec<Case> {
+    const PRE: &[&str] = &["change"];
+    vec![
+        case!(
+            execute_procedure,
+            |w, ctx| async {
+                let script = w.container.script(ScriptKind::Procedure, "run")?;
+                w.fixture.account.execute_procedure(&ctx, &w.container, A, &script, "[]", false).await
+            },
+            |before, now| all_or_nothing(before, now, |items| {
+                (0..3).for_each(|number| set(items, &format!("new{number}"), number));
+            })
+        ),
+        case!(
+            create_item_with_triggers,
+            |w, ctx| async {
+                let (pre, body) =
+                    (PRE.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(), body("a", "new", 5));
+                let triggers = Triggers { pre: &pre, post: &[] };
+                let account = &w.fixture.account;
+                account.create_item_with_triggers(&ctx, &w.container, A, body.as_bytes(), triggers).await
+            },
+            |before, now| all_or_nothing(before, now, |items| set(items, "new", 5))
+        ),
+        case!(
+            upsert_item_with_triggers,
+            |w, ctx| async {
+                let (pre, body) = (vec![PRE[0].to_owned()], body("a", "1", 5));
+                let triggers = Triggers { pre: &pre, post: &[] };
+                let (account, any) = (&w.fixture.account, none());
+                account
+                    .upsert_item_with_triggers(&ctx, &w.container, A, body.as_bytes(), &any, triggers)
+                    .await
+            },
+            |before, now| all_or_nothing(before, now, |items| set(items, "1", 5))
+        ),
+        case!(
+            replace_item_with_triggers,
+            |w, ctx| async {
+                let (pre, body) = (vec![PRE[0].to_owned()], body("a", "1", 5));
+                let triggers = Triggers { pre: &pre, post: &[] };
+                let (account, any) = (&w.fixture.account, none());
+                let json = body.as_bytes();
+                account.replace_item_with_triggers(&ctx, &w.container, A, "1", json, &any, triggers).await
+            },
+            |before, now| all_or_nothing(before, now, |items| set(items, "1", 5))
+        ),
+        case!(
+            delete_item_with_triggers,
+            |w, ctx| async {
+                let pre = vec![PRE[0].to_owned()];
+                let triggers = Triggers { pre: &pre, post: &[] };
+                let (account, any) = (&w.fixture.account, none());
+                account.delete_item_with_triggers(&ctx, &w.container, A, "1", &any, triggers).await
+            },
+            |before, now| all_or_nothing(before, now, |items| remove(items, "1"))
+        ),
+    ]
+}
+
+fn reads() -> Vec<Case> {
+    vec![
+        case!(
+            read_item,
+            |w, ctx| async { w.fixture.account.read_item(&ctx, &w.container, A, "1", &none()).await },
+            unchanged
+        ),
+        case!(item_id, |w, _ctx| w.fixture.account.item_id(&w.container, A, "1"), unchanged),
+        case!(
+            query,
+            |w, ctx| w.fixture.account.query(
+                &ctx,
+                &w.container,
+                request("SELECT * FROM c ORDER BY c.v", 2, None)
+            ),
+            unchanged
+        ),
+        case!(
+            read_feed,
+            |w, ctx| w.fixture.account.read_feed(&ctx, &w.container, FeedScope::All, Some(2), None),
+            unchanged
+        ),
+        case!(
+            change_feed,
+            |w, ctx| async {
+                let request = ChangeFeedRequest { max_items: Some(2), ..ChangeFeedRequest::default() };
+                w.fixture.account.change_feed(&ctx, &w.container, &request).await
+            },
+            unchanged
+        ),
+        case!(
+            changes,
+            |w, _ctx| async { w.fixture.account.changes(&w.container, 0, &EpkRange::full(), 0, 10).await },
+            unchanged
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn a_write_that_is_dropped_takes_place_as_a_whole_or_not_at_all() {
+    for case in writes_of_items() {
+        let syncs = cancel_everywhere(&case).await;
+        // There is nothing to compact in so small a log.
+        assert_eq!(syncs > 0, case.name != "compact_change_logs", "{} waited for {syncs} syncs", case.name);
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_is_dropped_takes_place_as_a_whole_or_not_at_all() {
+    for case in scripts() {
+        assert_eq!(cancel_everywhere(&case).await, 1, "{} is one commit", case.name);
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_is_dropped_changes_nothing() {
+    for case in reads() {
+        assert_eq!(cancel_everywhere(&case).await, 0, "{} waits for no sync", case.name);
+    }
+}
+
+/// Operations that change definitions, or the account as a whole: not in this table.
+const OF_DEFINITIONS: &[&str] = &[
+    "open",
+    "close",
+    "container_report",
+    "next_step_of",
+    "is_throughput_pending",
+    "ranges_being_split",
+    "count_path",
+    "create_database",
+    "delete_database",
+    "create_container",
+    "replace_container",
+    "delete_container",
+    "replace_offer",
+    "redistribute",
+    "redistribute_and_resize",
+    "create_user",
+    "upsert_user",
+    "replace_user",
+    "delete_user",
+    "create_permission",
+    "upsert_permission",
+    "replace_permission",
+    "delete_permission",
+    "create_script",
+    "upsert_script",
+    "replace_script",
+    "delete_script",
+    "put_projection",
+    "delete_projection",
+    "pause_projection",
+    "resume_projection",
+    "projections",
+    "projection",
+    "split",
+    "merge",
+    "move_partition",
+    "abort_relocation",
+];
+
+#[test]
+fn every_operation_of_the_facade_is_in_the_table() {
+    let known: BTreeSet<&str> = [writes_of_items(), scripts(), reads()]
+        .iter()
+        .flatten()
+        .map(|case| case.name)
+        .chain(OF_DEFINITIONS.iter().copied())
+        .collect();
+    let mut missing = BTreeSet::new();
+    for file in source_files("src".as_ref()) {
+        let text = std::fs::read_to_string(&file).expect("the façade's source");
+        // What the façade offers are the asynchronous functions of its account.
+        for offered in text.split("\nimpl Account {").skip(1).flat_map(|block| {
+            let end = block.find("\n}").unwrap_or(block.len());
+            block[..end].split("    pub async fn ").skip(1)
+        }) {
+            let name = offered.split(['(', '<']).next().expect("a name");
+            if !known.contains(name) {
+                missing.insert(format!("{name} of {}", file.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "operations that nobody drops: {missing:#?}");
+}
+
+fn source_files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the façade's source") {
+        let path = entry.expect("readable").path();
+        match path.is_dir() {
+            true => files.extend(source_files(&path)),
+            false => files.push(path),
+        }
+    }
+    files
+}

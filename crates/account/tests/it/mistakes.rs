@@ -1,0 +1,104 @@
+//! The checks checked: each mistake in the way of a write must be noticed by the checks named beside it, and none without one.
+//!
+//! The checks are those that the other tests rest on: the oracle of the crash tests, `verify`, and reading in every way that
+//! there is (`everything.rs`), which holds the index against the scan, the feeds and the log against the items.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use shardlake_account::{KeyInput, verify};
+use shardlake_partition::seeded::{Mistake, Seeded};
+use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::{Durability, Shard, ShardOptions};
+
+use crate::crash::Run;
+use crate::support::everything::{Expected, body, definition, differences, key_of, operation, position};
+use crate::support::{Fixture, none};
+
+fn over(engine: FaultEngine) -> Shard {
+    let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
+    Shard::with_engine(Arc::new(engine), &options).expect("opens")
+}
+
+/// The checks that complain of what one run of writes left.
+async fn complaints(mistake: Option<Mistake>) -> BTreeSet<&'static str> {
+    let mut complaints = BTreeSet::new();
+    let engine = FaultEngine::new();
+    let run = Run::new(Fixture::over(over(engine.clone())).await);
+    run.fixture.container_with(definition(), 400).await;
+    {
+        let _seeded = mistake.map(Seeded::new);
+        for writer in 0..2 {
+            run.clone().writer(writer, 7, 60).await;
+        }
+    }
+    run.fixture.account.close().await.expect("closes");
+    let survivor = engine.crash(0);
+    if verify(over(survivor.crash(0))).await.map_or(1, |report| report.problem_count()) > 0 {
+        complaints.insert("verify");
+    }
+    if !run.problems_of(&Fixture::over(over(survivor)).await).await.is_empty() {
+        complaints.insert("oracle");
+    }
+    if !reads(mistake).await.is_empty() {
+        complaints.insert("reads");
+    }
+    complaints
+}
+
+/// The differences between ways of reading after a few writes.
+async fn reads(mistake: Option<Mistake>) -> Vec<String> {
+    let fixture = Fixture::over(over(FaultEngine::new())).await;
+    let container = fixture.container_with(definition(), 400).await;
+    let mut expected = Expected { position: position(&fixture, &container).await, ..Expected::default() };
+    let _seeded = mistake.map(Seeded::new);
+    let (account, any) = (&fixture.account, none());
+    for step in 0..30u64 {
+        let (pk, id) = (format!("k{}", step % 2), format!("{}", step % 5));
+        let (ctx, key_text) = (fixture.ctx(), key_of(&pk));
+        let key = KeyInput(&key_text);
+        if step % 7 == 6 {
+            // Where a mistake has lost the item, the client is told so.
+            let _ = account.delete_item(&ctx, &container, Some(key), &id, &any).await;
+            expected.items.remove(&(pk, id));
+            continue;
+        }
+        let twin = format!("twin {id}");
+        let operations = [&id, &twin]
+            .map(|id| operation(shardlake_account::BatchKind::Upsert, id, Some(body(&pk, id, step))));
+        let written = account.batch(&ctx, &container, key, operations.to_vec()).await;
+        if written.is_ok_and(|reply| reply.outcome.is_ok()) {
+            expected.items.extend([id, twin].map(|id| ((pk.clone(), id), step)));
+        }
+    }
+    differences(&fixture, &container, &expected).await
+}
+
+#[tokio::test]
+async fn each_mistake_is_noticed_by_the_checks_that_are_there_for_it() {
+    assert_eq!(complaints(None).await, BTreeSet::new(), "without a mistake");
+    let noticed: &[(Mistake, &[&str])] = &[
+        (Mistake::LostCreate, &["oracle", "verify", "reads"]),
+        (Mistake::LostReplacement, &["oracle", "reads"]),
+        (Mistake::LostDelete, &["oracle", "verify", "reads"]),
+        (Mistake::LostCommit, &["oracle", "reads"]),
+        (Mistake::TornBatch, &["oracle", "verify", "reads"]),
+        (Mistake::LostPosting, &["verify"]),
+        (Mistake::LostPostings, &["verify", "reads"]),
+        (Mistake::LeftPosting, &["verify"]),
+        (Mistake::LostLogEntry, &["verify", "reads"]),
+        (Mistake::LostLogOperation, &["verify", "reads"]),
+        (Mistake::LostUniqueValue, &["verify"]),
+        (Mistake::LostOrdinal, &["verify"]),
+        (Mistake::LostVersion, &["reads"]),
+    ];
+    let mut wrong = Vec::new();
+    for (mistake, checks) in noticed {
+        let found = complaints(Some(*mistake)).await;
+        let missing: Vec<_> = checks.iter().filter(|check| !found.contains(**check)).collect();
+        if !missing.is_empty() || found.is_empty() {
+            wrong.push(format!("{mistake:?} was not noticed by {missing:?}, but by {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
