@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::support::{Fixture, json, none};
 use shardlake_account::{BatchKind, BatchOperation, FeedScope, KeyInput, Shards, SplitAt, verify};
 use shardlake_model::{ErrorKind, Preconditions};
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
-use crate::support::{Fixture, json, none};
 
 const WRITERS: u64 = 6;
 const STEPS: u64 = 60;

@@ -52,14 +52,14 @@ pub fn all_or_nothing(before: &Items, now: &Items, effect: impl Fn(&mut Items)) 
 
 /// Where an operation is dropped.
 #[derive(Debug, Clone, Copy)]
-enum Drops {
+pub enum Drops {
     /// After so many steps, while no sync returns.
     AfterSteps(usize),
     /// When it waits for the `n`th sync from its beginning.
     AtSync(u64),
 }
 
-fn over(engine: &FaultEngine) -> Shard {
+pub fn over(engine: &FaultEngine) -> Shard {
     let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
     Shard::with_engine(Arc::new(engine.clone()), &options).expect("opens")
 }
@@ -145,17 +145,7 @@ async fn cancel(case: &Case, drops: Drops) -> bool {
     let world = World::new().await;
     let what = format!("{} dropped {drops:?}", case.name);
     let before = world.items().await;
-    let is_done = match drops {
-        Drops::AfterSteps(steps) => {
-            world.engine.stall_syncs(true);
-            steps_of((case.run)(&world), |taken| taken == steps).await
-        }
-        Drops::AtSync(sync) => {
-            world.engine.stall_syncs_after(sync - 1);
-            steps_of((case.run)(&world), |_| world.engine.is_stalling()).await
-        }
-    };
-    world.engine.stall_syncs(false);
+    let is_done = drop_at(&world.engine, (case.run)(&world), drops).await;
     // Behind whatever the dropped operation has queued, in its logical partition and in another.
     let (first, second) = (world.put("a", "later", 8).await, world.put("b", "later", 9).await);
     assert_eq!(second, first + 1, "{what}: LSNs go up by one");
@@ -178,6 +168,23 @@ async fn cancel(case: &Case, drops: Drops) -> bool {
         now.remove(&(pk.to_owned(), "later".to_owned()));
     }
     assert!((case.may_leave)(&before, &now), "{what}: {before:?} became {now:?}");
+    is_done
+}
+
+/// Has an operation run until it is to be dropped, and drops it; no sync is stalled afterwards. Says whether it came to its
+/// end.
+pub async fn drop_at(engine: &FaultEngine, work: Work<'_>, drops: Drops) -> bool {
+    let is_done = match drops {
+        Drops::AfterSteps(steps) => {
+            engine.stall_syncs(true);
+            steps_of(work, |taken| taken == steps).await
+        }
+        Drops::AtSync(sync) => {
+            engine.stall_syncs_after(sync - 1);
+            steps_of(work, |_| engine.is_stalling()).await
+        }
+    };
+    engine.stall_syncs(false);
     is_done
 }
 

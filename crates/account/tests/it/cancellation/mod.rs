@@ -1,0 +1,62 @@
+//! Clients that hang up: an operation that is dropped takes place as a whole or not at all, and nobody else notices.
+//!
+//! `items.rs` has the table of operations on items, `definitions.rs` that of changes of definitions. A test here reads the
+//! source of the façade and fails while an operation is in neither.
+
+mod definitions;
+mod items;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Operations that change nothing, and those of the program that opens the account.
+const IN_NO_TABLE: &[&str] = &[
+    "close",
+    "container_report",
+    "is_throughput_pending",
+    "next_step_of",
+    "open",
+    "projection",
+    "projections",
+    "ranges_being_split",
+];
+
+#[test]
+fn every_operation_of_the_facade_is_in_a_table() {
+    let items = [items::writes_of_items(), items::scripts(), items::reads()];
+    let items = items.iter().flatten().map(|case| case.name);
+    let definitions = definitions::OPERATIONS.iter().map(|operation| operation.name);
+    let known: BTreeSet<&str> = items.chain(definitions).chain(IN_NO_TABLE.iter().copied()).collect();
+    let offered = offered();
+    assert!(offered.len() > 50, "the source was found: {offered:?}");
+    let missing: Vec<&String> = offered.iter().filter(|name| !known.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "operations that nobody drops: {missing:#?}");
+    let gone: Vec<&&str> = known.iter().filter(|name| !offered.contains(**name)).collect();
+    assert!(gone.is_empty(), "the tables name operations that are gone: {gone:#?}");
+}
+
+/// The asynchronous functions that the façade offers.
+fn offered() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for file in source_files("src".as_ref()) {
+        let text = std::fs::read_to_string(&file).expect("the façade's source");
+        for block in text.split("\nimpl Account {").skip(1) {
+            let block = &block[..block.find("\n}").unwrap_or(block.len())];
+            let functions = block.split("    pub async fn ").skip(1);
+            names.extend(functions.map(|text| text.split(['(', '<']).next().expect("a name").to_owned()));
+        }
+    }
+    names
+}
+
+fn source_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => files.extend(source_files(&path)),
+            false => files.push(path),
+        }
+    }
+    files
+}
