@@ -72,7 +72,7 @@ impl Relocation {
         if entries.is_empty() {
             return Ok(false);
         }
-        if self.bug == Some(SeededBug::SkippedCatchUp) && entries.len() > 1 {
+        if self.has_bug(SeededBug::SkippedCatchUp) && entries.len() > 1 {
             entries.iter_mut().for_each(|(_, entry)| entry.operations.clear());
         }
         for place in 0..self.targets.len() {

@@ -196,7 +196,7 @@ impl Relocation {
                 }
                 let ordinal = rest.last_chunk().ok_or_else(crate::malformed_key)?;
                 let is_second = copied.second.contains(u64::from_be_bytes(*ordinal));
-                usize::from(is_second && self.bug != Some(SeededBug::MisroutedPostings))
+                usize::from(is_second && !self.has_bug(SeededBug::MisroutedPostings))
             }
         };
         Ok(Some(place))

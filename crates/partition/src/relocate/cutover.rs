@@ -48,7 +48,7 @@ impl Relocation {
                     target.state.counters.next_ordinal = fence.counters.next_ordinal;
                 }
             }
-            if self.bug != Some(SeededBug::NoFence) {
+            if !self.has_bug(SeededBug::NoFence) {
                 fences.push(fence);
             }
         }
@@ -65,7 +65,7 @@ impl Relocation {
         let positions = self.targets.iter().flat_map(|target| &target.state.positions);
         let last = positions.copied().max().unwrap_or(0);
         for target in &self.targets {
-            let lsn = if self.bug == Some(SeededBug::LsnRestarts) { 1 } else { last + 1 };
+            let lsn = if self.has_bug(SeededBug::LsnRestarts) { 1 } else { last + 1 };
             let first = LogEntry { timestamp_ms, counters: target.state.counters, operations: Vec::new() };
             let mut batch = Batch::new();
             batch.put(keys::log_key(target.uid(), lsn), first.encode());

@@ -84,7 +84,7 @@ impl RelocationProgress {
     }
 }
 
-/// Mistakes that tests make on purpose, to see that they are noticed.
+/// Mistakes that tests make on purpose, to see that they are noticed: only with the feature `testing`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeededBug {
     /// One batch of changes is passed over.
@@ -174,6 +174,10 @@ impl Relocation {
             progress,
             bug: None,
         }
+    }
+
+    fn has_bug(&self, bug: SeededBug) -> bool {
+        cfg!(feature = "testing") && self.bug == Some(bug)
     }
 
     /// Whether an earlier run has copied everything: then the work goes on with catching up.
