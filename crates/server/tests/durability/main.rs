@@ -1,0 +1,79 @@
+//! Kills the server with SIGKILL under clients that write, define and hang up, restarts it, and looks for a broken promise.
+//!
+//! Sixteen writers own a logical partition each of one container; five definers own two databases each, with everything in
+//! them: containers, offers, users, permissions, scripts and items, under few names that are used again and again. Any of
+//! them may hang up in the middle of a request, also in the middle of a sync that is made slow on purpose. An operator
+//! splits, merges and moves partitions. After the restart all that is stored has to be what the oracle allows, and
+//! `shardlake verify` has to find nothing wrong.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `model.rs` | what an operation does to an account, as a client understands it |
+//! | `oracle.rs` | which states are possible, given what was acknowledged, refused or is pending |
+//! | `difference.rs`, `commits.rs` | how what is stored breaks a promise; LSNs |
+//! | `choose.rs`, `clients.rs`, `motion.rs` | what clients and the operator do |
+//! | `requests.rs`, `hang_up.rs`, `http2.rs`, `observe.rs` | how they do it on the wire |
+//! | `weather.rs`, `slow_sync.c` | slow syncs |
+//! | `run.rs`, `tally.rs` | cycles and counts |
+//! | `cancelled.rs` | cancelled definition changes, one by one |
+//!
+//! `SHARDLAKE_KILL_CYCLES` is the number of kills of all four runs together (8 by default) and `SHARDLAKE_SEED` repeats the
+//! choices of a run, though not its timing. `SHARDLAKE_SERVER_BINARY` names another server to kill, and with
+//! `SHARDLAKE_KILL_GO_ON` a run counts broken promises to its end.
+//!
+//! SIGKILL leaves the page cache of the operating system alone, so this proves the order of acknowledgement and
+//! journal, not the sync itself; that is what the fault-injecting storage of the engine's own tests is for. For the same
+//! reason `--durability async` may lose nothing here.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // a test, and its report
+
+mod cancelled;
+mod choose;
+mod clients;
+mod commits;
+mod difference;
+mod hang_up;
+mod http2;
+mod model;
+mod motion;
+mod observe;
+mod oracle;
+mod oracle_tests;
+mod requests;
+mod run;
+mod tally;
+mod weather;
+
+use run::{Plan, survive_kills};
+use std::path::PathBuf;
+
+#[test]
+fn acknowledged_writes_survive_kill_9() {
+    let test = "acknowledged_writes_survive_kill_9";
+    survive_kills(Plan { test, durability: "sync", shards: 1, partitions_move: false });
+}
+
+#[test]
+fn acknowledged_writes_survive_kill_9_while_partitions_split_merge_and_move() {
+    let test = "acknowledged_writes_survive_kill_9_while_partitions_split_merge_and_move";
+    let tally = survive_kills(Plan { test, durability: "sync", shards: 2, partitions_move: true });
+    assert!(tally.get("splits, merges and moves begun") > 0, "nothing moved");
+}
+
+#[test]
+fn asynchronous_writes_survive_kill_9_on_two_shards() {
+    let test = "asynchronous_writes_survive_kill_9_on_two_shards";
+    let tally = survive_kills(Plan { test, durability: "async", shards: 2, partitions_move: true });
+    assert!(tally.get("splits, merges and moves begun") > 0, "nothing moved");
+}
+
+#[test]
+fn asynchronous_writes_survive_kill_9_on_three_shards() {
+    let test = "asynchronous_writes_survive_kill_9_on_three_shards";
+    let tally = survive_kills(Plan { test, durability: "async", shards: 3, partitions_move: true });
+    assert!(tally.get("splits, merges and moves begun") > 0, "nothing moved");
+}
+
+fn server_binary() -> PathBuf {
+    let other = std::env::var_os("SHARDLAKE_SERVER_BINARY");
+    other.map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_shardlake")), PathBuf::from)
+}

@@ -1,0 +1,270 @@
+//! Cycles of work, kill -9, restart and judgement.
+
+use crate::choose::Numbers;
+use crate::clients::{Cycle, Estate, Owner};
+use crate::commits::CommitNumbers;
+use crate::difference::Breach;
+use crate::model::{Definition, Operation, Place};
+use crate::motion::Operator;
+use crate::observe;
+use crate::requests::wire_of;
+use crate::tally::Tally;
+use crate::weather::{LOOK_AGAIN, Weather};
+use shardlake_stdx::{Clock, Random};
+use shardlake_testkit::{Client, ServerOptions, ServerProcess};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const LEDGER: &str = "ledger";
+const WRITERS: usize = 16;
+const DEFINERS: usize = 5;
+/// A kill before anything was acknowledged would prove nothing.
+const ACKNOWLEDGED_MIN: u64 = 200;
+/// Only a server that hangs takes as long; no verdict depends on it.
+const PATIENCE: Duration = Duration::from_secs(60);
+const DELAYS_MS: [u64; 5] = [0, 0, 3, 10, 30];
+/// How many runs share the cycles of `SHARDLAKE_KILL_CYCLES`.
+const RUNS: u64 = 4;
+
+/// How the server runs and what happens to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub test: &'static str,
+    pub durability: &'static str,
+    pub shards: u16,
+    pub partitions_move: bool,
+}
+
+struct Run {
+    plan: Plan,
+    seed: u64,
+    random: Random,
+    numbers: Numbers,
+    weather: Option<Weather>,
+    server: ServerProcess,
+    owners: Vec<Owner>,
+    commits: CommitNumbers,
+    tally: Tally,
+}
+
+/// # Panics
+/// When a promise was broken; the message has the seed, the cycle and the operations.
+pub fn survive_kills(plan: Plan) -> Tally {
+    let cycles = number_from_environment("SHARDLAKE_KILL_CYCLES").unwrap_or(2 * RUNS).div_ceil(RUNS);
+    let mut run = Run::start(plan);
+    println!("{cycles} cycles of {plan:?}, SHARDLAKE_SEED={}", run.seed);
+    for cycle in 1..=cycles {
+        run.work_and_kill();
+        if cycle % 2 == 1 {
+            run.verify(); // recovery by `verify` and recovery by `serve` take turns
+        }
+        run.restart_and_settle();
+        run.end_cycle(cycle);
+    }
+    let status = run.server.terminate(PATIENCE);
+    assert!(status.success(), "SIGTERM ended the server with {status}");
+    run.verify();
+    run.tally.add("cycles", cycles);
+    println!("{plan:?}, SHARDLAKE_SEED={}:\n{}", run.seed, run.tally);
+    run.judge(cycles);
+    run.tally
+}
+
+impl Run {
+    fn start(plan: Plan) -> Run {
+        let seed =
+            number_from_environment("SHARDLAKE_SEED").unwrap_or_else(|| Clock::System.now().milliseconds());
+        let random = Random::seeded(seed);
+        let weather = Weather::new(plan.test);
+        let options = ServerOptions::new(crate::server_binary())
+            .durability(plan.durability)
+            .argument(format!("--shards={}", plan.shards))
+            .argument("--throughput=unlimited");
+        let options = match &weather {
+            Some(weather) => weather.over(options),
+            None => options,
+        };
+        let server = options.start();
+        let ledger = Place { database: LEDGER.to_owned(), container: LEDGER.to_owned() };
+        create_ledger(&server.client(), &ledger);
+        let mut owners = Vec::new();
+        for number in 0..WRITERS {
+            let partition = format!("writer-{number:02}");
+            let state = observe::logical_partition(&server.client(), &ledger, &partition);
+            let estate = Estate::LogicalPartition { at: ledger.clone(), partition: partition.clone() };
+            owners.push(Owner::new(partition, estate, &random, state));
+        }
+        for number in 0..DEFINERS {
+            let names = vec![format!("d{number}a"), format!("d{number}b")];
+            let state = observe::databases(&server.client(), &names);
+            owners.push(Owner::new(format!("definer-{number}"), Estate::Databases(names), &random, state));
+        }
+        let (numbers, commits, tally) = Default::default();
+        Run { plan, seed, random, numbers, weather, server, owners, commits, tally }
+    }
+
+    fn work_and_kill(&mut self) {
+        let delay = DELAYS_MS[self.random.below(DELAYS_MS.len() as u64) as usize];
+        if let Some(weather) = &self.weather {
+            weather.delay(Duration::from_millis(delay));
+        }
+        let (acknowledged, is_being_killed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let enough = ACKNOWLEDGED_MIN + self.random.below(400);
+        let operator = self.plan.partitions_move.then(|| {
+            let (client, random) = (self.server.client(), Random::seeded(self.random.u64()));
+            let (shards, weather, places) = (self.plan.shards, self.weather.as_ref(), places_to_move());
+            Operator { client, random, shards, weather, places }
+        });
+        let (server, weather, numbers) = (&mut self.server, self.weather.as_ref(), &self.numbers);
+        let random = &self.random;
+        let moved = std::thread::scope(|scope| {
+            let running: Vec<_> = self
+                .owners
+                .iter_mut()
+                .map(|owner| {
+                    let client = server.client();
+                    let (acknowledged, is_being_killed) = (&acknowledged, &is_being_killed);
+                    let cycle = Cycle { client, numbers, weather, acknowledged, is_being_killed };
+                    scope.spawn(move || owner.work_until_killed(&cycle))
+                })
+                .collect();
+            let moving = operator.map(|operator| scope.spawn(move || operator.move_until_killed()));
+            let started = Clock::System.elapsed();
+            while acknowledged.load(Ordering::Relaxed) < enough
+                && !running.iter().all(|one| one.is_finished())
+            {
+                assert!(Clock::System.elapsed() - started < PATIENCE, "clients are stuck");
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            wait_for_a_moment_to_kill(weather, random);
+            is_being_killed.store(true, Ordering::SeqCst);
+            server.kill();
+            moving.map(|moving| moving.join().expect("the operator met no surprise"))
+        });
+        self.tally.take_over(moved.unwrap_or_default());
+        if let Some(weather) = &self.weather {
+            weather.server_was_killed();
+            weather.delay(Duration::ZERO);
+        }
+    }
+
+    fn restart_and_settle(&mut self) {
+        self.server.restart();
+        self.for_each_owner(Owner::settle);
+        let client = self.server.client();
+        if let Some(stray) = observe::strays(&client, |name| name == LEDGER || name.starts_with('d')) {
+            self.tally.breach(Breach::Extra, stray);
+        }
+        // Nothing of one container may go with another.
+        if self.random.below(2) == 0 {
+            let chosen = self.random.below(self.owners.len() as u64) as usize;
+            if self.owners.iter_mut().skip(chosen).any(|owner| owner.delete_a_container(&client)) {
+                self.tally.count("containers deleted after a restart");
+                self.for_each_owner(Owner::settle);
+            }
+        }
+    }
+
+    /// A client that cannot even read is a finding like any other.
+    fn for_each_owner(&mut self, step: fn(&mut Owner, &Client)) {
+        let server = &self.server;
+        let panicked: Vec<String> = std::thread::scope(|scope| {
+            let running: Vec<_> = self
+                .owners
+                .iter_mut()
+                .map(|owner| {
+                    let (name, client) = (owner.name.clone(), server.client());
+                    (name, scope.spawn(move || step(owner, &client)))
+                })
+                .collect();
+            let ended = running.into_iter().map(|(name, thread)| (name, thread.join()));
+            ended.filter(|(_, result)| result.is_err()).map(|(name, _)| name).collect()
+        });
+        for name in panicked {
+            self.tally.breach(Breach::Answer, format!("{name} could not read what is stored, see above"));
+        }
+    }
+
+    fn verify(&mut self) {
+        let output = self.server.verify();
+        self.tally.count("runs of verify");
+        if !output.status.success() {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let said = format!("{}\n{}{}", output.status, text(&output.stdout), text(&output.stderr));
+            self.tally.breach(Breach::Verify, said);
+        }
+    }
+
+    fn end_cycle(&mut self, cycle: u64) {
+        let acknowledged = self.commits.record_cycle(&mut self.owners);
+        for owner in &mut self.owners {
+            self.tally.take_over(std::mem::take(&mut owner.tally));
+        }
+        let findings = self.tally.findings.len();
+        if findings == 0 {
+            println!(
+                "cycle {cycle} ok: {acknowledged} commits of the ledger and {} operations in all acknowledged, {} hung up",
+                self.tally.acknowledged_in_all(),
+                self.tally.get("hung up")
+            );
+        } else {
+            println!("cycle {cycle} of seed {} broke promises, {findings} findings so far", self.seed);
+            if std::env::var_os("SHARDLAKE_KILL_GO_ON").is_none() {
+                println!("{}", self.tally);
+                self.judge(cycle);
+            }
+        }
+    }
+
+    fn judge(&self, cycle: u64) {
+        let findings = &self.tally.findings;
+        assert!(
+            findings.is_empty(),
+            "{:?}, SHARDLAKE_SEED={}, up to cycle {cycle}: {} findings, the first of them\n{}",
+            self.plan,
+            self.seed,
+            findings.len(),
+            findings[..findings.len().min(20)].join("\n")
+        );
+    }
+}
+
+/// Mostly the ledger, at times a container that comes and goes.
+fn places_to_move() -> Vec<Place> {
+    let place = |database: String, container: &str| Place { database, container: container.to_owned() };
+    let others = (0..DEFINERS).flat_map(|number| ["a", "b"].map(|letter| format!("d{number}{letter}")));
+    let others = others.map(|database| place(database, "c0"));
+    std::iter::once(place(LEDGER.to_owned(), LEDGER)).chain(others).collect()
+}
+
+/// At any moment, in the middle of a sync, or in one that never ends.
+fn wait_for_a_moment_to_kill(weather: Option<&Weather>, random: &Random) {
+    let Some(weather) = weather else { return };
+    let choice = random.below(3);
+    if choice == 0 {
+        return;
+    }
+    if choice == 1 {
+        weather.hold();
+    }
+    for _ in 0..200 {
+        if weather.is_a_sync_under_way() {
+            return;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Two partitions to begin with: 12,000 RU/s are more than one may serve.
+fn create_ledger(client: &Client, at: &Place) {
+    let _created = client.create_database(&at.database).expect_status(201);
+    let definition = Definition { ttl: 1, excluded: 0 };
+    let operation = Operation::CreateContainer { at: at.clone(), tag: 0, definition, throughput: 12_000 };
+    let response = wire_of(&operation, None).send(client).expect("a server that runs answers");
+    let _created = response.expect_status(201);
+}
+
+fn number_from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
