@@ -231,7 +231,11 @@ impl Owner {
 }
 
 /// The rid of the offer of a container that still has this tag, or of a database.
-fn offer_of(client: &Client, database: &str, container: Option<&(String, u64)>) -> Result<Option<String>> {
+pub fn offer_of(
+    client: &Client,
+    database: &str,
+    container: Option<&(String, u64)>,
+) -> Result<Option<String>> {
     let mut path = database_path(database);
     if let Some((name, _)) = container {
         path = format!("{path}/colls/{name}");

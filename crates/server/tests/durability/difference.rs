@@ -123,6 +123,9 @@ fn flat(state: &State) -> BTreeMap<String, Value> {
             put(format!("container {at}"), format!("tag {}", container.tag), false);
             put(format!("definition of {at}"), format!("{:?}", container.definition), false);
             put(format!("offer of {at}"), container.throughput.to_string(), false);
+            if container.is_out_of_service {
+                put(format!("container {at} is listed and answers 404"), "so".to_owned(), false);
+            }
             for (script, tag) in &container.scripts {
                 put(format!("script {at}/{script}"), tag.to_string(), false);
             }

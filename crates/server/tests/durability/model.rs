@@ -26,6 +26,8 @@ pub struct Container {
     pub throughput: u64,
     pub scripts: BTreeMap<String, u64>,
     pub items: BTreeMap<Key, Stored>,
+    /// It is listed, and its items are not to be had. Never, in the model.
+    pub is_out_of_service: bool,
 }
 
 /// What a replace of a container changes.

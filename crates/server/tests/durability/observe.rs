@@ -51,11 +51,22 @@ fn containers(
     let mut containers = BTreeMap::new();
     for found in all_pages(client, &path, &[], "DocumentCollections") {
         let at = Place { database: database.to_owned(), container: text(&found, "id") };
+        let throughput = offers.get(&text(&found, "_rid")).copied().unwrap_or(0);
+        let (tag, definition) = (tag_of(&found), definition_of(&found));
+        let path = items_path(&at.database, &at.container);
+        let is_out_of_service = client.get(&path, &[]).status == 404;
+        if is_out_of_service {
+            let container =
+                Container { tag, definition, throughput, is_out_of_service, ..Container::default() };
+            containers.insert(at.container, container);
+            continue;
+        }
         let scripts = all_pages(client, &format!("{}/sprocs", path_of(&at)), &[], "StoredProcedures");
         let container = Container {
-            tag: tag_of(&found),
-            definition: definition_of(&found),
-            throughput: offers.get(&text(&found, "_rid")).copied().unwrap_or(0),
+            tag,
+            definition,
+            throughput,
+            is_out_of_service,
             scripts: scripts.iter().map(|script| (text(script, "id"), number_in(&script["body"]))).collect(),
             items: items(client, &at, &[]),
         };

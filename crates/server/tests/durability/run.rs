@@ -12,6 +12,7 @@ use crate::tally::Tally;
 use crate::weather::{LOOK_AGAIN, Weather};
 use shardlake_stdx::{Clock, Random};
 use shardlake_testkit::{Client, ServerOptions, ServerProcess};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -58,7 +59,12 @@ pub fn survive_kills(plan: Plan) -> Tally {
         if cycle % 2 == 1 {
             run.verify(); // recovery by `verify` and recovery by `serve` take turns
         }
-        run.restart_and_settle();
+        if let Err(reason) = run.restart() {
+            run.tally.breach(Breach::Lost, format!("the server does not start: {reason}"));
+            run.end_cycle(cycle);
+            run.judge(cycle);
+        }
+        run.settle();
         run.end_cycle(cycle);
     }
     let status = run.server.terminate(PATIENCE);
@@ -148,8 +154,13 @@ impl Run {
         }
     }
 
-    fn restart_and_settle(&mut self) {
-        self.server.restart();
+    /// A server that does not start has lost everything.
+    fn restart(&mut self) -> Result<(), String> {
+        let restarted = std::panic::catch_unwind(AssertUnwindSafe(|| self.server.restart()));
+        restarted.map_err(|reason| reason.downcast_ref::<String>().cloned().unwrap_or_default())
+    }
+
+    fn settle(&mut self) {
         self.for_each_owner(Owner::settle);
         let client = self.server.client();
         if let Some(stray) = observe::strays(&client, |name| name == LEDGER || name.starts_with('d')) {
