@@ -66,11 +66,8 @@ impl Chooser<'_> {
     pub fn question_about(&self, operation: &Operation) -> Question {
         match operation {
             Operation::Items { at, partition, changes, .. } => {
-                let (ItemChange::Create { id, .. }
-                | ItemChange::Upsert { id, .. }
-                | ItemChange::Replace { id, .. }
-                | ItemChange::Delete { id }) = &changes[0];
-                Question::Item(at.clone(), Key { partition: partition.clone(), id: id.clone() })
+                let id = changes[0].id().to_owned();
+                Question::Item(at.clone(), Key { partition: partition.clone(), id })
             }
             Operation::CreateContainer { at, .. }
             | Operation::ReplaceContainer { at, .. }
@@ -148,13 +145,14 @@ impl Chooser<'_> {
     fn of_items(&self, at: Place, container: &Container, partition: String, ids: u64) -> Operation {
         let id = || format!("i{}", self.random.below(ids));
         let version = || self.numbers.next();
-        let changes = match self.random.below(10) {
+        let changes = match self.random.below(11) {
             0..3 => vec![ItemChange::Create { id: id(), version: version() }],
             3..5 => vec![ItemChange::Upsert { id: id(), version: version() }],
-            5..6 => vec![ItemChange::Replace { id: id(), version: version() }],
-            6..7 => vec![ItemChange::Delete { id: id() }],
+            5 => vec![ItemChange::Replace { id: id(), version: version() }],
+            6 => vec![ItemChange::Patch { id: id(), version: version() }],
+            7 => vec![ItemChange::Delete { id: id() }],
             // Some of these are refused as a whole: their second item is there already.
-            7..8 => vec![
+            8 => vec![
                 ItemChange::Upsert { id: "counter".to_owned(), version: version() },
                 ItemChange::Create { id: id(), version: version() },
                 ItemChange::Upsert { id: "counter".to_owned(), version: version() },

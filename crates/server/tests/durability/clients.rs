@@ -28,6 +28,7 @@ pub struct Cycle<'c> {
     pub client: Client,
     pub numbers: &'c Numbers,
     pub weather: Option<&'c Weather>,
+    pub clients_hang_up: bool,
     pub acknowledged: &'c AtomicU64,
     pub is_being_killed: &'c AtomicBool,
 }
@@ -88,7 +89,8 @@ impl Owner {
         let wire = wire_of(&operation, offer.as_deref());
         let one_in = if operation.changes_a_definition() { 4 } else { 12 };
         let question = self.choose(cycle, |chooser, _| chooser.question_about(&operation));
-        if self.worlds.may_have_more_pending() && self.random.below(one_in) == 0 {
+        let may_hang_up = cycle.clients_hang_up && self.worlds.may_have_more_pending();
+        if may_hang_up && self.random.below(one_in) == 0 {
             let how = HangUp::choose(&self.random);
             let outcome = send_and_hang_up(&cycle.client, &wire, how, &self.random, cycle.weather)?;
             self.count_hang_up(&operation, how, outcome.in_a_sync);

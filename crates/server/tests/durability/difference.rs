@@ -1,6 +1,6 @@
 //! What stored state has too little, too much or in part, in words.
 
-use crate::model::{ItemChange, Operation, State};
+use crate::model::{Operation, State};
 use std::collections::BTreeMap;
 
 /// How a promise was broken.
@@ -76,14 +76,9 @@ pub fn torn<'o>(
         // Of an item that a batch changes twice only the last version can be stored.
         let mut last = BTreeMap::new();
         for change in changes {
-            match change {
-                ItemChange::Create { id, version }
-                | ItemChange::Upsert { id, version }
-                | ItemChange::Replace { id, version } => last.insert(id, *version),
-                ItemChange::Delete { id } => last.remove(id),
-            };
+            last.insert(change.id(), change.version());
         }
-        let versions: Vec<u64> = last.into_values().collect();
+        let versions: Vec<u64> = last.into_values().flatten().collect();
         let differ = versions.iter().filter(|version| has(stored, **version) != has(possible, **version));
         if versions.len() > 1 && (1..versions.len()).contains(&differ.count()) {
             found.push((Breach::Torn, format!("{operation:?}")));

@@ -19,7 +19,7 @@
 //!
 //! `SHARDLAKE_KILL_CYCLES` is the number of kills of all four runs together (8 by default) and `SHARDLAKE_SEED` repeats the
 //! choices of a run, though not its timing. `SHARDLAKE_SERVER_BINARY` names another server to kill, and with
-//! `SHARDLAKE_KILL_GO_ON` a run counts broken promises to its end.
+//! `SHARDLAKE_KILL_GO_ON` a run counts broken promises to its end. With `SHARDLAKE_KILL_POLITE` no client hangs up.
 //!
 //! SIGKILL leaves the page cache of the operating system alone, so this proves the order of acknowledgement and
 //! journal, not the sync itself; that is what the fault-injecting storage of the engine's own tests is for. For the same

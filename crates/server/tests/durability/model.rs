@@ -140,10 +140,48 @@ pub enum Operation {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemChange {
-    Create { id: String, version: u64 },
-    Upsert { id: String, version: u64 },
-    Replace { id: String, version: u64 },
-    Delete { id: String },
+    Create {
+        id: String,
+        version: u64,
+    },
+    Upsert {
+        id: String,
+        version: u64,
+    },
+    Replace {
+        id: String,
+        version: u64,
+    },
+    /// Sets the version and leaves the rest alone.
+    Patch {
+        id: String,
+        version: u64,
+    },
+    Delete {
+        id: String,
+    },
+}
+
+impl ItemChange {
+    pub fn id(&self) -> &str {
+        let (ItemChange::Create { id, .. }
+        | ItemChange::Upsert { id, .. }
+        | ItemChange::Replace { id, .. }
+        | ItemChange::Patch { id, .. }
+        | ItemChange::Delete { id }) = self;
+        id
+    }
+
+    /// `None` for a deletion.
+    pub fn version(&self) -> Option<u64> {
+        match self {
+            ItemChange::Create { version, .. }
+            | ItemChange::Upsert { version, .. }
+            | ItemChange::Replace { version, .. }
+            | ItemChange::Patch { version, .. } => Some(*version),
+            ItemChange::Delete { .. } => None,
+        }
+    }
 }
 
 /// A read in the middle of the writes.
@@ -183,6 +221,7 @@ impl Operation {
                 ItemChange::Create { .. } => "create item",
                 ItemChange::Upsert { .. } => "upsert item",
                 ItemChange::Replace { .. } => "replace item",
+                ItemChange::Patch { .. } => "patch item",
                 ItemChange::Delete { .. } => "delete item",
             },
         }
@@ -336,13 +375,17 @@ fn change_item(
 ) -> Result<u16, u16> {
     let key = |id: &String| Key { partition: partition.to_owned(), id: id.clone() };
     let stored = |version: &u64| Stored { home, version: *version };
-    if !matches!(change, ItemChange::Delete { .. }) {
+    if !matches!(change, ItemChange::Delete { .. } | ItemChange::Patch { .. }) {
         // The body has no partition key where the container of this tag looks for it.
         refuse_unless(home == tag, 400)?;
     }
     match change {
         ItemChange::Create { id, version } => create(items, &key(id), stored(version)),
         ItemChange::Replace { id, version } => replace(items, &key(id), stored(version)),
+        ItemChange::Patch { id, version } => {
+            items.get_mut(&key(id)).ok_or(404_u16)?.version = *version;
+            Ok(200)
+        }
         ItemChange::Delete { id } => delete(items, &key(id)),
         ItemChange::Upsert { id, version } => {
             Ok(if items.insert(key(id), stored(version)).is_none() { 201 } else { 200 })

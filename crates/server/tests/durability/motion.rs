@@ -21,6 +21,7 @@ pub struct Operator<'o> {
     pub weather: Option<&'o Weather>,
     /// Some are containers that come and go.
     pub places: Vec<Place>,
+    pub hangs_up: bool,
 }
 
 impl Operator<'_> {
@@ -53,7 +54,7 @@ impl Operator<'_> {
             return Ok(());
         }
         let wire = self.choose(at, &ids);
-        if self.random.below(6) == 0 {
+        if self.hangs_up && self.random.below(6) == 0 {
             tally.count("motions whose operator hung up");
             let how = HangUp::choose(&self.random);
             send_and_hang_up(&self.client, &wire, how, &self.random, self.weather)?;

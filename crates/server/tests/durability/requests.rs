@@ -137,6 +137,9 @@ fn item_wire(at: &Place, home: u64, partition: &str, changes: &[ItemChange]) -> 
         [ItemChange::Replace { id, version }] => {
             Wire::new("PUT", item_path(&at.database, &at.container, id), &body(id, *version))
         }
+        [ItemChange::Patch { id, version }] => {
+            Wire::new("PATCH", item_path(&at.database, &at.container, id), &patch_body(*version))
+        }
         [ItemChange::Delete { id }] => {
             Wire::new("DELETE", item_path(&at.database, &at.container, id), &Value::Null)
         }
@@ -150,6 +153,9 @@ fn item_wire(at: &Place, home: u64, partition: &str, changes: &[ItemChange]) -> 
                 }
                 ItemChange::Replace { id, version } => {
                     json!({ "operationType": "Replace", "id": id, "resourceBody": body(id, *version) })
+                }
+                ItemChange::Patch { id, version } => {
+                    json!({ "operationType": "Patch", "id": id, "resourceBody": patch_body(*version) })
                 }
                 ItemChange::Delete { id } => json!({ "operationType": "Delete", "id": id }),
             };
@@ -167,6 +173,10 @@ fn item_body(home: u64, partition: &str, id: &str, version: u64) -> Value {
     let mut item = json!({ "id": id, "home": home, "version": version, "filler": "x".repeat(FILLER_LENGTH) });
     item[format!("k{home}")] = json!(partition);
     item
+}
+
+fn patch_body(version: u64) -> Value {
+    json!({ "operations": [{ "op": "set", "path": "/version", "value": version }] })
 }
 
 pub fn question_wire(question: &Question) -> Wire {

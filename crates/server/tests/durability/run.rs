@@ -12,7 +12,9 @@ use crate::tally::Tally;
 use crate::weather::{LOOK_AGAIN, Weather};
 use shardlake_stdx::{Clock, Random};
 use shardlake_testkit::{Client, ServerOptions, ServerProcess};
+use std::ffi::OsStr;
 use std::panic::AssertUnwindSafe;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -42,6 +44,7 @@ struct Run {
     random: Random,
     numbers: Numbers,
     weather: Option<Weather>,
+    clients_hang_up: bool,
     server: ServerProcess,
     owners: Vec<Owner>,
     commits: CommitNumbers,
@@ -59,6 +62,7 @@ pub fn survive_kills(plan: Plan) -> Tally {
         if cycle % 2 == 1 {
             run.verify(); // recovery by `verify` and recovery by `serve` take turns
         }
+        run.kill_in_recovery();
         if let Err(reason) = run.restart() {
             run.tally.breach(Breach::Lost, format!("the server does not start: {reason}"));
             run.end_cycle(cycle);
@@ -106,7 +110,8 @@ impl Run {
             owners.push(Owner::new(format!("definer-{number}"), Estate::Databases(names), &random, state));
         }
         let (numbers, commits, tally) = Default::default();
-        Run { plan, seed, random, numbers, weather, server, owners, commits, tally }
+        let clients_hang_up = std::env::var_os("SHARDLAKE_KILL_POLITE").is_none();
+        Run { plan, seed, random, numbers, weather, clients_hang_up, server, owners, commits, tally }
     }
 
     fn work_and_kill(&mut self) {
@@ -119,10 +124,11 @@ impl Run {
         let operator = self.plan.partitions_move.then(|| {
             let (client, random) = (self.server.client(), Random::seeded(self.random.u64()));
             let (shards, weather, places) = (self.plan.shards, self.weather.as_ref(), places_to_move());
-            Operator { client, random, shards, weather, places }
+            let hangs_up = self.clients_hang_up;
+            Operator { client, random, shards, weather, places, hangs_up }
         });
         let (server, weather, numbers) = (&mut self.server, self.weather.as_ref(), &self.numbers);
-        let random = &self.random;
+        let (random, clients_hang_up) = (&self.random, self.clients_hang_up);
         let moved = std::thread::scope(|scope| {
             let running: Vec<_> = self
                 .owners
@@ -130,7 +136,8 @@ impl Run {
                 .map(|owner| {
                     let client = server.client();
                     let (acknowledged, is_being_killed) = (&acknowledged, &is_being_killed);
-                    let cycle = Cycle { client, numbers, weather, acknowledged, is_being_killed };
+                    let cycle =
+                        Cycle { client, numbers, weather, clients_hang_up, acknowledged, is_being_killed };
                     scope.spawn(move || owner.work_until_killed(&cycle))
                 })
                 .collect();
@@ -151,6 +158,29 @@ impl Run {
         if let Some(weather) = &self.weather {
             weather.server_was_killed();
             weather.delay(Duration::ZERO);
+        }
+    }
+
+    /// Some starts are killed at any moment of the recovery.
+    fn kill_in_recovery(&mut self) {
+        for _ in 0..self.random.below(3) {
+            let mut command = Command::new(crate::server_binary());
+            for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
+                command.env_remove(name);
+            }
+            let Plan { durability, shards, .. } = self.plan;
+            command
+                .args(["serve", "--listen=127.0.0.1:0"])
+                .args([format!("--durability={durability}"), format!("--shards={shards}")])
+                .arg("--data-dir")
+                .arg(self.server.data_dir())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            let mut server = command.spawn().expect("a server that started before starts again");
+            std::thread::sleep(Duration::from_micros(self.random.below(150_000)));
+            server.kill().expect("a process we have not waited for can be killed");
+            server.wait().expect("our own child can be waited for");
+            self.tally.count("kills in or after a recovery");
         }
     }
 
@@ -201,8 +231,10 @@ impl Run {
         self.tally.count("runs of verify");
         if !output.status.success() {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let said = format!("{}\n{}{}", output.status, text(&output.stdout), text(&output.stderr));
-            self.tally.breach(Breach::Verify, said);
+            let said = text(&output.stdout) + &text(&output.stderr);
+            let problems: Vec<&str> = said.lines().filter(|line| line.contains("PROBLEM")).collect();
+            let problems = if problems.is_empty() { said } else { problems.join("\n") };
+            self.tally.breach(Breach::Verify, format!("{}\n{problems}", output.status));
         }
     }
 
@@ -273,6 +305,10 @@ fn create_ledger(client: &Client, at: &Place) {
     let operation = Operation::CreateContainer { at: at.clone(), tag: 0, definition, throughput: 12_000 };
     let response = wire_of(&operation, None).send(client).expect("a server that runs answers");
     let _created = response.expect_status(201);
+}
+
+fn is_ours(name: &OsStr) -> bool {
+    name.to_string_lossy().starts_with("SHARDLAKE_")
 }
 
 fn number_from_environment(name: &str) -> Option<u64> {
