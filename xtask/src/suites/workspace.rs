@@ -11,7 +11,8 @@ use crate::tally::{self, Tally};
 use crate::{Outcome, project};
 use std::process::Command;
 
-const KILL_CYCLES: u64 = 20;
+/// Of all runs of the harness together.
+const KILL_CYCLES: u64 = 48;
 
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     // All test programs, the harness included: what is built together is built once.

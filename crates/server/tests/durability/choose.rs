@@ -38,16 +38,16 @@ impl Chooser<'_> {
         let place = Place { database: database.clone(), container: self.one_of(&CONTAINERS).to_string() };
         let container = found.containers.get(&place.container);
         match (self.random.below(100), container) {
-            (0..3, _) => Operation::DeleteDatabase { database },
-            (3..4, _) => self.create_database(database),
-            (4..8, _) if found.throughput.is_some() => {
+            (0, _) => Operation::DeleteDatabase { database },
+            (1, _) => self.create_database(database),
+            (2..6, _) if found.throughput.is_some() => {
                 let throughput = self.throughput();
                 Operation::ReplaceOffer { database, container: None, throughput }
             }
-            (8..20, _) => self.of_users(database, found, place),
-            (20..36, Some(container)) => self.change_container(place, container),
-            (36..38, _) => self.create_container(place),
-            (38..48, Some(container)) => self.of_scripts(place, container),
+            (6..24, _) => self.of_users(database, found, place),
+            (24..42, Some(container)) => self.change_container(place, container),
+            (42..44, _) => self.create_container(place),
+            (44..60, Some(container)) => self.of_scripts(place, container),
             (_, Some(container)) => {
                 let partition = self.one_of(&PARTITIONS).to_string();
                 self.of_items(place, container, partition, 6)

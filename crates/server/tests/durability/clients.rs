@@ -30,6 +30,8 @@ pub struct Cycle<'c> {
     pub weather: Option<&'c Weather>,
     pub clients_hang_up: bool,
     pub acknowledged: &'c AtomicU64,
+    /// Of these, changes of definitions.
+    pub defined: &'c AtomicU64,
     pub is_being_killed: &'c AtomicBool,
 }
 
@@ -147,6 +149,7 @@ impl Owner {
                     }
                     if operation.changes_a_definition() {
                         self.tally.count("definition changes acknowledged");
+                        cycle.defined.fetch_add(1, Ordering::Relaxed);
                     }
                 } else {
                     self.tally.count("refused");

@@ -23,6 +23,7 @@ const WRITERS: usize = 16;
 const DEFINERS: usize = 5;
 /// A kill before anything was acknowledged would prove nothing.
 const ACKNOWLEDGED_MIN: u64 = 200;
+const DEFINED_MIN: u64 = 15;
 /// Only a server that hangs takes as long; no verdict depends on it.
 const PATIENCE: Duration = Duration::from_secs(60);
 const DELAYS_MS: [u64; 5] = [0, 0, 3, 10, 30];
@@ -119,8 +120,14 @@ impl Run {
         if let Some(weather) = &self.weather {
             weather.delay(Duration::from_millis(delay));
         }
-        let (acknowledged, is_being_killed) = (AtomicU64::new(0), AtomicBool::new(false));
-        let enough = ACKNOWLEDGED_MIN + self.random.below(400);
+        let (acknowledged, defined) = (AtomicU64::new(0), AtomicU64::new(0));
+        let is_being_killed = AtomicBool::new(false);
+        let operations_min = ACKNOWLEDGED_MIN + self.random.below(400);
+        let definitions_min = DEFINED_MIN + self.random.below(30);
+        let is_enough = || {
+            acknowledged.load(Ordering::Relaxed) >= operations_min
+                && defined.load(Ordering::Relaxed) >= definitions_min
+        };
         let operator = self.plan.partitions_move.then(|| {
             let (client, random) = (self.server.client(), Random::seeded(self.random.u64()));
             let (shards, weather, places) = (self.plan.shards, self.weather.as_ref(), places_to_move());
@@ -135,17 +142,23 @@ impl Run {
                 .iter_mut()
                 .map(|owner| {
                     let client = server.client();
-                    let (acknowledged, is_being_killed) = (&acknowledged, &is_being_killed);
-                    let cycle =
-                        Cycle { client, numbers, weather, clients_hang_up, acknowledged, is_being_killed };
+                    let (acknowledged, defined) = (&acknowledged, &defined);
+                    let is_being_killed = &is_being_killed;
+                    let cycle = Cycle {
+                        client,
+                        numbers,
+                        weather,
+                        clients_hang_up,
+                        acknowledged,
+                        defined,
+                        is_being_killed,
+                    };
                     scope.spawn(move || owner.work_until_killed(&cycle))
                 })
                 .collect();
             let moving = operator.map(|operator| scope.spawn(move || operator.move_until_killed()));
             let started = Clock::System.elapsed();
-            while acknowledged.load(Ordering::Relaxed) < enough
-                && !running.iter().all(|one| one.is_finished())
-            {
+            while !is_enough() && !running.iter().all(|one| one.is_finished()) {
                 assert!(Clock::System.elapsed() - started < PATIENCE, "clients are stuck");
                 std::thread::sleep(LOOK_AGAIN);
             }
