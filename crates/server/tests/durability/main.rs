@@ -49,27 +49,51 @@ use std::path::PathBuf;
 #[test]
 fn acknowledged_writes_survive_kill_9() {
     let test = "acknowledged_writes_survive_kill_9";
-    survive_kills(Plan { test, durability: "sync", shards: 1, partitions_move: false });
+    survive_kills(Plan {
+        test,
+        durability: "sync",
+        shards: 1,
+        partitions_move: false,
+        write_buffer: "32MiB",
+    });
 }
 
 #[test]
 fn acknowledged_writes_survive_kill_9_while_partitions_split_merge_and_move() {
     let test = "acknowledged_writes_survive_kill_9_while_partitions_split_merge_and_move";
-    let tally = survive_kills(Plan { test, durability: "sync", shards: 2, partitions_move: true });
+    let tally = survive_kills(Plan {
+        test,
+        durability: "sync",
+        shards: 2,
+        partitions_move: true,
+        write_buffer: "1MiB",
+    });
     assert!(tally.get("splits, merges and moves begun") > 0, "nothing moved");
 }
 
 #[test]
 fn asynchronous_writes_survive_kill_9_on_two_shards() {
     let test = "asynchronous_writes_survive_kill_9_on_two_shards";
-    let tally = survive_kills(Plan { test, durability: "async", shards: 2, partitions_move: true });
+    let tally = survive_kills(Plan {
+        test,
+        durability: "async",
+        shards: 2,
+        partitions_move: true,
+        write_buffer: "32MiB",
+    });
     assert!(tally.get("splits, merges and moves begun") > 0, "nothing moved");
 }
 
 #[test]
 fn asynchronous_writes_survive_kill_9_on_three_shards() {
     let test = "asynchronous_writes_survive_kill_9_on_three_shards";
-    let tally = survive_kills(Plan { test, durability: "async", shards: 3, partitions_move: true });
+    let tally = survive_kills(Plan {
+        test,
+        durability: "async",
+        shards: 3,
+        partitions_move: true,
+        write_buffer: "1MiB",
+    });
     assert!(tally.get("splits, merges and moves begun") > 0, "nothing moved");
 }
 

@@ -37,6 +37,16 @@ pub struct Plan {
     pub durability: &'static str,
     pub shards: u16,
     pub partitions_move: bool,
+    /// A small one sorts writes to disk, and drops journals, several times in a run.
+    pub write_buffer: &'static str,
+}
+
+/// How a cycle's work ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Kill,
+    /// SIGTERM: the server answers what it has begun, and closes.
+    Stop,
 }
 
 struct Run {
@@ -59,17 +69,16 @@ pub fn survive_kills(plan: Plan) -> Tally {
     let mut run = Run::start(plan);
     println!("{cycles} cycles of {plan:?}, SHARDLAKE_SEED={}", run.seed);
     for cycle in 1..=cycles {
-        run.work_and_kill();
+        if run.random.below(4) == 0 {
+            run.work_until(Ending::Stop);
+            run.restart_and_settle(cycle);
+        }
+        run.work_until(Ending::Kill);
         if cycle % 2 == 1 {
             run.verify(); // recovery by `verify` and recovery by `serve` take turns
         }
         run.kill_in_recovery();
-        if let Err(reason) = run.restart() {
-            run.tally.breach(Breach::Lost, format!("the server does not start: {reason}"));
-            run.end_cycle(cycle);
-            run.judge(cycle);
-        }
-        run.settle();
+        run.restart_and_settle(cycle);
         run.end_cycle(cycle);
     }
     let status = run.server.terminate(PATIENCE);
@@ -90,6 +99,7 @@ impl Run {
         let options = ServerOptions::new(crate::server_binary())
             .durability(plan.durability)
             .argument(format!("--shards={}", plan.shards))
+            .argument(format!("--write-buffer-size={}", plan.write_buffer))
             .argument("--throughput=unlimited");
         let options = match &weather {
             Some(weather) => weather.over(options),
@@ -115,7 +125,7 @@ impl Run {
         Run { plan, seed, random, numbers, weather, clients_hang_up, server, owners, commits, tally }
     }
 
-    fn work_and_kill(&mut self) {
+    fn work_until(&mut self, ending: Ending) {
         let delay = DELAYS_MS[self.random.below(DELAYS_MS.len() as u64) as usize];
         if let Some(weather) = &self.weather {
             weather.delay(Duration::from_millis(delay));
@@ -162,12 +172,21 @@ impl Run {
                 assert!(Clock::System.elapsed() - started < PATIENCE, "clients are stuck");
                 std::thread::sleep(LOOK_AGAIN);
             }
-            wait_for_a_moment_to_kill(weather, random);
+            if ending == Ending::Kill {
+                wait_for_a_moment_to_kill(weather, random);
+            }
             is_being_killed.store(true, Ordering::SeqCst);
-            server.kill();
+            match ending {
+                Ending::Kill => server.kill(),
+                Ending::Stop => {
+                    let status = server.terminate(PATIENCE);
+                    assert!(status.success(), "SIGTERM ended the server with {status}");
+                }
+            }
             moving.map(|moving| moving.join().expect("the operator met no surprise"))
         });
         self.tally.take_over(moved.unwrap_or_default());
+        self.tally.count(if ending == Ending::Kill { "kills under clients" } else { "stops under clients" });
         if let Some(weather) = &self.weather {
             weather.server_was_killed();
             weather.delay(Duration::ZERO);
@@ -198,9 +217,15 @@ impl Run {
     }
 
     /// A server that does not start has lost everything.
-    fn restart(&mut self) -> Result<(), String> {
+    fn restart_and_settle(&mut self, cycle: u64) {
         let restarted = std::panic::catch_unwind(AssertUnwindSafe(|| self.server.restart()));
-        restarted.map_err(|reason| reason.downcast_ref::<String>().cloned().unwrap_or_default())
+        if let Err(reason) = restarted {
+            let reason = reason.downcast_ref::<String>().cloned().unwrap_or_default();
+            self.tally.breach(Breach::Lost, format!("the server does not start: {reason}"));
+            self.end_cycle(cycle);
+            self.judge(cycle);
+        }
+        self.settle();
     }
 
     fn settle(&mut self) {
