@@ -26,7 +26,7 @@ const ACKNOWLEDGED_MIN: u64 = 200;
 const DEFINED_MIN: u64 = 15;
 /// Only a server that hangs takes as long; no verdict depends on it.
 const PATIENCE: Duration = Duration::from_secs(60);
-const DELAYS_MS: [u64; 5] = [0, 0, 3, 10, 30];
+const DELAYS_MS: [u64; 5] = [0, 0, 2, 5, 15];
 /// How many runs share the cycles of `SHARDLAKE_KILL_CYCLES`.
 const RUNS: u64 = 4;
 
@@ -132,8 +132,8 @@ impl Run {
         }
         let (acknowledged, defined) = (AtomicU64::new(0), AtomicU64::new(0));
         let is_being_killed = AtomicBool::new(false);
-        let operations_min = ACKNOWLEDGED_MIN + self.random.below(400);
-        let definitions_min = DEFINED_MIN + self.random.below(30);
+        let operations_min = ACKNOWLEDGED_MIN + self.random.below(200);
+        let definitions_min = DEFINED_MIN + self.random.below(20);
         let is_enough = || {
             acknowledged.load(Ordering::Relaxed) >= operations_min
                 && defined.load(Ordering::Relaxed) >= definitions_min
