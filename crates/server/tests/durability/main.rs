@@ -16,6 +16,7 @@
 //! | `weather.rs`, `slow_sync.c` | slow syncs |
 //! | `run.rs`, `tally.rs` | cycles and counts |
 //! | `cancelled.rs` | cancelled definition changes, one by one |
+//! | `deleted.rs` | containers deleted under writers |
 //!
 //! `SHARDLAKE_KILL_CYCLES` is the number of kills of all four runs together (8 by default) and `SHARDLAKE_SEED` repeats the
 //! choices of a run, though not its timing. `SHARDLAKE_SERVER_BINARY` names another server to kill, and with
@@ -30,6 +31,7 @@ mod cancelled;
 mod choose;
 mod clients;
 mod commits;
+mod deleted;
 mod difference;
 mod hang_up;
 mod http2;
