@@ -33,9 +33,11 @@ pub struct RangeStats {
 
 impl Shard {
     /// Deletes every key of `[start, end)`, and gives how many there were. The caller has stopped writing to the range:
-    /// keys written behind the progress of the drop stay.
+    /// commits that were queued before are deleted, too, and keys written behind the progress of the drop stay.
     pub async fn drop_range(&self, mut start: Vec<u8>, end: Vec<u8>) -> Result<u64, StorageError> {
         let mut deleted = 0;
+        // Commits are applied in order, so no earlier one is in the queue after this. A snapshot would not show those.
+        self.commit_in_background(Batch::new()).await?;
         loop {
             // A fresh snapshot each time, so that a long drop does not hold back the reclaiming of what it deletes.
             let options = ScanOptions { limit: Some(DROP_OPS_MAX), ..ScanOptions::default() };

@@ -348,3 +348,22 @@ proptest! {
         runtime.expect("a runtime").block_on(limit).expect("the history ends");
     }
 }
+
+#[tokio::test]
+async fn dropped_range_keeps_nothing_of_commits_that_were_queued_before() {
+    let engine = FaultEngine::new();
+    let shard = shard(&engine, &options());
+    let first = stall(&engine, &shard).await;
+    let queued: Vec<_> = (2..=20).map(|number| shard.commit(batch(number)).expect("room")).collect();
+    // The drop is under way before any of them is applied.
+    let mut dropping = Box::pin(shard.drop_range(b"a".to_vec(), b"z".to_vec()));
+    assert!(futures::poll!(&mut dropping).is_pending());
+    engine.stall_syncs(false);
+    let _deleted = dropping.await.expect("drops");
+    first.await.expect("commits");
+    for commit in queued {
+        commit.await.expect("commits");
+    }
+    let left = shard.stats(b"a".to_vec(), b"z".to_vec()).await.expect("reads");
+    assert_eq!(left.keys, 0, "the writer had stopped before the drop began");
+}
