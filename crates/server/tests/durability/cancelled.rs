@@ -1,8 +1,8 @@
 //! Clients that change a definition and hang up while the change of the catalog is being synced.
 //!
-//! The server may carry such a change out or not. Whatever it does, it shows the same before and after a restart, and a
-//! container that is created and acknowledged afterwards has a key space of its own: its items are its own, and stay
-//! when the other container is deleted.
+//! The server may carry such a change out or not. Whatever it does, it shows the same before and
+//! after a restart, and a container that is created and acknowledged afterwards has a key space of
+//! its own: its items are its own, and stay when the other container is deleted.
 
 use crate::clients::offer_of;
 use crate::difference::differences;
@@ -98,7 +98,8 @@ fn preparations() -> Vec<Operation> {
     all
 }
 
-/// Each touches a thing of its own, so that each may have happened or not, whatever became of the others.
+/// Each touches a thing of its own, so that each may have happened or not, whatever became of the
+/// others.
 fn changes_of_every_kind() -> Vec<Operation> {
     let database = || DATABASE.to_owned();
     let text = str::to_owned;
@@ -156,8 +157,8 @@ fn start(test: &str) -> Option<(Weather, ServerProcess)> {
     Some((weather, server))
 }
 
-/// A commit that is alone syncs on the request's own thread, and cannot be cancelled. Behind writers, and with syncs of more
-/// than a millisecond, one thread syncs for all.
+/// A commit that is alone syncs on the request's own thread, and cannot be cancelled. Behind
+/// writers, and with syncs of more than a millisecond, one thread syncs for all.
 fn while_writers_write(server: &ServerProcess, weather: &Weather, step: impl FnOnce(&Client)) {
     let client = server.client();
     let busy = Place { database: "busy".to_owned(), container: "busy".to_owned() };
@@ -207,7 +208,8 @@ fn hang_up_in_a_sync(server: &ServerProcess, weather: &Weather, operation: &Oper
     let mut stream = TcpStream::connect(client.address()).unwrap();
     stream.write_all(&bytes).unwrap();
     wait_until("the server has the connection", || sockets(server) > before);
-    // The server has nothing else to do than to read it; a test that goes on too early proves less, and is not wrong.
+    // The server has nothing else to do than to read it; a test that goes on too early proves less,
+    // and is not wrong.
     std::thread::sleep(50 * LOOK_AGAIN);
     drop(stream);
     wait_until("the server has noticed", || sockets(server) <= before);
@@ -239,7 +241,8 @@ fn stored(client: &Client) -> State {
     observe::databases(client, &[DATABASE, "gone", "new"].map(str::to_owned))
 }
 
-/// Those of the cancelled operations that explain what is stored better when they took effect; `expected` then has them.
+/// Those of the cancelled operations that explain what is stored better when they took effect;
+/// `expected` then has them.
 fn applied<'o>(expected: &mut State, cancelled: &'o [Operation], stored: &State) -> Vec<&'o Operation> {
     let mut applied = Vec::new();
     for operation in cancelled {

@@ -1,4 +1,5 @@
-//! What a client does next: mostly what is possible, under names from small sets, so that names are used again.
+//! What a client does next: mostly what is possible, under names from small sets, so that names are
+//! used again.
 
 use crate::model::{
     Container, Database, Definition, ItemChange, Key, Operation, Place, Put, Question, State,

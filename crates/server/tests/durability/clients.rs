@@ -1,4 +1,5 @@
-//! Clients that own a part of the account each, change it until the server dies, and look afterwards what became of it.
+//! Clients that own a part of the account each, change it until the server dies, and look
+//! afterwards what became of it.
 
 use crate::choose::{Chooser, Numbers};
 use crate::difference::{Breach, differences, torn};
@@ -218,7 +219,8 @@ impl Owner {
         }
     }
 
-    /// Deletes one container, if the client has one, so that the others can be looked at without it.
+    /// Deletes one container, if the client has one, so that the others can be looked at without
+    /// it.
     pub fn delete_a_container(&mut self, client: &Client) -> bool {
         let Estate::Databases(_) = self.estate else { return false };
         let databases = self.worlds.believed().databases.iter();

@@ -1,4 +1,5 @@
-//! LSNs: no physical partition gives one out twice, and later commits have higher ones, also after a kill.
+//! LSNs: no physical partition gives one out twice, and later commits have higher ones, also after
+//! a kill.
 
 use crate::clients::Owner;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,8 @@ pub struct CommitNumbers {
 }
 
 impl CommitNumbers {
-    /// Takes over the commits of one cycle: distinct, and all above those of the cycles before. Returns how many.
+    /// Takes over the commits of one cycle: distinct, and all above those of the cycles before.
+    /// Returns how many.
     pub fn record_cycle(&mut self, owners: &mut [Owner]) -> usize {
         let mut seen = BTreeSet::new();
         let mut highest = self.highest.clone();

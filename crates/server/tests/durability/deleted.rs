@@ -1,7 +1,7 @@
 //! A container that is deleted while clients write to it leaves nothing behind.
 //!
-//! Writes that were on their way when the container went are answered, or refused; on a slow disk they wait in the queue of
-//! a shard while the data that is there already is being deleted.
+//! Writes that were on their way when the container went are answered, or refused; on a slow disk
+//! they wait in the queue of a shard while the data that is there already is being deleted.
 
 use crate::model::{Definition, ItemChange, Operation, Place};
 use crate::requests::wire_of;

@@ -107,7 +107,8 @@ pub fn send_and_hang_up(
     Ok(Outcome { heard, in_a_sync })
 }
 
-/// Until a sync is under way that began after `begun`, or the answer is there, or the client loses its patience.
+/// Until a sync is under way that began after `begun`, or the answer is there, or the client loses
+/// its patience.
 fn wait_for_a_sync(stream: &TcpStream, weather: Option<&Weather>, begun: u64, looks: u64) -> Result<bool> {
     stream.set_read_timeout(Some(LOOK_AGAIN))?;
     for _ in 0..looks {

@@ -1,9 +1,11 @@
-//! Kills the server with SIGKILL under clients that write, define and hang up, restarts it, and looks for a broken promise.
+//! Kills the server with SIGKILL under clients that write, define and hang up, restarts it, and
+//! looks for a broken promise.
 //!
-//! Sixteen writers own a logical partition each of one container; five definers own two databases each, with everything in
-//! them: containers, offers, users, permissions, scripts and items, under few names that are used again and again. Any of
-//! them may hang up in the middle of a request, also in the middle of a sync that is made slow on purpose. An operator
-//! splits, merges and moves partitions. After the restart all that is stored has to be what the oracle allows, and
+//! Sixteen writers own a logical partition each of one container; five definers own two databases
+//! each, with everything in them: containers, offers, users, permissions, scripts and items, under
+//! few names that are used again and again. Any of them may hang up in the middle of a request,
+//! also in the middle of a sync that is made slow on purpose. An operator splits, merges and moves
+//! partitions. After the restart all that is stored has to be what the oracle allows, and
 //! `shardlake verify` has to find nothing wrong.
 //!
 //! | file | what it is |
@@ -18,13 +20,14 @@
 //! | `cancelled.rs` | cancelled definition changes, one by one |
 //! | `deleted.rs` | containers deleted under writers |
 //!
-//! `SHARDLAKE_KILL_CYCLES` is the number of kills of all four runs together (8 by default) and `SHARDLAKE_SEED` repeats the
-//! choices of a run, though not its timing. `SHARDLAKE_SERVER_BINARY` names another server to kill, and with
-//! `SHARDLAKE_KILL_GO_ON` a run counts broken promises to its end. With `SHARDLAKE_KILL_POLITE` no client hangs up.
+//! `SHARDLAKE_KILL_CYCLES` is the number of kills of all four runs together (8 by default) and
+//! `SHARDLAKE_SEED` repeats the choices of a run, though not its timing. `SHARDLAKE_SERVER_BINARY`
+//! names another server to kill, and with `SHARDLAKE_KILL_GO_ON` a run counts broken promises to
+//! its end. With `SHARDLAKE_KILL_POLITE` no client hangs up.
 //!
-//! SIGKILL leaves the page cache of the operating system alone, so this proves the order of acknowledgement and
-//! journal, not the sync itself; that is what the fault-injecting storage of the engine's own tests is for. For the same
-//! reason `--durability async` may lose nothing here.
+//! SIGKILL leaves the page cache of the operating system alone, so this proves the order of
+//! acknowledgement and journal, not the sync itself; that is what the fault-injecting storage of
+//! the engine's own tests is for. For the same reason `--durability async` may lose nothing here.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // a test, and its report
 
 mod cancelled;

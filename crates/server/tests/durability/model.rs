@@ -1,8 +1,9 @@
 //! What a client may know of an account, and what each operation does to it.
 //!
-//! This is a second, tiny implementation of the server's rules: it answers with the status that the server has to answer
-//! with. Every container has a *tag*, a number no other container ever has. The tag is in the path of the partition key, which
-//! nothing can change, and in every item (`home`), so that an item in a foreign container is recognised.
+//! This is a second, tiny implementation of the server's rules: it answers with the status that the
+//! server has to answer with. Every container has a *tag*, a number no other container ever has.
+//! The tag is in the path of the partition key, which nothing can change, and in every item
+//! (`home`), so that an item in a foreign container is recognised.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! An operator who splits, merges and moves partitions all the time, and at times goes away before the answer.
+//! An operator who splits, merges and moves partitions all the time, and at times goes away before
+//! the answer.
 
 use crate::hang_up::{HangUp, send_and_hang_up};
 use crate::model::Place;
@@ -63,7 +64,8 @@ impl Operator<'_> {
         let response = wire.send(&self.client)?;
         match response.status {
             202 => tally.count("splits, merges and moves begun"),
-            // It is on that shard already; or the container is gone, or another motion or an index is at work.
+            // It is on that shard already; or the container is gone, or another motion or an index
+            // is at work.
             400 | 404 | 409 | 410 | 429 => {}
             other => panic!("{wire:?} was answered with {other}: {response}"),
         }

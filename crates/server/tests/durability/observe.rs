@@ -1,4 +1,5 @@
-//! Reads back everything that one client owns, by feeds, queries and point reads that have to agree.
+//! Reads back everything that one client owns, by feeds, queries and point reads that have to
+//! agree.
 
 use crate::model::{Container, Database, Key, Place, State, Stored};
 use crate::requests::{definition_of, number_in, path_of, stored_of, tag_of};

@@ -1,9 +1,10 @@
 //! Which states the account may be in, given what one client did to its own part of it.
 //!
-//! A client knows of each operation whether it was answered, or is *pending*: the client hung up or the server was
-//! killed first. A pending operation may take effect at any later moment, once or never. The oracle therefore keeps every
-//! possible *world*, a state with the operations that are still pending in it. Each answer removes the worlds in
-//! which it could not have been given; after a restart exactly one of the worlds that are left must be what is stored.
+//! A client knows of each operation whether it was answered, or is *pending*: the client hung up or
+//! the server was killed first. A pending operation may take effect at any later moment, once or
+//! never. The oracle therefore keeps every possible *world*, a state with the operations that are
+//! still pending in it. Each answer removes the worlds in which it could not have been given; after
+//! a restart exactly one of the worlds that are left must be what is stored.
 //!
 //! ```text
 //! create a → 201      {a}
@@ -112,8 +113,9 @@ impl Worlds {
         self.keep(after, || format!("{question:?} showed {seen:?}, only {expected:?} were possible"))
     }
 
-    /// After a restart nothing is pending any more: what is stored is the truth, if it was possible. Returns how many
-    /// pending operations took effect; where several numbers explain what is stored, the smallest.
+    /// After a restart nothing is pending any more: what is stored is the truth, if it was
+    /// possible. Returns how many pending operations took effect; where several numbers explain
+    /// what is stored, the smallest.
     pub fn settle(&mut self, stored: &State) -> Result<usize, Contradiction> {
         let before = self.pending();
         let reachable = self.reachable();
@@ -170,7 +172,8 @@ impl Worlds {
     }
 }
 
-/// A world that differs from another only in that less is pending says nothing that the other does not.
+/// A world that differs from another only in that less is pending says nothing that the other does
+/// not.
 fn without_dominated(worlds: Vec<World>) -> Vec<World> {
     let mut kept: Vec<World> = Vec::new();
     for world in worlds {

@@ -1,7 +1,9 @@
-//! Syncs that are slow, or stand still until the test says so, by a small library that is loaded before the server.
+//! Syncs that are slow, or stand still until the test says so, by a small library that is loaded
+//! before the server.
 //!
-//! Where there is no C compiler, or no Linux, the weather is always calm, and the tests say so as a skip. The library
-//! counts the syncs that begin and end, so that a test waits for "a sync is under way" and not for some time.
+//! Where there is no C compiler, or no Linux, the weather is always calm, and the tests say so as a
+//! skip. The library counts the syncs that begin and end, so that a test waits for "a sync is under
+//! way" and not for some time.
 
 use shardlake_testkit::{ServerOptions, note_skipped};
 use std::path::{Path, PathBuf};
