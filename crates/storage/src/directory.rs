@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `LOCK` | locked by the process that has the shard open; the lock goes with the process |
 //! | `FORMAT` | one line; written as "being created" first and as the format's name once the database exists |
+//! | `JOURNALS` | what is known of the database's journals: `journal_mark.rs` |
 //! | `db/` | the database |
 //!
 //! A process killed during creation leaves "being created": nothing was ever acknowledged from such a directory, so it
-//! is created anew. A directory with data but without `FORMAT`, or with an unknown line in it, is never touched.
+//! is created anew. A directory with data but without `FORMAT`, or with an unknown line in it, is never touched. Nor is one
+//! that is known to have had data and has none: its volume may not be mounted.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -16,6 +18,8 @@ use std::path::{Path, PathBuf};
 use crate::StorageError;
 
 const FORMAT: &str = "shardlake shard 1";
+/// The database's directory.
+pub(crate) const DATABASE: &str = "db";
 const CREATING: &str = "shardlake shard 1, being created";
 
 #[derive(Debug)]
@@ -26,8 +30,12 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Takes the directory for this process, creating it when it does not exist.
-    pub fn claim(path: &Path) -> Result<Directory, StorageError> {
+    /// Takes the directory for this process; when there is no shard in it, creates one unless it `must_exist`.
+    pub fn claim(path: &Path, must_exist: bool) -> Result<Directory, StorageError> {
+        if must_exist {
+            // Nothing, not even the lock, is written where a volume is to be mounted.
+            find_complete(path)?;
+        }
         let failed = |error: io::Error| failure(path, "cannot be used", &error);
         fs::create_dir_all(path).map_err(|error| failure(path, "cannot be created", &error))?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join("LOCK"));
@@ -47,8 +55,16 @@ impl Directory {
         Ok(directory)
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     pub fn database(&self) -> PathBuf {
-        self.path.join("db")
+        self.path.join(DATABASE)
     }
 
     /// Notes that the database in the directory is complete.
@@ -61,25 +77,10 @@ impl Directory {
 
     /// Whether the database is still to be created.
     fn check_format(&self) -> Result<bool, StorageError> {
-        let unknown = |found: String| StorageError::Format {
-            directory: self.path.clone(),
-            found,
-            expected: format!("'{FORMAT}'"),
-        };
-        match fs::read(self.path.join("FORMAT")) {
-            Ok(found) => match String::from_utf8_lossy(&found).trim() {
-                FORMAT => Ok(false),
-                CREATING => self.discard_unfinished().map(|()| true),
-                other => Err(unknown(format!("'{}'", other.escape_default()))),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if self.database().exists() {
-                    Err(unknown("no FORMAT file".into()))
-                } else {
-                    Ok(true)
-                }
-            }
-            Err(error) => Err(failure(&self.path, "cannot be read", &error)),
+        match Found::look(&self.path)? {
+            Found::Complete => Ok(false),
+            Found::Unfinished => self.discard_unfinished().map(|()| true),
+            Found::Nothing => Ok(true),
         }
     }
 
@@ -100,6 +101,62 @@ impl Directory {
         file.sync_all()?;
         fs::rename(&unfinished, self.path.join("FORMAT"))?;
         File::open(&self.path)?.sync_all()
+    }
+}
+
+/// What a directory says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Unfinished,
+    Complete,
+}
+
+impl Found {
+    fn look(path: &Path) -> Result<Found, StorageError> {
+        let unknown = |found: String| StorageError::Format {
+            directory: path.to_owned(),
+            found,
+            expected: format!("'{FORMAT}'"),
+        };
+        match fs::read(path.join("FORMAT")) {
+            Ok(found) => match String::from_utf8_lossy(&found).trim() {
+                FORMAT => Ok(Found::Complete),
+                CREATING => Ok(Found::Unfinished),
+                other => Err(unknown(format!("'{}'", other.escape_default()))),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if path.join(DATABASE).exists() {
+                    Err(unknown("no FORMAT file".into()))
+                } else {
+                    Ok(Found::Nothing)
+                }
+            }
+            Err(error) => Err(failure(path, "cannot be read", &error)),
+        }
+    }
+}
+
+/// An error unless a complete shard lies in the directory. Changes nothing.
+pub(crate) fn find_complete(path: &Path) -> Result<(), StorageError> {
+    match Found::look(path)? {
+        Found::Complete => Ok(()),
+        Found::Nothing | Found::Unfinished => Err(StorageError::Missing { directory: path.to_owned() }),
+    }
+}
+
+/// Keeps servers out while somebody only looks. Writes nothing: a lock on a file that is open for reading will do.
+pub(crate) fn lock_for_looking(path: &Path) -> Result<Option<File>, StorageError> {
+    let file = match File::open(path.join("LOCK")) {
+        Ok(file) => file,
+        // A copy, which no server has had yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failure(path, "cannot be read", &error)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(StorageError::Locked { directory: path.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(failure(path, "cannot be locked", &error)),
     }
 }
 

@@ -20,6 +20,9 @@ pub enum StorageError {
     Closed,
     #[error("the directory '{}' is in use by another process", directory.display())]
     Locked { directory: PathBuf },
+    /// The directory is known to have had a shard.
+    #[error("there is no shard in '{}'", directory.display())]
+    Missing { directory: PathBuf },
     #[error("the directory '{}' holds format {found}, but this program reads format {expected}", directory.display())]
     Format { directory: PathBuf, found: String, expected: String },
     #[error("stored data is damaged: {what}")]

@@ -6,8 +6,10 @@
 //! is no journal entry it cuts the journal off, even if good, acknowledged batches follow.
 //!
 //! So we walk the journals first. What follows the last good batch is cut off when it can only be a torn write: in the
-//! newest journal, with no good batch behind it. Anything else is damage: the shard refuses to open and leaves the files
-//! as they are. What was cut off is kept in a file next to the database.
+//! newest journal, with no good batch behind it, beyond what is known to have been on stable storage (`journal_mark.rs`),
+//! and not after the shard was closed. Anything else is damage: the shard refuses to open and leaves the files as they
+//! are. What was cut off is kept in a file next to the database. After a crash, rot in what was written since the shard was
+//! opened still looks like a torn write where no good batch follows it.
 //!
 //! A journal is a sequence of batches, then zeros up to the preallocated length. Numbers are little-endian:
 //!
@@ -25,6 +27,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::StorageError;
+use crate::journal_mark::{Known, Mark};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -36,22 +39,113 @@ pub(crate) enum Tolerance {
     AnyTail,
 }
 
-/// Cuts a torn write off the newest journal of a database.
-pub(crate) fn check(database: &Path, tolerance: Tolerance) -> Result<(), StorageError> {
-    let journals = journals(database).map_err(|error| unreadable(database, &error))?;
-    for (index, (_, path)) in journals.iter().enumerate() {
-        let is_newest = index + 1 == journals.len();
-        let failed = |error: io::Error| unreadable(path, &error);
-        let Some(torn) = Torn::find(path).map_err(failed)? else { continue };
-        let is_unsynced = tolerance == Tolerance::AnyTail || !torn.is_followed_by_batch();
-        if !(is_newest && is_unsynced) {
-            let what =
-                format!("the journal '{}' is damaged at byte {}, not at its end", path.display(), torn.at);
-            return Err(StorageError::Corrupt { what: what.into() });
+/// A journal that was walked to its end.
+pub(crate) struct Inspected {
+    pub path: PathBuf,
+    pub known: Known,
+    torn: Option<Torn>,
+}
+
+/// All journals, oldest first. Changes nothing. Of what `known` covers it relies on the lengths.
+pub(crate) fn inspect(database: &Path, known: &[Known]) -> Result<Vec<Inspected>, StorageError> {
+    let mut inspected = Vec::new();
+    for (number, path) in journals(database).map_err(|error| unreadable(database, &error))? {
+        let start = known.iter().copied().find(|known| known.number == number);
+        let start = start.unwrap_or(Known { number, good_bytes: 0, last_sequence: 0 });
+        match walk(&path, start) {
+            Ok((known, torn)) => inspected.push(Inspected { path, known, torn }),
+            // Sorted meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(unreadable(&path, &error)),
         }
-        torn.cut_off(path).map_err(failed)?;
+    }
+    Ok(inspected)
+}
+
+/// The torn write at the end of the newest journal, if there is one; an error where something is amiss that no crash
+/// leaves. `tolerance` is for a shard without a mark.
+pub(crate) fn judge<'a>(
+    journals: &'a [Inspected],
+    mark: Option<&Mark>,
+    tolerance: Tolerance,
+) -> Result<Option<(&'a Path, &'a Torn)>, StorageError> {
+    let newest = journals.last().map(|journal| journal.known.number);
+    if let (Some(newest), Some(known)) = (newest, mark.and_then(|mark| mark.journals.last()))
+        && known.number > newest
+    {
+        return Err(damaged(format!("the journal '{}.jnl' is missing", known.number)));
+    }
+    let tolerance = mark.map_or(tolerance, |mark| mark.tolerance);
+    for journal in journals {
+        let Known { number, good_bytes, .. } = journal.known;
+        let path = journal.path.display();
+        let known = mark.and_then(|mark| mark.of(number));
+        if let Some(known) = known.filter(|known| known.good_bytes > good_bytes) {
+            return Err(damaged(format!(
+                "the journal '{path}' is damaged at byte {good_bytes}, though {} bytes of it were on stable storage",
+                known.good_bytes
+            )));
+        }
+        let Some(torn) = &journal.torn else { continue };
+        // Good batches behind a closed end are from an earlier version, which leaves no marks.
+        let is_closed = mark.is_some_and(|mark| mark.is_closed)
+            && known.is_some_and(|known| known.good_bytes == good_bytes);
+        if is_closed {
+            return Err(damaged(format!(
+                "the journal '{path}' has something at byte {good_bytes}, though the shard was closed"
+            )));
+        }
+        let is_unsynced = tolerance == Tolerance::AnyTail || !torn.is_followed_by_batch();
+        if newest != Some(number) || !is_unsynced {
+            return Err(damaged(format!(
+                "the journal '{path}' is damaged at byte {good_bytes}, not at its end"
+            )));
+        }
+    }
+    Ok(journals.last().and_then(|journal| journal.torn.as_ref().map(|torn| (journal.path.as_path(), torn))))
+}
+
+/// Makes durable what was found, before a mark says that it is.
+pub(crate) fn sync(journals: &[Inspected]) -> Result<(), StorageError> {
+    for journal in journals {
+        let synced = File::open(&journal.path).and_then(|file| file.sync_all());
+        synced.map_err(|error| unreadable(&journal.path, &error))?;
     }
     Ok(())
+}
+
+/// Refuses a database without journals, and one with a gap between them.
+pub(crate) fn check_numbers(database: &Path) -> Result<(), StorageError> {
+    let journals = match journals(database) {
+        Ok(journals) => journals,
+        Err(error) => return Err(unreadable(database, &error)),
+    };
+    let Some((first, _)) = journals.first() else {
+        return Err(damaged(format!("there is no journal in '{}'", database.display())));
+    };
+    for ((number, path), expected) in journals.iter().zip(*first..) {
+        if *number != expected {
+            return Err(damaged(format!(
+                "the journal '{}' is missing",
+                database.join(format!("{expected}.jnl")).display()
+            )));
+        }
+        if !path.is_file() {
+            return Err(damaged(format!("'{}' is no journal", path.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Files that hold what was cut off journals at earlier starts.
+pub(crate) fn count_torn_files(database: &Path) -> Result<u64, StorageError> {
+    let names = fs::read_dir(database).map_err(|error| unreadable(database, &error))?;
+    let is_torn = |name: &std::ffi::OsStr| name.to_string_lossy().contains(".torn-at-");
+    Ok(names.flatten().filter(|entry| is_torn(&entry.file_name())).count() as u64)
+}
+
+fn damaged(what: String) -> StorageError {
+    StorageError::Corrupt { what: what.into() }
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> StorageError {
@@ -77,26 +171,29 @@ fn journals(database: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
 }
 
 /// What follows the last good batch of a journal.
-struct Torn {
-    at: u64,
+pub(crate) struct Torn {
+    pub at: u64,
     last_sequence: u64,
     /// Without the zeros at the end.
-    bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
+}
+
+/// Walks the journal from a place where a batch ends, unless it is shorter.
+fn walk(path: &Path, start: Known) -> io::Result<(Known, Option<Torn>)> {
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
+    let mut known = start;
+    input.seek(SeekFrom::Start(known.good_bytes))?;
+    while let Some(batch) = read_batch(&mut input)? {
+        known.good_bytes += batch.size_bytes;
+        known.last_sequence = batch.sequence;
+    }
+    input.seek(SeekFrom::Start(known.good_bytes))?;
+    let bytes = read_without_padding(&mut input)?;
+    let torn = Torn { at: known.good_bytes, last_sequence: known.last_sequence, bytes };
+    Ok((known, (!torn.bytes.is_empty()).then_some(torn)))
 }
 
 impl Torn {
-    fn find(path: &Path) -> io::Result<Option<Torn>> {
-        let mut input = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
-        let (mut at, mut last_sequence) = (0, 0);
-        while let Some(batch) = read_batch(&mut input)? {
-            at += batch.size_bytes;
-            last_sequence = batch.sequence;
-        }
-        input.seek(SeekFrom::Start(at))?;
-        let bytes = read_without_padding(&mut input)?;
-        Ok((!bytes.is_empty()).then_some(Torn { at, last_sequence, bytes }))
-    }
-
     fn is_followed_by_batch(&self) -> bool {
         (1..self.bytes.len()).any(|start| {
             let mut input = &self.bytes[start..];
@@ -106,7 +203,11 @@ impl Torn {
         })
     }
 
-    fn cut_off(&self, path: &Path) -> io::Result<()> {
+    pub fn cut_off(&self, path: &Path) -> Result<(), StorageError> {
+        self.cut(path).map_err(|error| unreadable(path, &error))
+    }
+
+    fn cut(&self, path: &Path) -> io::Result<()> {
         let size_bytes = self.bytes.len();
         tracing::warn!(journal = %path.display(), at = self.at, size_bytes, "cut a torn write off the journal");
         let kept = path.with_extension(format!("torn-at-{}", self.at));

@@ -8,6 +8,9 @@
 //! | `engine.rs` | what an engine implements |
 //! | `local.rs`, `memory.rs` | the engines: fjall on a local disk, and a map in memory |
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
+//! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
+//! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
+//! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
 //! | `directory.rs` | a local shard's directory: its lock and its format |
 //! | `view.rs` | what readers see: the acknowledged state |
 //! | `batch.rs`, `scan.rs`, `error.rs` | a commit's content, reading ranges, what can go wrong |
@@ -26,7 +29,10 @@ mod engine;
 mod error;
 #[cfg(feature = "testing")]
 pub mod fault;
+mod files;
+mod inspection;
 mod journal;
+mod journal_mark;
 mod local;
 mod memory;
 mod scan;
@@ -39,6 +45,7 @@ pub use batch::{Batch, Op};
 pub use bulk::{BulkLoad, RangeStats};
 pub use engine::{Engine, EngineFuture, EngineScan, EngineSnapshot, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
+pub use inspection::{TornWrite, ViewReport};
 pub use memory::MemoryEngine;
 pub use scan::{Scan, ScanOptions, Snapshot};
 pub use shard::{Durability, EngineKind, PendingCommit, Seq, Shard, ShardOptions};

@@ -21,7 +21,7 @@
 //! `clear`, keyspace deletion and separated values are not used.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -33,7 +33,9 @@ use futures::future::ready;
 
 use crate::directory::Directory;
 use crate::engine::{EngineFuture, EngineScan};
+use crate::files;
 use crate::journal::{self, Tolerance};
+use crate::journal_mark::Mark;
 use crate::scan::collect_chunk;
 use crate::{Batch, Engine, EngineSnapshot, Op, Row, ScanOptions, StorageError, Value};
 
@@ -48,10 +50,13 @@ const MEMTABLE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 const FIRST_LEVEL_TABLES_MAX: usize = 18;
 /// Tables on the first level before a load waits: it leaves room for the writers.
 const FIRST_LEVEL_TABLES_LOAD_MAX: usize = 8;
+/// The one keyspace.
+const ROWS: &str = "rows";
 const JOURNAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 pub(crate) struct LocalOptions {
     pub directory: PathBuf,
+    pub must_exist: bool,
     pub cache_bytes: u64,
     pub memtable_bytes: u64,
     /// Whether every write reaches the operating system at once, for when it is acknowledged before a sync.
@@ -68,26 +73,25 @@ pub(crate) struct LocalEngine {
     memtable_bytes_max: u64,
     /// Loads at work: the end of one holds up writes, which then must not be waited for on a thread of the runtime.
     loads: AtomicUsize,
-    _directory: Directory,
+    /// What the journals held when they were opened.
+    opened: Mark,
+    directory: Directory,
 }
 
 impl LocalEngine {
     pub fn open(options: &LocalOptions) -> Result<LocalEngine, StorageError> {
-        let mut directory = Directory::claim(&options.directory)?;
+        let mut directory = Directory::claim(&options.directory, options.must_exist)?;
         let tolerance = if options.writes_through { Tolerance::AnyTail } else { Tolerance::LastBatch };
-        journal::check(&directory.database(), tolerance)?;
-        let database = Database::builder(directory.database())
-            .cache_size(options.cache_bytes)
-            .manual_journal_persist(true)
-            .journal_compression(CompressionType::None)
-            .max_journaling_size(JOURNAL_BYTES_MAX)
-            .worker_threads(1)
-            .open()
-            .map_err(|error| match error {
-                fjall::Error::Locked => StorageError::Locked { directory: options.directory.clone() },
-                other => other.into(),
-            })?;
-        let rows = database.keyspace("rows", keyspace_options)?;
+        let opened = if directory.is_new() {
+            Mark::new(false, tolerance, &[])
+        } else {
+            prepare(&directory, tolerance)?
+        };
+        let purpose = if directory.is_new() { Purpose::Create } else { Purpose::Serve };
+        let (database, rows) = open_database(&directory.database(), options.cache_bytes, purpose)?;
+        if directory.is_new() {
+            opened.replace(directory.path())?;
+        }
         directory.created()?;
         Ok(LocalEngine {
             write_mode: options.writes_through.then_some(PersistMode::Buffer),
@@ -95,7 +99,8 @@ impl LocalEngine {
             memtable_bytes: AtomicU64::new(database.write_buffer_size()),
             memtable_bytes_max: options.memtable_bytes.min(MEMTABLE_BYTES_MAX),
             loads: AtomicUsize::new(0),
-            _directory: directory,
+            opened,
+            directory,
             rows,
             database,
         })
@@ -162,6 +167,17 @@ impl LocalEngine {
         self.database.persist(PersistMode::Buffer).map_err(StorageError::from)
     }
 
+    /// Notes that nothing follows. The next start does without the note, so that failing to write it is no failure.
+    fn mark_closed(&self) {
+        let noted =
+            journal::inspect(&self.directory.database(), &self.opened.journals).and_then(|journals| {
+                Mark::new(true, self.opened.tolerance, &journals).replace(self.directory.path())
+            });
+        if let Err(error) = noted {
+            tracing::warn!(%error, "the shard is closed, but cannot note it");
+        }
+    }
+
     fn sort_memtables(&self) -> Result<(), StorageError> {
         self.database.persist(PersistMode::SyncAll)?;
         self.seal_memtable()?;
@@ -171,6 +187,56 @@ impl LocalEngine {
         }
         Ok(())
     }
+}
+
+/// Looks at everything before fjall may change anything, and takes a torn write off the newest journal.
+fn prepare(directory: &Directory, tolerance: Tolerance) -> Result<Mark, StorageError> {
+    let database = directory.database();
+    files::check(&database)?;
+    let mark = Mark::read(directory.path())?;
+    let journals = journal::inspect(&database, &[])?;
+    if let Some((path, torn)) = journal::judge(&journals, mark.as_ref(), tolerance)? {
+        torn.cut_off(path)?;
+    }
+    journal::sync(&journals)?;
+    let opened = Mark::new(false, tolerance, &journals);
+    opened.replace(directory.path())?;
+    Ok(opened)
+}
+
+/// What a database is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Create,
+    Serve,
+    /// Nothing is sorted, so that nothing is written.
+    View,
+}
+
+/// A database and the rows in it.
+pub(crate) fn open_database(
+    path: &Path,
+    cache_bytes: u64,
+    purpose: Purpose,
+) -> Result<(Database, Keyspace), StorageError> {
+    let workers = if purpose == Purpose::View { 0 } else { 1 };
+    let database = Database::builder(path)
+        .cache_size(cache_bytes)
+        .manual_journal_persist(true)
+        .journal_compression(CompressionType::None)
+        .max_journaling_size(JOURNAL_BYTES_MAX)
+        .worker_threads_unchecked(workers)
+        .open()
+        .map_err(|error| match error {
+            fjall::Error::Locked => StorageError::Locked { directory: path.to_owned() },
+            other => other.into(),
+        })?;
+    if purpose != Purpose::Create && !database.keyspace_exists(ROWS) {
+        let what = format!("the database '{}' has lost its rows", path.display());
+        return Err(StorageError::Corrupt { what: what.into() });
+    }
+    let rows = database.keyspace(ROWS, keyspace_options)?;
+    Ok((database, rows))
 }
 
 fn keyspace_options() -> KeyspaceCreateOptions {
@@ -225,7 +291,7 @@ impl Engine for LocalEngine {
     }
 
     fn close(&self) -> EngineFuture<'_, ()> {
-        ready(self.sort_memtables()).boxed()
+        ready(self.sort_memtables().inspect(|()| self.mark_closed())).boxed()
     }
 
     fn never_pends(&self) -> bool {
@@ -241,9 +307,9 @@ impl Engine for LocalEngine {
     }
 }
 
-struct LocalSnapshot {
-    snapshot: fjall::Snapshot,
-    rows: Keyspace,
+pub(crate) struct LocalSnapshot {
+    pub snapshot: fjall::Snapshot,
+    pub rows: Keyspace,
 }
 
 impl EngineSnapshot for LocalSnapshot {

@@ -43,6 +43,8 @@ pub enum EngineKind {
 #[derive(Debug, Clone)]
 pub struct ShardOptions {
     pub engine: EngineKind,
+    /// The directory is known to have had a shard: opening it makes none.
+    pub must_exist: bool,
     pub durability: Durability,
     /// Bytes of blocks kept in memory for reads.
     pub cache_bytes: u64,
@@ -61,6 +63,7 @@ impl ShardOptions {
     pub fn local(directory: impl Into<PathBuf>) -> Self {
         ShardOptions {
             engine: EngineKind::Local { directory: directory.into() },
+            must_exist: false,
             durability: Durability::Sync,
             cache_bytes: 256 * 1024 * 1024,
             memtable_bytes: 32 * 1024 * 1024,
@@ -127,6 +130,7 @@ impl Shard {
             EngineKind::Local { directory } => {
                 let local = LocalOptions {
                     directory: directory.clone(),
+                    must_exist: options.must_exist,
                     cache_bytes: options.cache_bytes,
                     memtable_bytes: options.memtable_bytes,
                     writes_through: options.durability == Durability::Async,

@@ -21,7 +21,11 @@ fn batch(number: u64) -> Batch {
 
 /// A shard that was not closed, so that everything is in the journal only, and where each commit's bytes end there.
 async fn crashed_shard(directory: &Path) -> (PathBuf, Vec<u64>) {
-    let shard = Shard::open(ShardOptions::local(directory)).await.expect("opens");
+    crashed_shard_of(ShardOptions::local(directory), directory).await
+}
+
+async fn crashed_shard_of(options: ShardOptions, directory: &Path) -> (PathBuf, Vec<u64>) {
+    let shard = Shard::open(options).await.expect("opens");
     let journal = directory.join("db/0.jnl");
     let mut ends = vec![0];
     for number in 1..=COMMITS {
@@ -135,10 +139,21 @@ async fn damage_before_good_batches_refuses_to_open_and_changes_nothing() {
 #[tokio::test]
 async fn without_a_sync_per_commit_a_tail_may_be_torn_anywhere() {
     let directory = tempfile::tempdir().expect("a directory");
+    let later = ShardOptions { durability: Durability::Async, ..ShardOptions::local(directory.path()) };
+    let (journal, ends) = crashed_shard_of(later.clone(), directory.path()).await;
+    overwrite(&journal, ends[30] + 80, &[0; 100]);
+    // How the tail was written counts, not how it will go on.
+    assert_eq!(recovered(ShardOptions::local(directory.path())).await, 30);
+}
+
+#[tokio::test]
+async fn damage_is_no_torn_write_when_the_writer_synced_each_commit_whoever_opens_next() {
+    let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(directory.path()).await;
     overwrite(&journal, ends[30] + 80, &[0; 100]);
-    let options = ShardOptions { durability: Durability::Async, ..ShardOptions::local(directory.path()) };
-    assert_eq!(recovered(options).await, 30);
+    let later = ShardOptions { durability: Durability::Async, ..ShardOptions::local(directory.path()) };
+    let error = Shard::open(later).await.expect_err("refuses");
+    assert!(error.to_string().contains("not at its end"), "{error}");
 }
 
 fn copy_directory(from: &Path, to: &Path) {
@@ -152,4 +167,80 @@ fn copy_directory(from: &Path, to: &Path) {
             fs::copy(entry.path(), target).expect("copies");
         }
     }
+}
+
+fn flip(file: &Path, at: u64) {
+    let mut content = fs::read(file).expect("reads");
+    content[at as usize] ^= 1 << (at % 8);
+    fs::write(file, content).expect("writes");
+}
+
+#[tokio::test]
+async fn rot_at_the_end_of_a_closed_journal_is_never_taken_for_a_torn_write() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (journal, ends) = crashed_shard(&directory.path().join("original")).await;
+    let original = journal.parent().and_then(Path::parent).expect("a parent");
+    Shard::open(ShardOptions::local(original)).await.expect("opens").close().await.expect("closes");
+    let last = ends[COMMITS as usize];
+    for number in 0..60 {
+        let copy = directory.path().join(format!("{number}"));
+        copy_directory(original, &copy);
+        // Of the last 2,400 bytes.
+        flip(&copy.join("db/0.jnl"), last - 1 - number * 40);
+        let error = Shard::open(ShardOptions::local(&copy)).await.expect_err("refuses");
+        assert!(matches!(&error, StorageError::Corrupt { .. }), "{number}: {error}");
+        fs::remove_dir_all(&copy).expect("removes");
+    }
+    assert_eq!(recovered(ShardOptions::local(original)).await, COMMITS);
+}
+
+#[tokio::test]
+async fn rot_in_what_an_earlier_life_synced_is_never_taken_for_a_torn_write() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (journal, ends) = crashed_shard(directory.path()).await;
+    drop(Shard::open(ShardOptions::local(directory.path())).await.expect("opens"));
+    let whole = fs::read(&journal).expect("reads");
+    for at in [ends[COMMITS as usize] - 1, ends[COMMITS as usize - 1] + 60] {
+        flip(&journal, at);
+        let error = Shard::open(ShardOptions::local(directory.path())).await.expect_err("refuses");
+        assert!(error.to_string().contains("were on stable storage"), "{error}");
+        fs::write(&journal, &whole).expect("writes");
+    }
+    fs::write(&journal, &whole[..ends[3] as usize]).expect("writes");
+    Shard::open(ShardOptions::local(directory.path())).await.expect_err("refuses a journal cut off");
+    fs::write(&journal, &whole).expect("writes");
+    assert_eq!(recovered(ShardOptions::local(directory.path())).await, COMMITS);
+}
+
+#[tokio::test]
+async fn a_shard_of_a_version_without_marks_opens_and_gets_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (_, _) = crashed_shard(directory.path()).await;
+    let mark = directory.path().join("JOURNALS");
+    fs::remove_file(&mark).expect("removes");
+    assert_eq!(recovered(ShardOptions::local(directory.path())).await, COMMITS);
+    assert!(fs::read_to_string(&mark).expect("there").contains("\nopen every-batch-synced\n"));
+}
+
+#[tokio::test]
+async fn a_view_tells_what_the_next_start_would_cut_off_and_what_earlier_ones_did() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (shard, scratch) = (directory.path().join("shard"), directory.path().join("scratch"));
+    fs::create_dir(&scratch).expect("creates");
+    let (journal, ends) = crashed_shard(&shard).await;
+    overwrite(&journal, ends[COMMITS as usize], &[1, 2, 3]);
+    let (_, report) = Shard::view(&shard, &scratch).await.expect("readable");
+    let torn = report.torn.expect("a torn write");
+    assert_eq!((torn.at, torn.size_bytes, report.torn_files), (ends[COMMITS as usize], 3, 0));
+    drop(Shard::open(ShardOptions::local(&shard)).await.expect("opens"));
+    let (view, report) = Shard::view(&shard, &scratch).await.expect("readable");
+    assert_eq!((report.torn, report.torn_files), (None, 1));
+    let error = Shard::open(ShardOptions::local(&shard)).await.expect_err("somebody looks");
+    assert!(matches!(&error, StorageError::Locked { .. }), "{error}");
+    drop(view);
+    let owner = Shard::open(ShardOptions::local(&shard)).await.expect("opens");
+    let error = Shard::view(&shard, &scratch).await.err().expect("in use");
+    assert!(matches!(&error, StorageError::Locked { .. }), "{error}");
+    drop(owner);
+    assert_eq!(fs::read_dir(&scratch).expect("lists").count(), 0);
 }

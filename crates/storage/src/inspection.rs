@@ -1,0 +1,179 @@
+//! Reads a shard that nobody has open, and changes no byte of it: for `verify`, on read-only media, a full disk, a snapshot.
+//!
+//! fjall 3.1.13 has no way to open for reading: it cuts journals, removes versions and tables, and sorts. So it is given a
+//! database in a scratch directory that looks like the shard's: links to the tables, which are never written twice, and
+//! copies of the rest, which is small but for the journals. Of these only what is good is copied. Without workers fjall
+//! sorts nothing and merges nothing, so that the copies are all that the scratch directory ever holds: as many bytes as
+//! the journals, usually less than 100 MB and seldom more than 400 MB a shard.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use fjall::{Database, Keyspace};
+use futures::FutureExt;
+use futures::future::ready;
+
+use crate::directory::{DATABASE, find_complete, lock_for_looking};
+use crate::engine::EngineFuture;
+use crate::files::{self, Files};
+use crate::journal::{self, Inspected, Tolerance};
+use crate::journal_mark::Mark;
+use crate::local::{LocalSnapshot, Purpose, open_database};
+use crate::{Batch, Engine, EngineSnapshot, Shard, ShardOptions, StorageError, Value};
+
+const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What was found beside the rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ViewReport {
+    /// A write that the next start would cut off: nobody was told that it is there.
+    pub torn: Option<TornWrite>,
+    /// Files in which earlier starts kept what they cut off.
+    pub torn_files: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornWrite {
+    pub journal: PathBuf,
+    pub at: u64,
+    pub size_bytes: u64,
+}
+
+impl Shard {
+    /// A shard to read, with what lies in `directory`; what fjall needs to write goes below `scratch`, and is removed with the
+    /// last handle. Servers cannot open the shard meanwhile.
+    pub async fn view(directory: &Path, scratch: &Path) -> Result<(Shard, ViewReport), StorageError> {
+        let (directory, scratch) = (directory.to_owned(), scratch.to_owned());
+        let open = tokio::task::spawn_blocking(move || ViewEngine::open(&directory, &scratch));
+        let opened = open.await.map_err(|error| StorageError::io(format!("opening failed: {error}")))?;
+        let (engine, report) = opened?;
+        Ok((Shard::with_engine(Arc::new(engine), &ShardOptions::memory())?, report))
+    }
+}
+
+struct ViewEngine {
+    // In this order: the scratch directory goes when nothing in it is open any more.
+    rows: Keyspace,
+    database: Database,
+    _scratch: Scratch,
+    _lock: Option<File>,
+}
+
+impl ViewEngine {
+    fn open(directory: &Path, scratch: &Path) -> Result<(ViewEngine, ViewReport), StorageError> {
+        find_complete(directory)?;
+        let lock = lock_for_looking(directory)?;
+        let database = directory.join(DATABASE);
+        let files = files::check(&database)?;
+        let mark = Mark::read(directory)?;
+        let journals = journal::inspect(&database, &[])?;
+        let torn = journal::judge(&journals, mark.as_ref(), Tolerance::LastBatch)?;
+        let torn = torn.map(|(journal, torn)| TornWrite {
+            journal: journal.to_owned(),
+            at: torn.at,
+            size_bytes: torn.bytes.len() as u64,
+        });
+        let report = ViewReport { torn, torn_files: journal::count_torn_files(&database)? };
+        let scratch = Scratch::new(scratch)?;
+        let copied = copy(&database, &files, &journals, &scratch.0);
+        copied.map_err(|error| {
+            StorageError::io(format!(
+                "a copy of the journals cannot be made in '{}': {error}",
+                scratch.0.display()
+            ))
+        })?;
+        let (database, rows) = open_database(&scratch.0, CACHE_BYTES, Purpose::View)?;
+        Ok((ViewEngine { rows, database, _scratch: scratch, _lock: lock }, report))
+    }
+}
+
+fn copy(database: &Path, files: &Files, journals: &[Inspected], to: &Path) -> io::Result<()> {
+    let database = database.canonicalize()?;
+    File::create(to.join("lock"))?;
+    copy_content(&database.join("version"), &to.join("version"))?;
+    for journal in journals {
+        let mut good = File::open(&journal.path)?.take(journal.known.good_bytes);
+        let mut copy = File::create(to.join(format!("{}.jnl", journal.known.number)))?;
+        io::copy(&mut good, &mut copy)?;
+    }
+    for keyspace in &files.keyspaces {
+        let (from, to) = (database.join(&keyspace.folder), to.join(&keyspace.folder));
+        fs::create_dir_all(to.join("tables"))?;
+        for name in ["current", &keyspace.version] {
+            copy_content(&from.join(name), &to.join(name))?;
+        }
+        for table in &keyspace.tables {
+            let name = Path::new("tables").join(table.to_string());
+            symlink(from.join(&name), to.join(&name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Without the permissions, which may be to read only.
+fn copy_content(from: &Path, to: &Path) -> io::Result<u64> {
+    io::copy(&mut File::open(from)?, &mut File::create(to)?)
+}
+
+/// A directory of this process, removed when dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(parent: &Path) -> Result<Scratch, StorageError> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("shardlake-view-{}-{number}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| {
+            StorageError::io(format!("the scratch directory '{}' cannot be made: {error}", path.display()))
+        })?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, directory = %self.0.display(), "the scratch directory stays");
+        }
+    }
+}
+
+fn read_only<T: Send + 'static>() -> EngineFuture<'static, T> {
+    ready(Err(StorageError::io("this shard is open for reading only"))).boxed()
+}
+
+impl Engine for ViewEngine {
+    fn apply(&self, _batches: Vec<Batch>) -> EngineFuture<'_, ()> {
+        read_only()
+    }
+
+    fn sync(&self) -> EngineFuture<'_, ()> {
+        read_only()
+    }
+
+    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
+        let value = self.rows.get(key).map(|value| value.map(Bytes::from)).map_err(StorageError::from);
+        ready(value).boxed()
+    }
+
+    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+        Box::new(LocalSnapshot { snapshot: self.database.snapshot(), rows: self.rows.clone() })
+    }
+
+    fn flush(&self) -> EngineFuture<'_, ()> {
+        ready(Ok(())).boxed()
+    }
+
+    fn close(&self) -> EngineFuture<'_, ()> {
+        ready(Ok(())).boxed()
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.database.disk_space().unwrap_or(0)
+    }
+}
