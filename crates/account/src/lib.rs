@@ -85,6 +85,7 @@ pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
 pub use items::Patch;
 pub use keys::KeyInput;
+pub use membership::AccountMark;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
 pub use partitions::{ContainerReport, LargeKey, RangeReport};
 pub use permissions::{GrantedChild, ResourceLink};

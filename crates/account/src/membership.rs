@@ -4,8 +4,9 @@
 //! ```text
 //! 0u32 | 'S' → Membership: the account, the number of this shard; on shard 0 also how many there are
 //! ```
-//! Only accounts with several shards have marks. A new shard gets its mark before shard 0 counts it: after a crash in
-//! between it is still new, and empty.
+//! A new shard gets its mark before shard 0 counts it: after a crash in between it is still new, and empty. A single shard
+//! has a mark as well: whoever remembers elsewhere that there was an account ([`AccountMark`]) knows by it that the account
+//! is still there.
 
 use serde::{Deserialize, Serialize};
 use shardlake_catalog::{MEMBERSHIP, decode, encode, key};
@@ -27,6 +28,32 @@ struct Membership {
     shards: Option<u16>,
 }
 
+/// What the shards say of their account, for somebody to remember who does not lie on them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccountMark {
+    /// Random, for no other account to have the same.
+    pub account: String,
+    pub shards: u16,
+}
+
+impl AccountMark {
+    /// `None` for shards on which no account was opened yet, or only by an earlier version.
+    pub async fn read(shards: &Shards) -> Result<Option<AccountMark>> {
+        let mark = Membership::read(shards.first()).await?;
+        Ok(mark.map(|mark| AccountMark { account: mark.account, shards: mark.shards.unwrap_or(1) }))
+    }
+
+    /// Refuses shards that are not those of this account.
+    pub async fn check(&self, shards: &Shards) -> Result<()> {
+        match AccountMark::read(shards).await? {
+            Some(found) if found.account == self.account => Ok(()),
+            Some(_) => Err(misplaced(0, "it belongs to another account".to_owned())),
+            None => Err(misplaced(0, "it has lost what was on it".to_owned())),
+        }
+    }
+}
+
 impl Membership {
     async fn read(shard: &Shard) -> Result<Option<Membership>> {
         let stored = shard.get(&key(MEMBERSHIP, &[])).await.map_err(storage_error)?;
@@ -45,17 +72,17 @@ impl Membership {
 pub(crate) async fn join(shards: &Shards, random: &Random) -> Result<()> {
     let mut first = read_first(shards).await?;
     let known = first.shards.unwrap_or(1);
+    let account = first.account.clone();
+    if first.account.is_empty() {
+        first.account = random.guid().to_string();
+    }
     for number in 1..shards.count() {
         let shard = shards.get(number)?;
-        let is_marked = check(shard, number, known, &first.account).await?;
-        if !is_marked {
-            if first.account.is_empty() {
-                first.account = random.guid().to_string();
-            }
+        if !check(shard, number, known, &account).await? {
             Membership { account: first.account.clone(), number, shards: None }.write(shard).await?;
         }
     }
-    if shards.count() > known {
+    if shards.count() > known || account.is_empty() {
         first.shards = Some(shards.count());
         first.write(shards.first()).await?;
     }
@@ -76,7 +103,7 @@ pub(crate) async fn problems(shards: &Shards) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// The mark of shard 0; without an account while there is only one shard.
+/// The mark of shard 0; without an account where none was opened yet.
 async fn read_first(shards: &Shards) -> Result<Membership> {
     let stored = Membership::read(shards.first()).await?;
     let first = stored.unwrap_or(Membership { account: String::new(), number: 0, shards: None });

@@ -40,6 +40,9 @@ enum Command {
     /// Serve an account with a demo data set, print that data set, or run a demo to its end
     Demo(DemoCommand),
     /// Check everything that a stopped server stored; exits with 1 when something is wrong
+    ///
+    /// Changes nothing in the data directory, which may be on read-only media or on a full disk. No server can start there
+    /// meanwhile.
     Verify(VerifyCommand),
     /// Show the partitions of a container: ranges, sizes, load, budgets, and what comes next
     Partitions(operate::Partitions),
@@ -104,6 +107,10 @@ enum DemoChoice {
 struct VerifyCommand {
     /// The data directory
     directory: PathBuf,
+    /// Where to copy the journals to: usually less than 100 MB and seldom more than 400 MB a shard, removed at the end
+    /// [default: the system's directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -192,7 +199,8 @@ fn print_demo(command: &DemoCommand) -> Result<ExitCode, String> {
 }
 
 fn verify_directory(command: &VerifyCommand) -> Result<ExitCode, String> {
-    runtime()?.block_on(verify::verify(&command.directory, command.json))
+    let scratch = command.scratch.clone().unwrap_or_else(std::env::temp_dir);
+    runtime()?.block_on(verify::verify(&command.directory, &scratch, command.json))
 }
 
 fn operate(operation: Operation) -> Result<ExitCode, String> {

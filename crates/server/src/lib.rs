@@ -16,6 +16,7 @@
 //! The only crate that reads the environment, opens sockets and knows the data directory's layout. It knows no protocol:
 //! requests go to the gateway as they are.
 
+mod account_file;
 mod byte_size;
 pub mod cli;
 mod config;

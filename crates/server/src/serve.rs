@@ -1,8 +1,8 @@
 //! A server from start to end.
 //!
 //! Start: listen (probes get "not yet" from here on) → open the shards, which locks the data directory → keys and certificate →
-//! open the account → seed and demo → ready record. Nothing of the data directory is read or written before it is locked, but for
-//! the names of its shards.
+//! open the account → remember it → seed and demo → ready record. Nothing of the data directory is read or written before it is
+//! locked, but for the names of its shards and `account.json`.
 //!
 //! End, at SIGTERM or SIGINT: say "not ready", stop accepting, let requests in flight finish for a bounded time, close
 //! storage. A second signal ends at once, which loses nothing that was acknowledged: the next start replays the journal.
@@ -103,9 +103,10 @@ async fn start(config: &Config, shards: Shards, clock: &Clock, random: &Random) 
         scripts: script_worker::settings(),
         ..AccountOptions::default()
     };
-    let account = Account::open(shards, options)
+    let account = Account::open(shards.clone(), options)
         .await
         .map_err(|error| format!("the account does not open: {error}"))?;
+    shards::remember(config, &shards).await?;
     if let Some(file) = &config.seed {
         let loaded = seed::load(&account, &Seed::read(file)?, file).await?;
         tracing::info!(

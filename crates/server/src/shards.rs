@@ -2,19 +2,23 @@
 //!
 //! Shard 0, which holds the catalog, is `shard/`; the others are `shard-1/`, `shard-2/` and so on without gaps. They are made
 //! in that order, so that a start which is interrupted leaves no gap either. A shard is never left out: partitions may
-//! lie on it. What lies on which shard is the account's business.
+//! lie on it. What lies on which shard is the account's business. A shard that the data directory remembers
+//! (`account_file.rs`) is opened, never made.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use shardlake_account::{SHARDS_MAX, Shards};
-use shardlake_storage::{Durability, EngineKind, Shard, ShardOptions, StorageError};
+use shardlake_account::{AccountMark, SHARDS_MAX, Shards};
+use shardlake_storage::{Durability, EngineKind, Shard, ShardOptions, StorageError, ViewReport};
 
+use crate::account_file;
 use crate::config::Config;
 use crate::settings::DurabilityMode;
 
 const FIRST: &str = "shard";
 const FURTHER: &str = "shard-";
+/// What to do about data that is somewhere else.
+const BRING_BACK: &str = "mount its volume, or bring it back from where it was moved or from a backup; to begin anew, remove 'account.json'";
 /// Less per shard would mean a file for every few writes.
 const WRITE_BUFFER_SIZE_BYTES_MIN: u64 = 256 << 10;
 
@@ -27,33 +31,81 @@ pub async fn open(config: &Config) -> Result<Shards, String> {
     }
     let is_durable = config.durability != DurabilityMode::Memory;
     let data_dir = config.data_dir.as_deref().filter(|_| is_durable);
-    let existing = data_dir.map_or(Ok(0), count)?;
+    let (existing, remembered) = data_dir.map_or(Ok((0, None)), look)?;
     let wanted = config.shards.unwrap_or(existing.max(1));
     if wanted < existing {
         return Err(format!(
             "the data directory has {existing} shards, and data may lie on each of them: start with --shards {existing} or more"
         ));
     }
-    open_all((0..wanted).map(|number| {
+    let shards = open_all((0..wanted).map(|number| {
         let engine = match data_dir {
             Some(data_dir) => EngineKind::Local { directory: directory(data_dir, number) },
             None => EngineKind::Memory,
         };
-        ShardOptions { engine, ..options(config, wanted) }
+        let must_exist = remembered.as_ref().is_some_and(|remembered| number < remembered.shards);
+        ShardOptions { engine, must_exist, ..options(config, wanted) }
     }))
-    .await
+    .await?;
+    check(remembered.as_ref(), &shards).await?;
+    Ok(shards)
 }
 
-/// Opens what a data directory holds and makes nothing.
-pub async fn open_existing(data_dir: &Path) -> Result<Shards, String> {
-    let existing = count(data_dir)?;
+/// After a good start: the data directory is to know what lies in it.
+pub async fn remember(config: &Config, shards: &Shards) -> Result<(), String> {
+    match &config.data_dir {
+        Some(data_dir) if config.durability != DurabilityMode::Memory => {
+            account_file::remember(data_dir, shards).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What was found beside the rows of a shard.
+pub struct Viewed {
+    pub directory: PathBuf,
+    pub report: ViewReport,
+}
+
+/// Opens what a data directory holds for reading only, and changes nothing in it.
+pub async fn view(data_dir: &Path, scratch: &Path) -> Result<(Shards, Vec<Viewed>), String> {
+    let (existing, remembered) = look(data_dir)?;
     if existing == 0 {
         return Err(format!(
             "'{}' is no data directory of a server: there is no '{FIRST}' in it",
             data_dir.display()
         ));
     }
-    open_all((0..existing).map(|number| ShardOptions::local(directory(data_dir, number)))).await
+    let (mut shards, mut viewed) = (Vec::new(), Vec::new());
+    for directory in (0..existing).map(|number| directory(data_dir, number)) {
+        let (shard, report) = Shard::view(&directory, scratch).await.map_err(|error| explain(&error))?;
+        shards.push(shard);
+        viewed.push(Viewed { directory, report });
+    }
+    let shards = Shards::from(shards);
+    check(remembered.as_ref(), &shards).await?;
+    Ok((shards, viewed))
+}
+
+/// How many shards there are, and what is remembered of them; all that are remembered are there.
+fn look(data_dir: &Path) -> Result<(u16, Option<AccountMark>), String> {
+    let remembered = account_file::read(data_dir)?;
+    let existing = count(data_dir)?;
+    if let Some(remembered) = remembered.as_ref().filter(|remembered| remembered.shards > existing) {
+        return Err(format!(
+            "'{}' is missing, though the data directory remembers {} of them: {BRING_BACK}",
+            directory(data_dir, existing).display(),
+            remembered.shards
+        ));
+    }
+    Ok((existing, remembered))
+}
+
+async fn check(remembered: Option<&AccountMark>, shards: &Shards) -> Result<(), String> {
+    match remembered {
+        Some(remembered) => remembered.check(shards).await.map_err(|error| error.to_string()),
+        None => Ok(()),
+    }
 }
 
 async fn open_all(options: impl Iterator<Item = ShardOptions>) -> Result<Shards, String> {
@@ -131,8 +183,11 @@ fn number_of(name: &str) -> Option<u16> {
 /// What to do about storage that does not open.
 fn explain(error: &StorageError) -> String {
     let advice = match error {
+        StorageError::Missing { .. } => return format!("{error}, though there was one: {BRING_BACK}"),
         StorageError::Locked { .. } => ": stop the other server, or choose another --data-dir",
-        StorageError::Corrupt { .. } => ": restore the directory from a backup, or serve another one",
+        StorageError::Corrupt { .. } => {
+            ": bring back what is missing, or restore the directory from a backup"
+        }
         StorageError::Format { .. } => ": serve it with the version that wrote it",
         _ => "",
     };

@@ -7,16 +7,17 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use shardlake_account::VerifyReport;
 
-use crate::shards;
+use crate::shards::{self, Viewed};
 
-/// `directory` is a data directory. The exit code is 0 only when nothing is wrong.
-pub async fn verify(directory: &Path, as_json: bool) -> Result<ExitCode, String> {
-    let shards = shards::open_existing(directory).await?;
+/// `directory` is a data directory, of which nothing is changed; what has to be written goes below `scratch`. The exit code
+/// is 0 only when nothing is wrong.
+pub async fn verify(directory: &Path, scratch: &Path, as_json: bool) -> Result<ExitCode, String> {
+    let (shards, viewed) = shards::view(directory, scratch).await?;
     let report = shardlake_account::verify(&shards)
         .await
         .map_err(|error| format!("the data cannot be read: {error}"))?;
-    shards.close().await.map_err(|error| error.to_string())?;
-    let text = if as_json { format!("{:#}\n", to_json(&report)) } else { to_text(&report) };
+    drop(shards);
+    let text = if as_json { format!("{:#}\n", to_json(&report, &viewed)) } else { to_text(&report, &viewed) };
     io::stdout()
         .lock()
         .write_all(text.as_bytes())
@@ -24,7 +25,35 @@ pub async fn verify(directory: &Path, as_json: bool) -> Result<ExitCode, String>
     Ok(if report.problem_count() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn to_json(report: &VerifyReport) -> Value {
+fn shard_to_json(viewed: &Viewed) -> Value {
+    let torn = viewed
+        .report
+        .torn
+        .as_ref()
+        .map(|torn| json!({ "journal": torn.journal, "at": torn.at, "sizeBytes": torn.size_bytes }));
+    json!({ "directory": viewed.directory, "tornWrite": torn, "tornFiles": viewed.report.torn_files })
+}
+
+fn shard_to_text(viewed: &Viewed) -> String {
+    let mut text = String::new();
+    if let Some(torn) = &viewed.report.torn {
+        text += &format!(
+            "{}: a crash tore the last write, which nobody was told of: the next start cuts off {} bytes\n",
+            torn.journal.display(),
+            torn.size_bytes
+        );
+    }
+    if viewed.report.torn_files > 0 {
+        text += &format!(
+            "{}: earlier starts cut off torn writes and kept them: {} files *.torn-at-*\n",
+            viewed.directory.display(),
+            viewed.report.torn_files
+        );
+    }
+    text
+}
+
+fn to_json(report: &VerifyReport, viewed: &[Viewed]) -> Value {
     let partitions: Vec<Value> = report
         .partitions
         .iter()
@@ -46,19 +75,21 @@ fn to_json(report: &VerifyReport) -> Value {
         "containers": report.containers,
         "scripts": report.scripts,
         "offers": report.offers,
+        "shards": viewed.iter().map(shard_to_json).collect::<Vec<_>>(),
         "partitions": partitions,
         "problemCount": report.problem_count(),
         "problems": report.problems,
     })
 }
 
-fn to_text(report: &VerifyReport) -> String {
+fn to_text(report: &VerifyReport, viewed: &[Viewed]) -> String {
     let mut text = format!(
         "{} databases, {} containers, {} partitions\n",
         report.databases,
         report.containers,
         report.partitions.len()
     );
+    text.extend(viewed.iter().map(shard_to_text));
     for partition in &report.partitions {
         let checked = &partition.report;
         text += &format!(

@@ -19,7 +19,7 @@
 //! The section `tables` of a version: levels `u8`, each: runs `u8`, each: tables `u32`, each: number `u64`, kind of checksum
 //! `u8`, checksum `u128`, sequence number `u64`. What is inside tables has checksums that fjall looks at when it reads.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,13 @@ pub(crate) fn check(database: &Path) -> Result<Files, StorageError> {
         return Err(damaged(&database.join(&keyspaces[0].folder), "names no tables"));
     }
     Ok(Files { keyspaces })
+}
+
+/// fjall does not open a database without the file that it locks, in which there is nothing. We lock a file of our own.
+pub(crate) fn restore_lock(database: &Path) -> Result<(), StorageError> {
+    let path = database.join("lock");
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    file.map(drop).map_err(|error| StorageError::io(format!("'{}' cannot be made: {error}", path.display())))
 }
 
 fn check_keyspace(database: &Path, name: &str) -> Result<KeyspaceFiles, StorageError> {

@@ -199,6 +199,7 @@ fn prepare(directory: &Directory, tolerance: Tolerance) -> Result<Mark, StorageE
         torn.cut_off(path)?;
     }
     journal::sync(&journals)?;
+    files::restore_lock(&database)?;
     let opened = Mark::new(false, tolerance, &journals);
     opened.replace(directory.path())?;
     Ok(opened)
@@ -227,16 +228,23 @@ pub(crate) fn open_database(
         .max_journaling_size(JOURNAL_BYTES_MAX)
         .worker_threads_unchecked(workers)
         .open()
-        .map_err(|error| match error {
-            fjall::Error::Locked => StorageError::Locked { directory: path.to_owned() },
-            other => other.into(),
-        })?;
+        .map_err(|error| not_opened(path, error))?;
     if purpose != Purpose::Create && !database.keyspace_exists(ROWS) {
         let what = format!("the database '{}' has lost its rows", path.display());
         return Err(StorageError::Corrupt { what: what.into() });
     }
     let rows = database.keyspace(ROWS, keyspace_options)?;
     Ok((database, rows))
+}
+
+/// What fjall finds when it opens a database is damage, unless it is the system's.
+fn not_opened(path: &Path, error: fjall::Error) -> StorageError {
+    let what = |error: String| format!("the database '{}' cannot be opened: {error}", path.display());
+    match error {
+        fjall::Error::Locked => StorageError::Locked { directory: path.to_owned() },
+        fjall::Error::Io(error) => StorageError::io(what(error.to_string())),
+        other => StorageError::Corrupt { what: what(other.to_string()).into() },
+    }
 }
 
 fn keyspace_options() -> KeyspaceCreateOptions {

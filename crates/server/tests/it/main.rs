@@ -6,6 +6,7 @@
 //! | `lifecycle.rs` | the ready record, probes, metrics, signals, restarts, two servers on one directory |
 //! | `settings.rs` | flags, variables and files; which keys are accepted where |
 //! | `shards.rs` | data directories with several shards |
+//! | `lost_files.rs` | data directories of which something is gone; `verify` only reads |
 //! | `operate.rs` | the operator's commands |
 //! | `data.rs` | seeds and the demo |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
@@ -17,6 +18,7 @@ mod data;
 mod hostile;
 mod hot_tenant;
 mod lifecycle;
+mod lost_files;
 mod operate;
 mod settings;
 mod shards;

@@ -5,6 +5,7 @@
 
 mod async_syncs;
 mod commits;
+mod faults;
 mod journal;
 mod local;
 mod model;

@@ -1,0 +1,45 @@
+//! `account.json` in the data directory: that an account lies here, which, and on how many shards.
+//!
+//! The shards say the same, but a shard that is not there says nothing: a volume that was not mounted looks like a
+//! directory that never had data. This file lies apart from them. It is written at the end of every good start that
+//! finds something else in it, so that a first start which is killed leaves no file and may begin anew, and a directory of
+//! an earlier version gets one. A copy of the whole data directory is as good as the original.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use shardlake_account::{AccountMark, Shards};
+
+use crate::private_file::{self, Secrecy};
+
+pub const NAME: &str = "account.json";
+
+pub fn read(data_dir: &Path) -> Result<Option<AccountMark>, String> {
+    let path = data_dir.join(NAME);
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("'{}' cannot be read: {error}", path.display())),
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|error| {
+        format!(
+            "'{}' is damaged ({error}): remove it if all shards are in their places, and the next start writes it anew",
+            path.display()
+        )
+    })
+}
+
+/// Remembers the account of the shards. A full disk is no reason not to serve.
+pub async fn remember(data_dir: &Path, shards: &Shards) -> Result<(), String> {
+    let found = AccountMark::read(shards).await.map_err(|error| error.to_string())?;
+    let Some(found) = found else { return Ok(()) };
+    if read(data_dir)?.as_ref() == Some(&found) {
+        return Ok(());
+    }
+    let mut text = serde_json::to_vec(&found).map_err(|error| error.to_string())?;
+    text.push(b'\n');
+    if let Err(error) = private_file::write(&data_dir.join(NAME), &text, Secrecy::Public) {
+        tracing::warn!(%error, "the data directory cannot remember its account: a shard that goes missing is not noticed");
+    }
+    Ok(())
+}
