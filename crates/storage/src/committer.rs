@@ -208,11 +208,14 @@ impl Committer {
     }
 }
 
-/// Commits the next group on the caller's thread, if nobody else is writing; otherwise, and for what is left, calls the
+/// Commits the next group on the caller's thread, if nobody else is writing and the engine is quick; otherwise, and for what is left, calls the
 /// committer. With [`Durability::Async`] what was committed is left as well, once for all commits until the next sync:
 /// the committer has to learn when that is due.
 pub(crate) fn lead(shared: &Shared) {
-    if let Ok(mut writing) = shared.writing.try_lock() {
+    // Asked again: the engine may have come to be held up since the commit was queued, and this thread is a runtime's.
+    if !shared.engine.may_be_held_up()
+        && let Ok(mut writing) = shared.writing.try_lock()
+    {
         let was_synced = writing.unsynced_since.is_none();
         let group = shared.queue.take_group();
         if !group.is_empty() {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::ThreadId;
 
 use futures::FutureExt;
 use futures::future::ready;
@@ -27,6 +28,8 @@ struct Inner {
     stall: Mutex<Stall>,
     released: Condvar,
     lets_writers_lead: AtomicBool,
+    is_held_up: AtomicBool,
+    last_writer: Mutex<Option<ThreadId>>,
 }
 
 /// Syncs that do not return.
@@ -91,6 +94,16 @@ impl FaultEngine {
         self.0.stall.lock().expect("no holder panics").is_stalling
     }
 
+    /// From now on writes are said to take long.
+    pub fn hold_up(&self) {
+        self.0.is_held_up.store(true, Ordering::SeqCst);
+    }
+
+    /// The thread that wrote last.
+    pub fn last_writer(&self) -> Option<ThreadId> {
+        *self.0.last_writer.lock().expect("no holder panics")
+    }
+
     pub fn applies(&self) -> u64 {
         self.0.applies.load(Ordering::SeqCst)
     }
@@ -126,6 +139,7 @@ impl FaultEngine {
 impl Engine for FaultEngine {
     fn apply(&self, batches: Vec<Batch>) -> EngineFuture<'_, ()> {
         let number = self.0.applies.fetch_add(1, Ordering::SeqCst) + 1;
+        *self.0.last_writer.lock().expect("no holder panics") = Some(std::thread::current().id());
         if number == self.0.fail_apply_at.load(Ordering::SeqCst) {
             return ready(Err(self.fault("no space left on device"))).boxed();
         }
@@ -175,6 +189,10 @@ impl Engine for FaultEngine {
 
     fn never_pends(&self) -> bool {
         self.0.lets_writers_lead.load(Ordering::SeqCst)
+    }
+
+    fn may_be_held_up(&self) -> bool {
+        self.0.is_held_up.load(Ordering::SeqCst)
     }
 
     fn disk_bytes(&self) -> u64 {

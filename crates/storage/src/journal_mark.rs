@@ -18,7 +18,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -76,7 +76,9 @@ impl Mark {
     /// Durably in the place of what was there; without it where it cannot be written.
     pub fn replace(&self, directory: &Path) -> Result<(), StorageError> {
         let path = directory.join(NAME);
-        let Err(error) = self.write(directory, &path) else { return Ok(()) };
+        let unfinished = directory.join("JOURNALS.new");
+        let Err(error) = self.write(directory, &unfinished, &path) else { return Ok(()) };
+        let _none_is_fine = fs::remove_file(&unfinished);
         tracing::warn!(%error, file = %path.display(), "what is known of the journals cannot be kept");
         let removed = match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -86,12 +88,11 @@ impl Mark {
         removed.map_err(|error| StorageError::io(format!("'{}' cannot be removed: {error}", path.display())))
     }
 
-    fn write(&self, directory: &Path, path: &Path) -> io::Result<()> {
-        let unfinished: PathBuf = directory.join("JOURNALS.new");
-        let mut file = File::create(&unfinished)?;
+    fn write(&self, directory: &Path, unfinished: &Path, path: &Path) -> io::Result<()> {
+        let mut file = File::create(unfinished)?;
         file.write_all(self.text().as_bytes())?;
         file.sync_all()?;
-        fs::rename(&unfinished, path)?;
+        fs::rename(unfinished, path)?;
         File::open(directory)?.sync_all()
     }
 

@@ -132,11 +132,15 @@ impl LocalEngine {
         Ok(())
     }
 
+    /// Whether writers are ahead of the workers.
+    fn has_no_room(&self) -> bool {
+        self.rows.sealed_memtable_count() > SEALED_MEMTABLES_MAX
+            || self.rows.l0_table_count() > FIRST_LEVEL_TABLES_MAX
+    }
+
     /// Waits until the workers have caught up with the writers.
     fn make_room(&self) -> Result<(), StorageError> {
-        while self.rows.sealed_memtable_count() > SEALED_MEMTABLES_MAX
-            || self.rows.l0_table_count() > FIRST_LEVEL_TABLES_MAX
-        {
+        while self.has_no_room() {
             self.check_workers()?;
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -307,7 +311,7 @@ impl Engine for LocalEngine {
     }
 
     fn may_be_held_up(&self) -> bool {
-        self.loads.load(Ordering::Relaxed) > 0
+        self.loads.load(Ordering::Relaxed) > 0 || self.has_no_room()
     }
 
     fn disk_bytes(&self) -> u64 {

@@ -260,6 +260,26 @@ async fn keys_that_no_engine_stores_are_refused() {
 }
 
 #[tokio::test]
+async fn a_writer_does_not_commit_where_it_waits_when_the_engine_is_held_up() {
+    let engine = FaultEngine::new();
+    engine.let_writers_lead();
+    let shard = shard(&engine, &options());
+    let me = std::thread::current().id();
+    let mut number = 0;
+    while engine.last_writer() != Some(me) {
+        number += 1;
+        shard.commit(batch(number)).expect("room").await.expect("commits");
+    }
+    // Queued with the writer to lead, and held up before it does.
+    let applies = engine.applies();
+    let queued = shard.commit(batch(number + 1)).expect("room");
+    engine.hold_up();
+    queued.await.expect("commits");
+    assert_eq!(engine.applies(), applies + 1);
+    assert_ne!(engine.last_writer(), Some(me));
+}
+
+#[tokio::test]
 async fn async_commits_are_synced_soon_even_when_they_never_pause() {
     let engine = FaultEngine::new();
     let shard = shard(&engine, &ShardOptions { durability: Durability::Async, ..options() });
