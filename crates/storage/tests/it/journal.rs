@@ -239,7 +239,7 @@ async fn a_view_tells_what_the_next_start_would_cut_off_and_what_earlier_ones_di
     assert!(matches!(&error, StorageError::Locked { .. }), "{error}");
     drop(view);
     let owner = Shard::open(ShardOptions::local(&shard)).await.expect("opens");
-    let error = Shard::view(&shard, &scratch).await.err().expect("in use");
+    let error = Shard::view(&shard, &scratch).await.expect_err("in use");
     assert!(matches!(&error, StorageError::Locked { .. }), "{error}");
     drop(owner);
     assert_eq!(fs::read_dir(&scratch).expect("lists").count(), 0);
