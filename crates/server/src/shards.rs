@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use shardlake_account::{AccountMark, SHARDS_MAX, Shards};
-use shardlake_storage::{Durability, EngineKind, Shard, ShardOptions, StorageError, ViewReport};
+use shardlake_storage::{Durability, EngineKind, InspectionReport, Shard, ShardOptions, StorageError};
 
 use crate::account_file;
 use crate::config::Config;
@@ -62,13 +62,13 @@ pub async fn remember(config: &Config, shards: &Shards) -> Result<(), String> {
 }
 
 /// What was found beside the rows of a shard.
-pub struct Viewed {
+pub struct Inspected {
     pub directory: PathBuf,
-    pub report: ViewReport,
+    pub report: InspectionReport,
 }
 
 /// Opens what a data directory holds for reading only, and changes nothing in it.
-pub async fn view(data_dir: &Path, scratch: &Path) -> Result<(Shards, Vec<Viewed>), String> {
+pub async fn inspect(data_dir: &Path, scratch: &Path) -> Result<(Shards, Vec<Inspected>), String> {
     let (existing, remembered) = look(data_dir)?;
     if existing == 0 {
         return Err(format!(
@@ -76,15 +76,15 @@ pub async fn view(data_dir: &Path, scratch: &Path) -> Result<(Shards, Vec<Viewed
             data_dir.display()
         ));
     }
-    let (mut shards, mut viewed) = (Vec::new(), Vec::new());
+    let (mut shards, mut inspected) = (Vec::new(), Vec::new());
     for directory in (0..existing).map(|number| directory(data_dir, number)) {
-        let (shard, report) = Shard::view(&directory, scratch).await.map_err(|error| explain(&error))?;
+        let (shard, report) = Shard::inspect(&directory, scratch).await.map_err(|error| explain(&error))?;
         shards.push(shard);
-        viewed.push(Viewed { directory, report });
+        inspected.push(Inspected { directory, report });
     }
     let shards = Shards::from(shards);
     check(remembered.as_ref(), &shards).await?;
-    Ok((shards, viewed))
+    Ok((shards, inspected))
 }
 
 /// How many shards there are, and what is remembered of them; all that are remembered are there.

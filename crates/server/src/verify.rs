@@ -7,17 +7,18 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use shardlake_account::VerifyReport;
 
-use crate::shards::{self, Viewed};
+use crate::shards::{self, Inspected};
 
 /// `directory` is a data directory, of which nothing is changed; what has to be written goes below `scratch`. The exit code
 /// is 0 only when nothing is wrong.
 pub async fn verify(directory: &Path, scratch: &Path, as_json: bool) -> Result<ExitCode, String> {
-    let (shards, viewed) = shards::view(directory, scratch).await?;
+    let (shards, inspected) = shards::inspect(directory, scratch).await?;
     let report = shardlake_account::verify(&shards)
         .await
         .map_err(|error| format!("the data cannot be read: {error}"))?;
     drop(shards);
-    let text = if as_json { format!("{:#}\n", to_json(&report, &viewed)) } else { to_text(&report, &viewed) };
+    let text =
+        if as_json { format!("{:#}\n", to_json(&report, &inspected)) } else { to_text(&report, &inspected) };
     io::stdout()
         .lock()
         .write_all(text.as_bytes())
@@ -25,35 +26,35 @@ pub async fn verify(directory: &Path, scratch: &Path, as_json: bool) -> Result<E
     Ok(if report.problem_count() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn shard_to_json(viewed: &Viewed) -> Value {
-    let torn = viewed
+fn shard_to_json(inspected: &Inspected) -> Value {
+    let torn = inspected
         .report
         .torn
         .as_ref()
         .map(|torn| json!({ "journal": torn.journal, "at": torn.at, "sizeBytes": torn.size_bytes }));
-    json!({ "directory": viewed.directory, "tornWrite": torn, "tornFiles": viewed.report.torn_files })
+    json!({ "directory": inspected.directory, "tornWrite": torn, "tornFiles": inspected.report.torn_files })
 }
 
-fn shard_to_text(viewed: &Viewed) -> String {
+fn shard_to_text(inspected: &Inspected) -> String {
     let mut text = String::new();
-    if let Some(torn) = &viewed.report.torn {
+    if let Some(torn) = &inspected.report.torn {
         text += &format!(
             "{}: a crash tore the last write, which nobody was told of: the next start cuts off {} bytes\n",
             torn.journal.display(),
             torn.size_bytes
         );
     }
-    if viewed.report.torn_files > 0 {
+    if inspected.report.torn_files > 0 {
         text += &format!(
             "{}: earlier starts cut off torn writes and kept them: {} files *.torn-at-*\n",
-            viewed.directory.display(),
-            viewed.report.torn_files
+            inspected.directory.display(),
+            inspected.report.torn_files
         );
     }
     text
 }
 
-fn to_json(report: &VerifyReport, viewed: &[Viewed]) -> Value {
+fn to_json(report: &VerifyReport, inspected: &[Inspected]) -> Value {
     let partitions: Vec<Value> = report
         .partitions
         .iter()
@@ -75,21 +76,21 @@ fn to_json(report: &VerifyReport, viewed: &[Viewed]) -> Value {
         "containers": report.containers,
         "scripts": report.scripts,
         "offers": report.offers,
-        "shards": viewed.iter().map(shard_to_json).collect::<Vec<_>>(),
+        "shards": inspected.iter().map(shard_to_json).collect::<Vec<_>>(),
         "partitions": partitions,
         "problemCount": report.problem_count(),
         "problems": report.problems,
     })
 }
 
-fn to_text(report: &VerifyReport, viewed: &[Viewed]) -> String {
+fn to_text(report: &VerifyReport, inspected: &[Inspected]) -> String {
     let mut text = format!(
         "{} databases, {} containers, {} partitions\n",
         report.databases,
         report.containers,
         report.partitions.len()
     );
-    text.extend(viewed.iter().map(shard_to_text));
+    text.extend(inspected.iter().map(shard_to_text));
     for partition in &report.partitions {
         let checked = &partition.report;
         text += &format!(

@@ -30,7 +30,7 @@ const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What was found beside the rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ViewReport {
+pub struct InspectionReport {
     /// A write that the next start would cut off: nobody was told that it is there.
     pub torn: Option<TornWrite>,
     /// Files in which earlier starts kept what they cut off.
@@ -47,16 +47,19 @@ pub struct TornWrite {
 impl Shard {
     /// A shard to read, with what lies in `directory`; what fjall needs to write goes below `scratch`, and is removed with the
     /// last handle. Servers cannot open the shard meanwhile.
-    pub async fn view(directory: &Path, scratch: &Path) -> Result<(Shard, ViewReport), StorageError> {
+    pub async fn inspect(
+        directory: &Path,
+        scratch: &Path,
+    ) -> Result<(Shard, InspectionReport), StorageError> {
         let (directory, scratch) = (directory.to_owned(), scratch.to_owned());
-        let open = tokio::task::spawn_blocking(move || ViewEngine::open(&directory, &scratch));
+        let open = tokio::task::spawn_blocking(move || Inspection::open(&directory, &scratch));
         let opened = open.await.map_err(|error| StorageError::io(format!("opening failed: {error}")))?;
         let (engine, report) = opened?;
         Ok((Shard::with_engine(Arc::new(engine), &ShardOptions::memory())?, report))
     }
 }
 
-struct ViewEngine {
+struct Inspection {
     // In this order: the scratch directory goes when nothing in it is open any more.
     rows: Keyspace,
     database: Database,
@@ -64,8 +67,8 @@ struct ViewEngine {
     _lock: Option<File>,
 }
 
-impl ViewEngine {
-    fn open(directory: &Path, scratch: &Path) -> Result<(ViewEngine, ViewReport), StorageError> {
+impl Inspection {
+    fn open(directory: &Path, scratch: &Path) -> Result<(Inspection, InspectionReport), StorageError> {
         find_complete(directory)?;
         let lock = lock_for_looking(directory)?;
         let database = directory.join(DATABASE);
@@ -78,7 +81,7 @@ impl ViewEngine {
             at: torn.at,
             size_bytes: torn.bytes.len() as u64,
         });
-        let report = ViewReport { torn, torn_files: journal::count_torn_files(&database)? };
+        let report = InspectionReport { torn, torn_files: journal::count_torn_files(&database)? };
         let scratch = Scratch::new(scratch)?;
         let copied = copy(&database, &files, &journals, &scratch.0);
         copied.map_err(|error| {
@@ -87,8 +90,8 @@ impl ViewEngine {
                 scratch.0.display()
             ))
         })?;
-        let (database, rows) = open_database(&scratch.0, CACHE_BYTES, Purpose::View)?;
-        Ok((ViewEngine { rows, database, _scratch: scratch, _lock: lock }, report))
+        let (database, rows) = open_database(&scratch.0, CACHE_BYTES, Purpose::Inspect)?;
+        Ok((Inspection { rows, database, _scratch: scratch, _lock: lock }, report))
     }
 }
 
@@ -127,7 +130,7 @@ impl Scratch {
     fn new(parent: &Path) -> Result<Scratch, StorageError> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("shardlake-view-{}-{number}", std::process::id()));
+        let path = parent.join(format!("shardlake-inspect-{}-{number}", std::process::id()));
         fs::create_dir(&path).map_err(|error| {
             StorageError::io(format!("the scratch directory '{}' cannot be made: {error}", path.display()))
         })?;
@@ -147,7 +150,7 @@ fn read_only<T: Send + 'static>() -> EngineFuture<'static, T> {
     ready(Err(StorageError::io("this shard is open for reading only"))).boxed()
 }
 
-impl Engine for ViewEngine {
+impl Engine for Inspection {
     fn apply(&self, _batches: Vec<Batch>) -> EngineFuture<'_, ()> {
         read_only()
     }

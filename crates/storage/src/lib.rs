@@ -45,7 +45,7 @@ pub use batch::{Batch, Op};
 pub use bulk::{BulkLoad, RangeStats};
 pub use engine::{Engine, EngineFuture, EngineScan, EngineSnapshot, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
-pub use inspection::{TornWrite, ViewReport};
+pub use inspection::{InspectionReport, TornWrite};
 pub use memory::MemoryEngine;
 pub use scan::{Scan, ScanOptions, Snapshot};
 pub use shard::{Durability, EngineKind, PendingCommit, Seq, Shard, ShardOptions};

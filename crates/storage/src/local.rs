@@ -215,7 +215,7 @@ pub(crate) enum Purpose {
     Create,
     Serve,
     /// Nothing is sorted, so that nothing is written.
-    View,
+    Inspect,
 }
 
 /// A database and the rows in it.
@@ -224,7 +224,7 @@ pub(crate) fn open_database(
     cache_bytes: u64,
     purpose: Purpose,
 ) -> Result<(Database, Keyspace), StorageError> {
-    let workers = if purpose == Purpose::View { 0 } else { 1 };
+    let workers = if purpose == Purpose::Inspect { 0 } else { 1 };
     let database = Database::builder(path)
         .cache_size(cache_bytes)
         .manual_journal_persist(true)

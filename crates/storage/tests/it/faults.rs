@@ -1,5 +1,5 @@
 //! Every file of a shard removed, zeroed, cut and with flipped bits, after a clean stop and after a crash: opening and
-//! viewing refuse with one line, or find exactly what was there. They never find less, nothing, or end in a panic; and
+//! inspecting refuse with one line, or find exactly what was there. They never find less, nothing, or end in a panic; and
 //! once the file is back, so is everything. What no reader can tell from a write that a crash tore is listed by name.
 
 use std::collections::BTreeMap;
@@ -130,8 +130,8 @@ fn image(directory: &Path) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
     files_below(directory).into_iter().map(seen).collect()
 }
 
-async fn view(directory: &Path, scratch: &Path) -> Result<Rows, StorageError> {
-    let (shard, _) = Shard::view(directory, scratch).await?;
+async fn inspect(directory: &Path, scratch: &Path) -> Result<Rows, StorageError> {
+    let (shard, _) = Shard::inspect(directory, scratch).await?;
     rows(&shard).await
 }
 
@@ -177,14 +177,14 @@ async fn check_table(is_closed: bool) {
             // After a crash nothing says how far the journal went since the shard was opened.
             let may_lose_the_end = !is_closed && name.extension().is_some_and(|extension| extension == "jnl");
             let before = image(&bad);
-            let viewed = view(&bad, &scratch).await;
+            let inspected = inspect(&bad, &scratch).await;
             if image(&bad) != before {
-                problems.push(format!("{name:?} {fault:?}: viewing changed something"));
+                problems.push(format!("{name:?} {fault:?}: inspecting changed something"));
             }
             assert_eq!(fs::read_dir(&scratch).expect("lists").count(), 0, "nothing stays in the scratch");
-            refused += usize::from(viewed.is_err());
-            let problem = judge(viewed, &expected, may_lose_the_end);
-            problems.extend(problem.map(|problem| format!("{name:?} {fault:?}: view: {problem}")));
+            refused += usize::from(inspected.is_err());
+            let problem = judge(inspected, &expected, may_lose_the_end);
+            problems.extend(problem.map(|problem| format!("{name:?} {fault:?}: inspect: {problem}")));
             let opened = open(&bad).await;
             let was_refused = opened.is_err();
             let problem = judge(opened, &expected, may_lose_the_end);

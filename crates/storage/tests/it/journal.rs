@@ -223,23 +223,23 @@ async fn a_shard_of_a_version_without_marks_opens_and_gets_one() {
 }
 
 #[tokio::test]
-async fn a_view_tells_what_the_next_start_would_cut_off_and_what_earlier_ones_did() {
+async fn an_inspection_tells_what_the_next_start_would_cut_off_and_what_earlier_ones_did() {
     let directory = tempfile::tempdir().expect("a directory");
     let (shard, scratch) = (directory.path().join("shard"), directory.path().join("scratch"));
     fs::create_dir(&scratch).expect("creates");
     let (journal, ends) = crashed_shard(&shard).await;
     overwrite(&journal, ends[COMMITS as usize], &[1, 2, 3]);
-    let (_, report) = Shard::view(&shard, &scratch).await.expect("readable");
+    let (_, report) = Shard::inspect(&shard, &scratch).await.expect("readable");
     let torn = report.torn.expect("a torn write");
     assert_eq!((torn.at, torn.size_bytes, report.torn_files), (ends[COMMITS as usize], 3, 0));
     drop(Shard::open(ShardOptions::local(&shard)).await.expect("opens"));
-    let (view, report) = Shard::view(&shard, &scratch).await.expect("readable");
+    let (inspected, report) = Shard::inspect(&shard, &scratch).await.expect("readable");
     assert_eq!((report.torn, report.torn_files), (None, 1));
     let error = Shard::open(ShardOptions::local(&shard)).await.expect_err("somebody looks");
     assert!(matches!(&error, StorageError::Locked { .. }), "{error}");
-    drop(view);
+    drop(inspected);
     let owner = Shard::open(ShardOptions::local(&shard)).await.expect("opens");
-    let error = Shard::view(&shard, &scratch).await.expect_err("in use");
+    let error = Shard::inspect(&shard, &scratch).await.expect_err("in use");
     assert!(matches!(&error, StorageError::Locked { .. }), "{error}");
     drop(owner);
     assert_eq!(fs::read_dir(&scratch).expect("lists").count(), 0);
