@@ -16,6 +16,7 @@ mod raw;
 mod response;
 mod shared;
 mod signature;
+mod wait;
 
 pub use client::{Client, Request};
 pub use link::{container_path, database_path, item_path, items_path, resource_of_path};
@@ -24,3 +25,4 @@ pub use raw::RawConnection;
 pub use response::Response;
 pub use shared::{SHARED, note_skipped, own_vectors, shared_directory, shared_place};
 pub use signature::{EMULATOR_KEY, authorization, http_date_after_epoch, http_date_now};
+pub use wait::{HANG, eventually};

@@ -16,7 +16,8 @@ from azure.cosmos import CosmosClient, PartitionKey
 
 KEYS = 24
 VERSIONS = 12
-SECONDS_MAX = 50
+# Turns a hang into a failure; it is no verdict on speed.
+HANG_SECONDS = 500
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def entries(*outputs):
 
 
 def wait_for(what, condition):
-    end = time.monotonic() + SECONDS_MAX
+    end = time.monotonic() + HANG_SECONDS
     while not condition():
         assert time.monotonic() < end, f"still not: {what}"
         time.sleep(0.05)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Fixture, none};
+use crate::support::{Fixture, eventually, none, some_time};
 use proptest::prelude::*;
 use shardlake_account::{BatchKind, BatchOperation, KeyInput, Patch, verify};
 use shardlake_document::{PatchOperation, Value, parse_path};
@@ -52,18 +52,18 @@ async fn stored_postings(shard: &Shard) -> u64 {
 
 /// Waits until the index follows the policy and nothing of another generation is left, then checks it.
 async fn settle(fixture: &Fixture, shard: &Shard) -> u64 {
-    for _ in 0..2_000 {
-        if fixture.account.container("db", "c").expect("there").index_progress() == 100 {
-            let report = verify(shard).await.expect("readable");
-            let postings: u64 = report.partitions.iter().map(|partition| partition.report.postings).sum();
-            assert_eq!(report.problem_count(), 0, "{report:#?}");
-            if postings == stored_postings(shard).await {
-                return postings;
-            }
+    let mut postings = 0;
+    eventually("the index is built and the old one dropped", async || {
+        if fixture.account.container("db", "c").expect("there").index_progress() < 100 {
+            return false;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("the index is not built, or an old one not dropped");
+        let report = verify(shard).await.expect("readable");
+        postings = report.partitions.iter().map(|partition| partition.report.postings).sum();
+        assert_eq!(report.problem_count(), 0, "{report:#?}");
+        postings == stored_postings(shard).await
+    })
+    .await;
+    postings
 }
 
 #[derive(Debug, Clone)]
@@ -271,7 +271,7 @@ async fn transform_once(seed: u64) {
     let writers: Vec<_> =
         (0..4).map(|writer| tokio::spawn(write_at_random(fixture.clone(), seed * 10 + writer))).collect();
     for _ in 0..random.below(4) + 1 {
-        tokio::time::sleep(Duration::from_millis(random.below(15))).await;
+        some_time(&random, 15).await;
         let new = definition(random.below(POLICIES.len() as u64) as usize);
         match fixture.account.replace_container(&fixture.ctx(), "db", "c", new, &none()).await {
             Ok(container) => {
@@ -321,12 +321,13 @@ async fn progress_is_below_100_until_the_new_policy_serves() {
         .replace_container(&fixture.ctx(), "db", "c", definition, &none())
         .await
         .expect("replaced");
-    while last < 100 {
+    eventually("the new policy serves", async || {
         let progress = fixture.account.container("db", "c").expect("there").index_progress();
         assert!(progress >= last, "{progress} after {last}");
         last = progress;
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+        last == 100
+    })
+    .await;
     assert!(settle(&fixture, &shard).await < before);
 }
 
@@ -354,13 +355,9 @@ async fn a_container_deleted_during_a_build_leaves_nothing() {
     let account = &fixture.account;
     account.replace_container(&fixture.ctx(), "db", "c", definition(3), &none()).await.expect("replaced");
     account.delete_container(&fixture.ctx(), "db", "c", &none()).await.expect("deleted");
-    for _ in 0..400 {
-        if stored_postings(&shard).await == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    eventually("its postings go", async || stored_postings(&shard).await == 0).await;
+    // The build ends with its account, so nothing can write any more.
+    fixture.account.close().await.expect("closes");
     assert_eq!(stored_postings(&shard).await, 0);
     assert_eq!(verify(&shard).await.expect("readable").problem_count(), 0);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Fixture, json as json_of, none};
+use crate::support::{Fixture, eventually, json as json_of, none, some_time};
 use serde_json::{Value, json};
 use shardlake_account::{
     Account, ContainerHandle, FeedScope, KeyInput, Patch, PatchOperation, ProjectionPut, ProjectionReport,
@@ -16,7 +16,6 @@ use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
 
 /// Of 10 ms each: what has not come true by then never will.
-const LOOKS_MAX: usize = 3000;
 
 fn categories() -> Value {
     json!({
@@ -126,19 +125,16 @@ impl<'f> Store<'f> {
 
     /// Waits until nothing is left to do.
     async fn settled(&self) {
-        for _ in 0..LOOKS_MAX {
+        eventually("everything is projected", async || {
             let reports = self.fixture.account.projections().await;
             let is_done = |report: &ProjectionReport| {
                 report.state == ProjectionState::Running && report.lag.changes == 0
             };
-            if reports.iter().all(is_done) {
-                return;
-            }
             // Budgets live by this clock.
             self.fixture.clock.advance(Duration::from_millis(10));
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("never settled: {:?}", self.fixture.account.projections().await);
+            reports.iter().all(is_done)
+        })
+        .await;
     }
 }
 
@@ -255,20 +251,24 @@ async fn a_paused_projection_waits_and_misses_nothing() {
     store.product(1, 1, &[]).await;
     let account = &fixture.account;
     put(account, &categories()).await.expect("created");
+    put(account, &tags()).await.expect("created");
     store.settled().await;
     account.pause_projection("categories").await.expect("paused");
     store.name("category", 1, "second").await;
     fixture.clock.advance(Duration::from_secs(90));
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The other projection follows the same log: what it has passed, this one could have done.
+    store.name("tag", 1, "second").await;
+    let tags = async || account.projection("tags").await.expect("there");
+    eventually("the other projection goes on", async || tags().await.lag.changes == 0).await;
     let report = account.projection("categories").await.expect("there");
-    assert_eq!((report.state, report.lag.changes, report.lag.seconds), (ProjectionState::Paused, 1, 90));
+    assert_eq!((report.state, report.lag.changes, report.lag.seconds), (ProjectionState::Paused, 2, 90));
     assert_eq!(store.all("product").await[0]["categoryName"], "first");
     // It is still paused after a restart, and knows where it was.
     drop(fixture);
     let fixture = Fixture::over(shards).await;
     let store = Store::of(&fixture);
     let report = fixture.account.projection("categories").await.expect("there");
-    assert_eq!((report.state, report.lag.changes), (ProjectionState::Paused, 1));
+    assert_eq!((report.state, report.lag.changes), (ProjectionState::Paused, 2));
     fixture.account.resume_projection("categories").await.expect("resumed");
     store.settled().await;
     assert_eq!(store.all("product").await[0]["categoryName"], "second");
@@ -360,24 +360,17 @@ async fn budgets_are_waited_for() {
     }
     put(&fixture.account, &categories()).await.expect("created");
     // The clock stands still, so what the budget holds is all there is.
-    let mut waited = false;
-    for _ in 0..LOOKS_MAX {
+    eventually("it waits for request units", async || {
         let report = fixture.account.projection("categories").await.expect("there");
-        waited = matches!(&report.state, ProjectionState::Waiting(words) if words.contains("request units"));
-        if waited {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert!(waited && !store.wrong_copies().await.is_empty());
-    for _ in 0..LOOKS_MAX {
+        matches!(&report.state, ProjectionState::Waiting(words) if words.contains("request units"))
+    })
+    .await;
+    assert!(!store.wrong_copies().await.is_empty());
+    eventually("it goes on", async || {
         fixture.clock.advance(Duration::from_millis(200));
-        let report = fixture.account.projection("categories").await.expect("there");
-        if report.lag.changes == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        fixture.account.projection("categories").await.expect("there").lag.changes == 0
+    })
+    .await;
     store.settled().await;
     assert_eq!(store.wrong_copies().await, Vec::<String>::new());
     let report = fixture.account.projection("categories").await.expect("there");
@@ -394,15 +387,13 @@ async fn a_projection_ends_with_its_containers_and_goes_with_its_database() {
     store.settled().await;
     fixture.account.delete_container(&fixture.ctx(), "db", "product", &none()).await.expect("deleted");
     let failed = async |account: &Account| {
-        for _ in 0..LOOKS_MAX {
+        eventually("it fails", async || {
             let report = account.projection("categories").await.expect("there");
-            if let ProjectionState::Failed(words) = report.state {
-                assert!(words.contains("target container 'db/product' was deleted"), "{words}");
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("it never failed");
+            let ProjectionState::Failed(words) = report.state else { return false };
+            assert!(words.contains("target container 'db/product' was deleted"), "{words}");
+            true
+        })
+        .await;
     };
     failed(&fixture.account).await;
     // A container of the same name is another one, also after a restart.
@@ -506,7 +497,7 @@ async fn crash_once(seed: u64) {
         if category.is_err() || store.upsert(&store.meta, item).await.is_err() {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(random.below(8))).await;
+        some_time(&random, 8).await;
     }
     let survivors: Vec<Arc<FaultEngine>> =
         engines.iter().map(|engine| Arc::new(engine.crash(random.below(3) as usize))).collect();

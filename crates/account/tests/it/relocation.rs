@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::support::{Fixture, json, memory_shards, none};
+use crate::support::{Fixture, eventually, json, memory_shards, none};
 use shardlake_account::{
     ContainerHandle, EpkRange, FeedScope, KeyInput, Outcome, QueryRequest, RelocationKind, Shards, SplitAt,
     verify,
@@ -228,15 +228,16 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing() {
 
 /// Work in the background lets go of a closed shard a moment later.
 async fn opened(options: ShardOptions) -> Shard {
-    for _ in 0..500 {
-        match Shard::open(options.clone()).await {
-            Err(shardlake_storage::StorageError::Locked { .. }) => {
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            }
-            opened => return opened.expect("opens"),
-        }
-    }
-    panic!("a closed shard stayed locked");
+    let mut opened = None;
+    eventually("a closed shard is let go", async || {
+        opened = match Shard::open(options.clone()).await {
+            Err(shardlake_storage::StorageError::Locked { .. }) => None,
+            opened => Some(opened.expect("opens")),
+        };
+        opened.is_some()
+    })
+    .await;
+    opened.expect("it was waited for")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -394,17 +395,6 @@ async fn who_began_a_query_in_a_range_ends_it_by_the_same_id() {
     }
 }
 
-/// Waits for what happens in the background.
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..1000 {
-        if holds() {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("{what} did not happen");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn raised_throughput_cuts_partitions_and_says_so() {
     let fixture = Fixture::new().await;
@@ -427,10 +417,18 @@ async fn raised_throughput_cuts_partitions_and_says_so() {
     assert!(account.is_throughput_pending(&offer_now).await.expect("known"));
     // As the handle of before sees it: the range is due, or being cut.
     assert_eq!(account.ranges_being_split(&container).await.expect("known"), [0]);
-    eventually("three partitions", || current(&fixture).partition_key_ranges().len() == 3).await;
+    eventually("three partitions", async || current(&fixture).partition_key_ranges().len() == 3).await;
     assert!(!account.is_throughput_pending(&offer_now).await.expect("known"));
     raise(400).await;
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    // What cuts and merges goes over all containers: after it has cut another one, it has seen this one too.
+    let control = ContainerDefinition::new("control", PartitionKeyDefinition::hash("/pk"));
+    let control = fixture.container_with(control, 400).await;
+    let offer = account.offers().into_iter().find(|offer| offer.resource_rid == control.rid_text());
+    let offer = offer.expect("an offer");
+    let more = shardlake_model::Throughput::Manual(25_000);
+    account.replace_offer(&fixture.ctx(), &offer.rid.to_string(), more, &none()).await.expect("replaced");
+    let control = || account.container("db", "control").expect("there");
+    eventually("the control is cut", async || control().partition_key_ranges().len() == 3).await;
     assert_eq!(current(&fixture).partition_key_ranges().len(), 3, "less throughput merges nothing by itself");
 }
 
@@ -453,7 +451,7 @@ async fn a_write_whose_client_went_away_keeps_its_place_in_the_log() {
         let (fixture, container) = (fixture.clone(), container.clone());
         async move { write(&fixture, &container, 7, 1).await }
     });
-    eventually("applied", || engine.applies() > applies).await;
+    eventually("applied", async || engine.applies() > applies).await;
     leaving.abort();
     let _gone = leaving.await;
     engine.stall_syncs(false);

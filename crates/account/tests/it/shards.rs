@@ -1,9 +1,8 @@
 //! An account over several shards: where partitions go, what is missing, and what is left after deletions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::support::{Fixture, memory_shards, none};
+use crate::support::{Fixture, eventually, memory_shards, none};
 use shardlake_account::{
     Account, AccountOptions, FeedScope, RelocationHooks, RelocationStep, Shards, verify,
 };
@@ -151,11 +150,13 @@ async fn nothing_shows_before_the_catalog_is_durable_even_when_writes_are_not() 
     let fixture = Arc::new(Fixture::over(engines.iter().map(over).collect::<Vec<_>>()).await);
     fixture.account.create_database(&fixture.ctx(), "db", None).await.expect("created");
     engines[0].stall_syncs(true);
+    let applies = engines[0].applies();
     let creating = tokio::spawn({
         let fixture = fixture.clone();
         async move { fixture.container(12_000).await }
     });
-    tokio::time::sleep(Duration::from_millis(30)).await;
+    // The change of the catalog is written; only its sync is missing.
+    eventually("the change is applied", async || engines[0].applies() > applies).await;
     let shows = creating.is_finished() || fixture.account.container("db", "c").is_ok();
     // First of all, or a failure would wait for the shard to end, and that for its sync.
     engines[0].stall_syncs(false);
@@ -180,13 +181,8 @@ async fn deletions_reach_every_shard() {
     fill(&fixture, 0, 100).await;
     fixture.account.delete_container(&fixture.ctx(), "db", "c", &none()).await.expect("deleted");
     // The marks go last, in the background.
-    for _ in 0..10_000 {
-        if keys_of(shards.get(0).expect("there")).await.iter().all(|key| key[4] != b'X') {
-            break;
-        }
-        tokio::task::yield_now().await;
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let is_marked = async || keys_of(shards.get(0).expect("there")).await.iter().any(|key| key[4] == b'X');
+    eventually("the marks go", async || !is_marked().await).await;
     assert_eq!(partitions_of(&keys_of(shards.get(0).expect("there")).await), [0]);
     for number in [1, 2] {
         assert_eq!(keys_of(shards.get(number).expect("there")).await, [MARK]);

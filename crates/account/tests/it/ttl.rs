@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Fixture, json, none};
+use crate::support::{Fixture, eventually, json, none};
 use shardlake_account::{
     AccountOptions, BatchKind, BatchOperation, CapacityMode, ChangeKind, ContainerHandle, EpkRange,
     FeedScope, KeyInput, Patch, Purging, SplitAt, Value, verify,
@@ -258,12 +258,7 @@ async fn the_background_removes_what_has_run_out_and_reads_nothing_before() {
     }
     fixture.clock.advance(Duration::from_secs(10));
     let purged = || fixture.account.loads(Duration::from_secs(1))[0].partitions[0].purged;
-    let waiting = async {
-        while purged() < 300 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it is removed in time");
+    eventually("they are removed", async || purged() == 300).await;
     assert_eq!(c.usage().items, 0);
 }
 
@@ -312,6 +307,10 @@ async fn charged(capacity: CapacityMode) -> i64 {
     let throughput = (capacity == CapacityMode::Provisioned).then_some(Throughput::Manual(400));
     let c = fixture.account.create_container(&fixture.ctx(), "db", definition(Some(10)), throughput).await;
     let c = c.expect("created");
+    let mut control = definition(None);
+    control.id = "control".to_owned();
+    let control = fixture.account.create_container(&fixture.ctx(), "db", control, throughput).await;
+    create(&fixture, &control.expect("created"), r#"{"id":"1","pk":"1"}"#).await.expect("created");
     for n in 0..100 {
         create(&fixture, &c, &format!(r#"{{"id":"{n}","pk":"k{n}"}}"#)).await.expect("created");
         fixture.clock.advance(Duration::from_millis(50));
@@ -319,14 +318,14 @@ async fn charged(capacity: CapacityMode) -> i64 {
     fixture.clock.advance(Duration::from_secs(100));
     let level = || fixture.account.throughput_of(&c).partitions[0].1.level_centi;
     let before = level();
-    let waiting = async {
-        while c.usage().items > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        // The last charge comes when the sweep goes on.
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("they are removed in time");
+    eventually("they are removed", async || c.usage().items == 0).await;
+    // One task sweeps all containers, and charges a step before the next: when it has removed an item of another container,
+    // which runs out only now, it has charged everything here. The clock stands still, so that nothing is refilled.
+    let mut control = definition(Some(1));
+    control.id = "control".to_owned();
+    let control = fixture.account.replace_container(&fixture.ctx(), "db", "control", control, &none()).await;
+    let control = control.expect("replaced");
+    eventually("the control is swept", async || control.usage().items == 0).await;
     before - level()
 }
 

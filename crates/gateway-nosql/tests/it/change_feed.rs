@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Call, ITEMS, Server};
+use crate::harness::{Answer, Call, ITEMS, Server, eventually};
 
 pub const CONTAINER: &str = "/dbs/db/colls/items";
 
@@ -59,14 +59,13 @@ pub async fn relocate(server: &Server, path: String, body: Value) -> Vec<String>
         .iter()
         .map(|id| id.as_str().expect("text").into())
         .collect();
-    loop {
+    eventually("the targets are there", async || {
         let ranges = server.get(format!("{CONTAINER}/pkranges")).send().await.expect(200).json();
         let ranges = ranges["PartitionKeyRanges"].as_array().expect("an array").clone();
-        if targets.iter().all(|id| ranges.iter().any(|range| range["id"] == id.as_str())) {
-            return targets;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+        targets.iter().all(|id| ranges.iter().any(|range| range["id"] == id.as_str()))
+    })
+    .await;
+    targets
 }
 
 pub async fn split(server: &Server, id: &str) -> Vec<String> {

@@ -292,3 +292,14 @@ impl Answer {
         assert_eq!(self.header("content-type").is_some(), !self.text.is_empty(), "{self:?}");
     }
 }
+
+/// Waits for what happens in the background. The guard turns a hang into a failure; no test is about how long something takes.
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+    };
+    let guard = std::time::Duration::from_secs(600);
+    tokio::time::timeout(guard, waiting).await.unwrap_or_else(|_| panic!("{what} did not happen"));
+}

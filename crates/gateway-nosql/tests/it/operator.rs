@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{READ_ONLY_KEY, Server};
+use crate::harness::{READ_ONLY_KEY, Server, eventually};
 
 const OF_ITEMS: &str = "/_shardlake/v1/dbs/db/colls/items";
 const PARTITIONS: &str = "/_shardlake/v1/dbs/db/colls/items/partitions";
@@ -13,16 +13,14 @@ async fn report(server: &Server) -> Value {
 
 /// The report after the relocation to these ranges has ended.
 async fn settled(server: &Server, targets: &[&str]) -> Value {
-    for _ in 0..10_000 {
-        let report = report(server).await;
-        if report["lastRelocation"]["targets"] == json!(targets) {
-            assert_eq!(report["relocation"], Value::Null);
-            return report;
-        }
-        tokio::task::yield_now().await;
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
-    panic!("the relocation does not end: {}", report(server).await);
+    let mut seen = Value::Null;
+    eventually("the end of the relocation", async || {
+        seen = report(server).await;
+        seen["lastRelocation"]["targets"] == json!(targets)
+    })
+    .await;
+    assert_eq!(seen["relocation"], Value::Null);
+    seen
 }
 
 fn ids(report: &Value) -> Vec<&str> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{READ_ONLY_KEY, Server};
+use crate::harness::{READ_ONLY_KEY, Server, eventually};
 
 const ALL: &str = "/_shardlake/v1/projections";
 const NAMES: &str = "/_shardlake/v1/projections/names";
@@ -40,13 +40,11 @@ async fn a_projection_is_created_followed_paused_and_deleted() {
     assert_eq!((&created["id"], &created["rule"]["id"]), (&json!("names"), &json!("names")));
     assert_eq!(created["rule"]["deadLetters"], "projectionErrors");
     let mut seen = Value::Null;
-    for _ in 0..10_000 {
+    eventually("everything is projected", async || {
         seen = report(&server).await;
-        if seen["lag"]["changes"] == 0 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
+        seen["lag"]["changes"] == 0
+    })
+    .await;
     assert_eq!((&seen["state"], &seen["counts"]["applied"]), (&json!("running"), &json!(1)), "{seen}");
     let product = server.get(format!("{path}/p1")).header(key.0, key.1).send().await.expect(200).json();
     assert_eq!(product["categoryName"], "Bikes");

@@ -285,13 +285,19 @@ fn others_run_while_a_worker_hangs_and_after_it_is_killed() {
     });
 }
 
+/// Ends only by what a test does to it.
+fn endless() -> shardlake_script::Invocation<'static> {
+    let limits = ScriptLimits { time: Duration::from_secs(3600), ..ScriptLimits::default() };
+    shardlake_script::Invocation { limits, ..procedure("function () { for (;;); }", "[]") }
+}
+
 #[test]
 fn a_client_that_goes_away_takes_its_worker_with_it_and_nobody_elses() {
     let scripts = processes(1);
     block_on(async {
         for _ in 0..3 {
             let mut documents = Documents::default();
-            let run = scripts.run(procedure("function () { for (;;); }", "[]"), &mut documents);
+            let run = scripts.run(endless(), &mut documents);
             assert!(tokio::time::timeout(Duration::from_millis(20), run).await.is_err());
             let next =
                 scripts.run(procedure("function () { __.response.setBody(1); }", "[]"), &mut documents);
@@ -307,7 +313,7 @@ fn a_worker_that_is_killed_costs_its_invocation_only() {
     block_on(async {
         for _ in 0..3 {
             let mut documents = Documents::default();
-            let hang = scripts.run(procedure("function () { for (;;); }", "[]"), &mut documents);
+            let hang = scripts.run(endless(), &mut documents);
             let kill = async {
                 let children = loop {
                     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -363,7 +369,7 @@ fn too_many_that_wait_are_refused_and_functions_do_not_wait_for_scripts() {
         assert_eq!(refused.iter().map(|error| error.kind()).collect::<Vec<_>>(), [ErrorKind::Unavailable]);
 
         let mut documents = Documents::default();
-        let held = scripts.run(procedure("function () { for (;;); }", "[]"), &mut documents);
+        let held = scripts.run(endless(), &mut documents);
         let mut held = std::pin::pin!(held);
         assert!(tokio::time::timeout(Duration::from_millis(20), &mut held).await.is_err());
         let mut functions = scripts.functions(&[("f", "x => x")], tight()).expect("has a worker of its own");

@@ -2,10 +2,9 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shardlake_testkit::{Request, ServerProcess, items_path};
+use shardlake_testkit::{Request, ServerProcess, eventually, items_path};
 
 use crate::support::{Http2, assert_healthy, ca_of, connect, in_memory, tls};
 
@@ -100,20 +99,14 @@ fn half_sent_requests_leave_nothing_behind() {
 
 #[test]
 fn headers_that_trickle_are_cut_off() {
-    let server = in_memory().argument("--header-seconds=1").start();
+    let server = in_memory().argument("--header-seconds=1").argument("--max-header-size=1MiB").start();
     let mut trickle = connect(server.address());
     let mut silent = connect(server.address());
     let mut shaking = connect(server.address());
     shaking.write_all(b"\x16\x03\x01").unwrap();
-    let started = Instant::now();
-    let mut rest = b"GET /livez HTTP/1.1\r\nhost: x\r\nx-slow: ".to_vec();
-    rest.extend([b'a'; 200]);
-    let cut = rest.iter().any(|byte| {
-        std::thread::sleep(Duration::from_millis(50));
-        trickle.write_all(&[*byte]).is_err()
-    });
-    assert!(cut, "every byte was taken");
-    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    trickle.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nx-slow: ").unwrap();
+    // A byte whenever the test looks; they are too few to be too many, so the end comes from the time for headers.
+    eventually("a trickle is cut off", || trickle.write_all(b"a").is_err());
     assert_eq!(read_to_close(&mut silent), "");
     assert_eq!(read_to_close(&mut shaking), "");
     assert_healthy(&server);
@@ -177,6 +170,8 @@ fn oversized_bodies_are_answered_413_before_they_are_read() {
 fn a_thousand_idle_connections_disturb_nobody() {
     let server = in_memory().start();
     raise_file_limit();
+    assert_healthy(&server);
+    let resident_without = resident_bytes(&server);
     let mut idle: Vec<TcpStream> = (0..1_000).map(|_| connect(server.address())).collect();
     for stream in idle.iter_mut().step_by(2) {
         stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
@@ -186,14 +181,19 @@ fn a_thousand_idle_connections_disturb_nobody() {
         let count = stream.read(&mut buffer).unwrap();
         assert!(buffer[..count].starts_with(b"HTTP/1.1 200"));
     }
-    let started = Instant::now();
+    let of_each = resident_bytes(&server).saturating_sub(resident_without) / 1_000;
+    assert!(of_each < 64 << 10, "{of_each} bytes for each connection");
     for number in 0..200 {
         let _created = server.client().create_database(&format!("d{number}")).expect_status(201);
     }
-    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
-    let resident = resident_bytes(&server);
-    assert!(resident < 160 << 20, "{} MiB with 1,000 connections", resident >> 20);
     assert_healthy(&server);
+    // They are all served still.
+    for stream in &mut idle {
+        stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        let mut buffer = [0; 512];
+        let count = stream.read(&mut buffer).unwrap();
+        assert!(buffer[..count].starts_with(b"HTTP/1.1 200"));
+    }
     drop(idle);
     assert_healthy(&server);
 }
@@ -203,10 +203,7 @@ fn idle_connections_are_closed_when_their_time_is_up() {
     let server = in_memory().argument("--idle-seconds=1").start();
     let mut kept = connect(server.address());
     kept.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-    let started = Instant::now();
     assert!(read_to_close(&mut kept).starts_with("HTTP/1.1 200"));
-    let waited = started.elapsed();
-    assert!(waited >= Duration::from_millis(900) && waited < Duration::from_secs(5), "{waited:?}");
     let mut of_frames = Http2::new(connect(server.address()));
     assert_eq!(of_frames.get("/livez", &[]), 200);
     while of_frames.receive().is_some() {}
@@ -227,12 +224,8 @@ fn connections_above_the_limit_are_told_503_and_others_go_on() {
     kept[0].write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
     assert!(read_to_close(&mut kept[0]).starts_with("HTTP/1.1 200"));
     drop(kept);
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !answer_to(server.address(), b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").starts_with("HTTP/1.1 200")
-    {
-        assert!(Instant::now() < deadline, "the slots do not come back");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let ask = || answer_to(server.address(), b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n");
+    eventually("the slots come back", || ask().starts_with("HTTP/1.1 200"));
     assert_healthy(&server);
 }
 

@@ -27,7 +27,8 @@ fn the_demo_finds_the_hot_partition_and_the_better_key_cures_it() {
     let full = row(&text, "items refused: key is full");
     assert!(full[0] > 100.0 && full[2] == 0.0, "{text}");
     let throttled = row(&text, "requests answered 429");
-    assert!(throttled[0] > 20.0 && throttled[1] > 10.0 && throttled[2] < 5.0, "{text}");
+    // How many are refused depends on the speed of the machine; that each cure refuses fewer does not.
+    assert!(throttled[0] > throttled[1] && throttled[1] > throttled[2], "{text}");
     assert_eq!(row(&text, "throughput paid for"), [1800.0, 3600.0, 1800.0]);
     assert_eq!(row(&text, "physical partitions"), [3.0, 4.0, 3.0], "{text}");
 }

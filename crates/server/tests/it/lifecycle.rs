@@ -1,8 +1,8 @@
 //! Starting, probing, stopping, starting again.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use shardlake_testkit::{Request, ServerProcess};
@@ -92,17 +92,16 @@ fn sigterm_finishes_what_is_in_flight_and_exits_with_0() {
     let client = server.client();
     let _created = client.create_database("kept").expect_status(201);
     // The head of a request and half of its body: it is in flight until the other half has come.
-    let request = Request { method: "POST", path: "/dbs", body: br#"{"id":"last"}"#, ..Request::default() };
-    let bytes = client.signed_bytes(&request);
-    let (first, rest) = bytes.split_at(bytes.len() - 6);
-    let mut stream = connect(server.address());
-    stream.write_all(first).unwrap();
+    let (mut stream, rest) = half_of_a_request(&server, br#"{"id":"last"}"#);
     let idle = connect(server.address());
-    std::thread::sleep(Duration::from_millis(200));
+    let mut kept = server.client().raw().unwrap();
+    kept.send(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    assert_eq!(kept.read_response("GET").unwrap().status, 200);
     let status = std::thread::scope(|scope| {
         let stopping = scope.spawn(|| server.terminate(PATIENCE));
-        std::thread::sleep(Duration::from_millis(200));
-        stream.write_all(rest).unwrap();
+        // A server that stops closes the connections that have nothing in flight.
+        assert!(kept.read_response("GET").is_err(), "there is nothing to answer");
+        stream.write_all(&rest).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
@@ -118,12 +117,23 @@ fn sigterm_finishes_what_is_in_flight_and_exits_with_0() {
 #[test]
 fn a_client_that_never_finishes_does_not_hold_up_the_end() {
     let mut server = in_memory().argument("--drain-seconds=1").start();
-    let mut stuck = connect(server.address());
-    stuck.write_all(b"POST /dbs HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{").unwrap();
-    std::thread::sleep(Duration::from_millis(100));
-    let started = Instant::now();
+    let _stuck = half_of_a_request(&server, br#"{"id":"never"}"#);
     assert!(server.terminate(PATIENCE).success());
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+/// A request to create a database that the server is serving, on its connection, and the bytes that it still waits for.
+fn half_of_a_request(server: &ServerProcess, body: &[u8]) -> (TcpStream, Vec<u8>) {
+    let headers = [("expect", "100-continue")];
+    let request = Request { method: "POST", path: "/dbs", headers: &headers, body, resource: None };
+    let bytes = server.client().signed_bytes(&request);
+    let (first, rest) = bytes.split_at(bytes.len() - 6);
+    let mut stream = connect(server.address());
+    stream.write_all(first).unwrap();
+    // The server asks for the body when it begins to serve the request.
+    let mut line = [0; 25];
+    stream.read_exact(&mut line).unwrap();
+    assert_eq!(&line, b"HTTP/1.1 100 Continue\r\n\r\n");
+    (stream, rest.to_vec())
 }
 
 /// #320: data that was acknowledged is there after a restart, a clean one and another.

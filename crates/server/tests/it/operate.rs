@@ -175,14 +175,11 @@ fn projections_are_created_shown_paused_and_deleted() {
         "{created}"
     );
     let mut shown = Value::Null;
-    for _ in 0..200 {
-        shown = serde_json::from_str(&printed(&server, &["projections", "show", "customer-names", "--json"]))
-            .unwrap();
-        if shown["lag"]["changes"] == 0 {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    shardlake_testkit::eventually("everything is projected", || {
+        let text = printed(&server, &["projections", "show", "customer-names", "--json"]);
+        shown = serde_json::from_str(&text).unwrap();
+        shown["lag"]["changes"] == 0
+    });
     assert_eq!((&shown["state"], &shown["counts"]["applied"]), (&json!("running"), &json!(1)), "{shown}");
     let metrics = client.get("/metrics", &[]).expect_status(200).text();
     for line in [

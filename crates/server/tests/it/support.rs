@@ -12,7 +12,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use shardlake_testkit::{ServerOptions, ServerProcess};
 
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Turns a hang into a failure; no test is about how long something takes.
+pub const PATIENCE: Duration = shardlake_testkit::HANG;
 
 /// A server without a disk in its way; certificates are still kept in its directory.
 pub fn in_memory() -> ServerOptions {

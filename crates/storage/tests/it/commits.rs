@@ -364,7 +364,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let history = crash_history(fails_at, fails_sync, writers, lucky);
-        let limit = async { tokio::time::timeout(Duration::from_secs(20), history).await };
+        let limit = async { tokio::time::timeout(Duration::from_secs(600), history).await };
         runtime.expect("a runtime").block_on(limit).expect("the history ends");
     }
 }

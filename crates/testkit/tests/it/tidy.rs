@@ -100,6 +100,62 @@ fn is_test_program(path: &str) -> bool {
     })
 }
 
+/// Files that pause or read the time in tests, and why no test's outcome depends on how long anything takes.
+const CLOCKS: &[(&str, &str)] = &[
+    ("crates/testkit/src/wait.rs", "waits for an event; its guard of minutes turns a hang into a failure"),
+    ("crates/testkit/src/process.rs", "waits for the end of a process"),
+    ("crates/account/tests/it/support/mod.rs", "the same with a runtime, and moments that chance decides"),
+    ("crates/gateway-nosql/tests/it/harness.rs", "the same with a runtime"),
+    ("crates/server/tests/durability.rs", "moments of kills that chance decides, and a guard against hangs"),
+    ("crates/script/tests/it/hostile.rs", "lets go of endless scripts at some moment; looks for a process"),
+    ("tests-sdk/js/support.mjs", "waits for an event"),
+    ("tests-sdk/python/own/lease_processor.py", "an example for users, which holds leases by the clock"),
+    ("tests-sdk/python/own/test_motion.py", "waits for the end of a split"),
+    ("tests-sdk/python/own/test_processors.py", "waits for events of other processes"),
+];
+
+/// On a busy machine everything takes longer: wait for an event, count work, set a clock by hand, or compare with a control.
+#[test]
+fn no_test_decides_by_time() {
+    let sources = [".rs", ".py", ".mjs"].into_iter().flat_map(files);
+    let findings: Vec<String> = sources
+        .filter(|path| CLOCKS.iter().all(|(listed, _)| listed != path))
+        .flat_map(|path| {
+            let text = read(&path);
+            let all_is_test = is_test_file(&path) || path.starts_with("tests-sdk/");
+            let first = if all_is_test { 0 } else { lines_before_tests(&text) };
+            clock_words(&text, first).into_iter().map(move |found| format!("{path}:{found}"))
+        })
+        .filter(|found| !found.starts_with("tests-sdk/python/run.py") && !found.starts_with("bench/"))
+        .collect();
+    expect_no_findings("tests that sleep or read the time", &findings);
+    let gone: Vec<String> = CLOCKS
+        .iter()
+        .filter(|(path, _)| !root().join(path).is_file())
+        .map(|(path, _)| (*path).into())
+        .collect();
+    expect_no_findings("listed files that are not there", &gone);
+}
+
+/// Spelled apart, so that this file passes its own rule. What `Clock` of stdx counts can be set by hand.
+fn clock_words(text: &str, first: usize) -> Vec<String> {
+    let words = [
+        concat!("sle", "ep("),
+        concat!(".elap", "sed()"),
+        concat!("Instant", "::now"),
+        concat!("setTime", "out("),
+        concat!("time.mono", "tonic("),
+    ];
+    let of_stdx = concat!("clock.elap", "sed()");
+    let lines = text.lines().enumerate().skip(first);
+    let found = lines.filter_map(|(number, line)| {
+        let line = line.replace(of_stdx, "");
+        let word = words.iter().find(|word| line.contains(**word))?;
+        Some(format!("{}: {word}", number + 1))
+    });
+    found.collect()
+}
+
 /// A test that finds the shared data by itself passes without having run where there is none, and nobody counts it.
 #[test]
 fn the_shared_data_is_read_through_the_testkit_alone() {
@@ -349,6 +405,7 @@ impl TestNames {
 #[test]
 fn the_rules_find_what_they_look_for() {
     assert_eq!(forbidden_words("fn a() {\n\tb();\n}").len(), 1);
+    assert_eq!(clock_words(concat!("a\nthread::sle", "ep(b);\nself.clock.elap", "sed() + c"), 0).len(), 1);
     assert!(names_shared_data(concat!("join(\"../../../", "shared/conformance\")")));
     assert_eq!(doc_examples("/// ```text\n/// a\n/// ```\n/// ```\n/// b();\n/// ```"), [4]);
     assert!(is_test_program("crates/a/tests/b.rs") && is_test_program("crates/a/tests/b/main.rs"));

@@ -16,9 +16,7 @@ use shardlake_testkit::history::{Verdict, check};
 use super::feeds::Past;
 use super::world::{Notebooks, Weather, World};
 use super::{blow, check_store, look_at_everything};
-
-/// For what must end by itself.
-const PATIENCE_MS: u64 = 20_000;
+use crate::support::eventually;
 
 /// Two shards that forget.
 struct Disks([Arc<FaultEngine>; 2]);
@@ -140,15 +138,7 @@ async fn live_on(
     look_at_everything(&world).await;
     blow(&world).await;
     // What was begun ends by itself.
-    let mut waited = 0;
-    while let Some(status) = world.container().relocation() {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        waited += 1;
-        if waited > PATIENCE_MS {
-            let last = world.container().last_relocation();
-            return vec![format!("a relocation does not end: {status:?}, the last one: {last:?}")];
-        }
-    }
+    eventually("the end of a relocation", async || world.container().relocation().is_none()).await;
     look_at_everything(&world).await;
     let mut problems = world.problems();
     world.account.close().await.expect("closes");

@@ -8,6 +8,8 @@ pub mod random;
 pub mod recorded;
 pub mod scripts;
 
+use std::time::Duration;
+
 use shardlake_account::{Account, AccountOptions, ContainerHandle, Shards, StoredItem};
 use shardlake_model::{
     ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext, Throughput,
@@ -83,6 +85,30 @@ pub async fn memory_shards(count: usize) -> Shards {
         shards.push(Shard::open(ShardOptions::memory()).await.expect("a memory shard opens"));
     }
     shards.into()
+}
+
+/// Turns a hang into a failure. No test is about how long something takes.
+const HANG: Duration = Duration::from_secs(600);
+
+/// Waits for what happens in the background.
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(HANG, waiting).await.unwrap_or_else(|_| panic!("{what} did not happen"));
+}
+
+/// The end of work that must not hang.
+pub async fn ended<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(HANG, work).await.unwrap_or_else(|_| panic!("{what} did not end"))
+}
+
+/// Lets other tasks run for a while that chance decides: what follows happens at another moment in each run. Nothing may
+/// depend on how long it is.
+pub async fn some_time(random: &Random, milliseconds_max: u64) {
+    tokio::time::sleep(Duration::from_millis(random.below(milliseconds_max))).await;
 }
 
 pub fn none() -> Preconditions {
