@@ -2,7 +2,8 @@
 //!
 //! The process is ready when its first line on standard output is; that line is the ready record and the only source
 //! of the port and the key. Standard error goes to a file beside the data directory and is shown when a test fails.
-//! Dropping the fixture kills the process, so a panicking test leaves nothing behind.
+//! Dropping the fixture kills the process, so a panicking test leaves nothing behind. Then it reads the log: a warning or an error
+//! that the test has not announced with [`ServerProcess::expects_log`] fails it.
 
 use crate::{Client, HANG};
 use serde_json::Value;
@@ -12,6 +13,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -80,7 +82,8 @@ impl ServerOptions {
         let data_dir = self.data_dir.clone().unwrap_or_else(|| temporary.path().join("data"));
         let log = temporary.path().join("server.log");
         let running = spawn(&self, &data_dir, &log)?;
-        Ok(ServerProcess { options: self, data_dir, log, temporary, running: Some(running) })
+        let (running, expected_log) = (Some(running), Mutex::default());
+        Ok(ServerProcess { options: self, data_dir, log, temporary, running, expected_log })
     }
 }
 
@@ -128,9 +131,32 @@ pub struct ServerProcess {
     log: PathBuf,
     temporary: TempDir,
     running: Option<Running>,
+    /// Words of warnings and errors that may be in the log.
+    expected_log: Mutex<Vec<String>>,
 }
 
+/// After a kill in the middle of a write the journal may end in a part of it.
+const LOG_OF_A_KILL: &str = "cut a torn write off the journal";
+
 impl ServerProcess {
+    /// Announces a warning or an error that holds these words: the test provokes it.
+    pub fn expects_log(&self, words: &str) {
+        self.expected_log.lock().expect("nothing panics while it holds the list").push(words.to_owned());
+    }
+
+    /// The warnings and errors so far that nobody announced, which from here on are announced. For runners that report them
+    /// in their own way.
+    pub fn take_unexpected_log(&self) -> Vec<String> {
+        let lines = self.unexpected_log();
+        lines.iter().for_each(|line| self.expects_log(line));
+        lines
+    }
+
+    fn unexpected_log(&self) -> Vec<String> {
+        let expected = self.expected_log.lock().expect("nothing panics while it holds the list");
+        unexpected_lines(&self.log(), &expected)
+    }
+
     /// # Panics
     /// While the server is stopped.
     #[track_caller]
@@ -174,6 +200,7 @@ impl ServerProcess {
     /// When the server is not running.
     #[track_caller]
     pub fn kill(&mut self) {
+        self.expects_log(LOG_OF_A_KILL);
         let mut running = self.running.take().expect("the server is already stopped");
         running.child.kill().expect("a process we have not waited for can be killed");
         running.child.wait().expect("our own child can be waited for");
@@ -235,8 +262,29 @@ impl Drop for ServerProcess {
         }
         if std::thread::panicking() {
             eprintln!("--- log of the server ---\n{}", tail(&self.log));
+            return;
         }
+        let unexpected = self.unexpected_log();
+        assert!(
+            unexpected.is_empty(),
+            "the server warned, and no test announced it:\n{}",
+            unexpected.join("\n")
+        );
     }
+}
+
+/// Lines of the text format (`2026-11-22T07:32:50.0Z  WARN shardlake::tls: …`) or of JSON, above the level of information.
+fn unexpected_lines(log: &str, expected: &[String]) -> Vec<String> {
+    let is_loud = |line: &&str| {
+        let level = line.split_whitespace().nth(1).unwrap_or_default();
+        matches!(level, "WARN" | "ERROR")
+            || ["\"level\":\"WARN\"", "\"level\":\"ERROR\"", "panicked at"]
+                .iter()
+                .any(|words| line.contains(words))
+    };
+    let lines = log.lines().filter(is_loud);
+    let lines = lines.filter(|line| expected.iter().all(|words| !line.contains(words.as_str())));
+    lines.map(str::to_owned).collect()
 }
 
 fn spawn(options: &ServerOptions, data_dir: &Path, log: &Path) -> Result<Running, String> {
@@ -295,4 +343,21 @@ fn tail(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(60)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loud_lines_are_found_in_either_format_unless_announced() {
+        let log = "2026-11-22T07:32:50.0Z  INFO shardlake::tls: a WARN in a text\n\
+                   2026-11-22T07:32:50.0Z  WARN shardlake::serve: it took too long\n\
+                   2026-11-22T07:32:50.0Z ERROR shardlake::front: a handler ended\n\
+                   {\"timestamp\":\"x\",\"level\":\"WARN\",\"message\":\"in JSON\"}\n\
+                   thread 'main' (1) panicked at src/a.rs:1:1:\n";
+        assert_eq!(unexpected_lines(log, &[]).len(), 4);
+        let announced = ["too long", "a handler", "in JSON"].map(str::to_owned);
+        assert_eq!(unexpected_lines(log, &announced), ["thread 'main' (1) panicked at src/a.rs:1:1:"]);
+    }
 }

@@ -29,7 +29,8 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     let (output, ended_well) = run_and_listen(&mut node)?;
     show_log_if(&server, !ended_well);
     let skips = tally::skips_of_tap(&output);
-    Ok(vec![SuiteResult { skips, ..SuiteResult::new("javascript", tally::of_tap(&output), ended_well) }])
+    let result = SuiteResult::new("javascript", tally::of_tap(&output), ended_well);
+    Ok(vec![SuiteResult { skips, ..result }.with_log_of(&server)])
 }
 
 fn prepared_copy() -> Outcome<PathBuf> {

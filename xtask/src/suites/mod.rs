@@ -42,6 +42,15 @@ impl SuiteResult {
         }
     }
 
+    /// A server that warned is not well, whatever the tests say.
+    fn with_log_of(mut self, server: &ServerProcess) -> SuiteResult {
+        let unexpected = server.take_unexpected_log();
+        if !unexpected.is_empty() {
+            self.objection = Some(format!("the server of {} warned:\n{}", self.suite, unexpected.join("\n")));
+        }
+        self
+    }
+
     /// Tests that returned early for want of data passed in the eyes of their runner; here they count as skipped. A test
     /// counts once, however often it asked.
     fn with_noted_skips(mut self, log: &Path) -> SuiteResult {

@@ -63,5 +63,10 @@ fn run_files(which: &str, run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
         let suite = format!("python/{}", counts.file);
         SuiteResult { skips: counts.skips, ..SuiteResult::new(&suite, Some(tally), counts.failed == 0) }
     };
-    Ok(counts.into_iter().map(row).collect())
+    let mut rows: Vec<SuiteResult> = counts.into_iter().map(row).collect();
+    // The server is the same for all files; what it said is the last one's.
+    if let Some(last) = rows.pop() {
+        rows.push(last.with_log_of(&server));
+    }
+    Ok(rows)
 }

@@ -23,7 +23,8 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     }
     Ok(vec![
         SuiteResult::new("rust-sdk", tally::of_cargo_test(&output), ended_well)
-            .with_noted_skips(run.skip_log),
+            .with_noted_skips(run.skip_log)
+            .with_log_of(&server),
     ])
 }
 

@@ -117,6 +117,7 @@ fn sigterm_finishes_what_is_in_flight_and_exits_with_0() {
 #[test]
 fn a_client_that_never_finishes_does_not_hold_up_the_end() {
     let mut server = in_memory().argument("--drain-seconds=1").start();
+    server.expects_log("requests were still in flight at the end of the drain");
     let _stuck = half_of_a_request(&server, br#"{"id":"never"}"#);
     assert!(server.terminate(PATIENCE).success());
 }
