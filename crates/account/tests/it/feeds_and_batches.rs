@@ -231,7 +231,7 @@ async fn deleting_a_logical_partition_ends_though_others_go_on_writing() {
             () = write => unreachable!("it goes on"),
         }
     };
-    ended("deleting", deleted_first).await;
+    ended("deleting", Box::pin(deleted_first)).await;
     let left = drain(&fixture, &c, FeedScope::Key(r#"["k3"]"#.into()), None).await;
     assert!(left.iter().all(|id| id == "!"), "{left:?}");
 }

@@ -15,8 +15,6 @@ use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
 
-/// Of 10 ms each: what has not come true by then never will.
-
 fn categories() -> Value {
     json!({
         "id": "categories",
