@@ -10,8 +10,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use shardlake_catalog::{Change, Changed, ContainerRecord, Definitions, RangeRecord};
 use shardlake_model::{
-    ContainerRid, Database, DatabaseRid, Error, ErrorKind, Offer, Permission, PermissionRid, Result, Rid,
-    User, UserRid,
+    ContainerRid, Database, DatabaseRid, Error, ErrorKind, Offer, OfferRid, Permission, PermissionRid,
+    Result, Rid, User, UserRid,
 };
 use shardlake_partition::{ContainerShape, Partition, PartitionIdentity};
 use shardlake_routing::{EpkRange, PartitionMap};
@@ -27,7 +27,8 @@ pub(crate) struct LiveCatalog {
     /// By name.
     pub databases: FxHashMap<String, DatabaseEntry>,
     database_names: FxHashMap<DatabaseRid, String>,
-    containers: FxHashMap<ContainerRid, Arc<ContainerEntry>>,
+    /// By the rid of what they are for.
+    offers: FxHashMap<String, Arc<Offer>>,
     /// By id.
     pub projections: BTreeMap<String, Arc<ProjectionEntry>>,
 }
@@ -37,6 +38,7 @@ pub(crate) struct DatabaseEntry {
     pub database: Arc<Database>,
     /// By name.
     pub containers: FxHashMap<String, Arc<ContainerEntry>>,
+    containers_by_rid: FxHashMap<ContainerRid, Arc<ContainerEntry>>,
     user_names: Arc<BTreeMap<String, UserRid>>,
 }
 
@@ -48,16 +50,17 @@ impl LiveCatalog {
     }
 
     pub fn container_of_rid(&self, rid: ContainerRid) -> Option<&Arc<ContainerEntry>> {
-        self.containers.get(&rid)
+        let owner = self.databases.get(self.database_names.get(&rid.database)?)?;
+        owner.containers_by_rid.get(&rid)
     }
 
     /// Of all databases, in no order.
     pub fn containers(&self) -> impl Iterator<Item = &Arc<ContainerEntry>> {
-        self.containers.values()
+        self.databases.values().flat_map(|owner| owner.containers.values())
     }
 
     pub fn offer_of(&self, resource_rid: &str) -> Option<&Arc<Offer>> {
-        self.definitions.offer_of(resource_rid)
+        self.offers.get(resource_rid)
     }
 
     /// Databases in a stable order: by creation time, then name.
@@ -95,6 +98,7 @@ impl LiveCatalog {
             let entry = DatabaseEntry {
                 database: database.clone(),
                 containers: FxHashMap::default(),
+                containers_by_rid: FxHashMap::default(),
                 user_names: Arc::default(),
             };
             self.databases.insert(database.id.clone(), entry);
@@ -108,17 +112,17 @@ impl LiveCatalog {
             (Some(entry), Some(owner)) => {
                 let entry = Arc::new(entry);
                 owner.containers.insert(entry.record.container.definition.id.clone(), entry.clone());
-                self.containers.insert(rid, entry);
+                owner.containers_by_rid.insert(rid, entry);
             }
             (Some(_), None) => {
                 return Err(Error::new(ErrorKind::Corrupt, format!("container {rid} has no database")));
             }
-            (None, owner) => {
-                let old = self.containers.remove(&rid);
-                if let (Some(owner), Some(old)) = (owner, old) {
+            (None, Some(owner)) => {
+                if let Some(old) = owner.containers_by_rid.remove(&rid) {
                     owner.containers.remove(&old.record.container.definition.id);
                 }
             }
+            (None, None) => {}
         }
         Ok(())
     }
@@ -136,6 +140,16 @@ impl LiveCatalog {
             if let Some(new) = &changed.new {
                 names.insert(new.id.clone(), changed.key);
             }
+        }
+    }
+
+    fn follow_offers(&mut self, changes: &[Changed<OfferRid, Offer>]) {
+        // A resource may get another offer in the change that takes its old one.
+        for old in changes.iter().filter_map(|changed| changed.old.as_ref()) {
+            self.offers.remove(&old.resource_rid);
+        }
+        for new in changes.iter().filter_map(|changed| changed.new.as_ref()) {
+            self.offers.insert(new.resource_rid.clone(), new.clone());
         }
     }
 
@@ -168,9 +182,7 @@ impl DatabaseEntry {
         if let Some(entry) = self.containers.get(segment) {
             return Some((entry, false));
         }
-        let rid = ContainerRid::parse(segment)?;
-        let found = self.containers.values().find(|entry| entry.record.container.rid == rid);
-        found.map(|entry| (entry, true))
+        self.containers_by_rid.get(&ContainerRid::parse(segment)?).map(|entry| (entry, true))
     }
 
     pub fn containers_in_order(&self) -> Vec<&Arc<ContainerEntry>> {
@@ -214,6 +226,7 @@ impl Account {
             }
         }
         next.follow_users(&change.users);
+        next.follow_offers(&change.offers);
         next.follow_projections(change)?;
         Ok(next)
     }

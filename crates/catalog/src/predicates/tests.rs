@@ -1,3 +1,5 @@
+//! Each contradiction is found, and a change runs the predicates that it could break.
+
 use proptest::prelude::*;
 use shardlake_model::{
     Container, ContainerDefinition, ContainerRid, Database, DatabaseRid, PartitionKeyDefinition,

@@ -1,3 +1,5 @@
+//! Commits that are interrupted, that fail, and that wait for one another.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::FutureExt;
