@@ -32,7 +32,7 @@ impl Partition {
         loop {
             let mut sequencer = self.turn_to_write(logical, command.patience).await?;
             self.check_open()?;
-            // With every queued commit applied, the engine alone shows the logical partition.
+            // With every queued commit acknowledged, a snapshot alone shows the logical partition.
             self.drain(&mut sequencer).await?;
             let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), reverse: false };
             let mut scan = self.shard().snapshot().scan(next.clone()..end.clone(), options);

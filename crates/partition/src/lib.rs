@@ -63,6 +63,8 @@ mod shape;
 mod sizes;
 mod terms;
 mod transaction;
+#[cfg(test)]
+mod unsynced_tests;
 mod verify;
 mod verify_versions;
 mod versions;

@@ -53,7 +53,7 @@ impl Partition {
         if !sequencer.may_expire(shape) {
             return Ok(false);
         }
-        // With every queued commit applied, the engine alone shows the logical partition.
+        // With every queued commit acknowledged, a snapshot alone shows the logical partition.
         self.drain(&mut sequencer).await?;
         let prefix = keys::logical_prefix(self.uid, logical);
         let end = keys::after_prefix(&prefix);

@@ -56,12 +56,12 @@ impl Partition {
         self.drain(&mut sequencer).await
     }
 
-    /// Waits until the engine shows every queued commit.
+    /// Waits until a snapshot of the shard shows every commit that was queued, also one that is applied already and that the
+    /// overlay has forgotten: until it is synced, the shard shows readers the state before it.
     pub(crate) async fn drain(&self, sequencer: &mut Sequencer) -> Result<()> {
-        if let Some(last) = sequencer.pending.last_seq() {
-            self.wait_for(last).await?;
-            sequencer.pending.forget_applied(self.shard().applied());
-        }
+        let last = sequencer.pending.last_seq().unwrap_or_else(|| self.shard().applied());
+        self.wait_for(last).await?;
+        sequencer.pending.forget_applied(self.shard().applied());
         Ok(())
     }
 

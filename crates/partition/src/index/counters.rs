@@ -1,7 +1,7 @@
 //! Counts of the items that have a value under a path, for queries that order by it: when all have, none is missing from the
 //! index, and there is nothing to look for beside it.
 //!
-//! A count starts without stopping writes: under the sequencer, with every queued commit applied, a snapshot is taken and the
+//! A count starts without stopping writes: under the sequencer, with every queued commit acknowledged, a snapshot is taken and the
 //! path is noted; from then on commits add up what they change; the snapshot is counted; both are stored together.
 
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Partition {
             if is_closed || is_known || !is_maintained || maintained.counted.len() >= COUNTED_PATHS_MAX {
                 return Ok(());
             }
-            // With every queued commit applied, a snapshot shows exactly what was before the first commit noted below.
+            // With every queued commit acknowledged, a snapshot shows exactly what was before the first commit noted below.
             self.drain(&mut sequencer).await?;
             sequencer.maintained.counted.push(CountedPath { index_id, path_hash, pending: Some(0) });
             self.shard().snapshot()
