@@ -10,6 +10,7 @@ use shardlake_model::ErrorKind;
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, ScanOptions, Shard, ShardOptions};
+use shardlake_testkit::Logs;
 
 /// On every shard of an account with several.
 const MARK: [u8; 5] = [0, 0, 0, 0, b'S'];
@@ -99,7 +100,7 @@ async fn account_of_three(seed: u64) -> Vec<Shard> {
     let clock = Clock::manual(Timestamp(1_700_000_000_000));
     let options =
         AccountOptions { clock: clock.clone(), random: Random::seeded(seed), ..AccountOptions::default() };
-    let fixture = Fixture { account: Account::open(shards.clone(), options).await.expect("opens"), clock };
+    let fixture = Fixture { _logs: Logs::watch(), account: Account::open(shards.clone(), options).await.expect("opens"), clock };
     fixture.container(30_000).await;
     fill(&fixture, 0, 50).await;
     shards.iter().cloned().collect()
@@ -224,7 +225,7 @@ async fn what_a_relocation_has_copied_is_no_stray() {
         };
         let options = AccountOptions { clock: clock.clone(), hooks, ..AccountOptions::default() };
         let fixture =
-            Fixture { account: Account::open(shards.clone(), options).await.expect("opens"), clock };
+            Fixture { _logs: Logs::watch(), account: Account::open(shards.clone(), options).await.expect("opens"), clock };
         let container = fixture.container(400).await;
         fill(&fixture, 0, 100).await;
         let moving = fixture.account.move_partition(&container, 0, 1).await.expect("begins");

@@ -8,7 +8,7 @@ use shardlake_gateway_nosql::{Access, AccountKey, Gateway, GatewaySettings, Sche
 use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
-use shardlake_testkit::{EMULATOR_KEY, authorization, http_date_after_epoch, resource_of_path};
+use shardlake_testkit::{EMULATOR_KEY, Logs, authorization, http_date_after_epoch, resource_of_path};
 
 /// Base64 of 64 equal bytes.
 pub const READ_ONLY_KEY: &str =
@@ -19,6 +19,8 @@ pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
 pub struct Server {
     pub gateway: Gateway,
     pub clock: Clock,
+    /// Last, because what ends with the account may warn, too.
+    _logs: Logs,
 }
 
 /// A request under construction; signed with the read-write key unless told otherwise.
@@ -75,6 +77,7 @@ impl Server {
     /// Random numbers are seeded and the clock stands still, whatever the options say of them.
     async fn start_as(shard: Shard, settings: GatewaySettings, options: AccountOptions) -> Server {
         let clock = Clock::manual(NOW);
+        let logs = Logs::watch();
         let options = AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..options };
         let account = Account::open(shard, options).await.expect("the account opens");
         let keys = vec![
@@ -82,7 +85,7 @@ impl Server {
             AccountKey { key: READ_ONLY_KEY.into(), access: Access::ReadOnly },
         ];
         let gateway = Gateway::new(account, GatewaySettings { keys, ..settings }).expect("valid keys");
-        Server { gateway, clock }
+        Server { gateway, clock, _logs: logs }
     }
 
     /// With a database `db` and a container `items`, whose key is `/pk`.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
+use shardlake_testkit::Logs;
 
 fn shard(engine: &FaultEngine) -> Shard {
     engine.let_writers_lead();
@@ -33,6 +34,7 @@ async fn see_durable(shard: &Shard, seq: u64) {
 
 #[tokio::test]
 async fn lone_writer_is_followed_by_one_sync_each_time_it_rests() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine);
     let mut seq = 0;
@@ -46,6 +48,7 @@ async fn lone_writer_is_followed_by_one_sync_each_time_it_rests() {
 
 #[tokio::test]
 async fn lone_writer_that_never_rests_is_synced_meanwhile() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine);
     let mut number = 0;
@@ -59,6 +62,7 @@ async fn lone_writer_that_never_rests_is_synced_meanwhile() {
 
 #[tokio::test]
 async fn waiting_for_durability_syncs_at_once() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine);
     for number in 1..=200 {
@@ -74,6 +78,7 @@ async fn waiting_for_durability_syncs_at_once() {
 
 #[tokio::test]
 async fn failed_sync_behind_a_lone_writer_is_told_to_those_that_wait_and_to_the_next_writer() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine);
     write(&shard, 1).await;
@@ -86,6 +91,7 @@ async fn failed_sync_behind_a_lone_writer_is_told_to_those_that_wait_and_to_the_
 
 /// Writers of all kinds: some wait for their commits, some go away, some ask for durability.
 async fn become_durable(writers: u64, commits: u64, manners: Vec<u8>) {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine);
     let tasks: Vec<_> = (0..writers)

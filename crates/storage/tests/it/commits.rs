@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Batch, Durability, PendingCommit, Shard, ShardOptions, StorageError};
+use shardlake_testkit::Logs;
 
 fn shard(engine: &FaultEngine, options: &ShardOptions) -> Shard {
     Shard::with_engine(Arc::new(engine.clone()), options).expect("the shard opens")
@@ -42,6 +43,7 @@ async fn stall(engine: &FaultEngine, shard: &Shard) -> PendingCommit {
 
 #[tokio::test]
 async fn commits_that_arrive_during_a_sync_share_the_next() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine, &options());
     let first = stall(&engine, &shard).await;
@@ -59,6 +61,7 @@ async fn commits_that_arrive_during_a_sync_share_the_next() {
 
 #[tokio::test]
 async fn readers_neither_wait_for_a_sync_nor_see_what_it_has_not_reached() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine, &options());
     let commit = stall(&engine, &shard).await;
@@ -83,6 +86,7 @@ async fn readers_neither_wait_for_a_sync_nor_see_what_it_has_not_reached() {
 /// Readers at every moment of many commits, the last of which fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn readers_see_every_acknowledged_commit_and_no_other() {
+    let _logs = Logs::watch();
     const COMMITS: u64 = 2000;
     let engine = FaultEngine::new();
     engine.fail_sync(COMMITS);
@@ -118,6 +122,7 @@ async fn readers_see_every_acknowledged_commit_and_no_other() {
 
 #[tokio::test]
 async fn a_full_queue_refuses_by_number_and_by_size_and_recovers() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let options = ShardOptions { queue_commits_max: 4, queue_bytes_max: 3_000, ..options() };
     let shard = shard(&engine, &options);
@@ -149,6 +154,7 @@ async fn a_full_queue_refuses_by_number_and_by_size_and_recovers() {
 
 #[tokio::test]
 async fn dropping_the_future_does_not_take_the_commit_back() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine, &options());
     drop(shard.commit(batch(1)).expect("room"));
@@ -161,6 +167,7 @@ async fn dropping_the_future_does_not_take_the_commit_back() {
 
 #[tokio::test]
 async fn a_failure_poisons_for_ever_but_reads_go_on() {
+    let _logs = Logs::watch();
     for fails_sync in [false, true] {
         let engine = FaultEngine::new();
         let shard = shard(&engine, &options());
@@ -192,6 +199,7 @@ async fn a_failure_poisons_for_ever_but_reads_go_on() {
 
 #[tokio::test]
 async fn a_panic_in_the_engine_answers_everyone() {
+    let _logs = Logs::watch();
     struct Panics(FaultEngine);
     impl shardlake_storage::Engine for Panics {
         fn apply(&self, _: Vec<Batch>) -> shardlake_storage::EngineFuture<'_, ()> {
@@ -231,6 +239,7 @@ async fn a_panic_in_the_engine_answers_everyone() {
 
 #[tokio::test]
 async fn closing_finishes_what_is_queued_and_refuses_the_rest() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine, &options());
     let commits: Vec<_> = (1..=50).map(|number| shard.commit(batch(number)).expect("room")).collect();
@@ -245,6 +254,7 @@ async fn closing_finishes_what_is_queued_and_refuses_the_rest() {
 
 #[tokio::test]
 async fn keys_that_no_engine_stores_are_refused() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine, &options());
     for length in [0, 65_536] {
@@ -261,6 +271,7 @@ async fn keys_that_no_engine_stores_are_refused() {
 
 #[tokio::test]
 async fn a_writer_does_not_commit_where_it_waits_when_the_engine_is_held_up() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     engine.let_writers_lead();
     let shard = shard(&engine, &options());
@@ -281,6 +292,7 @@ async fn a_writer_does_not_commit_where_it_waits_when_the_engine_is_held_up() {
 
 #[tokio::test]
 async fn async_commits_are_synced_soon_even_when_they_never_pause() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine, &ShardOptions { durability: Durability::Async, ..options() });
     let mut number = 0;
@@ -298,6 +310,7 @@ async fn async_commits_are_synced_soon_even_when_they_never_pause() {
 
 #[tokio::test]
 async fn async_commits_are_synced_by_closing() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine, &ShardOptions { durability: Durability::Async, ..options() });
     shard.commit(batch(1)).expect("room").await.expect("commits");
@@ -307,6 +320,7 @@ async fn async_commits_are_synced_by_closing() {
 
 /// Writers that commit until the engine fails, then a crash that keeps everything synced and a few writes more.
 async fn crash_history(fails_at: u64, fails_sync: bool, writers: u64, lucky: usize) {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine, &options());
     if fails_sync {
@@ -371,6 +385,7 @@ proptest! {
 
 #[tokio::test]
 async fn dropped_range_keeps_nothing_of_commits_that_were_queued_before() {
+    let _logs = Logs::watch();
     let engine = FaultEngine::new();
     let shard = shard(&engine, &options());
     let first = stall(&engine, &shard).await;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use shardlake_storage::{Batch, EngineKind, ScanOptions, Shard, ShardOptions, StorageError};
+use shardlake_testkit::Logs;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -158,6 +159,7 @@ fn judge(found: Result<Rows, StorageError>, expected: &Rows, may_lose_the_end: b
 }
 
 async fn check_table(is_closed: bool) {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     let (original, good, bad) =
         (directory.path().join("original"), directory.path().join("good"), directory.path().join("bad"));

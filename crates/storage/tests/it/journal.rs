@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
+use shardlake_testkit::Logs;
 
 const COMMITS: u64 = 40;
 
@@ -70,6 +71,7 @@ fn overwrite(journal: &Path, at: u64, bytes: &[u8]) {
 
 #[tokio::test]
 async fn a_journal_cut_anywhere_loses_only_what_was_cut() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(&directory.path().join("original")).await;
     let (before, last) = (ends[COMMITS as usize - 1], ends[COMMITS as usize]);
@@ -95,6 +97,7 @@ async fn a_journal_cut_anywhere_loses_only_what_was_cut() {
 
 #[tokio::test]
 async fn a_last_batch_with_a_lost_page_inside_is_dropped_whole() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(directory.path()).await;
     // Complete in length, as when the last page reached the disk and the one before did not.
@@ -108,6 +111,7 @@ async fn a_last_batch_with_a_lost_page_inside_is_dropped_whole() {
 
 #[tokio::test]
 async fn garbage_behind_the_last_batch_is_cut_off() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(directory.path()).await;
     // Tags of entries with absurd lengths among them.
@@ -120,6 +124,7 @@ async fn garbage_behind_the_last_batch_is_cut_off() {
 
 #[tokio::test]
 async fn damage_before_good_batches_refuses_to_open_and_changes_nothing() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(directory.path()).await;
     // A damaged value, a damaged length and a damaged tag: the engine alone would silently drop all that follows.
@@ -138,6 +143,7 @@ async fn damage_before_good_batches_refuses_to_open_and_changes_nothing() {
 
 #[tokio::test]
 async fn without_a_sync_per_commit_a_tail_may_be_torn_anywhere() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let later = ShardOptions { durability: Durability::Async, ..ShardOptions::local(directory.path()) };
     let (journal, ends) = crashed_shard_of(later.clone(), directory.path()).await;
@@ -148,6 +154,7 @@ async fn without_a_sync_per_commit_a_tail_may_be_torn_anywhere() {
 
 #[tokio::test]
 async fn damage_is_no_torn_write_when_the_writer_synced_each_commit_whoever_opens_next() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(directory.path()).await;
     overwrite(&journal, ends[30] + 80, &[0; 100]);
@@ -177,6 +184,7 @@ fn flip(file: &Path, at: u64) {
 
 #[tokio::test]
 async fn rot_at_the_end_of_a_closed_journal_is_never_taken_for_a_torn_write() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(&directory.path().join("original")).await;
     let original = journal.parent().and_then(Path::parent).expect("a parent");
@@ -196,6 +204,7 @@ async fn rot_at_the_end_of_a_closed_journal_is_never_taken_for_a_torn_write() {
 
 #[tokio::test]
 async fn rot_in_what_an_earlier_life_synced_is_never_taken_for_a_torn_write() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(directory.path()).await;
     drop(Shard::open(ShardOptions::local(directory.path())).await.expect("opens"));
@@ -214,6 +223,7 @@ async fn rot_in_what_an_earlier_life_synced_is_never_taken_for_a_torn_write() {
 
 #[tokio::test]
 async fn a_shard_of_a_version_without_marks_opens_and_gets_one() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (_, _) = crashed_shard(directory.path()).await;
     let mark = directory.path().join("JOURNALS");
@@ -224,6 +234,7 @@ async fn a_shard_of_a_version_without_marks_opens_and_gets_one() {
 
 #[tokio::test]
 async fn an_inspection_tells_what_the_next_start_would_cut_off_and_what_earlier_ones_did() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (shard, scratch) = (directory.path().join("shard"), directory.path().join("scratch"));
     fs::create_dir(&scratch).expect("creates");

@@ -6,6 +6,7 @@ use std::fs;
 use shardlake_stdx::Random;
 use shardlake_storage::suite::check_stats;
 use shardlake_storage::{Batch, Durability, ScanOptions, Shard, ShardOptions, StorageError};
+use shardlake_testkit::Logs;
 
 /// Memtables so small that sorting and merging run all the time.
 fn small(directory: &tempfile::TempDir) -> ShardOptions {
@@ -33,6 +34,7 @@ async fn put(shard: &Shard, key: &[u8], value: Vec<u8>) {
 
 #[tokio::test]
 async fn a_second_open_is_refused_while_the_first_lasts() {
+    let _logs = Logs::watch();
     let directory = directory();
     let options = small(&directory);
     let first = open(&options).await;
@@ -46,6 +48,7 @@ async fn a_second_open_is_refused_while_the_first_lasts() {
 
 #[tokio::test]
 async fn a_directory_of_another_format_is_refused_and_left_alone() {
+    let _logs = Logs::watch();
     let directory = directory();
     let options = small(&directory);
     let file = directory.path().join("shard/FORMAT");
@@ -66,6 +69,7 @@ async fn a_directory_of_another_format_is_refused_and_left_alone() {
 
 #[tokio::test]
 async fn a_creation_that_was_cut_short_is_started_again() {
+    let _logs = Logs::watch();
     let directory = directory();
     let options = small(&directory);
     drop(open(&options).await);
@@ -83,6 +87,7 @@ async fn a_creation_that_was_cut_short_is_started_again() {
 
 #[tokio::test]
 async fn large_values_survive_sorting_and_reopening() {
+    let _logs = Logs::watch();
     let directory = directory();
     let options = small(&directory);
     let random = Random::seeded(1);
@@ -114,6 +119,7 @@ async fn large_values_survive_sorting_and_reopening() {
 /// while small memtables are sorted and merged all the time, and again after each kind of restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_insert_is_lost_among_sorting_merging_and_restarts() {
+    let _logs = Logs::watch();
     let directory = directory();
     let options = ShardOptions { durability: Durability::Async, ..small(&directory) };
     let mut model = BTreeMap::new();
@@ -161,6 +167,7 @@ async fn no_insert_is_lost_among_sorting_merging_and_restarts() {
 /// Deletions were undone by recovery (fjall's `clear`, and tombstones merged away before what they hide).
 #[tokio::test]
 async fn nothing_deleted_comes_back() {
+    let _logs = Logs::watch();
     let directory = directory();
     let options = ShardOptions { durability: Durability::Async, ..small(&directory) };
     let rows = || (0..3000u32).map(|number| (key(number), vec![number as u8; 100].into()));
@@ -199,6 +206,7 @@ async fn nothing_deleted_comes_back() {
 
 #[tokio::test]
 async fn the_journal_stays_bounded_while_writing() {
+    let _logs = Logs::watch();
     let directory = directory();
     let options =
         ShardOptions { memtable_bytes: 4 * 1024 * 1024, durability: Durability::Async, ..small(&directory) };

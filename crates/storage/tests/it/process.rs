@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
+use shardlake_testkit::Logs;
 
 const ORDERS: &str = "SHARDLAKE_STORAGE_TEST_CHILD";
 const WRITERS: u64 = 4;
@@ -50,6 +51,7 @@ fn spawn(orders: &str, directory: &Path, limit: Option<u32>) -> Child {
 /// Not a test by itself: what the child does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
+    let _logs = Logs::watch();
     let Ok(orders) = std::env::var(ORDERS) else { return };
     let (orders, directory) = orders.split_once(' ').expect("orders and a directory");
     match orders {
@@ -120,12 +122,14 @@ async fn kill_and_check(orders: &str, durability: Durability) {
 
 #[tokio::test]
 async fn kill_9_loses_nothing_acknowledged() {
+    let _logs = Logs::watch();
     kill_and_check("write", Durability::Sync).await;
 }
 
 /// Without a sync per commit the operating system has the data, so only its crash could lose any.
 #[tokio::test]
 async fn kill_9_loses_nothing_of_async_commits_either() {
+    let _logs = Logs::watch();
     kill_and_check("write-async", Durability::Async).await;
 }
 
@@ -152,6 +156,7 @@ async fn fill(directory: &Path) {
 /// The limit on the size of a file stands for the full disk: the journal's next write fails half-way.
 #[tokio::test]
 async fn a_full_disk_is_an_error_and_loses_nothing_acknowledged() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     // Blocks of 512 or 1024 bytes, depending on the shell: more than the 64 MB that a journal starts with.
     let mut child = spawn("fill", directory.path(), Some(140_000));
@@ -177,6 +182,7 @@ async fn a_full_disk_is_an_error_and_loses_nothing_acknowledged() {
 
 #[tokio::test]
 async fn a_worker_that_dies_poisons_and_blocks_nobody() {
+    let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let options = options(directory.path(), Durability::Sync);
     let shard = Shard::open(options.clone()).await.expect("opens");

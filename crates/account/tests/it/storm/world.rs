@@ -14,6 +14,7 @@ use shardlake_model::{
 };
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::Durability;
+use shardlake_testkit::Logs;
 use shardlake_testkit::history::Recorder;
 
 use super::feeds::{Copies, Past};
@@ -95,6 +96,8 @@ pub struct World {
     is_over: AtomicBool,
     pub counts: Counts,
     problems: Mutex<Vec<String>>,
+    /// Last, because what ends with the account may warn, too.
+    _logs: Logs,
 }
 
 /// That something happened at all.
@@ -131,6 +134,7 @@ impl World {
             hooks: weather.hooks.clone(),
             ..AccountOptions::default()
         };
+        let _logs = Logs::watch();
         let account = Account::open(shards, options).await.expect("opens");
         Arc::new(World {
             account,
@@ -141,6 +145,7 @@ impl World {
             is_over: AtomicBool::new(false),
             counts: Counts::default(),
             problems: Mutex::default(),
+            _logs,
         })
     }
 

@@ -16,10 +16,13 @@ use shardlake_model::{
 };
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
+use shardlake_testkit::Logs;
 
 pub struct Fixture {
     pub account: Account,
     pub clock: Clock,
+    /// Last, because what ends with the account may warn, too.
+    pub _logs: Logs,
 }
 
 impl Fixture {
@@ -57,7 +60,8 @@ impl Fixture {
 
     async fn with(shards: impl Into<Shards>, clock: Clock, options: AccountOptions) -> Fixture {
         let options = AccountOptions { clock: clock.clone(), random: Random::seeded(42), ..options };
-        Fixture { account: Account::open(shards, options).await.expect("opens"), clock }
+        let _logs = Logs::watch();
+        Fixture { account: Account::open(shards, options).await.expect("opens"), clock, _logs }
     }
 
     pub fn ctx(&self) -> RequestContext {
