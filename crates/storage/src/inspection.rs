@@ -6,9 +6,9 @@
 //! sorts nothing and merges nothing, so that the copies are all that the scratch directory ever holds: as many bytes as
 //! the journals, usually less than 100 MB and seldom more than 400 MB a shard.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,12 +129,22 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new(parent: &Path) -> Result<Scratch, StorageError> {
         static MADE: AtomicU64 = AtomicU64::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("shardlake-inspect-{}-{number}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| {
-            StorageError::io(format!("the scratch directory '{}' cannot be made: {error}", path.display()))
-        })?;
-        Ok(Scratch(path))
+        loop {
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("shardlake-inspect-{}-{number}", std::process::id()));
+            // Journals hold what clients wrote, and the system's directory for such files is everybody's.
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Scratch(path)),
+                // Left by a killed process of this number, or in use by one in another container.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    let path = path.display();
+                    return Err(StorageError::io(format!(
+                        "the scratch directory '{path}' cannot be made: {error}"
+                    )));
+                }
+            }
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! Torn, damaged and lost ends of the journal of a local shard.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
@@ -254,4 +257,29 @@ async fn an_inspection_tells_what_the_next_start_would_cut_off_and_what_earlier_
     assert!(matches!(&error, StorageError::Locked { .. }), "{error}");
     drop(owner);
     assert_eq!(fs::read_dir(&scratch).expect("lists").count(), 0);
+}
+
+#[tokio::test]
+async fn scratch_is_its_owners_and_leftovers_are_in_nobodys_way() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (shard, scratch) = (directory.path().join("shard"), directory.path().join("scratch"));
+    fs::create_dir(&scratch).expect("made");
+    Shard::open(ShardOptions::local(&shard)).await.expect("opens").close().await.expect("closes");
+    // What inspections that were killed left, where their process had the number that this one has: so in containers.
+    for number in 0..10_000 {
+        let leftover = format!("shardlake-inspect-{}-{number}", std::process::id());
+        fs::create_dir(scratch.join(leftover)).expect("made");
+    }
+    let leftovers: BTreeSet<_> = names(&scratch);
+    let (inspected, _) = Shard::inspect(&shard, &scratch).await.expect("readable");
+    let made: Vec<_> = names(&scratch).difference(&leftovers).cloned().collect();
+    let [made] = &made[..] else { panic!("one directory is made, not {made:?}") };
+    let mode = fs::metadata(scratch.join(made)).expect("there").permissions().mode();
+    assert_eq!(mode & 0o077, 0, "nobody else may read the journals");
+    drop(inspected);
+    assert_eq!(names(&scratch), leftovers, "others' directories are left alone");
+}
+
+fn names(directory: &Path) -> BTreeSet<OsString> {
+    fs::read_dir(directory).expect("lists").map(|entry| entry.expect("lists").file_name()).collect()
 }
