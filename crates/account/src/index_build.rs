@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardlake_catalog::{ContainerRecord, Definitions, IndexGeneration, IndexRecord};
-use shardlake_model::{Container, ContainerRid, Error, Result};
+use shardlake_model::{Container, ContainerRid, Error, ErrorKind, Result};
 use shardlake_partition::{BuildEnd, IndexLayout, Partition};
 
 use crate::Account;
@@ -77,7 +77,10 @@ impl Account {
             let name = entry.record.container.rid;
             if let Err(error) = account.tend_index(entry).await {
                 // The record stays as it is, so the next start tries again.
-                tracing::warn!(container = %name, %error, "building an index stopped");
+                let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
+                if !has_ended && !account.is_closing() {
+                    tracing::warn!(container = %name, %error, "building an index stopped");
+                }
             }
         });
     }

@@ -37,10 +37,23 @@ impl Account {
         tokio::spawn(async move {
             let outcome = Box::pin(account.relocate(subject)).await;
             if let Err(error) = &outcome {
-                tracing::warn!(container = %subject, %error, "a relocation stopped");
+                account.tell_relocation_stopped(subject, error);
             }
             outcome
         })
+    }
+
+    fn tell_relocation_stopped(&self, container: Subject, error: &Error) {
+        match error.kind() {
+            // A person aborted it, or a client deleted the container.
+            ErrorKind::Conflict | ErrorKind::OwnerNotFound => {
+                tracing::info!(%container, %error, "a relocation was given up");
+            }
+            ErrorKind::Unavailable if self.is_closing() && self.is_writable() => {
+                tracing::info!(%container, "a relocation waits for the next start");
+            }
+            _ => tracing::warn!(%container, %error, "a relocation stopped"),
+        }
     }
 
     async fn relocate(&self, subject: Subject) -> Result<RelocationReport> {

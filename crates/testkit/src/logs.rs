@@ -132,7 +132,10 @@ mod tests {
 
     fn verdict(logs: Logs) -> String {
         let outcome = catch_unwind(|| drop(logs));
-        outcome.map_or_else(|panic| panic.downcast_ref::<String>().cloned().expect("a message"), |()| String::new())
+        outcome.map_or_else(
+            |panic| panic.downcast_ref::<String>().cloned().expect("a message"),
+            |()| String::new(),
+        )
     }
 
     fn warn(words: &str) {
@@ -145,7 +148,9 @@ mod tests {
             let logs = Logs::watch();
             warn("logged by the test");
             tokio::spawn(async { warn("logged by a task") }).await.expect("ends");
-            tokio::task::spawn_blocking(|| tracing::error!(words = "w", "logged beside")).await.expect("ends");
+            tokio::task::spawn_blocking(|| tracing::error!(words = "w", "logged beside"))
+                .await
+                .expect("ends");
             tracing::info!("of no concern");
             let target = module_path!();
             let expected = format!(

@@ -14,6 +14,7 @@ use shardlake_model::{ErrorKind, Preconditions};
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
+use shardlake_testkit::expects_log;
 
 const WRITERS: u64 = 6;
 const STEPS: u64 = 60;
@@ -130,6 +131,7 @@ async fn run_motions(fixture: Arc<Fixture>, seed: u64) {
 async fn crash_once(shards: usize, seed: u64) -> usize {
     let random = Random::seeded(seed);
     let engines = engines(shards);
+    expects_log("(injected)");
     let opened = over(&engines);
     let fixture = Arc::new(Fixture::over(opened.clone()).await);
     fixture.container(12_000).await;

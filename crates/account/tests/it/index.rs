@@ -13,6 +13,7 @@ use shardlake_model::{
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Batch, Durability, ScanOptions, Shard, ShardOptions};
+use shardlake_testkit::expects_log;
 
 const POLICIES: [&str; 6] = [
     "{}",
@@ -266,6 +267,7 @@ async fn transform_once(seed: u64) {
     container.count_path(&["a"]).await.expect("counted");
     let random = Random::seeded(seed);
     if !seed.is_multiple_of(3) {
+        expects_log("(injected)");
         engine.fail_sync(1 + random.below(200));
     }
     let writers: Vec<_> =

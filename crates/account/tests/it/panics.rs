@@ -8,6 +8,7 @@ use shardlake_model::{ErrorKind, Result};
 use shardlake_partition::seeded::{Mistake, Seeded};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
+use shardlake_testkit::expects_log;
 
 use crate::support::everything::{self, Items, body, definition, key_of, operation};
 use crate::support::{Fixture, json};
@@ -44,6 +45,7 @@ async fn a_panic_ends_the_partition(mistake: Mistake, left_items: usize) {
     batch(&fixture, "a", ["1", "2"]).await.expect("written");
     {
         let _seeded = Seeded::new(mistake);
+        expects_log("a panic in a write has stopped the partition");
         let panicked = std::panic::AssertUnwindSafe(batch(&fixture, "a", ["3", "4"])).catch_unwind().await;
         panicked.expect_err("the write panics");
     }

@@ -14,6 +14,7 @@ use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, RequestContex
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
+use shardlake_testkit::expects_log;
 
 fn categories() -> Value {
     json!({
@@ -323,6 +324,7 @@ async fn what_cannot_be_corrected_becomes_a_dead_letter() {
         json!([
         { "from": "/name", "to": "/categoryName" }, { "from": "/color", "to": "/deep/color" }]),
     );
+    expects_log("a copy could not be corrected; see the dead letters projection=\"categories\"");
     put(&fixture.account, &rule).await.expect("created");
     store
         .upsert(&store.meta, json!({ "id": "category1", "type": "category", "name": "same", "color": "red" }))
@@ -383,6 +385,7 @@ async fn a_projection_ends_with_its_containers_and_goes_with_its_database() {
     let store = Store::new(&fixture, 400).await;
     put(&fixture.account, &categories()).await.expect("created");
     store.settled().await;
+    expects_log("the target container 'db/product' was deleted");
     fixture.account.delete_container(&fixture.ctx(), "db", "product", &none()).await.expect("deleted");
     let failed = async |account: &Account| {
         eventually("it fails", async || {
@@ -483,6 +486,7 @@ async fn crash_once(seed: u64) {
     put(&fixture.account, &categories()).await.expect("created");
     put(&fixture.account, &tags()).await.expect("created");
     let at = 1 + random.below(60);
+    expects_log("(injected)");
     match seed % 2 {
         0 => engines[(seed / 2 % 2) as usize].fail_sync(at),
         _ => engines[(seed / 2 % 2) as usize].fail_apply(at),
@@ -563,6 +567,7 @@ async fn which_of_several_sources_is_true_is_for_people_to_say() {
     store.upsert(&store.product, product.clone()).await.expect("written");
     store.settled().await;
     assert_eq!(store.all("product").await[0]["categoryName"], "same");
+    expects_log("say different things");
     // They part, and the product is written again.
     let item = json!({ "id": "two", "type": "category", "code": 7, "name": "other" });
     store.upsert(&store.meta, item).await.expect("written");

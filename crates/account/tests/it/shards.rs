@@ -10,7 +10,7 @@ use shardlake_model::ErrorKind;
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, ScanOptions, Shard, ShardOptions};
-use shardlake_testkit::Logs;
+use shardlake_testkit::{Logs, expects_log};
 
 /// On every shard of an account with several.
 const MARK: [u8; 5] = [0, 0, 0, 0, b'S'];
@@ -100,7 +100,11 @@ async fn account_of_three(seed: u64) -> Vec<Shard> {
     let clock = Clock::manual(Timestamp(1_700_000_000_000));
     let options =
         AccountOptions { clock: clock.clone(), random: Random::seeded(seed), ..AccountOptions::default() };
-    let fixture = Fixture { _logs: Logs::watch(), account: Account::open(shards.clone(), options).await.expect("opens"), clock };
+    let fixture = Fixture {
+        _logs: Logs::watch(),
+        account: Account::open(shards.clone(), options).await.expect("opens"),
+        clock,
+    };
     fixture.container(30_000).await;
     fill(&fixture, 0, 50).await;
     shards.iter().cloned().collect()
@@ -217,6 +221,7 @@ async fn data_on_a_shard_where_it_does_not_belong_is_found() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_relocation_has_copied_is_no_stray() {
     for last in RelocationStep::ALL {
+        expects_log(&format!("stopped after '{}'", last.name()));
         let shards = memory_shards(2).await;
         let clock = Clock::manual(Timestamp(1_700_000_000_000));
         let hooks = RelocationHooks {
@@ -224,8 +229,11 @@ async fn what_a_relocation_has_copied_is_no_stray() {
             ..RelocationHooks::default()
         };
         let options = AccountOptions { clock: clock.clone(), hooks, ..AccountOptions::default() };
-        let fixture =
-            Fixture { _logs: Logs::watch(), account: Account::open(shards.clone(), options).await.expect("opens"), clock };
+        let fixture = Fixture {
+            _logs: Logs::watch(),
+            account: Account::open(shards.clone(), options).await.expect("opens"),
+            clock,
+        };
         let container = fixture.container(400).await;
         fill(&fixture, 0, 100).await;
         let moving = fixture.account.move_partition(&container, 0, 1).await.expect("begins");

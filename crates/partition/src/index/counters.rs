@@ -34,8 +34,11 @@ pub(crate) async fn load_counted(shard: &Shard, uid: PartitionUid) -> Result<Vec
 }
 
 impl Partition {
-    /// Counts a path from now on, in the background.
+    /// Counts a path from now on, in the background. Not where the shard refuses writes: each query would ask again in vain.
     pub fn count_path_in_background(self: &Arc<Self>, index_id: u16, path_hash: u64) {
+        if self.shard().check_writable().is_err() {
+            return;
+        }
         let partition = self.clone();
         tokio::spawn(async move {
             if let Err(error) = partition.count_path(index_id, path_hash).await {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use shardlake_storage::{Batch, EngineKind, ScanOptions, Shard, ShardOptions, StorageError};
-use shardlake_testkit::Logs;
+use shardlake_testkit::{Logs, expects_log};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -166,6 +166,10 @@ async fn check_table(is_closed: bool) {
     let scratch = directory.path().join("scratch");
     fs::create_dir(&scratch).expect("creates");
     let expected = make(&original, is_closed).await;
+    if !is_closed {
+        // After a crash nothing says how far the journal went since the shard was opened.
+        expects_log("cut a torn write off the journal");
+    }
     copy(&original, &good);
     assert_eq!(open_copy(&good, &bad).await.expect("sound"), expected);
     let mut problems = Vec::new();
@@ -176,7 +180,6 @@ async fn check_table(is_closed: bool) {
             let _ = fs::remove_dir_all(&bad);
             copy(&good, &bad);
             inflict(fault, &bad.join(&name));
-            // After a crash nothing says how far the journal went since the shard was opened.
             let may_lose_the_end = !is_closed && name.extension().is_some_and(|extension| extension == "jnl");
             let before = image(&bad);
             let inspected = inspect(&bad, &scratch).await;

@@ -8,9 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
-use shardlake_testkit::Logs;
+use shardlake_testkit::{Logs, expects_log};
 
 const COMMITS: u64 = 40;
+
+const TORN: &str = "cut a torn write off the journal";
 
 fn key(number: u64, half: u8) -> Vec<u8> {
     [&[half][..], &number.to_be_bytes()].concat()
@@ -77,6 +79,7 @@ async fn a_journal_cut_anywhere_loses_only_what_was_cut() {
     let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(&directory.path().join("original")).await;
+    expects_log(TORN);
     let (before, last) = (ends[COMMITS as usize - 1], ends[COMMITS as usize]);
     for (index, cut) in
         [before, before + 1, before + 13, before + 40, last - 200, last - 1].into_iter().enumerate()
@@ -103,6 +106,7 @@ async fn a_last_batch_with_a_lost_page_inside_is_dropped_whole() {
     let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(directory.path()).await;
+    expects_log(TORN);
     // Complete in length, as when the last page reached the disk and the one before did not.
     overwrite(&journal, ends[COMMITS as usize - 1] + 60, &[0; 200]);
     assert_eq!(recovered(ShardOptions::local(directory.path())).await, COMMITS - 1);
@@ -117,6 +121,7 @@ async fn garbage_behind_the_last_batch_is_cut_off() {
     let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let (journal, ends) = crashed_shard(directory.path()).await;
+    expects_log(TORN);
     // Tags of entries with absurd lengths among them.
     let garbage: Vec<u8> = (0..5000u32)
         .map(|number| (number % 4 + 1) as u8 * if number % 7 == 0 { 0xFF / 4 } else { 1 })
@@ -150,6 +155,7 @@ async fn without_a_sync_per_commit_a_tail_may_be_torn_anywhere() {
     let directory = tempfile::tempdir().expect("a directory");
     let later = ShardOptions { durability: Durability::Async, ..ShardOptions::local(directory.path()) };
     let (journal, ends) = crashed_shard_of(later.clone(), directory.path()).await;
+    expects_log(TORN);
     overwrite(&journal, ends[30] + 80, &[0; 100]);
     // How the tail was written counts, not how it will go on.
     assert_eq!(recovered(ShardOptions::local(directory.path())).await, 30);
@@ -242,6 +248,7 @@ async fn an_inspection_tells_what_the_next_start_would_cut_off_and_what_earlier_
     let (shard, scratch) = (directory.path().join("shard"), directory.path().join("scratch"));
     fs::create_dir(&scratch).expect("creates");
     let (journal, ends) = crashed_shard(&shard).await;
+    expects_log(TORN);
     overwrite(&journal, ends[COMMITS as usize], &[1, 2, 3]);
     let (_, report) = Shard::inspect(&shard, &scratch).await.expect("readable");
     let torn = report.torn.expect("a torn write");

@@ -9,10 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
-use shardlake_testkit::Logs;
+use shardlake_testkit::{Logs, expects_log};
 
 const ORDERS: &str = "SHARDLAKE_STORAGE_TEST_CHILD";
 const WRITERS: u64 = 4;
+
+/// What a child was writing when it ended.
+const TORN: &str = "cut a torn write off the journal";
 
 fn key(writer: u64, number: u64, half: u8) -> Vec<u8> {
     [&writer.to_be_bytes()[..], &number.to_be_bytes()[..], &[half]].concat()
@@ -88,6 +91,7 @@ async fn write(options: ShardOptions) {
 
 async fn kill_and_check(orders: &str, durability: Durability) {
     let directory = tempfile::tempdir().expect("a directory");
+    expects_log(TORN);
     let mut acknowledged = [0; WRITERS as usize];
     for cycle in 1..=3u64 {
         let mut child = spawn(orders, directory.path(), None);
@@ -158,6 +162,7 @@ async fn fill(directory: &Path) {
 async fn a_full_disk_is_an_error_and_loses_nothing_acknowledged() {
     let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
+    expects_log(TORN);
     // Blocks of 512 or 1024 bytes, depending on the shell: more than the 64 MB that a journal starts with.
     let mut child = spawn("fill", directory.path(), Some(140_000));
     let (mut acknowledged, mut refused) = (0, String::new());

@@ -11,6 +11,7 @@ use shardlake_account::{RelocationHooks, RelocationKind, RelocationStep, Shards,
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
+use shardlake_testkit::expects_log;
 use shardlake_testkit::history::{Verdict, check};
 
 use super::feeds::Past;
@@ -22,7 +23,9 @@ use crate::support::eventually;
 struct Disks([Arc<FaultEngine>; 2]);
 
 impl Disks {
+    /// Each test makes them fail.
     fn new() -> Disks {
+        expects_log("(injected)");
         Disks([Arc::new(FaultEngine::new()), Arc::new(FaultEngine::new())])
     }
 
@@ -76,6 +79,7 @@ async fn crash_at(kind: RelocationKind, step: RelocationStep, seed: u64) -> Vec<
             !is_hit
         }
     };
+    expects_log(&format!("stopped after '{}'", step.name()));
     let hooks = RelocationHooks { goes_on: Some(Arc::new(goes_on)), bug: None };
     let weather = Weather { hooks, is_cut, ..weather(seed) };
     let world = World::open(disks.shards(), weather.clone()).await;
