@@ -20,6 +20,7 @@
 //!
 //! `clear`, keyspace deletion and separated values are not used.
 
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode, Readable};
 use futures::FutureExt;
 use futures::future::ready;
 
@@ -237,7 +238,7 @@ pub(crate) fn open_database(
         let what = format!("the database '{}' has lost its rows", path.display());
         return Err(StorageError::Corrupt { what: what.into() });
     }
-    let rows = database.keyspace(ROWS, keyspace_options)?;
+    let rows = database.keyspace(ROWS, keyspace_options).map_err(|error| not_opened(path, error))?;
     Ok((database, rows))
 }
 
@@ -247,8 +248,18 @@ fn not_opened(path: &Path, error: fjall::Error) -> StorageError {
     match error {
         fjall::Error::Locked => StorageError::Locked { directory: path.to_owned() },
         fjall::Error::Io(error) => StorageError::io(what(error.to_string())),
+        // Nobody is to restore a backup over good data because the disk is full.
+        fjall::Error::Storage(LsmError::Io(error)) if !is_of_content(&error) => {
+            StorageError::io(what(error.to_string()))
+        }
         other => StorageError::Corrupt { what: what(other.to_string()).into() },
     }
+}
+
+/// Whether a failed read tells of what is in the files, and not of the disk or the system.
+fn is_of_content(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, NotFound, Other, UnexpectedEof};
+    matches!(error.kind(), InvalidData | InvalidInput | NotFound | Other | UnexpectedEof)
 }
 
 fn keyspace_options() -> KeyspaceCreateOptions {
@@ -366,5 +377,27 @@ impl EngineScan for LocalScan {
             rows.take(rows_max).map(key).try_fold(0, |count, row| row.map(|()| count + 1))
         };
         ready(counted).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_not_told_as_damage() {
+        let told = |error: io::Error| not_opened(Path::new("db"), fjall::Error::Storage(LsmError::Io(error)));
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let full_with_its_path =
+            io::Error::new(io::ErrorKind::StorageFull, "keyspaces/0/.tmp: no space left");
+        // 5 is EIO, which has no kind.
+        for system in [full, full_with_its_path, io::Error::from_raw_os_error(5)] {
+            let error = told(system);
+            assert!(matches!(&error, StorageError::Io { .. }), "{error}");
+        }
+        for damage in [io::ErrorKind::UnexpectedEof, io::ErrorKind::InvalidData, io::ErrorKind::NotFound] {
+            let error = told(damage.into());
+            assert!(matches!(&error, StorageError::Corrupt { .. }), "{error}");
+        }
     }
 }
