@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
-use shardlake_catalog::{ContainerRecord, Definitions, Placed, RangeRecord, RelocationRecord, Urgency};
+use shardlake_catalog::{
+    CatalogError, ContainerRecord, Definitions, Placed, RangeRecord, RelocationRecord, Urgency,
+};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{
     Cutover, Partition, Relocation, RelocationProgress, RelocationTarget, partition_range,
@@ -19,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::Account;
 use crate::container_handle::ContainerEntry;
+use crate::definition_change::catalog_error;
 use crate::live_catalog::{LiveCatalog, bounds_of, identity_of};
 use crate::relocation::{RelocationReport, RelocationStep, Subject};
 use crate::serving::was_deleted;
@@ -166,6 +169,10 @@ impl Account {
         relocation: &mut Relocation,
         attempts: u32,
     ) -> Result<Option<Duration>> {
+        if self.0.catalog_writer.is_in_doubt().await {
+            // No change is accepted any more: the sources go on as they are.
+            return Err(catalog_error(CatalogError::InDoubt));
+        }
         // The targets are opened by the policies that the sources go by.
         let _order = entry.motion.alignment.lock().await;
         let started = self.clock().elapsed();

@@ -106,7 +106,10 @@ const CLOCKS: &[(&str, &str)] = &[
     ("crates/testkit/src/process.rs", "waits for the end of a process"),
     ("crates/account/tests/it/support/mod.rs", "the same with a runtime, and moments that chance decides"),
     ("crates/gateway-nosql/tests/it/harness.rs", "the same with a runtime"),
-    ("crates/server/tests/durability/", "moments of kills and hang-ups that chance decides, a guard against hangs"),
+    (
+        "crates/server/tests/durability/",
+        "moments of kills and hang-ups that chance decides, a guard against hangs",
+    ),
     ("crates/script/tests/it/hostile.rs", "lets go of endless scripts at some moment; looks for a process"),
     ("tests-sdk/js/support.mjs", "waits for an event"),
     ("tests-sdk/python/own/lease_processor.py", "an example for users, which holds leases by the clock"),
