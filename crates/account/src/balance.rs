@@ -55,12 +55,20 @@ async fn look(state: &Weak<AccountState>) {
         if let Err(error) = account.balance(entry).await {
             let retry_at = account.clock().elapsed() + RETRY_AFTER;
             entry.motion.state().retry_at = Some(retry_at);
-            tracing::warn!(container = %entry.record.container.rid, %error, "a split that is due did not begin");
+            account.tell_split_did_not_begin(entry, &error);
         }
     }
 }
 
 impl Account {
+    fn tell_split_did_not_begin(&self, entry: &ContainerEntry, error: &Error) {
+        // A client was quicker: it began a relocation, or deleted the container.
+        let is_moot = matches!(error.kind(), ErrorKind::InProgress | ErrorKind::OwnerNotFound);
+        if !is_moot && !self.is_closing() {
+            tracing::warn!(container = %entry.record.container.rid, %error, "a split that is due did not begin");
+        }
+    }
+
     fn may_balance(&self, entry: &ContainerEntry) -> bool {
         let mut state = entry.motion.state();
         let now = self.clock().elapsed();

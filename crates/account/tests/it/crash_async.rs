@@ -132,6 +132,7 @@ async fn crash_once(shards: usize, seed: u64) -> usize {
     let random = Random::seeded(seed);
     let engines = engines(shards);
     expects_log("(injected)");
+    expects_log("it is unknown whether the last change was stored");
     let opened = over(&engines);
     let fixture = Arc::new(Fixture::over(opened.clone()).await);
     fixture.container(12_000).await;

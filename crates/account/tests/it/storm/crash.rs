@@ -26,6 +26,7 @@ impl Disks {
     /// Each test makes them fail.
     fn new() -> Disks {
         expects_log("(injected)");
+        expects_log("it is unknown whether the last change was stored");
         Disks([Arc::new(FaultEngine::new()), Arc::new(FaultEngine::new())])
     }
 
