@@ -52,7 +52,7 @@ impl Account {
             ErrorKind::Conflict | ErrorKind::OwnerNotFound => {
                 tracing::info!(%container, %error, "a relocation was given up");
             }
-            ErrorKind::Unavailable if self.is_closing() && self.is_writable() => {
+            ErrorKind::Unavailable if self.is_closing() => {
                 tracing::info!(%container, "a relocation waits for the next start");
             }
             _ => tracing::warn!(%container, %error, "a relocation stopped"),
