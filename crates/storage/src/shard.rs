@@ -178,9 +178,10 @@ impl Shard {
         shared.check()?;
         check_sizes(&batch)?;
         let (done, receiver) = oneshot::channel();
-        let may_lead = shared.engine.never_pends()
-            && !shared.engine.may_be_held_up()
-            && shared.lone.load(Ordering::Relaxed);
+        // Asking the engine costs more than the rest, and is in vain while writers come in groups.
+        let may_lead = shared.lone.load(Ordering::Relaxed)
+            && shared.engine.never_pends()
+            && !shared.engine.may_be_held_up();
         let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done }, may_lead)?;
         Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
     }
