@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use crate::support::{Fixture, eventually, json, memory_shards, none};
 use shardlake_account::{
-    ContainerHandle, EpkRange, FeedScope, KeyInput, Outcome, QueryRequest, RelocationKind, Shards, SplitAt,
-    verify,
+    AccountOptions, ContainerHandle, EpkRange, FeedScope, KeyInput, Outcome, QueryRequest, RelocationHooks,
+    RelocationKind, RelocationStep, Shards, SplitAt, verify,
 };
-use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, SessionToken, UniqueKey};
+use shardlake_model::{
+    ContainerDefinition, ErrorKind, ExcludedPath, PartitionKeyDefinition, SessionToken, UniqueKey,
+};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
+use shardlake_testkit::expects_log;
 
 fn definition() -> ContainerDefinition {
     let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
@@ -459,4 +462,36 @@ async fn a_write_whose_client_went_away_keeps_its_place_in_the_log() {
     let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends");
     check(&fixture, &shards, &expected).await;
+}
+
+/// What was copied for one generation of the index has no postings of the next: queries would find nothing.
+#[tokio::test]
+async fn relocation_that_resumes_under_another_index_copies_anew() {
+    let shards = memory_shards(1).await;
+    expects_log("stopped after 'copied'");
+    let goes_on = |step| step != RelocationStep::Copied;
+    let hooks = RelocationHooks { goes_on: Some(Arc::new(goes_on)), bug: None };
+    let options = AccountOptions { hooks, ..AccountOptions::default() };
+    let shard = shards.iter().next().expect("one").clone();
+    let fixture = Fixture::over_with(&shard, options).await;
+    let container = fixture.container_with(definition(), 400).await;
+    let mut expected = BTreeMap::new();
+    for number in 0..40 {
+        write(&fixture, &container, number, 0).await;
+        expected.insert(number, 0);
+    }
+    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    split.finished().await.expect_err("stopped behind the copy");
+    let mut other = definition();
+    other.indexing_policy.excluded_paths.push(ExcludedPath { path: "/elsewhere/*".into() });
+    let account = &fixture.account;
+    account.replace_container(&fixture.ctx(), "db", "c", other, &none()).await.expect("replaced");
+    let container = || account.container("db", "c").expect("there");
+    eventually("the new generation serves", async || container().index_progress() == 100).await;
+    // As after a kill: the relocation goes on where it was.
+    let reopened = Fixture::over(&shards).await;
+    let container = || reopened.account.container("db", "c").expect("there");
+    eventually("the split is done", async || container().relocation().is_none()).await;
+    assert_eq!(container().partition_key_ranges().len(), 2);
+    check(&reopened, &shards, &expected).await;
 }

@@ -91,7 +91,12 @@ impl Relocation {
         let items = self.sources.iter().map(|source| source.items()).sum();
         self.progress.items.store(items, Ordering::Relaxed);
         self.progress.items_copied.store(0, Ordering::Relaxed);
-        let state = |_| TargetState { counters: Counters::default(), positions: positions.clone() };
+        let generations: Vec<u16> = self.maintained.layouts.iter().map(|layout| layout.id).collect();
+        let state = |_| TargetState {
+            counters: Counters::default(),
+            positions: positions.clone(),
+            generations: generations.clone(),
+        };
         let mut copied =
             Copied { states: (0..self.targets.len()).map(state).collect(), second: OrdinalSet::default() };
         let mut loads: Vec<Loading> = Vec::with_capacity(self.targets.len());

@@ -125,14 +125,18 @@ struct TargetState {
     counters: Counters,
     /// The last LSN of each source that the target has.
     positions: Vec<u64>,
+    /// The generations of the index that it was given. Where the container goes by others now, items in it lack postings.
+    generations: Vec<u16>,
 }
 
-const STATE_VERSION: u8 = 1;
+/// Version 1 did not say which generations there are.
+const STATE_VERSION: u8 = 2;
 
 impl TargetState {
     fn encode(&self) -> Vec<u8> {
         let Counters { items, size_bytes, next_ordinal } = self.counters;
-        let mut bytes = vec![STATE_VERSION];
+        let mut bytes = vec![STATE_VERSION, self.generations.len() as u8];
+        bytes.extend(self.generations.iter().flat_map(|id| id.to_be_bytes()));
         for number in [items, size_bytes, next_ordinal].iter().chain(&self.positions) {
             bytes.extend_from_slice(&number.to_be_bytes());
         }
@@ -140,12 +144,15 @@ impl TargetState {
     }
 
     fn decode(bytes: &[u8]) -> Option<TargetState> {
-        let rest = bytes.strip_prefix(&[STATE_VERSION])?;
+        let (count, rest) = bytes.strip_prefix(&[STATE_VERSION])?.split_first()?;
+        let (generations, rest) = rest.split_at_checked(usize::from(*count) * 2)?;
+        let (generations, _) = generations.as_chunks::<2>();
+        let generations = generations.iter().map(|id| u16::from_be_bytes(*id)).collect();
         let (numbers, rest) = rest.as_chunks::<8>();
         let mut numbers = numbers.iter().map(|bytes| u64::from_be_bytes(*bytes));
         let counters =
             Counters { items: numbers.next()?, size_bytes: numbers.next()?, next_ordinal: numbers.next()? };
-        rest.is_empty().then(|| TargetState { counters, positions: numbers.collect() })
+        rest.is_empty().then(|| TargetState { counters, positions: numbers.collect(), generations })
     }
 }
 
@@ -160,11 +167,12 @@ impl Relocation {
         progress: Arc<RelocationProgress>,
     ) -> Relocation {
         assert!(sources.len() == 1 || targets.len() == 1, "ranges are cut or joined, not both");
+        let generations: Vec<u16> = layouts.iter().map(|layout| layout.id).collect();
         let target = |RelocationTarget { identity, shard }| Target {
             end: keys::item_key_bound(&identity.epk_range),
             identity,
             shard,
-            state: TargetState::default(),
+            state: TargetState { generations: generations.clone(), ..TargetState::default() },
         };
         Relocation {
             targets: targets.into_iter().map(target).collect(),
@@ -180,7 +188,8 @@ impl Relocation {
         cfg!(feature = "testing") && self.bug == Some(bug)
     }
 
-    /// Whether an earlier run has copied everything: then the work goes on with catching up.
+    /// Whether an earlier run has copied everything, for the index that the container has now: then the work goes on with
+    /// catching up.
     pub async fn resume(&mut self) -> Result<bool> {
         // Where commits are acknowledged before they are durable, a crash may have taken from a source what a target has.
         if self.sources.iter().any(|source| source.shard().durability() == Durability::Async) {
@@ -192,7 +201,12 @@ impl Relocation {
                 return Ok(false);
             };
             match TargetState::decode(&bytes) {
-                Some(state) if state.positions.len() == self.sources.len() => target.state = state,
+                Some(state)
+                    if state.positions.len() == self.sources.len()
+                        && state.generations == target.state.generations =>
+                {
+                    target.state = state;
+                }
                 _ => return Ok(false),
             }
         }
@@ -225,7 +239,7 @@ mod tests {
     #[test]
     fn states_survive_and_cut_ones_are_refused() {
         let counters = Counters { items: 3, size_bytes: 900, next_ordinal: 7 };
-        let state = TargetState { counters, positions: vec![12, 99] };
+        let state = TargetState { counters, positions: vec![12, 99], generations: vec![1, 513] };
         let bytes = state.encode();
         assert_eq!(TargetState::decode(&bytes), Some(state));
         for end in 0..bytes.len() {
