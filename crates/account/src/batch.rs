@@ -3,11 +3,11 @@
 use futures::StreamExt;
 use shardlake_model::{Error, ErrorKind, Preconditions, RequestContext, Result};
 use shardlake_partition::{
-    BatchReply, ItemReply, LogicalKey, Operation, Outcome, PreparedBody, extract_partition_key, prepare_body,
+    BatchReply, ItemReply, LogicalKey, Operation, Outcome, PreparedBody, prepare_body,
 };
 
 use crate::items::{check_session, patch_operation};
-use crate::keys::{key_of_read, key_of_write};
+use crate::keys::{body_key, key_of_read, key_of_write, logical};
 use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput, Patch};
 
@@ -216,8 +216,7 @@ impl Account {
             (Some(key), _) => key_of_read(container, Some(key))?,
             (None, Some(_)) => {
                 let item = body_of(container, operation.body.clone())?;
-                let in_body = extract_partition_key(item.body.raw(), &container.entry.shape.key_paths);
-                crate::keys::logical(&container.entry, in_body)
+                logical(&container.entry, body_key(&container.entry, &item)?)
             }
             (None, None) => return Err(Error::bad_request("the operation names no 'partitionKey'")),
         };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use shardlake_document::RawValue;
 use shardlake_model::{Error, ErrorKind, KeyComponent, PartitionKey, Result};
 use shardlake_partition::{LogicalKey, Partition, PreparedBody, extract_partition_key};
 use shardlake_routing::{effective_partition_key, parse_partition_key_header};
@@ -25,7 +26,7 @@ pub(crate) fn parse_key(entry: &ContainerEntry, input: KeyInput<'_>) -> Result<P
 
 fn check_size(entry: &ContainerEntry, key: &PartitionKey) -> Result<()> {
     let limits = &entry.shape.limits;
-    let max = match entry.record.container.definition.partition_key.version {
+    let max = match entry.record.container.definition.partition_key.version() {
         1 => limits.partition_key_bytes_max_v1,
         _ => limits.partition_key_bytes_max,
     };
@@ -83,9 +84,20 @@ pub(crate) fn key_of_write(
     Ok(logical(entry, in_body))
 }
 
-/// The key that a body carries.
+/// The key that a client's body carries.
 pub(crate) fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<PartitionKey> {
-    let key = extract_partition_key(item.body.raw(), &entry.shape.key_paths);
+    let paths = &entry.shape.key_paths;
+    for path in paths {
+        let as_key = match item.body.raw().get_path(&path.0) {
+            Some(RawValue::Int(number)) => KeyComponent::integer(number),
+            Some(RawValue::Double(number)) => KeyComponent::double(number),
+            _ => continue,
+        };
+        as_key.map_err(|error| {
+            Error::bad_request(format!("the partition key value at '/{}' is {error}", path.0.join("/")))
+        })?;
+    }
+    let key = extract_partition_key(item.body.raw(), paths);
     check_size(entry, &key)?;
     Ok(key)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardlake_catalog::Definitions;
-use shardlake_model::{Offer, Preconditions, RequestContext, Result, Throughput};
+use shardlake_model::{Error, Offer, Preconditions, RequestContext, Result, Rid, Throughput};
 use shardlake_stdx::Timestamp;
 
 use crate::Account;
@@ -77,6 +77,11 @@ impl Account {
 }
 
 fn find(catalog: &LiveCatalog, rid: &str) -> Result<Arc<Offer>> {
+    if !matches!(Rid::parse(rid), Some(Rid::Offer(_))) {
+        return Err(Error::bad_request(format!(
+            "the offer link names '{rid}', which cannot be the id of an offer: take the link from the offer's '_self'"
+        )));
+    }
     let offer = catalog.definitions.offers.values().find(|offer| offer.rid.same_text(rid));
     offer.cloned().ok_or_else(|| not_found("offer", rid))
 }

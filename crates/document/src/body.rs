@@ -3,8 +3,7 @@
 use crate::error::DocumentError;
 use crate::raw::RawDocument;
 
-/// Properties the server owns. They live in the record's envelope and are rendered, never stored in a body.
-pub const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
+pub use shardlake_model::SYSTEM_PROPERTIES;
 
 /// True for a top-level name that [`Body`] never contains.
 pub fn is_system_property(name: &str) -> bool {

@@ -236,7 +236,7 @@ mod tests {
     fn a_definition_may_come_back_with_system_properties_and_nulls() {
         let text = br#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash"},"defaultTtl":null,"_rid":"x",
             "_self":"s","_etag":"e","_ts":1,"_docs":"docs/","statistics":[]}"#;
-        assert_eq!(definition(text).expect("valid").partition_key.version, 1);
+        assert_eq!(definition(text).expect("valid").partition_key.version(), 1);
     }
 
     #[test]

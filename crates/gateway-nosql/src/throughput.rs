@@ -30,6 +30,9 @@ struct GrowthPolicy {
 
 #[derive(Deserialize)]
 struct OfferBody {
+    id: Option<String>,
+    #[serde(rename = "_rid")]
+    rid: Option<String>,
     content: OfferContent,
 }
 
@@ -77,8 +80,16 @@ pub(crate) fn of_replace(
     headers: &RequestHeaders<'_>,
     minimum: impl Fn(Throughput) -> u64,
 ) -> Result<Throughput> {
-    let OfferBody { content } = serde_json::from_slice(body)
+    let OfferBody { id, rid, content } = serde_json::from_slice(body)
         .map_err(|error| Error::bad_request(format!("the offer is not valid: {error}")))?;
+    for (member, value) in [("id", id), ("_rid", rid)] {
+        if let Some(value) = value.filter(|value| !offer.rid.same_text(value)) {
+            return Err(Error::bad_request(format!(
+                "the offer's '{member}' is '{value}', but the link names offer '{}': send the offer as it was read",
+                offer.rid
+            )));
+        }
+    }
     let to_autoscale = flag("x-ms-cosmos-migrate-offer-to-autopilot", headers.migrate_to_autopilot)?;
     let to_manual = flag("x-ms-cosmos-migrate-offer-to-manual-throughput", headers.migrate_to_manual)?;
     let asked = content.offer_autopilot_settings.filter(|settings| settings.max_throughput.is_some());
@@ -169,7 +180,7 @@ mod tests {
 
     fn replace(from: Throughput, headers: &RequestHeaders<'_>, content: &str) -> Result<Throughput> {
         let offer = offer(from);
-        let body = format!(r#"{{"id":"x","content":{content}}}"#);
+        let body = format!(r#"{{"content":{content}}}"#);
         of_replace(body.as_bytes(), &offer, headers, |wanted| offer.minimum(wanted, &Limits::default()))
     }
 

@@ -139,6 +139,8 @@ impl IndexingPolicy {
             self.automatic = false;
             return Ok(self);
         }
+        // Every item is indexed as it is written. The service ignores the member too, and answers `true`.
+        self.automatic = true;
         for path in &mut self.included_paths {
             path.path = normal_path(&path.path)?;
         }

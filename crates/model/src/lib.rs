@@ -28,7 +28,8 @@ pub use indexing::{
 pub use limit_scale::LimitScale;
 pub use limits::Limits;
 pub use partition_key::{
-    KeyComponent, KeyKind, KeyPath, PartitionKey, PartitionKeyDefinition, PartitionKeyPathError,
+    KeyComponent, KeyKind, KeyNumberError, KeyPath, PartitionKey, PartitionKeyDefinition,
+    PartitionKeyPathError, SYSTEM_PROPERTIES,
 };
 pub use path_matcher::{PathMatcher, PathState};
 pub use resource::{

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Properties the server owns. They live in the record's envelope and are rendered, never stored in a body.
+pub const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
+
 /// One component of a partition key value. A missing property, an array or an object is `Undefined`;
 /// undefined and null are different logical partitions.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,12 +12,41 @@ pub enum KeyComponent {
     Undefined,
     Null,
     Bool(bool),
-    /// All numbers are doubles here, as in the hash; `-0.0` and `0.0` are different keys.
+    /// All numbers are doubles here, as in the hash. Numbers that queries would take for another are refused before they
+    /// become keys (`account/src/keys.rs`).
     Number(f64),
     String(String),
 }
 
+/// Why a number cannot be a key: keys are hashed as doubles, and equal only where their bits are; queries compare numbers
+/// by value. What the two would tell apart differently is refused, so that they agree on everything that is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyNumberError {
+    #[error("-0, which queries take for 0 and the hash does not: send 0")]
+    NegativeZero,
+    #[error(
+        "{0}, which the hash cannot tell from its neighbours, since it takes numbers as doubles: send a string"
+    )]
+    NotADouble(i128),
+}
+
 impl KeyComponent {
+    pub fn integer(number: impl Into<i128>) -> Result<KeyComponent, KeyNumberError> {
+        let number = number.into();
+        let double = number as f64;
+        match double as i128 == number {
+            true => Ok(KeyComponent::Number(double)),
+            false => Err(KeyNumberError::NotADouble(number)),
+        }
+    }
+
+    pub fn double(number: f64) -> Result<KeyComponent, KeyNumberError> {
+        match number == 0.0 && number.is_sign_negative() {
+            false => Ok(KeyComponent::Number(number)),
+            true => Err(KeyNumberError::NegativeZero),
+        }
+    }
+
     /// Equality of logical partitions: by bits for numbers, so that it agrees with the hash and the key encoding.
     pub fn same(&self, other: &KeyComponent) -> bool {
         match (self, other) {
@@ -54,16 +86,12 @@ pub struct PartitionKeyDefinition {
     pub paths: Vec<String>,
     #[serde(default)]
     pub kind: KeyKind,
-    /// 1 when absent, as in the reference; SDKs send 2.
-    #[serde(default = "version_when_absent")]
-    pub version: u8,
+    /// As the client sent it; [`PartitionKeyDefinition::version`] says what an absent one means.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "version")]
+    pub version_sent: Option<u8>,
     /// Marks containers migrated from unpartitioned ones, whose key is the absent path `/_partitionKey`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_key: Option<bool>,
-}
-
-fn version_when_absent() -> u8 {
-    1
 }
 
 impl PartitionKeyDefinition {
@@ -71,7 +99,7 @@ impl PartitionKeyDefinition {
         PartitionKeyDefinition {
             paths: vec![path.to_owned()],
             kind: KeyKind::Hash,
-            version: 2,
+            version_sent: Some(2),
             system_key: None,
         }
     }
@@ -80,16 +108,27 @@ impl PartitionKeyDefinition {
         PartitionKeyDefinition {
             paths: paths.iter().map(|path| (*path).to_owned()).collect(),
             kind: KeyKind::MultiHash,
-            version: 2,
+            version_sent: Some(2),
             system_key: None,
         }
+    }
+
+    /// How keys are hashed: 1 when absent, as in the reference; SDKs send 2.
+    pub fn version(&self) -> u8 {
+        self.version_sent.unwrap_or(1)
+    }
+
+    /// Whether both give items the same keys in the same places.
+    pub fn same(&self, other: &PartitionKeyDefinition) -> bool {
+        let version_sent = other.version_sent;
+        self.version() == other.version() && PartitionKeyDefinition { version_sent, ..self.clone() } == *other
     }
 
     /// The parsed paths, or what is wrong with the definition, in words for the user.
     pub fn validate(&self, paths_max: usize) -> Result<Vec<KeyPath>, PartitionKeyPathError> {
         let error = |message: String| Err(PartitionKeyPathError(message));
-        if !matches!(self.version, 1 | 2) {
-            return error(format!("partition key version {} is not supported: use 1 or 2", self.version));
+        if !matches!(self.version(), 1 | 2) {
+            return error(format!("partition key version {} is not supported: use 1 or 2", self.version()));
         }
         match self.kind {
             KeyKind::Range => return error("partition key kind 'Range' is not supported: use 'Hash'".into()),
@@ -99,7 +138,7 @@ impl PartitionKeyDefinition {
                     self.paths.len()
                 ));
             }
-            KeyKind::MultiHash if self.version != 2 => {
+            KeyKind::MultiHash if self.version() != 2 => {
                 return error("partition key kind 'MultiHash' needs version 2".into());
             }
             KeyKind::MultiHash if self.paths.is_empty() || self.paths.len() > paths_max => {
@@ -113,6 +152,14 @@ impl PartitionKeyDefinition {
         let parsed: Vec<KeyPath> =
             self.paths.iter().map(|path| KeyPath::parse(path)).collect::<Result<_, _>>()?;
         for (index, path) in parsed.iter().enumerate() {
+            if let [name] = path.0.as_slice()
+                && SYSTEM_PROPERTIES.contains(&name.as_str())
+            {
+                return error(format!(
+                    "partition key path '{}' names a system property, which the server sets after an item has its place: choose a property of your items",
+                    self.paths[index]
+                ));
+            }
             if parsed[..index].contains(path) {
                 return error(format!("partition key path '{}' is listed twice", self.paths[index]));
             }
@@ -198,13 +245,13 @@ mod tests {
     #[test]
     fn definitions_that_the_reference_refuses_are_refused() {
         let bad = [
-            PartitionKeyDefinition { version: 3, ..PartitionKeyDefinition::hash("/a") },
+            PartitionKeyDefinition { version_sent: Some(3), ..PartitionKeyDefinition::hash("/a") },
             PartitionKeyDefinition { paths: vec![], ..PartitionKeyDefinition::hash("/a") },
             PartitionKeyDefinition {
                 kind: KeyKind::Hash,
                 ..PartitionKeyDefinition::multi_hash(&["/a", "/b"])
             },
-            PartitionKeyDefinition { version: 1, ..PartitionKeyDefinition::multi_hash(&["/a"]) },
+            PartitionKeyDefinition { version_sent: Some(1), ..PartitionKeyDefinition::multi_hash(&["/a"]) },
             PartitionKeyDefinition::multi_hash(&["/a", "/b", "/c", "/d"]),
             PartitionKeyDefinition::multi_hash(&["/a", "/a"]),
             PartitionKeyDefinition { kind: KeyKind::Range, ..PartitionKeyDefinition::hash("/a") },

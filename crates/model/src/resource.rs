@@ -227,7 +227,7 @@ impl ContainerDefinition {
         if self.id != new.id {
             return immutable("id");
         }
-        if self.partition_key != new.partition_key {
+        if !self.partition_key.same(&new.partition_key) {
             return immutable("partitionKey");
         }
         if self.unique_key_policy != new.unique_key_policy {
@@ -290,11 +290,20 @@ impl ContainerDefinition {
         Ok(())
     }
 
+    /// With one write region nothing conflicts, so that the last writer wins whatever else is asked for.
     fn validate_conflict_resolution(&self) -> Result<()> {
-        match self.conflict_resolution_policy.mode.as_str() {
-            "LastWriterWins" | "lastWriterWins" | "Custom" | "custom" => Ok(()),
+        let policy = &self.conflict_resolution_policy;
+        let refused = |what: &str| {
+            Err(Error::unsupported(format!(
+                "conflictResolutionPolicy {what} is not supported: no region conflicts with another here, and nothing would call a procedure; leave it out; nothing was done"
+            )))
+        };
+        match policy.mode.as_str() {
+            "LastWriterWins" | "lastWriterWins" if policy.conflict_resolution_procedure.is_empty() => Ok(()),
+            "LastWriterWins" | "lastWriterWins" => refused("procedure"),
+            "Custom" | "custom" => refused("mode 'Custom'"),
             other => Err(Error::bad_request(format!(
-                "conflictResolutionPolicy mode '{other}' is invalid: use 'LastWriterWins' or 'Custom'"
+                "conflictResolutionPolicy mode '{other}' is invalid: use 'LastWriterWins'"
             ))),
         }
     }
@@ -302,8 +311,11 @@ impl ContainerDefinition {
     fn validate_ttl(&self) -> Result<()> {
         validate_ttl("defaultTtl", self.default_ttl)?;
         match self.analytical_storage_ttl {
+            // Off, as without it.
             None | Some(0) => Ok(()),
-            ttl => validate_ttl("analyticalStorageTtl", ttl),
+            Some(_) => Err(Error::unsupported(
+                "analyticalStorageTtl is not supported yet: there is no analytical store; leave it out; nothing was done",
+            )),
         }
     }
 

@@ -50,7 +50,7 @@ impl fmt::Debug for Epk {
 
 /// The hash of a full key, or of a prefix of a hierarchical one.
 pub fn effective_partition_key(definition: &PartitionKeyDefinition, key: &PartitionKey) -> Epk {
-    match (definition.kind, definition.version) {
+    match (definition.kind, definition.version()) {
         (KeyKind::MultiHash, _) => {
             let levels = key.0.iter().flat_map(|component| hash_v2(std::slice::from_ref(component)));
             Epk(levels.collect())

@@ -1,7 +1,8 @@
 //! The partition key as clients send it: a JSON array of scalars; `{}` for undefined, `[]` for no key (wire.md §5).
 
+use serde_json::Number;
 use serde_json::Value;
-use shardlake_model::{KeyComponent, KeyKind, PartitionKey, PartitionKeyDefinition};
+use shardlake_model::{KeyComponent, KeyKind, KeyNumberError, PartitionKey, PartitionKeyDefinition};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -9,6 +10,8 @@ pub enum KeyError {
     NotAnArray,
     #[error("component {0} is an array or an object, which cannot be a key")]
     NotAScalar(usize),
+    #[error("component {0} is {1}")]
+    Number(usize, KeyNumberError),
     #[error("it has {actual} components, but the container's partition key has {expected}")]
     Components { actual: usize, expected: usize },
 }
@@ -53,7 +56,7 @@ fn component(index: usize, value: Value) -> Result<KeyComponent, KeyError> {
     Ok(match value {
         Value::Null => KeyComponent::Null,
         Value::Bool(value) => KeyComponent::Bool(value),
-        Value::Number(number) => KeyComponent::Number(number.as_f64().ok_or(KeyError::NotAScalar(index))?),
+        Value::Number(value) => number(&value).map_err(|error| KeyError::Number(index, error))?,
         Value::String(text) => KeyComponent::String(text),
         Value::Object(members) if members.is_empty() => KeyComponent::Undefined,
         Value::Object(members) if members.get("type").and_then(Value::as_str) == Some("Undefined") => {
@@ -61,6 +64,14 @@ fn component(index: usize, value: Value) -> Result<KeyComponent, KeyError> {
         }
         Value::Array(_) | Value::Object(_) => return Err(KeyError::NotAScalar(index)),
     })
+}
+
+fn number(value: &Number) -> Result<KeyComponent, KeyNumberError> {
+    match (value.as_i64(), value.as_u64(), value.as_f64()) {
+        (Some(integer), ..) => KeyComponent::integer(integer),
+        (_, Some(integer), _) => KeyComponent::integer(integer),
+        (.., double) => KeyComponent::double(double.expect("every JSON number is one of the three")),
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +91,21 @@ mod tests {
         assert_eq!(parse("[]"), Ok(vec![KeyComponent::Undefined]));
         for broken in ["", "abc", "\"abc\"", "[[1]]", r#"[{"a":1}]"#, "[1,2]", r#"["a""#, "[1e999]"] {
             assert!(parse(broken).is_err(), "{broken}");
+        }
+        for exact in
+            ["[9007199254740992]", "[-9007199254740994]", "[18446744073709549568]", "[0]", "[0.0]", "[1e300]"]
+        {
+            assert!(parse(exact).is_ok(), "{exact}");
+        }
+        for unsure in [
+            "[9007199254740993]",
+            "[9223372036854775807]",
+            "[18446744073709551615]",
+            "[-0]",
+            "[-0.0]",
+            "[-0e5]",
+        ] {
+            assert!(matches!(parse(unsure), Err(KeyError::Number(0, _))), "{unsure}");
         }
     }
 

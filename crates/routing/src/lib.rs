@@ -31,7 +31,7 @@ mod tests {
     pub fn definitions() -> [PartitionKeyDefinition; 3] {
         let v2 = PartitionKeyDefinition::hash("/a");
         [
-            PartitionKeyDefinition { version: 1, ..v2.clone() },
+            PartitionKeyDefinition { version_sent: Some(1), ..v2.clone() },
             v2,
             PartitionKeyDefinition::multi_hash(&["/a", "/b"]),
         ]

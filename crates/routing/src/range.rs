@@ -110,7 +110,7 @@ pub fn initial_ranges(definition: &PartitionKeyDefinition, count: usize) -> Vec<
 }
 
 fn inner_bound(definition: &PartitionKeyDefinition, index: u128, count: u128) -> Epk {
-    if definition.kind == KeyKind::Hash && definition.version == 1 {
+    if definition.kind == KeyKind::Hash && definition.version() == 1 {
         let mut bytes = Vec::new();
         push_binary_number(&mut bytes, (index * (1 << 32) / count) as f64);
         return Epk(bytes);
@@ -122,7 +122,7 @@ fn inner_bound(definition: &PartitionKeyDefinition, index: u128, count: u128) ->
 
 /// The middle of a range, in the part of the space that keys really use; `None` when no bound lies between its ends.
 pub fn midpoint(definition: &PartitionKeyDefinition, range: &EpkRange) -> Option<Epk> {
-    let middle = if definition.kind == KeyKind::Hash && definition.version == 1 {
+    let middle = if definition.kind == KeyKind::Hash && definition.version() == 1 {
         let low = binary_number(&range.min.0).unwrap_or(0.0);
         let high = match range.is_unbounded_above() {
             true => (1u64 << 32) as f64,
@@ -142,7 +142,7 @@ pub fn midpoint(definition: &PartitionKeyDefinition, range: &EpkRange) -> Option
 
 /// The share of the space that keys really use which lies in a range.
 pub fn width(definition: &PartitionKeyDefinition, range: &EpkRange) -> f64 {
-    let is_v1 = definition.kind == KeyKind::Hash && definition.version == 1;
+    let is_v1 = definition.kind == KeyKind::Hash && definition.version() == 1;
     let place = |bound: &Epk| match is_v1 {
         true => binary_number(&bound.0).unwrap_or(0.0) / (1u64 << 32) as f64,
         false => bound.0.iter().rev().fold(0.0, |rest, byte| (rest + f64::from(*byte)) / 256.0) * 4.0,

@@ -27,7 +27,7 @@ enum Coding {
 
 impl EpkScale {
     pub fn new(definition: &PartitionKeyDefinition, range: &EpkRange) -> EpkScale {
-        if definition.kind == KeyKind::Hash && definition.version == 1 {
+        if definition.kind == KeyKind::Hash && definition.version() == 1 {
             let low = binary_number(&range.min.0).unwrap_or(0.0) as u64;
             let high = match range.is_unbounded_above() {
                 true => 1 << 32,

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::harness::{ITEMS, Server};
+use crate::queries::query;
 
 #[tokio::test]
 async fn an_item_is_created_read_replaced_and_deleted() {
@@ -221,6 +222,55 @@ async fn bodies_that_are_no_item_are_refused() {
         assert_eq!(answer.status, 400, "{:?}", String::from_utf8_lossy(body));
     }
     server.create(json!({ "id": "a", "pk": "k" })).await;
+}
+
+/// Queries compare numbers by value; the hash takes them as doubles, bit for bit. Every number that is stored as a key means
+/// the same to both.
+#[tokio::test]
+async fn numbers_that_are_keys_are_what_queries_take_them_for() {
+    let server = Server::with_container().await;
+    for (key, why) in [
+        ("-0", "-0"),
+        ("-0.0", "-0"),
+        ("9007199254740993", "a string"),
+        ("9223372036854775807", "a string"),
+        ("-9007199254740993", "a string"),
+    ] {
+        let body = format!(r#"{{"id":"a","pk":{key}}}"#);
+        let header = format!("[{key}]");
+        server.post(ITEMS).key(&header).body(body.as_bytes()).send().await.refused(400, 0, why);
+        server.item("GET", "a", &header).send().await.refused(400, 0, why);
+        server.item("DELETE", "a", &header).send().await.refused(400, 0, why);
+        let single = json!([{ "operationType": "Create", "resourceBody": { "id": "a" } }]).to_string();
+        let single = single.replace(r#""id":"a""#, &format!(r#""id":"a","pk":{key}"#));
+        let bulk = server.post(ITEMS).header("x-ms-cosmos-is-batch-request", "True");
+        let bulk = bulk.header("x-ms-cosmos-batch-continue-on-error", "True").body(single.as_bytes());
+        let answer = bulk.send().await;
+        assert!(answer.status == 400 || answer.json()[0]["statusCode"] == 400, "{key}");
+    }
+    assert_eq!(server.get(ITEMS).send().await.json()["_count"], 0);
+    for (id, key) in
+        [("zero", "0"), ("large", "9007199254740992"), ("half", "0.5"), ("low", "-9223372036854775808")]
+    {
+        let body = format!(r#"{{"id":"{id}","pk":{key}}}"#);
+        server.post(ITEMS).key(&format!("[{key}]")).body(body.as_bytes()).send().await.expect(201);
+        for text in [
+            format!("SELECT VALUE c.id FROM c WHERE c.pk = {key}"),
+            format!("SELECT VALUE c.id FROM c WHERE c.pk IN ({key})"),
+        ] {
+            let found = query(&server, &text).send().await.expect(200).json();
+            assert_eq!(found["Documents"], json!([id]), "{text}");
+        }
+    }
+    for text in ["SELECT VALUE c.id FROM c WHERE c.pk = -0.0", "SELECT VALUE c.id FROM c WHERE c.pk = -0"] {
+        assert_eq!(
+            query(&server, text).send().await.expect(200).json()["Documents"],
+            json!(["zero"]),
+            "{text}"
+        );
+    }
+    let between = "SELECT VALUE c.id FROM c WHERE c.pk = 9007199254740993";
+    assert_eq!(query(&server, between).send().await.expect(200).json()["Documents"], json!([]));
 }
 
 #[tokio::test]

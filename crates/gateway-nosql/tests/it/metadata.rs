@@ -89,7 +89,7 @@ async fn containers_come_back_with_the_services_defaults() {
     let (rid, link) = (container["_rid"].as_str().expect("text"), container["_self"].as_str().expect("text"));
     assert!(link.ends_with(&format!("/colls/{rid}/")), "{link}");
     for (member, value) in [
-        ("partitionKey", json!({ "paths": ["/pk"], "kind": "Hash", "version": 1 })),
+        ("partitionKey", json!({ "paths": ["/pk"], "kind": "Hash" })),
         ("uniqueKeyPolicy", json!({ "uniqueKeys": [] })),
         ("geospatialConfig", json!({ "type": "Geography" })),
         ("defaultTtl", json!(60)),
@@ -132,6 +132,81 @@ async fn container_definitions_that_cannot_be_kept_are_refused() {
     create(policy).send().await.refused(400, 0, "'changeFeedPolicy'");
     let plain = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] } });
     server.post("/dbs/none/colls").json(plain).send().await.expect(404);
+}
+
+#[tokio::test]
+async fn partition_keys_that_no_item_could_carry_are_refused_by_name() {
+    let server = Server::start().await;
+    server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    let create = |key| server.post("/dbs/db/colls").json(json!({ "id": "c", "partitionKey": key }));
+    for name in ["_ts", "_etag", "_rid", "_self", "_attachments"] {
+        let path = format!("/{name}");
+        create(json!({ "paths": [path] })).send().await.refused(400, 0, &format!("'{path}'"));
+        let levels = json!({ "paths": ["/tenant", path], "kind": "MultiHash", "version": 2 });
+        create(levels).send().await.refused(400, 0, "system property");
+    }
+    for (path, id) in [("/_type", "a"), ("/meta/_ts", "b"), ("/ttl", "c")] {
+        let fine = json!({ "id": id, "partitionKey": { "paths": [path] } });
+        server.post("/dbs/db/colls").json(fine).send().await.expect(201);
+    }
+}
+
+#[tokio::test]
+async fn policies_that_nothing_would_follow_are_refused_by_name() {
+    let server = Server::start().await;
+    server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    let with = |id: &str, name: &str, value| {
+        let mut definition = json!({ "id": id, "partitionKey": { "paths": ["/pk"] } });
+        definition[name] = value;
+        definition
+    };
+    let create = |definition| server.post("/dbs/db/colls").json(definition);
+    for ttl in [-1, 60] {
+        let analytical = with("c", "analyticalStorageTtl", json!(ttl));
+        create(analytical).send().await.refused(501, 0, "analyticalStorageTtl");
+    }
+    let procedure = "dbs/db/colls/c/sprocs/resolve";
+    for policy in [
+        json!({ "mode": "Custom" }),
+        json!({ "mode": "custom", "conflictResolutionProcedure": procedure }),
+        json!({ "mode": "LastWriterWins", "conflictResolutionProcedure": procedure }),
+    ] {
+        let custom = with("c", "conflictResolutionPolicy", policy);
+        create(custom).send().await.refused(501, 0, "conflictResolutionPolicy");
+    }
+    // Off is what there is.
+    for (id, ttl) in [("a", json!(0)), ("b", json!(null))] {
+        create(with(id, "analyticalStorageTtl", ttl)).send().await.expect(201);
+    }
+    let later = with("a", "analyticalStorageTtl", json!(5));
+    server.put("/dbs/db/colls/a").json(later).send().await.refused(501, 0, "analyticalStorageTtl");
+    let default = json!({ "mode": "LastWriterWins", "conflictResolutionPath": "/_ts", "conflictResolutionProcedure": "" });
+    create(with("d", "conflictResolutionPolicy", default)).send().await.expect(201);
+}
+
+#[tokio::test]
+async fn definitions_show_what_was_sent_and_what_is_in_force() {
+    let server = Server::start().await;
+    server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    for (id, key) in [
+        ("none", json!({ "paths": ["/pk"], "kind": "Hash" })),
+        ("one", json!({ "paths": ["/pk"], "kind": "Hash", "version": 1 })),
+        ("two", json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 })),
+    ] {
+        let definition = json!({ "id": id, "partitionKey": key });
+        let created = server.post("/dbs/db/colls").json(definition).send().await.expect(201).json();
+        assert_eq!(created["partitionKey"], key);
+        // A client may spell out the version that it was not told.
+        let mut spelt = created.clone();
+        spelt["partitionKey"]["version"] = json!(if id == "two" { 2 } else { 1 });
+        server.put(format!("/dbs/db/colls/{id}")).json(spelt.clone()).send().await.expect(200);
+        spelt["partitionKey"]["version"] = json!(if id == "two" { 1 } else { 2 });
+        server.put(format!("/dbs/db/colls/{id}")).json(spelt).send().await.expect(400);
+    }
+    // Items are indexed as they are written, so this is what is answered, as in the service.
+    let manual = json!({ "id": "m", "partitionKey": { "paths": ["/pk"] }, "indexingPolicy": { "indexingMode": "consistent", "automatic": false } });
+    let created = server.post("/dbs/db/colls").json(manual).send().await.expect(201).json();
+    assert_eq!(created["indexingPolicy"]["automatic"], true);
 }
 
 #[tokio::test]
@@ -185,11 +260,26 @@ async fn offers_are_found_by_the_resource_and_replaced() {
     let read = server.get(&path).send().await.expect(200);
     assert_eq!(read.header("x-ms-cosmos-min-throughput"), Some("400"));
     offer["content"]["offerThroughput"] = json!(-200);
-    server.put(&path).json(offer).send().await.refused(
+    server.put(&path).json(offer.clone()).send().await.refused(
         400,
         0,
         "Requested throughput -200 is less than required minimum throughput 400",
     );
+
+    // No offer has such a link; one of the right form is unknown.
+    let rid = offer["_rid"].as_str().expect("text");
+    for link in [format!("{rid}x"), "NotAllowed".into(), "undefined".into(), "a%20b".into(), "x".into()] {
+        server.get(format!("/offers/{link}")).send().await.refused(400, 0, "offer link");
+        server.put(format!("/offers/{link}")).json(offer.clone()).send().await.refused(400, 0, "offer link");
+    }
+    server.get("/offers/zzzz").send().await.expect(404);
+    offer["content"]["offerThroughput"] = json!(500);
+    for member in ["id", "_rid"] {
+        let mut other = offer.clone();
+        other[member] = json!("NotAllowed");
+        server.put(&path).json(other).send().await.refused(400, 0, member);
+    }
+    server.put(&path).json(offer).send().await.expect(200);
 }
 
 #[tokio::test]

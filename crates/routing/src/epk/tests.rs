@@ -6,7 +6,7 @@ use shardlake_testkit::{own_vectors, shared_directory};
 use super::*;
 
 fn v1(key: Vec<KeyComponent>) -> String {
-    let definition = PartitionKeyDefinition { version: 1, ..PartitionKeyDefinition::hash("/pk") };
+    let definition = PartitionKeyDefinition { version_sent: Some(1), ..PartitionKeyDefinition::hash("/pk") };
     effective_partition_key(&definition, &PartitionKey(key)).to_hex()
 }
 

@@ -236,7 +236,8 @@ fn component(value: &Value) -> Option<KeyComponent> {
         Value::Null => KeyComponent::Null,
         Value::Bool(value) => KeyComponent::Bool(*value),
         Value::Int(number) => KeyComponent::Number(*number as f64),
-        Value::Double(number) if number.is_finite() => KeyComponent::Number(*number),
+        // Adding zero makes 0 of -0, which is equal to it and no item's key.
+        Value::Double(number) if number.is_finite() => KeyComponent::Number(number + 0.0),
         Value::Double(_) => return None,
         Value::String(text) => KeyComponent::String(text.clone()),
     })

@@ -162,7 +162,7 @@ fn plan(case: &Json) -> Result<QueryPlan, SqlError> {
     let definition = PartitionKeyDefinition {
         paths: list_of(&input["PartitionKeys"], "Key"),
         kind: if input["PartitionKeyType"] == "Range" { KeyKind::Range } else { KeyKind::Hash },
-        version: 2,
+        version_sent: Some(2),
         system_key: None,
     };
     let computed = ComputedProperties::default();
