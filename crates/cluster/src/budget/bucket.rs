@@ -1,6 +1,7 @@
 //! A token bucket with debt, and with credit for what was left unused.
 //!
-//! The level rises by the rate up to the capacity, which is what half a second brings. An operation is admitted while the
+//! The level rises by the rate up to the capacity, which is what a second brings: who has been idle may spend at once what the
+//! throughput promises for a second. An operation is admitted while the
 //! level is above zero and costs what it costs, so the level may fall below zero: the debt is paid by waiting. Because the
 //! cost is known only afterwards, an estimate is taken on admission and corrected on settlement; however many operations
 //! run at once, together they overdraw by no more than the last one's cost and the errors of the estimates.
@@ -23,7 +24,7 @@ const GRAINS: i64 = 1_000_000;
 const CENTI: u64 = 100;
 
 /// The capacity in terms of the rate.
-const CAPACITY_MILLISECONDS: u64 = 500;
+const CAPACITY_MILLISECONDS: u64 = 1000;
 
 /// Faster partitions have no burst credit, and no partition bursts beyond it: 3,000 RU/s.
 const BURST_RATE_CENTI: u64 = 3_000 * CENTI;

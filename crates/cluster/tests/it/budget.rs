@@ -33,11 +33,32 @@ fn run(bucket: &mut Bucket, operations: &[(u64, u64)], urgency: Urgency) -> (u64
 
 proptest! {
     #[test]
+fn an_idle_container_spends_a_second_of_its_throughput_at_once() {
+    let budget = ContainerBudget::default();
+    let ranges = [RangeThroughput { range_id: 0, parents: &[], by_hand: None }];
+    let rules = BudgetRules { burst: Burst::Off, partition_throughput_max: 10_000 };
+    budget.follow(&ranges, &Allowance::Own { throughput: 400 }, rules, START);
+    let mut spent = 0;
+    while let Ok(reservation) = budget.admit(0, Urgency::High, || START) {
+        reservation.expect("it is limited").settle(1_000);
+        spent += 1_000;
+    }
+    assert_eq!(spent, 40_000, "hundredths of 400 RU");
+    // Another second brings as much again, and no more.
+    let mut again = 0;
+    while let Ok(reservation) = budget.admit(0, Urgency::High, || after_ms(1_000)) {
+        reservation.expect("it is limited").settle(1_000);
+        again += 1_000;
+    }
+    assert_eq!(again, 40_000);
+}
+
+#[test]
     fn never_more_than_rate_times_time_and_capacity(rate in 1u64..2_000_000, operations in operations()) {
         let mut bucket = Bucket::new(rate, Burst::Off, START);
         let (charged, took_ms) = run(&mut bucket, &operations, Urgency::High);
         let last = operations.iter().map(|(charge, _)| *charge).max().unwrap();
-        let capacity = (rate / 2).max(100);
+        let capacity = rate.max(100);
         prop_assert!(charged <= rate * took_ms / 1000 + capacity + last + 1, "{charged} in {took_ms} ms");
     }
 
@@ -51,7 +72,7 @@ proptest! {
         let shifted: Vec<_> = [(0, idle_ms)].into_iter().chain(operations.iter().copied()).collect();
         let (charged, took_ms) = run(&mut bucket, &shifted, Urgency::High);
         let (busy_ms, last) = (took_ms - idle_ms, operations.iter().map(|(charge, _)| *charge).max().unwrap());
-        let capacity = (rate / 2).max(100);
+        let capacity = rate.max(100);
         // What is idle in between is banked again, so the bank never lets more out than the rate brought in.
         prop_assert!(charged <= rate * busy_ms / 1000 + banked + capacity + last + 1);
         prop_assert!(charged <= rate.max(300_000) * busy_ms / 1000 + capacity + last + 1);
@@ -62,7 +83,7 @@ proptest! {
         let urgency = if low { Urgency::Low } else { Urgency::High };
         let mut bucket = Bucket::new(rate, Burst::Off, START);
         bucket.admit(0, Urgency::High, START).unwrap();
-        bucket.settle(0, rate / 2 + 100 + debt);
+        bucket.settle(0, rate + 100 + debt);
         let refusal = bucket.admit(1, urgency, START).unwrap_err();
         prop_assert!(refusal.retry_after_ms >= 1);
         let early = bucket.clone().admit(1, urgency, after_ms(refusal.retry_after_ms - 1));

@@ -172,7 +172,7 @@ impl<W: Write> Stage<'_, W> {
         let report = self.account.container_report(container, duration).await?;
         self.say(&format!("{} seconds, per tenant:", self.demo.seconds))?;
         self.say(bars::tenants(&served, duration.as_secs_f64()).trim_end())?;
-        self.say("Per physical partition, with its hottest key; a full bar is the budget (half a second of it can be saved up):")?;
+        self.say("Per physical partition, with its hottest key; a full bar is the budget (a second of it can be saved up):")?;
         self.say(bars::load_of_partitions(&report).trim_end())?;
         self.tell_of_neighbours(&report, &served)?;
         self.explain(&report)?;
