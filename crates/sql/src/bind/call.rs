@@ -99,16 +99,21 @@ impl Binder<'_> {
                 self.composes_aggregates = true;
                 Expression::Literal(Value::Undefined)
             }
-            Aggregates::Within(list) => {
-                self.aggregates = Aggregates::Within(list);
-                self.fail_at(Rule::NestedAggregate, span)
+            // The mistake is the outer one's.
+            Aggregates::Within { list, .. } => {
+                self.aggregates = Aggregates::Within { list, nests: true };
+                Expression::Literal(Value::Undefined)
             }
             Aggregates::Collected(list) => {
-                self.aggregates = Aggregates::Within(list);
+                self.aggregates = Aggregates::Within { list, nests: false };
                 let argument = self.expression(argument);
-                let Aggregates::Within(mut list) = std::mem::take(&mut self.aggregates) else {
+                let Aggregates::Within { mut list, nests } = std::mem::take(&mut self.aggregates) else {
                     unreachable!("subqueries restore what was around them")
                 };
+                if nests {
+                    self.aggregates = Aggregates::Collected(list);
+                    return self.fail_at(Rule::NestedAggregate, span);
+                }
                 let aggregate = Aggregate { function, argument };
                 let place = list.iter().position(|other| *other == aggregate).unwrap_or_else(|| {
                     list.push(aggregate);

@@ -134,7 +134,11 @@ enum Aggregates {
     /// In a select list; those met so far.
     Collected(Vec<Aggregate>),
     /// In the argument of one.
-    Within(Vec<Aggregate>),
+    Within {
+        list: Vec<Aggregate>,
+        /// There is another aggregate in it.
+        nests: bool,
+    },
 }
 
 impl<'b> Binder<'b> {
