@@ -298,10 +298,11 @@ fn composite(members: &[(Vec<String>, bool)]) -> CompositeIndexUse {
     CompositeIndexUse { members: members.iter().map(member).collect() }
 }
 
-/// Names other than plain words are quoted, as in a policy.
+/// Names with spaces or marks are quoted, as in a policy; words of any script are plain.
 fn spelled(path: &[IndexPathSegment]) -> String {
     let is_plain = |name: &str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii();
+        !name.is_empty() && name.bytes().all(is_of_word)
     };
     let segment = |segment: &IndexPathSegment| match segment {
         IndexPathSegment::Name(name) if is_plain(name) => format!("/{name}"),
