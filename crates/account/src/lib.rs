@@ -57,6 +57,7 @@ mod query_cache;
 mod query_fan_out;
 mod query_former;
 mod query_functions;
+mod query_key;
 mod query_page;
 mod query_targets;
 mod query_token;

@@ -4,7 +4,8 @@
 //! the page ends, empty or not, as in the reference, and its token names the start of the next. Where rows must be merged,
 //! `query_fan_out.rs` asks all parts at once.
 //!
-//! Charges: a page costs the difference that it makes to what the whole query has done, so that pages add up exactly.
+//! Charges: a page costs the difference that it makes to what the whole query has done, with the base price of each partition
+//! that it asks, as in the reference. So pages add up to the whole and the base price of every page behind the first.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use shardlake_document::Value;
 use shardlake_model::{Error, ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{CommandContext, FeedFilter, OwnItems, QueryPage, QueryStatistics};
 use shardlake_sql::{
-    AccessPlan, Advice, IndexFilter, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment,
-    QueryPlan, Rows, SupportedFeatures, index_utilization, plan_access, plan_query, query_advice,
+    AccessPlan, Advice, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment, QueryPlan,
+    Rows, SupportedFeatures, index_utilization, plan_access, plan_query, query_advice,
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -24,6 +25,7 @@ use crate::container_handle::ContainerEntry;
 use crate::feed::FeedScope;
 use crate::items::check_session;
 use crate::query_former;
+use crate::query_key::QueryKey;
 use crate::query_targets::{Part, PlanRange, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
 use crate::serving::{Cost, OperationKind, Permit, Touched};
@@ -78,6 +80,9 @@ pub struct PlanReply {
     pub ranges: Vec<PlanRange>,
 }
 
+/// What is passed over on the way costs a fraction, so that a key whose entries lie behind many others' has a bearable price.
+const PASSED_IN_A_POSTING: u64 = 20;
+
 /// What stays the same for all pages and partitions of one request.
 pub(crate) struct Running<'a> {
     pub account: &'a Account,
@@ -85,6 +90,8 @@ pub(crate) struct Running<'a> {
     pub entry: &'a Arc<ContainerEntry>,
     pub prepared: Arc<PreparedQuery>,
     pub access: Arc<AccessPlan>,
+    /// What the request or the text says of the partition key.
+    pub key: QueryKey,
     pub command: CommandContext,
     /// The query without its literals.
     pub template: Arc<str>,
@@ -99,20 +106,6 @@ pub(crate) struct PageOfQuery {
     pub limits: PageLimits,
     pub token: Option<QueryToken>,
     pub query_hash: u64,
-}
-
-/// Where a partition's page starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PageStart {
-    First,
-    /// Where the page before ended.
-    GoesOn,
-}
-
-impl PageStart {
-    pub fn of(position: Option<&[u8]>) -> PageStart {
-        if position.is_none() { PageStart::First } else { PageStart::GoesOn }
-    }
 }
 
 impl Account {
@@ -166,7 +159,7 @@ impl Account {
         if let (Some(_), Some(token)) = (&gone, &token) {
             targets.parts = targets.parts.iter().flat_map(|part| part.cut_by(token)).collect();
         }
-        let running = self.prepare(ctx, entry, query, request.parameters)?;
+        let running = self.prepare(ctx, entry, query, request.parameters, &targets.parts)?;
         let mut reply = running.begin(request.wants, query, &targets.parts);
         let prepared = self.clock().elapsed();
         let page = PageOfQuery { limits, token, query_hash };
@@ -227,10 +220,13 @@ impl Account {
         entry: &'a Arc<ContainerEntry>,
         query: &Query,
         parameters: &[(String, Value)],
+        parts: &[Part],
     ) -> Result<Running<'a>> {
         let prepared = PreparedQuery::prepare(query, parameters, &self.environment(ctx, entry))?;
-        let access = plan_access(&prepared, &entry.shape.index_schema())?;
+        let key = QueryKey::of(entry, &prepared, parts);
+        let access = plan_access(&prepared, &entry.shape.index_schema(), &key.values(entry))?;
         Ok(Running {
+            key,
             account: self,
             ctx,
             entry,
@@ -309,8 +305,7 @@ impl Running<'_> {
             let permit = self.permit(&part)?;
             let page = self.page(&part, piece.map(|piece| piece.position.clone()), limits).await;
             let page = permit.unless_failed(page)?;
-            let start = PageStart::of(piece.map(|piece| &piece.position[..]));
-            done = done.plus(self.counters(&page.1, start));
+            done = done.plus(self.counters(&page.1));
             self.account.0.charges.query_page(&mut done, self.ctx.consistency);
             let (permit, page) = page;
             let size_bytes = page.statistics.rows_bytes;
@@ -364,11 +359,11 @@ impl Running<'_> {
         }
     }
 
-    /// What a page adds to what the query has done.
-    pub(crate) fn counters(&self, page: &QueryPage, start: PageStart) -> QueryCounters {
+    /// What a page adds to what the query has done. Each page asks its partition anew, which has a price.
+    pub(crate) fn counters(&self, page: &QueryPage) -> QueryCounters {
         let statistics = &page.statistics;
         let rows = QueryCounters {
-            partitions: u64::from(start == PageStart::First),
+            partitions: 1,
             rows: page.rows.len() as u64,
             sorted_rows: statistics.rows_sorted,
             ..QueryCounters::default()
@@ -377,13 +372,14 @@ impl Running<'_> {
             return rows;
         }
         // A scan in the place of an index that could have been used costs no more than the index would have.
-        let is_indexed = self.access.filter != IndexFilter::Everything;
-        let scanned =
-            if is_indexed { (0, 0) } else { (statistics.items_scanned, statistics.items_scanned_bytes) };
+        let scanned = match page.stands_for_index {
+            true => (0, 0),
+            false => (statistics.items_scanned, statistics.items_scanned_bytes),
+        };
         QueryCounters {
             items: scanned.0 + statistics.items_loaded,
             item_bytes: scanned.1 + statistics.items_loaded_bytes,
-            postings: statistics.postings_read,
+            postings: statistics.postings_read + statistics.entries_passed.div_ceil(PASSED_IN_A_POSTING),
             function_calls: statistics.function_calls,
             ..rows
         }

@@ -10,7 +10,7 @@ use shardlake_routing::EpkRange;
 use shardlake_sql::{Execution, PageLimits, PageOutput};
 
 use crate::items::check_session;
-use crate::query::{PageOfQuery, PageStart, QueryReply, Running};
+use crate::query::{PageOfQuery, QueryReply, Running};
 use crate::query_targets::Part;
 use crate::query_token::{Piece, QueryToken};
 use crate::serving::Cost;
@@ -75,7 +75,7 @@ impl Running<'_> {
         reply: &mut QueryReply,
         done: &mut QueryCounters,
     ) -> Result<PageOutput> {
-        let start = PageStart::of(position.as_deref());
+        let is_first = reply.ranges.is_empty();
         let rows = match self.prepared.is_ordered() {
             // What a partition has beyond that is left for the next round.
             true => room.rows.min(room.rows * 3 / (2 * parts.len().max(1)) + 10),
@@ -92,7 +92,9 @@ impl Running<'_> {
         let mut merged = Execution::merging(&self.prepared, room, state_of_position(position.as_deref())?)?;
         for (part, permit, task) in tasks {
             let (permit, mut page) = permit.unless_failed(task.finished().await)?;
-            let mut counters = self.counters(&page, start);
+            let mut counters = self.counters(&page);
+            // However many rounds it takes, a page asks each partition once.
+            counters.partitions = u64::from(is_first);
             *done = done.plus(counters);
             self.account.0.charges.query_page(&mut counters, self.ctx.consistency);
             let size_bytes = page.statistics.items_loaded_bytes;

@@ -16,7 +16,7 @@ use shardlake_sql::{PageLimits, Rows, SortKeys};
 use crate::container_handle::ContainerEntry;
 use crate::feed::FeedScope;
 use crate::items::check_session;
-use crate::query::{PageOfQuery, PageStart, QueryReply, Running};
+use crate::query::{PageOfQuery, QueryReply, Running};
 use crate::query_targets::{Part, Targets};
 use crate::query_token::{DONE, Piece, QueryToken};
 use crate::serving::{Cost, Permit};
@@ -73,10 +73,8 @@ impl Running<'_> {
         pieces.retain(|piece| piece.position == DONE);
         let mut rows = Vec::with_capacity(streams.len());
         for stream in streams {
-            let (part, Read { permit, mut page, position, is_first }) =
-                self.read_to_cut(stream, limits).await?;
-            let start = if is_first { PageStart::First } else { PageStart::GoesOn };
-            let mut counters = self.counters(&page, start);
+            let (part, Read { permit, mut page, position }) = self.read_to_cut(stream, limits).await?;
+            let mut counters = self.counters(&page);
             done = done.plus(counters);
             self.account.0.charges.query_page(&mut counters, self.ctx.consistency);
             let size_bytes = page.statistics.rows_bytes;
@@ -114,21 +112,20 @@ impl Running<'_> {
     /// The rows that were taken, and where the next page goes on.
     async fn read_to_cut<'p>(&self, stream: Stream<'p>, limits: PageLimits) -> Result<(&'p Part, Read<'p>)> {
         let Stream { part, permit, start, page, keys, taken } = stream;
-        let is_first = start.is_none();
         let after = |page: &QueryPage| page.next.clone().unwrap_or_else(|| DONE.to_vec());
         if taken == keys.len() {
             let position = after(&page);
-            return Ok((part, Read { permit, page, position, is_first }));
+            return Ok((part, Read { permit, page, position }));
         }
         if taken == 0 {
             // The next page does the same again, and counts it.
             let page = QueryPage { rows: Rows::default(), statistics: QueryStatistics::default(), ..page };
-            return Ok((part, Read { permit, page, position: start.unwrap_or_default(), is_first: false }));
+            return Ok((part, Read { permit, page, position: start.unwrap_or_default() }));
         }
         let page = self.page(part, start, PageLimits { rows: taken, ..limits }).await;
         let (permit, page) = permit.unless_failed(page)?;
         let position = after(&page);
-        Ok((part, Read { permit, page, position, is_first }))
+        Ok((part, Read { permit, page, position }))
     }
 
     fn push_in_order(&self, merged: &mut Rows, sources: &[Rows]) {
@@ -143,7 +140,6 @@ struct Read<'p> {
     permit: Permit<'p>,
     page: QueryPage,
     position: Vec<u8>,
-    is_first: bool,
 }
 
 /// Counts the rows of each stream that come before whatever is not known yet.

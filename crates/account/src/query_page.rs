@@ -29,7 +29,7 @@ impl Running<'_> {
 
     pub(crate) fn task(&self, part: &Part, resume: Option<Vec<u8>>, limits: PageLimits) -> PageTask {
         PageTask {
-            part: part.clone(),
+            part: Part { filter: self.key.within(part), ..part.clone() },
             own: self.own.clone(),
             shape: self.entry.shape.clone(),
             command: self.command.clone(),

@@ -156,13 +156,7 @@ fn parts_of_keys(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<Part> {
         }
         // Any partition answers for all of them, and none of its items is in question.
         KeyFilter::Nothing => {
-            let nowhere = EpkRange { min: Epk::default(), max: Epk::default() };
-            entry
-                .map
-                .iter()
-                .take(1)
-                .map(|first| Part::new(first, FeedFilter::Range(nowhere.clone())))
-                .collect()
+            entry.map.iter().take(1).map(|first| Part::new(first, FeedFilter::Range(nowhere()))).collect()
         }
         KeyFilter::Keys(_) | KeyFilter::All => {
             let spans = spans_of(entry, keys);
@@ -170,6 +164,11 @@ fn parts_of_keys(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<Part> {
             entry.map.iter().filter_map(part).collect()
         }
     }
+}
+
+/// The span that holds no hash.
+pub(crate) fn nowhere() -> EpkRange {
+    EpkRange { min: Epk::default(), max: Epk::default() }
 }
 
 /// The smallest span with all keys that lie in a partition; the query's own condition tells them from the others.

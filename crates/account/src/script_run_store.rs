@@ -193,12 +193,12 @@ impl<'a> ScriptStore<'a> {
         let continuation = request.continuation.as_deref().filter(|token| !token.is_empty());
         let decode = |token| QueryToken::decode(token, self.entry.record.container.rid.number, query_hash);
         let token = continuation.map(decode).transpose()?;
-        let mut running = self.account.prepare(&self.ctx, self.entry, &query, &parameters)?;
-        running.own = Some(self.transaction.own_items().clone());
         let filter = FeedFilter::Logical(self.transaction.logical().clone());
-        let part = Part::new(self.transaction.partition(), filter);
-        let mut reply = running.begin(QueryWants::default(), &query, std::slice::from_ref(&part));
-        running.drain(&mut reply, vec![part], PageOfQuery { limits, token, query_hash }).await?;
+        let parts = vec![Part::new(self.transaction.partition(), filter)];
+        let mut running = self.account.prepare(&self.ctx, self.entry, &query, &parameters, &parts)?;
+        running.own = Some(self.transaction.own_items().clone());
+        let mut reply = running.begin(QueryWants::default(), &query, &parts);
+        running.drain(&mut reply, parts, PageOfQuery { limits, token, query_hash }).await?;
         self.spent_centi += reply.meta.charge_centi;
         self.size_bytes += reply.rows.size_bytes() as u64;
         Ok(StoreAnswer {

@@ -1,7 +1,8 @@
 //! What queries cost: a function of everything that a query has done over all its pages.
 //!
 //! The service publishes no formula; this one is fitted to its published and measured charges (request-units.md §2). A page
-//! costs what it adds to the charge of the whole, so that pages sum to the same as one page would have cost.
+//! costs what it adds to the charge of the whole. Every page asks its partitions anew and pays for that, as in the service: pages
+//! sum to what one page would have cost and the base price of those behind the first.
 
 use shardlake_model::ConsistencyLevel;
 
@@ -10,7 +11,7 @@ use crate::{Charge, ChargeTable};
 /// In thousandths of a request unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueryPrices {
-    /// Each physical partition asked.
+    /// Each physical partition asked, by each page that asks it.
     partition: u64,
     /// Each row returned.
     row: u64,
@@ -39,6 +40,7 @@ pub(crate) const PRICES: QueryPrices = QueryPrices {
 /// What a query has done, over all its pages so far. Pages that read again what an earlier page has read do not count it twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueryCounters {
+    /// Each as often as pages have asked it.
     pub partitions: u64,
     pub rows: u64,
     /// Items read, returned or not.

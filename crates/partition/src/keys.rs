@@ -57,16 +57,19 @@ pub(crate) fn item_key(uid: PartitionUid, logical: &LogicalKey, id: &str) -> Vec
 
 /// Every item of a logical partition starts with this.
 pub(crate) fn logical_prefix(uid: PartitionUid, logical: &LogicalKey) -> Vec<u8> {
-    let mut key = header(uid, ITEMS, 48);
+    logical_prefix_in(uid, ITEMS, logical)
+}
+
+/// The same of a space whose keys lead with the partition key.
+pub(crate) fn logical_prefix_in(uid: PartitionUid, space: u8, logical: &LogicalKey) -> Vec<u8> {
+    let mut key = header(uid, space, 48);
     push_logical(&mut key, logical);
     key
 }
 
 /// Where the size of a logical partition lies.
 pub(crate) fn size_key(uid: PartitionUid, logical: &LogicalKey) -> Vec<u8> {
-    let mut key = header(uid, SIZES, 48);
-    push_logical(&mut key, logical);
-    key
+    logical_prefix_in(uid, SIZES, logical)
 }
 
 pub(crate) fn log_key(uid: PartitionUid, lsn: u64) -> Vec<u8> {
@@ -198,12 +201,17 @@ pub fn partition_range(uid: PartitionUid) -> (Vec<u8>, Vec<u8>) {
 
 /// First and last-exclusive key of the items whose epk lies in a range.
 pub(crate) fn epk_key_range(uid: PartitionUid, range: &EpkRange) -> (Vec<u8>, Vec<u8>) {
-    let mut start = header(uid, ITEMS, 20);
+    epk_range_in(uid, ITEMS, range)
+}
+
+/// The same of a space whose keys lead with the epk.
+pub(crate) fn epk_range_in(uid: PartitionUid, space: u8, range: &EpkRange) -> (Vec<u8>, Vec<u8>) {
+    let mut start = header(uid, space, 20);
     push_escaped(&mut start, &range.min.0);
     let end = if range.is_unbounded_above() {
-        header(uid, ITEMS + 1, 0)
+        header(uid, space + 1, 0)
     } else {
-        let mut end = header(uid, ITEMS, 20);
+        let mut end = header(uid, space, 20);
         push_escaped(&mut end, &range.max.0);
         end
     };

@@ -33,7 +33,7 @@ mod syntax;
 
 pub use access::{
     AccessPlan, Advice, CompositeIndexUse, CompositeSchema, IndexFilter, IndexRef, IndexSchema, IndexUses,
-    IndexUtilization, Leaf, LookupClass, OrderAccess, SingleIndexUse, ValueRange, ValueTest,
+    IndexUtilization, KeyValue, Leaf, LookupClass, OrderAccess, SingleIndexUse, ValueRange, ValueTest,
     index_utilization, plan_access, query_advice,
 };
 pub use bind::ComputedProperties;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use shardlake_document::Value;
-use shardlake_model::ContainerScripts;
+use shardlake_model::{ContainerScripts, PartitionKeyDefinition};
 use shardlake_stdx::Timestamp;
 
 use crate::bind::{self, ComputedProperties, Environment};
@@ -12,7 +12,7 @@ use crate::bound::{Aggregate, AggregateFunction, BoundQuery, BoundSource};
 use crate::error::SqlError;
 use crate::expression::Expression;
 use crate::functions::{FunctionContext, GeometryKind};
-use crate::plan::reads_items;
+use crate::plan::{KeyFilter, key_filter, reads_items};
 use crate::syntax::ParsedQuery;
 
 /// What a query depends on beside its text and parameters.
@@ -102,6 +102,11 @@ impl PreparedQuery {
     pub fn may_stop_early(&self, ordered: bool) -> bool {
         let query = &self.query;
         query.grouping.is_none() && !query.distinct && (ordered || query.order_by.is_empty())
+    }
+
+    /// The partition keys that an item can have which matches, as far as `WHERE` tells.
+    pub fn keys(&self, definition: &PartitionKeyDefinition) -> KeyFilter {
+        key_filter(&self.query, definition)
     }
 
     /// Whether there is an `ORDER BY`.

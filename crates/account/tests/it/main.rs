@@ -13,6 +13,7 @@ mod feeds_and_batches;
 mod heat;
 mod index;
 mod items;
+mod keyed_order;
 mod mistakes;
 mod panics;
 mod projections;

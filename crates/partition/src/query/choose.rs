@@ -3,7 +3,8 @@
 //! A filter offers *options*: lists of leaves that together cover it. An AND has the options of all its parts, an OR one
 //! made of the best of each part. Bounded probes of the index find the option with the fewest postings; an index that names
 //! a large part of the items loses to a scan. One logical partition is scanned when it fits one chunk, whatever the index has
-//! to offer. A later page takes the access of the first one, which its position names.
+//! to offer. A later page takes the access of the first one, which its position names; one that sorted its rows is followed by
+//! one that sorts them.
 
 use std::hash::Hasher;
 
@@ -17,6 +18,7 @@ use super::lookup::passes_test;
 use super::ordered::Ordered;
 use super::position::{AccessPosition, KeyPosition, OrderedPosition};
 use super::scan::ItemScan;
+use super::scope::ScopeItems;
 use super::spans::{Posting, Spans};
 use crate::feed::FeedFilter;
 
@@ -26,8 +28,6 @@ const OPTIONS_MAX: usize = 8;
 const PROBES: [usize; 3] = [32, 256, 2048];
 /// With at most this many postings a filter beats an ordered access: what it names is sorted.
 const SORTED_MAX: usize = 512;
-/// Items of one logical partition that are sorted rather than picked out of an ordered access.
-const LOGICAL_SORTED_MAX: usize = 20_000;
 /// Ordinals of a second condition kept in memory.
 const OTHERS_MAX: usize = 65_536;
 
@@ -41,7 +41,7 @@ pub(super) enum Access<'p> {
 impl Access<'_> {
     pub fn words(&self) -> &'static str {
         match self {
-            Access::Nothing => "nothing, the filter is never true",
+            Access::Nothing => "nothing, no item can match",
             Access::Scan(_) => "scan of the items",
             Access::Spans(spans) if spans.others.is_some() => "index entries, intersected",
             Access::Spans(_) => "index entries",
@@ -55,11 +55,13 @@ pub(super) struct Chosen<'p> {
     /// The option taken, for the position.
     pub choice: Option<u8>,
     pub wants_counter: Option<(u16, u64)>,
+    /// An index could have been used, or was, so that items which are scanned cost nothing of their own.
+    pub stands_for_index: bool,
 }
 
 impl<'p> From<Access<'p>> for Chosen<'p> {
     fn from(access: Access<'p>) -> Self {
-        Chosen { access, choice: None, wants_counter: None }
+        Chosen { access, choice: None, wants_counter: None, stands_for_index: false }
     }
 }
 
@@ -80,11 +82,30 @@ pub(super) fn fingerprint(reader: &Reader<'_>) -> u32 {
     (hasher.finish() >> 32) as u32
 }
 
-pub(super) async fn choose<'p>(reader: &mut Reader<'p>, resume: &AccessPosition) -> Result<Chosen<'p>> {
-    let access = reader.request.access;
+/// `sorts`: the page before has sorted its rows.
+pub(super) async fn choose<'p>(
+    reader: &mut Reader<'p>,
+    resume: &AccessPosition,
+    sorts: bool,
+) -> Result<Chosen<'p>> {
+    let (access, query) = (reader.request.access, reader.request.query);
     let choices = if reader.layout.is_some() { choices(&access.filter, reader) } else { Some(vec![]) };
+    let choices = choices.filter(|_| reader.scope.0 < reader.scope.1);
     let Some(choices) = choices else { return Ok(Access::Nothing.into()) };
     let order = access.order.as_ref().filter(|_| reader.layout.is_some());
+    let is_served_in_order = order.is_some() && access.precise && query.may_stop_early(true);
+    let stands_for_index = !choices.is_empty() || is_served_in_order;
+    let order = order.filter(|_| !sorts);
+    let chosen = at(reader, resume, choices, order).await?;
+    Ok(Chosen { stands_for_index, ..chosen })
+}
+
+async fn at<'p>(
+    reader: &mut Reader<'p>,
+    resume: &AccessPosition,
+    choices: Vec<Choice<'p>>,
+    order: Option<&'p OrderAccess>,
+) -> Result<Chosen<'p>> {
     match resume {
         AccessPosition::Start => first(reader, choices, order).await,
         AccessPosition::Scan(after) => Ok(scan(Some(after.clone()))),
@@ -93,7 +114,7 @@ pub(super) async fn choose<'p>(reader: &mut Reader<'p>, resume: &AccessPosition)
             let taken = taken.first().copied().unwrap_or_default();
             let choice = choices.into_iter().nth(usize::from(taken)).ok_or_else(changed)?;
             let spans = Spans { after: Some(place.clone()), ..spans_of(reader, choice) };
-            Ok(Chosen { access: Access::Spans(spans), choice: Some(taken), wants_counter: None })
+            Ok(Chosen { choice: Some(taken), ..Access::Spans(spans).into() })
         }
         AccessPosition::Ordered { plan, at } => {
             check_plan(reader, *plan)?;
@@ -126,7 +147,10 @@ async fn first<'p>(
         return Ok(scan(None));
     }
     let is_logical = matches!(reader.request.filter, FeedFilter::Logical(_));
-    if is_logical && let Some(begun) = small_scope(reader).await? {
+    let is_part = !reader.covers_partition();
+    if (is_logical || (is_part && order.is_some()))
+        && let Some(begun) = small_scope(reader).await?
+    {
         return Ok(Access::Scan(ItemScan { after: None, begun: Some(begun) }).into());
     }
     let best = smallest(reader, &choices).await?;
@@ -135,13 +159,15 @@ async fn first<'p>(
             Some((index, count)) if count.is_some_and(|count| count <= SORTED_MAX) => {
                 Ok(take(reader, choices, index))
             }
-            _ if is_logical && logical_items(reader, LOGICAL_SORTED_MAX).await?.is_some() => Ok(scan(None)),
+            // Every item is needed: those of the scope lie together.
+            _ if is_part && !reader.request.query.may_stop_early(true) => Ok(scan(None)),
             _ => ordered(reader, order, None).await,
         };
     }
     let Some((index, count)) = best else { return Ok(scan(None)) };
     let items = reader.partition.items();
     let names_many = match count {
+        Some(count) if is_part && ScopeItems::of(reader).are_at_most(reader, count as u64).await? => true,
         Some(count) => count as u64 > items / 3,
         None if is_logical => true,
         None => items <= 4 * PROBES[PROBES.len() - 1] as u64 || is_dense(reader, &choices[index]).await?,
@@ -166,7 +192,7 @@ fn is_tiny(count: Option<usize>) -> bool {
 
 fn take<'p>(reader: &Reader<'p>, choices: Vec<Choice<'p>>, index: usize) -> Chosen<'p> {
     let choice = choices.into_iter().nth(index).expect("the index is one of the choices");
-    Chosen { access: Access::Spans(spans_of(reader, choice)), choice: Some(index as u8), wants_counter: None }
+    Chosen { choice: Some(index as u8), ..Access::Spans(spans_of(reader, choice)).into() }
 }
 
 fn spans_of<'p>(reader: &Reader<'p>, choice: Choice<'p>) -> Spans<'p> {
@@ -180,7 +206,7 @@ async fn ordered<'p>(
     at: Option<OrderedPosition>,
 ) -> Result<Chosen<'p>> {
     let (ordered, wants_counter) = Ordered::open(reader, order, at).await?;
-    Ok(Chosen { access: Access::Ordered(ordered), choice: None, wants_counter })
+    Ok(Chosen { wants_counter, ..Access::Ordered(ordered).into() })
 }
 
 /// The options of a filter; `None` when it is never true, none when it needs a scan.
@@ -340,21 +366,9 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
 
 /// The rows of the scope, if one chunk holds them all, and the scan that is at its end.
 async fn small_scope(reader: &mut Reader<'_>) -> Result<Option<(Vec<Row>, Scan)>> {
-    let (start, end) = reader.scope_range();
+    let (start, end) = reader.scope.clone();
     let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
     let rows = scan.next_chunk().await.map_err(crate::storage_error)?.unwrap_or_default();
     let more = scan.next_chunk().await.map_err(crate::storage_error)?;
     Ok(more.is_none().then_some((rows, scan)))
-}
-
-/// How many items the scope has, if not more than `limit`.
-async fn logical_items(reader: &mut Reader<'_>, limit: usize) -> Result<Option<usize>> {
-    let (start, end) = reader.scope_range();
-    let options = ScanOptions { limit: Some(limit + 1), reverse: false };
-    let mut scan = reader.snapshot.scan(start..end, options);
-    let mut count = 0;
-    while let Some(more) = scan.count_chunk().await.map_err(crate::storage_error)? {
-        count += more;
-    }
-    Ok((count <= limit).then_some(count))
 }

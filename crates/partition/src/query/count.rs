@@ -1,7 +1,7 @@
-//! `COUNT` from the index alone, from the keys of the items, or from the partition's own total.
+//! `COUNT` from the index alone, from the sizes of logical partitions, or from the partition's own total.
 //!
-//! Only when nothing has to be looked at in the items: there is no condition, or it is exactly one leaf's, each item has one
-//! value under its path, and the whole partition is in scope; and nothing can have outlived its time.
+//! Only when nothing has to be looked at in the items: there is no condition beyond the scope, or it is exactly one leaf's, each
+//! item has one value under its path, and the whole partition is in scope; and nothing can have outlived its time.
 
 use shardlake_model::Result;
 use shardlake_sql::{Execution, IndexFilter, IndexRef, Leaf, Rows};
@@ -9,10 +9,10 @@ use shardlake_storage::ScanOptions;
 
 use super::lookup::is_many_valued;
 use super::position::AccessPosition;
+use super::scope::ScopeItems;
 use super::spans::Posting;
 use super::{QueryPage, Reader};
 use crate::change_log::LogEntry;
-use crate::feed::matches_filter;
 use crate::keys;
 
 pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> Result<Option<QueryPage>> {
@@ -27,7 +27,7 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
     let whole = reader.covers_partition();
     let (items, access) = match &request.access.filter {
         IndexFilter::Everything if whole => (reader.items_total().await?, "the partition's own total"),
-        IndexFilter::Everything => (count_keys(reader).await?, "count of the keys"),
+        IndexFilter::Everything => (count_scope(reader).await?, "sizes of the logical partitions"),
         IndexFilter::Leaf(leaf)
             if whole && leaf.precise && !is_many_valued(leaf) && reader.layout.is_some() =>
         {
@@ -45,6 +45,7 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
             statistics: reader.statistics,
             collected: Some(execution),
             is_repeated: false,
+            stands_for_index: true,
             access,
             wants_counter: None,
         }));
@@ -58,27 +59,17 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
         statistics: reader.statistics,
         collected: None,
         is_repeated: false,
+        stands_for_index: true,
         access,
         wants_counter: None,
     }))
 }
 
-/// Items in scope. Their keys are the index of their partition keys, and are counted as its entries.
-async fn count_keys(reader: &mut Reader<'_>) -> Result<u64> {
-    let (start, end) = reader.scope_range();
-    if start >= end {
-        return Ok(0);
-    }
-    let mut items = 0;
-    let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
-    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        reader.statistics.postings_read += rows.len() as u64;
-        for (key, _) in &rows {
-            items += u64::from(matches_filter(reader.request.filter, key)?);
-        }
-        reader.check_interrupted()?;
-        tokio::task::yield_now().await;
-    }
+/// Items in scope. The sizes are the index of their partition keys, and are counted as its entries.
+async fn count_scope(reader: &mut Reader<'_>) -> Result<u64> {
+    let mut scope = ScopeItems::of(reader);
+    let items = scope.all(reader).await?;
+    reader.statistics.postings_read += scope.keys;
     Ok(items)
 }
 

@@ -2,33 +2,37 @@
 
 use bytes::Bytes;
 use shardlake_document::{
-    ItemView, RawDocument, RawValue, Record, decode_index_value, encode_index_value, encode_index_value_raw,
+    ItemView, RawValue, Record, decode_index_value, encode_index_value, encode_index_value_raw,
 };
 use shardlake_model::{ErrorKind, IndexPathSegment, Result};
 use shardlake_sql::{IndexRef, Leaf, ValueRange};
 
 use super::Reader;
-use crate::feed::{FeedFilter, matches_filter};
 use crate::index;
 use crate::item::StoredItem;
-use crate::keys::{self, HEADER};
+use crate::keys;
 
 impl<'a> Reader<'a> {
     /// The item that a posting names, if it is in the query's scope and alive.
     pub async fn item_of(&mut self, ordinal: u64) -> Result<Option<StoredItem>> {
+        match self.key_in_scope(ordinal).await? {
+            Some(key) => self.item_at(&key).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The key of the item that a posting names, if it is in the query's scope.
+    pub async fn key_in_scope(&self, ordinal: u64) -> Result<Option<Vec<u8>>> {
         let ordinal_key = keys::ordinal_key(self.partition.uid, ordinal);
         let stored = self.snapshot.get(&ordinal_key).await.map_err(crate::storage_error)?;
         let item_key = stored.ok_or_else(|| damaged("a posting names an item that is not there"))?;
-        self.item_at(&item_key).await
+        let key = keys::with_header(self.partition.uid, keys::ITEMS, &item_key);
+        Ok(self.is_in_scope(&key)?.then_some(key))
     }
 
-    /// The item under a key without its header, if it is in the query's scope and alive.
-    pub async fn item_at(&mut self, item_key: &[u8]) -> Result<Option<StoredItem>> {
-        let key = keys::with_header(self.partition.uid, keys::ITEMS, item_key);
-        if !self.covers_partition() && !self.is_in_scope(&key)? {
-            return Ok(None);
-        }
-        let stored = self.snapshot.get(&key).await.map_err(crate::storage_error)?;
+    /// The item under a key in scope, if it is alive.
+    pub async fn item_at(&mut self, key: &[u8]) -> Result<Option<StoredItem>> {
+        let stored = self.snapshot.get(key).await.map_err(crate::storage_error)?;
         let bytes = stored.ok_or_else(|| damaged("an ordinal names an item that is not there"))?;
         self.decode(bytes)
     }
@@ -56,26 +60,6 @@ impl<'a> Reader<'a> {
             container: self.shape.rid,
             items_link: &self.shape.items_link,
         })
-    }
-
-    /// Whether every item of the partition is in scope.
-    pub fn covers_partition(&self) -> bool {
-        match self.request.filter {
-            FeedFilter::Range(range) => range.contains_range(&self.partition.epk_range),
-            FeedFilter::Logical(_) | FeedFilter::Prefix(..) => false,
-        }
-    }
-
-    fn is_in_scope(&self, key: &[u8]) -> Result<bool> {
-        match self.request.filter {
-            FeedFilter::Logical(logical) => {
-                Ok(key.starts_with(&keys::logical_prefix(self.partition.uid, logical)))
-            }
-            FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => {
-                let (logical, _) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
-                Ok(range.contains(&logical.epk) && matches_filter(self.request.filter, key)?)
-            }
-        }
     }
 }
 
@@ -106,14 +90,21 @@ pub(crate) fn first_match(
             first = Some((range, value.to_vec()));
         }
     };
-    match &leaf.index {
-        IndexRef::Path(path) => for_each_value(item, path, layout, &mut consider),
-        IndexRef::Composite(number) => {
-            let view = item.view();
-            layout.for_each_composite_value(*number, &view, &mut consider);
-        }
-    }
+    for_each_entry(&leaf.index, &item.view(), layout, &mut consider);
     first
+}
+
+/// Calls `visit` with each value that an item has in an index.
+pub(crate) fn for_each_entry(
+    index: &IndexRef,
+    item: &ItemView<'_>,
+    layout: &index::IndexLayout,
+    visit: &mut dyn FnMut(&[u8]),
+) {
+    match index {
+        IndexRef::Path(path) => for_each_value(item, path, layout, visit),
+        IndexRef::Composite(number) => layout.for_each_composite_value(*number, item, visit),
+    }
 }
 
 fn contains(range: &ValueRange, value: &[u8]) -> bool {
@@ -130,7 +121,7 @@ pub(crate) fn passes_test(leaf: &Leaf, value: &[u8]) -> bool {
 
 /// Calls `visit` with each index value that an item has under a path; with the undefined one where it has none.
 fn for_each_value(
-    item: &StoredItem,
+    item: &ItemView<'_>,
     path: &[IndexPathSegment],
     layout: &index::IndexLayout,
     visit: &mut dyn FnMut(&[u8]),
@@ -138,7 +129,7 @@ fn for_each_value(
     let mut found = false;
     let mut buffer = Vec::new();
     if let [IndexPathSegment::Name(name)] = path
-        && let Some(value) = layout.computed_value(name, &item.view())
+        && let Some(value) = layout.computed_value(name, item)
     {
         encode_index_value(&value, &mut buffer);
         return visit(&buffer);
@@ -146,11 +137,11 @@ fn for_each_value(
     if let [IndexPathSegment::Name(name)] = path
         && name == "_ts"
     {
-        let seconds = RawValue::Int(item.envelope().timestamp_seconds as i64);
+        let seconds = RawValue::Int(item.envelope.timestamp_seconds as i64);
         encode_index_value_raw(seconds, &mut buffer);
         return visit(&buffer);
     }
-    walk(RawValue::Object(RawDocument::assume_valid(item.body().as_bytes())), path, &mut |value| {
+    walk(RawValue::Object(item.body), path, &mut |value| {
         found = true;
         buffer.clear();
         encode_index_value_raw(value, &mut buffer);

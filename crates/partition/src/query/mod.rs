@@ -8,7 +8,9 @@
 //! | `spans.rs` | items named by ranges of the index |
 //! | `ordered.rs` | items in the order of an index, those without the property included |
 //! | `feed.rs` | items to the executor, those whose functions are called many at a time |
-//! | `count.rs` | answers that the index gives without any item |
+//! | `scope.rs` | which items are in scope, and how many |
+//! | `nearest.rs` | items of a small scope in the order of an index that mostly holds others |
+//! | `count.rs` | answers that need no item |
 //! | `lookup.rs` | from an ordinal to its item; what an item's own values say about a condition |
 //! | `position.rs` | the bytes that a page hands to the next one |
 //!
@@ -20,9 +22,11 @@ mod choose;
 mod count;
 mod feed;
 mod lookup;
+mod nearest;
 mod ordered;
 mod position;
 mod scan;
+mod scope;
 mod spans;
 
 use std::sync::Arc;
@@ -83,6 +87,8 @@ pub struct QueryPage {
     pub collected: Option<Execution>,
     /// What was read depends on how the result is cut into pages: it is not charged.
     pub is_repeated: bool,
+    /// The items were scanned in the place of an index that would have named fewer.
+    pub stands_for_index: bool,
     /// The access taken, in words.
     pub access: &'static str,
     /// A path whose items should be counted from now on: index and path hash.
@@ -93,6 +99,9 @@ pub struct QueryPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueryStatistics {
     pub postings_read: u64,
+    /// Entries met in the order of an index that are of items out of scope, and items that were put in its order instead of
+    /// being met in it.
+    pub entries_passed: u64,
     /// Items loaded because the index named them.
     pub items_loaded: u64,
     pub items_loaded_bytes: u64,
@@ -110,6 +119,7 @@ pub struct QueryStatistics {
 impl QueryStatistics {
     pub fn add(&mut self, page: &QueryStatistics) {
         self.postings_read += page.postings_read;
+        self.entries_passed += page.entries_passed;
         self.items_loaded += page.items_loaded;
         self.items_loaded_bytes += page.items_loaded_bytes;
         self.items_scanned += page.items_scanned;
@@ -156,6 +166,7 @@ impl Partition {
             shape,
             layout,
             snapshot,
+            scope: scope::range_in(self.uid, crate::keys::ITEMS, request.filter),
             now_seconds: command.now.seconds(),
             request,
             statistics: QueryStatistics::default(),
@@ -176,7 +187,8 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     {
         return Ok(page);
     }
-    let chosen = choose::choose(&mut reader, &resume).await?;
+    let sorts = !request.collects && state.as_deref().is_some_and(Execution::has_sorted);
+    let chosen = choose::choose(&mut reader, &resume, sorts).await?;
     let ordered = matches!(chosen.access, Access::Ordered(_));
     let start = if request.collects { Execution::collecting } else { Execution::start };
     let execution = start(request.query, request.limits, ordered, state.as_deref())?;
@@ -209,6 +221,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
             statistics: reader.statistics,
             collected: Some(feed.execution.not_calling()),
             is_repeated,
+            stands_for_index: chosen.stands_for_index,
             access: words,
             wants_counter: chosen.wants_counter,
         });
@@ -226,6 +239,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         statistics: reader.statistics,
         collected: None,
         is_repeated,
+        stands_for_index: chosen.stands_for_index,
         access: words,
         wants_counter: chosen.wants_counter,
     })
@@ -264,6 +278,8 @@ struct Reader<'a> {
     shape: &'a Arc<ContainerShape>,
     layout: Option<Arc<IndexLayout>>,
     snapshot: Snapshot,
+    /// First and last-exclusive key of the items in scope, some of which the filter may leave out.
+    scope: (Vec<u8>, Vec<u8>),
     now_seconds: u64,
     request: QueryPageRequest<'a>,
     statistics: QueryStatistics,

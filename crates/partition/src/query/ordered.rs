@@ -1,12 +1,17 @@
 //! Items in the order of an index: the entries of a path or of a composite index, forwards or backwards, and before them (or,
 //! descending, behind them) the items that lack the property, which have no entry unless the path is included explicitly.
 //!
+//! An index holds the entries of all items of the partition. Where the scope is a part of it, a partition key most of all, the
+//! entries of others are passed over: no more of them than the scope has items. Then the page goes on in the scope itself
+//! (`nearest.rs`), because what costs as much as all of it is no index. So no page does more than twice the work of the better
+//! way, whichever that is.
+//!
 //! Items that lack it are found by a scan, which a counter of the path's items often shows to be needless: a partition counts
 //! a path from the first time that somebody orders by it. Strings too long for the index have equal entries; such a group is
 //! loaded and sorted by the strings themselves.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use bytes::Bytes;
 use shardlake_document::{Value, compare, encode_index_value};
@@ -16,15 +21,13 @@ use shardlake_storage::ScanOptions;
 
 use super::position::{KeyPosition, OrderedPosition, Place};
 use super::scan::Resumed;
+use super::scope::ScopeItems;
 use super::spans::Posting;
-use super::{Ended, Feed, Last, QueryStatistics, Reader};
-use crate::feed::matches_filter;
+use super::{Ended, Feed, Last, QueryStatistics, Reader, nearest};
 use crate::index::{self, is_cut_string};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 
-/// Ordinals kept at a time of items without the property, where a part of the partition is in scope.
-const RUN_MAX: usize = 4096;
 /// Items with the same long start of a string that are sorted in memory.
 const GROUP_MAX: usize = 10_000;
 
@@ -65,30 +68,64 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: O
     let from = feed.execution.resumes_at().filter(|_| at.is_none());
     let order = &narrowed(order, from.as_ref());
     let is_past_undefined = !order.reverse && matches!(&from, Some((value, _)) if !value.is_undefined());
-    let undefined = undefined && !is_past_undefined;
     let (in_undefined, in_postings) = match at {
         None => (None, None),
         Some(OrderedPosition::Undefined(ordinal)) => (Some(ordinal), None),
         Some(OrderedPosition::Postings(place)) => (None, Some(place)),
     };
-    let starts_with_postings = in_postings.is_some() || (order.reverse && in_undefined.is_none());
-    let undefined = undefined || in_undefined.is_some();
-    if order.reverse {
-        if starts_with_postings && let Some(ended) = run_postings(reader, feed, order, in_postings).await? {
-            return Ok(ended);
-        }
-        if undefined {
-            return run_undefined(reader, feed, order, in_undefined).await;
-        }
-        return Ok(Ended::Exhausted);
+    // Forwards, postings come behind the items without the property, backwards before them.
+    let is_in_postings = in_postings.is_some() || (order.reverse && in_undefined.is_none());
+    let has_postings = is_in_postings || !order.reverse;
+    let undefined = in_undefined.is_some()
+        || (undefined && !is_past_undefined && (order.reverse || in_postings.is_none()));
+    let undefined = undefined.then(|| match in_undefined {
+        None => 0..u64::MAX,
+        Some(ordinal) if order.reverse => 0..ordinal,
+        Some(ordinal) => ordinal.saturating_add(1)..u64::MAX,
+    });
+    let prefix = reader.prefix_of(&order.index)?;
+    let mut walk = Walk::new(&prefix, bounds(&prefix, order), order.reverse, in_postings);
+    if !has_postings {
+        walk.range = (vec![], vec![]);
     }
-    if undefined && !starts_with_postings {
-        match run_undefined(reader, feed, order, in_undefined).await? {
-            Ended::Exhausted => {}
-            ended => return Ok(ended),
+    if !reader.covers_partition() {
+        return run_in_scope(reader, feed, order, walk, undefined).await;
+    }
+    if let Some(undefined) = undefined.clone().filter(|_| !order.reverse)
+        && let Some(ended) = run_undefined(reader, feed, order, undefined).await?
+    {
+        return Ok(ended);
+    }
+    if let Walked::Ended(ended) = run_postings(reader, feed, order, &mut walk, None).await? {
+        return Ok(ended);
+    }
+    if let Some(undefined) = undefined.filter(|_| order.reverse)
+        && let Some(ended) = run_undefined(reader, feed, order, undefined).await?
+    {
+        return Ok(ended);
+    }
+    Ok(Ended::Exhausted)
+}
+
+/// Items of a part of the partition. Whether some of them lack the property only they themselves tell, so that where those come
+/// first the whole scope is read, which shows its order as well.
+async fn run_in_scope(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    order: &OrderAccess,
+    mut walk: Walk,
+    undefined: Option<Range<u64>>,
+) -> Result<Ended> {
+    if order.reverse || undefined.is_none() {
+        let patience = Patience { entries: 0, scope: ScopeItems::of(reader) };
+        match run_postings(reader, feed, order, &mut walk, Some(patience)).await? {
+            Walked::Ended(ended) => return Ok(ended),
+            Walked::GivenUp => {}
+            Walked::Exhausted if undefined.is_none() => return Ok(Ended::Exhausted),
+            Walked::Exhausted => walk.range = (vec![], vec![]),
         }
     }
-    Ok(run_postings(reader, feed, order, in_postings).await?.unwrap_or(Ended::Exhausted))
+    nearest::run(reader, feed, order, walk, undefined).await
 }
 
 /// The rest of the walk when rows up to a sort key are out already: there is no use in walking over those again.
@@ -121,100 +158,31 @@ async fn run_undefined(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
     order: &OrderAccess,
-    after: Option<u64>,
-) -> Result<Ended> {
-    let IndexRef::Path(path) = &order.index else { return Ok(Ended::Exhausted) };
-    if !reader.covers_partition() {
-        return run_undefined_of_scope(reader, feed, order, after).await;
-    }
+    ordinals: Range<u64>,
+) -> Result<Option<Ended>> {
+    let IndexRef::Path(path) = &order.index else { return Ok(None) };
     let uid = reader.partition.uid;
-    let (mut start, mut end) = (keys::ordinal_key(uid, 0), keys::ordinal_key(uid, u64::MAX));
-    match after {
-        Some(ordinal) if order.reverse => end = keys::ordinal_key(uid, ordinal),
-        Some(ordinal) => start = keys::ordinal_key(uid, ordinal.saturating_add(1)),
-        None => {}
-    }
+    let (start, end) = (keys::ordinal_key(uid, ordinals.start), keys::ordinal_key(uid, ordinals.end));
     let mut scan = reader.snapshot.scan(start..end, ScanOptions { reverse: order.reverse, limit: None });
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
         for (key, item_key) in chunk {
             let ordinal = ordinal_of(&key)?;
+            let item_key = keys::with_header(uid, keys::ITEMS, &item_key);
             if let Some(ended) = offer_undefined(reader, feed, path, (ordinal, &item_key)).await? {
-                return Ok(ended);
+                return Ok(Some(ended));
             }
             feed.last = Some(Last::OrderedItem(ordinal));
         }
         if let Some(ended) = reader.pause(feed, None)? {
-            return Ok(ended);
+            return Ok(Some(ended));
         }
         tokio::task::yield_now().await;
     }
-    Ok(Ended::Exhausted)
-}
-
-/// The same where only a part of the partition is in scope: reads all of that, a run of ordinals at a time.
-async fn run_undefined_of_scope(
-    reader: &mut Reader<'_>,
-    feed: &mut Feed<'_>,
-    order: &OrderAccess,
-    mut after: Option<u64>,
-) -> Result<Ended> {
-    let IndexRef::Path(path) = &order.index else { return Ok(Ended::Exhausted) };
-    loop {
-        let run = undefined_ordinals(reader, order, after).await?;
-        for (ordinal, item_key) in &run {
-            if let Some(ended) = offer_undefined(reader, feed, path, (*ordinal, item_key)).await? {
-                return Ok(ended);
-            }
-            feed.last = Some(Last::OrderedItem(*ordinal));
-        }
-        if run.len() < RUN_MAX {
-            return Ok(Ended::Exhausted);
-        }
-        if let Some(ended) = reader.pause(feed, None)? {
-            return Ok(ended);
-        }
-        after = run.last().map(|(ordinal, _)| *ordinal);
-    }
-}
-
-/// The first ordinals in scope behind one, of items without the property, with the items' keys.
-async fn undefined_ordinals(
-    reader: &Reader<'_>,
-    order: &OrderAccess,
-    after: Option<u64>,
-) -> Result<Vec<(u64, Bytes)>> {
-    let IndexRef::Path(path) = &order.index else { return Ok(vec![]) };
-    // Backwards, the largest come first.
-    let place = |ordinal: u64| if order.reverse { !ordinal } else { ordinal };
-    let mut nearest: BinaryHeap<(u64, Bytes)> = BinaryHeap::new();
-    let (start, end) = reader.scope_range();
-    let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
-    while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        for (key, value) in chunk {
-            if !matches_filter(reader.request.filter, &key)? {
-                continue;
-            }
-            let item = StoredItem::decode(value, reader.shape)?;
-            let at = place(item.envelope().ordinal);
-            let is_behind = after.is_none_or(|after| at > place(after));
-            let is_near = nearest.len() < RUN_MAX || nearest.peek().is_some_and(|(last, _)| at < *last);
-            if !is_behind || !is_near || property(reader, &item, path).is_some() {
-                continue;
-            }
-            // A slice would keep the whole chunk.
-            nearest.push((at, Bytes::copy_from_slice(&key[HEADER..])));
-            if nearest.len() > RUN_MAX {
-                nearest.pop();
-            }
-        }
-        reader.check_interrupted()?;
-        tokio::task::yield_now().await;
-    }
-    Ok(nearest.into_sorted_vec().into_iter().map(|(at, key)| (place(at), key)).collect())
+    Ok(None)
 }
 
 /// Offers an item if it lacks the property; `Some` ends the feeding.
-async fn offer_undefined(
+pub(super) async fn offer_undefined(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
     path: &[IndexPathSegment],
@@ -262,17 +230,37 @@ fn bounds(prefix: &[u8], order: &OrderAccess) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
+/// How a walk over entries ended.
+enum Walked {
+    Ended(Ended),
+    Exhausted,
+    /// It has met as many entries as the scope has items; the walk knows where to go on.
+    GivenUp,
+}
+
+/// How many entries a page may meet before reading the scope would have been cheaper.
+struct Patience {
+    entries: u64,
+    scope: ScopeItems,
+}
+
+impl Patience {
+    /// Whether the scope has fewer items than the page has met entries, one more included.
+    async fn ends(&mut self, reader: &Reader<'_>) -> Result<bool> {
+        self.entries += 1;
+        self.scope.are_at_most(reader, self.entries - 1).await
+    }
+}
+
 async fn run_postings(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
     order: &OrderAccess,
-    after: Option<Place>,
-) -> Result<Option<Ended>> {
-    let prefix = reader.prefix_of(&order.index)?;
-    let (start, end) = bounds(&prefix, order);
-    let mut walk = Walk::new(&prefix, (start, end), order.reverse, after);
+    walk: &mut Walk,
+    mut patience: Option<Patience>,
+) -> Result<Walked> {
     if walk.range.0 >= walk.range.1 {
-        return Ok(None);
+        return Ok(Walked::Exhausted);
     }
     let options = ScanOptions { reverse: order.reverse, limit: None };
     let mut scan = reader.snapshot.scan(walk.range.0.clone()..walk.range.1.clone(), options);
@@ -281,30 +269,38 @@ async fn run_postings(
             if walk.skips(&key)? {
                 continue;
             }
-            let posting = Posting::parse(&key, prefix.len())?;
+            if let Some(patience) = &mut patience
+                && patience.ends(reader).await?
+            {
+                walk.give_up_at(reader, &key);
+                return Ok(Walked::GivenUp);
+            }
+            let posting = Posting::parse(&key, walk.prefix.len())?;
             if let Some(ended) = walk.take(reader, feed, order, posting).await? {
-                return Ok(Some(ended));
+                return Ok(Walked::Ended(ended));
             }
         }
         if walk.group.is_empty()
             && let Some(ended) = reader.pause(feed, None)?
         {
-            return Ok(Some(ended));
+            return Ok(Walked::Ended(ended));
         }
         tokio::task::yield_now().await;
     }
     walk.check_found()?;
-    walk.emit_group(reader, feed, order).await
+    let ended = walk.emit_group(reader, feed, order).await?;
+    Ok(ended.map_or(Walked::Exhausted, Walked::Ended))
 }
 
 /// A walk over postings in one direction.
-struct Walk {
-    prefix_length: usize,
-    range: (Vec<u8>, Vec<u8>),
-    reverse: bool,
+pub(super) struct Walk {
+    pub prefix: Vec<u8>,
+    /// First and last-exclusive key of the postings to come.
+    pub range: (Vec<u8>, Vec<u8>),
+    pub reverse: bool,
     resumed: Option<Resumed>,
-    /// Postings with the same cut string, in the order met.
-    group: Vec<Posting>,
+    /// Postings with the same cut string, in the order met, and their items' keys.
+    group: Vec<(Posting, Vec<u8>)>,
     /// What was counted before the first of them was read.
     before_group: QueryStatistics,
     /// How far their values are alike.
@@ -316,7 +312,7 @@ struct Walk {
 impl Walk {
     fn new(prefix: &[u8], range: (Vec<u8>, Vec<u8>), reverse: bool, after: Option<Place>) -> Walk {
         let mut walk = Walk {
-            prefix_length: prefix.len(),
+            prefix: prefix.to_vec(),
             range,
             reverse,
             resumed: None,
@@ -352,18 +348,45 @@ impl Walk {
         walk
     }
 
-    fn skips(&mut self, key: &[u8]) -> Result<bool> {
+    pub fn skips(&mut self, key: &[u8]) -> Result<bool> {
         match &mut self.resumed {
-            Some(resumed) => resumed.skips(key, self.prefix_length),
+            Some(resumed) => resumed.skips(key, self.prefix.len()),
             None => Ok(false),
         }
     }
 
-    fn check_found(&self) -> Result<()> {
+    /// Whether a page may be cut here.
+    pub fn is_between_groups(&self) -> bool {
+        self.group.is_empty()
+    }
+
+    /// Goes on at this key elsewhere, or at the first of a group that is not complete.
+    fn give_up_at(&mut self, reader: &mut Reader<'_>, key: &[u8]) {
+        let group = std::mem::take(&mut self.group);
+        let first = group.first().map(|(first, _)| [&self.prefix[..], &first.key].concat());
+        if first.is_some() {
+            self.uncount_group(reader);
+        }
+        let mut at = first.unwrap_or_else(|| key.to_vec());
+        if self.reverse {
+            at.push(0);
+            self.range.1 = at;
+        } else {
+            self.range.0 = at;
+        }
+    }
+
+    /// What was counted while the group was met counts again when its items go out.
+    fn uncount_group(&self, reader: &mut Reader<'_>) {
+        let entries_passed = reader.statistics.entries_passed;
+        reader.statistics = QueryStatistics { entries_passed, ..self.before_group };
+    }
+
+    pub fn check_found(&self) -> Result<()> {
         self.resumed.as_ref().map_or(Ok(()), Resumed::check_found)
     }
 
-    /// Deals with a posting, or keeps it until its group is complete.
+    /// Deals with a posting if its item is in scope.
     async fn take(
         &mut self,
         reader: &mut Reader<'_>,
@@ -371,11 +394,31 @@ impl Walk {
         order: &OrderAccess,
         posting: Posting,
     ) -> Result<Option<Ended>> {
+        if let Some(item_key) = reader.key_in_scope(posting.ordinal).await? {
+            return self.take_item(reader, feed, order, posting, item_key).await;
+        }
+        reader.statistics.entries_passed += 1;
+        // Behind a group that is not out yet no page may go on.
+        if self.group.is_empty() {
+            feed.last = Some(last_of(&posting));
+        }
+        Ok(None)
+    }
+
+    /// Deals with the posting of an item in scope, or keeps it until its group is complete.
+    pub async fn take_item(
+        &mut self,
+        reader: &mut Reader<'_>,
+        feed: &mut Feed<'_>,
+        order: &OrderAccess,
+        posting: Posting,
+        item_key: Vec<u8>,
+    ) -> Result<Option<Ended>> {
         let end_of_cut = end_of_cut(reader, order, posting.value());
         let alike = |first: &Posting| {
             end_of_cut.is_some_and(|end| first.value().get(..end) == Some(&posting.value()[..end]))
         };
-        let is_other = self.group.first().is_some_and(|first| !alike(first));
+        let is_other = self.group.first().is_some_and(|(first, _)| !alike(first));
         if is_other && let Some(ended) = self.emit_group(reader, feed, order).await? {
             return Ok(Some(ended));
         }
@@ -391,32 +434,31 @@ impl Walk {
                 self.before_group = before;
                 self.cut_at = end;
             }
-            self.group.push(posting);
+            self.group.push((posting, item_key));
             return Ok(None);
         }
-        let last = || Last::Posting { branch: 0, range: 0, key: posting.key.clone(), skip: 0, ordered: true };
-        let Some(item) = reader.item_of(posting.ordinal).await? else {
-            feed.last = Some(last());
+        let Some(item) = reader.item_at(&item_key).await? else {
+            feed.last = Some(last_of(&posting));
             return Ok(None);
         };
-        let is_proven = order.exact && reader.request.access.precise;
-        feed.offer(reader, &item.view(), is_proven, before, last)
+        let is_proven = is_proven(reader, order);
+        feed.offer(reader, &item.view(), is_proven, before, || last_of(&posting))
     }
 
     /// Sorts the items of a group by their own values and offers them.
-    async fn emit_group(
+    pub async fn emit_group(
         &mut self,
         reader: &mut Reader<'_>,
         feed: &mut Feed<'_>,
         order: &OrderAccess,
     ) -> Result<Option<Ended>> {
         let group = std::mem::take(&mut self.group);
-        let Some(first) = group.first() else { return Ok(None) };
+        let Some((first, _)) = group.first() else { return Ok(None) };
         // A position inside a group names what its entries have in common, and no ordinal.
         let key = Bytes::from([&first.value()[..self.cut_at], &[0; 8]].concat());
         let mut items = Vec::with_capacity(group.len());
-        for posting in group {
-            if let Some(item) = reader.item_of(posting.ordinal).await? {
+        for (posting, item_key) in &group {
+            if let Some(item) = reader.item_at(item_key).await? {
                 items.push((posting.ordinal, item));
             }
         }
@@ -426,7 +468,7 @@ impl Walk {
         });
         let done = std::mem::take(&mut self.skip) as usize;
         // A page that ends in the group reads all of it again: each item counts when it goes out.
-        reader.statistics = self.before_group;
+        self.uncount_group(reader);
         for (index, (_, item)) in items.iter().enumerate().skip(done) {
             let before = reader.statistics;
             reader.statistics.postings_read += 1;
@@ -445,6 +487,15 @@ impl Walk {
         }
         Ok(None)
     }
+}
+
+fn last_of(posting: &Posting) -> Last {
+    Last::Posting { branch: 0, range: 0, key: posting.key.clone(), skip: 0, ordered: true }
+}
+
+/// Whether the items that are met are known to match.
+pub(super) fn is_proven(reader: &Reader<'_>, order: &OrderAccess) -> bool {
+    order.exact && reader.request.access.precise
 }
 
 /// Where the first string of an entry ends that the index holds only the start of.

@@ -7,30 +7,15 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::position::KeyPosition;
 use super::{Ended, Feed, Last, Reader};
-use crate::feed::{FeedFilter, matches_filter};
+use crate::feed::matches_filter;
 use crate::interactive::MergedScan;
-use crate::keys::{self, HEADER};
+use crate::keys::HEADER;
 
 /// A scan that is to run: perhaps already begun.
 pub(super) struct ItemScan {
     pub after: Option<KeyPosition>,
     /// The first rows and the rest of a scan from the start.
     pub begun: Option<(Vec<Row>, Scan)>,
-}
-
-impl Reader<'_> {
-    /// First and last-exclusive key of the items in scope.
-    pub fn scope_range(&self) -> (Vec<u8>, Vec<u8>) {
-        let uid = self.partition.uid;
-        match self.request.filter {
-            FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => keys::epk_key_range(uid, range),
-            FeedFilter::Logical(logical) => {
-                let prefix = keys::logical_prefix(uid, logical);
-                let end = keys::after_prefix(&prefix);
-                (prefix, end)
-            }
-        }
-    }
 }
 
 /// Where a scan resumes, and what must still be skipped to be behind its position.
@@ -84,7 +69,7 @@ fn lost_place() -> Error {
 }
 
 pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: ItemScan) -> Result<Ended> {
-    let (start, end) = reader.scope_range();
+    let (start, end) = reader.scope.clone();
     let common = start[..HEADER].to_vec();
     let mut resumed = match &scan.after {
         Some(position) => {

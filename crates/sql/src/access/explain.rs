@@ -9,6 +9,9 @@ use super::{AccessPlan, IndexFilter, IndexRef, Leaf, LookupClass, ValueRange};
 
 impl fmt::Display for AccessPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for leaf in &self.scope {
+            writeln!(f, "within: {leaf}")?;
+        }
         writeln!(f, "filter{}:", if self.precise { "" } else { ", checked on the items" })?;
         write_filter(&self.filter, 1, f)?;
         if let Some(order) = &self.order {

@@ -10,6 +10,7 @@
 //! | `calls.rs` | calls as conditions |
 //! | `order.rs` | `ORDER BY` from an index, and the rules that it must keep |
 //! | `composite.rs` | composite indexes for conditions on several paths |
+//! | `scope.rs` | what the scope of a request says of the items in it |
 //! | `explain.rs` | a plan in words |
 //! | `utilization.rs`, `text.rs` | which indexes a query uses, and which would help it |
 //! | `advice.rs` | what could be written better |
@@ -27,6 +28,7 @@ mod filter;
 mod order;
 mod path;
 mod ranges;
+mod scope;
 mod text;
 mod utilization;
 
@@ -42,6 +44,7 @@ use crate::functions::FunctionContext;
 use crate::prepared::PreparedQuery;
 
 pub use advice::{Advice, query_advice};
+pub use scope::KeyValue;
 pub use utilization::{CompositeIndexUse, IndexUses, IndexUtilization, SingleIndexUse, index_utilization};
 
 /// What there is to use, and what the policy allows.
@@ -68,6 +71,9 @@ pub struct CompositeSchema {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessPlan {
+    /// What every item of the scope meets already, by the partition key's values in it.
+    pub scope: Vec<Leaf>,
+    /// What `WHERE` says beyond that.
     pub filter: IndexFilter,
     /// `filter` says exactly what `WHERE` says.
     pub precise: bool,
@@ -159,21 +165,29 @@ pub struct OrderAccess {
     pub exact: bool,
 }
 
-/// Plans a query. Errors are broken rules of `ORDER BY`.
-pub fn plan_access(query: &PreparedQuery, schema: &IndexSchema<'_>) -> Result<AccessPlan, SqlError> {
+/// Plans a query over items that all have certain values of the partition key, as far as `scope` knows any. Errors are broken
+/// rules of `ORDER BY`.
+pub fn plan_access(
+    query: &PreparedQuery,
+    schema: &IndexSchema<'_>,
+    scope: &[KeyValue],
+) -> Result<AccessPlan, SqlError> {
     order::check(query, schema)?;
     let bound = query.bound();
     if schema.paths.is_none() {
         let precise = bound.filter.is_none();
-        return Ok(AccessPlan { filter: IndexFilter::Everything, precise, order: None });
+        return Ok(AccessPlan { scope: vec![], filter: IndexFilter::Everything, precise, order: None });
     }
     let planner = filter::Planner::new(query, schema);
     let (filter, precise) = match &bound.filter {
         Some(filter) => combine::bounded(planner.plan(filter, true)),
         None => (IndexFilter::Everything, true),
     };
-    let order = order::access(query, schema, &filter);
-    let filter = composite::with_composites(filter, schema);
+    let scope = scope::leaves(&planner, query, scope);
+    let whole = scope::with_scope(filter, &scope);
+    let order = order::access(query, schema, &whole, &scope);
+    let whole = composite::with_composites(whole, schema);
+    let filter = scope::beyond(whole, &scope);
     // A row may still be missing where a source has no value: joins and paths in FROM drop it, which is no condition.
-    Ok(AccessPlan { filter, precise, order })
+    Ok(AccessPlan { scope, filter, precise, order })
 }

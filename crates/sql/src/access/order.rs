@@ -3,7 +3,7 @@
 use shardlake_model::IndexPathSegment;
 
 use super::path::{Paths, names};
-use super::{IndexFilter, IndexRef, IndexSchema, Leaf, OrderAccess, ValueRange, composite};
+use super::{IndexFilter, IndexRef, IndexSchema, Leaf, OrderAccess, ValueRange, composite, scope};
 use crate::bound::SortKey;
 use crate::error::SqlError;
 use crate::prepared::PreparedQuery;
@@ -78,6 +78,7 @@ pub(super) fn access(
     query: &PreparedQuery,
     schema: &IndexSchema<'_>,
     filter: &IndexFilter,
+    scope: &[Leaf],
 ) -> Option<OrderAccess> {
     let keys = sort_paths(query)?;
     if keys.is_empty() {
@@ -98,14 +99,19 @@ pub(super) fn access(
     let of_path = || leaves(filter).into_iter().filter(|leaf| leaf.index == index);
     let same = of_path().find(|leaf| leaf.test.is_none()).or(of_path().next());
     let is_whole = same.is_some_and(|leaf| leaf.test.is_none() && leaf.ranges.len() == 1);
+    // What the scope says needs no look at the item.
+    let conditions = scope::beyond(filter.clone(), scope);
     Some(OrderAccess {
         range: same.and_then(|leaf| {
             let (first, last) = (leaf.ranges.first()?, leaf.ranges.last()?);
             Some(ValueRange { start: first.start.clone(), end: last.end.clone() })
         }),
         includes_undefined: same.is_none(),
-        exact: matches!(filter, IndexFilter::Everything)
-            || (is_whole && matches!(filter, IndexFilter::Leaf(_))),
+        exact: match &conditions {
+            IndexFilter::Everything => true,
+            IndexFilter::Leaf(leaf) => is_whole && leaf.index == index,
+            _ => false,
+        },
         index,
         reverse: *descending,
     })

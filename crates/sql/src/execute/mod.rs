@@ -164,6 +164,32 @@ impl Execution {
         }
     }
 
+    /// Whether the page that left this state sorted its rows. Only a page that sorts can go on from there.
+    pub fn has_sorted(state: &[u8]) -> bool {
+        State::decode(state).is_ok_and(|state| matches!(state.resume, Resume::Sorted { .. }))
+    }
+
+    /// How many rows the page may still pass over or hand out.
+    pub fn rows_wanted(&self) -> u64 {
+        let page = (self.limits.rows - self.rows.len().min(self.limits.rows)) as u64;
+        self.state.skip.saturating_add(page.min(self.state.left.unwrap_or(u64::MAX)))
+    }
+
+    /// Whether an item has rows, before it is its turn. True where only a user-defined function could tell.
+    pub fn may_have_rows(&self, item: &ItemView<'_>, interrupt: Interrupt<'_>) -> Result<bool, SqlError> {
+        if self.calls.is_some() {
+            return Ok(true);
+        }
+        let context = EvaluationContext::new(&self.functions, interrupt);
+        let scope = Scope::of_item(&context, item);
+        let mut has_rows = false;
+        for_each(&self.query, &scope, false, &mut |_| {
+            has_rows = true;
+            Ok(Break(()))
+        })?;
+        Ok(has_rows)
+    }
+
     /// Takes over what another execution of the same query and page has collected.
     pub fn absorb(&mut self, other: Execution) -> Result<(), SqlError> {
         assert!(

@@ -16,7 +16,7 @@ use crate::expression::{BinaryOperator, Expression, UnaryOperator};
 use crate::functions::Function;
 
 /// A definition that does not parse, which no container has, gives no filter.
-pub(super) fn key_filter(query: &BoundQuery, definition: &PartitionKeyDefinition) -> KeyFilter {
+pub(crate) fn key_filter(query: &BoundQuery, definition: &PartitionKeyDefinition) -> KeyFilter {
     if !reads_items(query) {
         return KeyFilter::Nothing;
     }

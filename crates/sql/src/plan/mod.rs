@@ -20,7 +20,7 @@ mod tree;
 
 pub use features::{QueryFeature, SupportedFeatures};
 pub use info::{DistinctCount, DistinctKind, KeyFilter, QueryInfo, QueryPlan, SortDirection};
-pub(crate) use keys::reads_items;
+pub(crate) use keys::{key_filter, reads_items};
 
 use shardlake_document::{Number, Value};
 use shardlake_model::PartitionKeyDefinition;

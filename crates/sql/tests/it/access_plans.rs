@@ -50,7 +50,7 @@ impl Policy {
             policy_paths: &self.paths,
             policy_composites: &self.composites,
         };
-        plan_access(&query, &schema)
+        plan_access(&query, &schema, &[])
     }
 }
 

@@ -421,7 +421,7 @@ fn parse_item(text: &str) -> Body {
 }
 
 fn plan(policy: &Policy, query: &PreparedQuery) -> AccessPlan {
-    plan_access(query, &policy.schema()).unwrap()
+    plan_access(query, &policy.schema(), &[]).unwrap()
 }
 
 fn check_filter(text: &str, items: &[String]) {

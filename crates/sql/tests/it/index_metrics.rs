@@ -51,7 +51,7 @@ impl Policy {
             policy_paths: &self.paths,
             policy_composites: &self.composites,
         };
-        let plan = plan_access(&query, &schema).unwrap();
+        let plan = plan_access(&query, &schema, &[]).unwrap();
         let keys: Vec<Vec<String>> = keys.iter().map(|key| vec![(*key).to_owned()]).collect();
         index_utilization(&query, &schema, &plan, &keys)
     }

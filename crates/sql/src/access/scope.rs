@@ -1,0 +1,67 @@
+//! What the scope of a request says of the items in it: whoever asks for a partition key has put an equality on its paths.
+//!
+//! The equalities take part in planning like those that a text writes, so that composite indexes which begin with the partition
+//! key serve both. What they say is then taken out of the filter again: every item of the scope meets it.
+
+use shardlake_document::Value;
+use shardlake_model::IndexPathSegment;
+
+use super::combine::all;
+use super::filter::Planner;
+use super::ranges::ValueSet;
+use super::{IndexFilter, Leaf, LookupClass};
+use crate::prepared::PreparedQuery;
+
+/// A value that every item of a scope has under a path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyValue {
+    pub path: Vec<String>,
+    pub value: Value,
+}
+
+/// The entries of the scope's items, where the index has any.
+pub(super) fn leaves(planner: &Planner<'_>, query: &PreparedQuery, scope: &[KeyValue]) -> Vec<Leaf> {
+    let leaf = |known: &KeyValue| {
+        // The index has what a computed property makes, not what the item stores under its name.
+        if query.computed().names().any(|name| known.path.first().is_some_and(|first| first == name)) {
+            return None;
+        }
+        let path = known.path.iter().cloned().map(IndexPathSegment::Name).collect();
+        match planner.leaf_at(path, ValueSet::equal(&known.value), None, LookupClass::Seek) {
+            (IndexFilter::Leaf(leaf), _) => Some(leaf),
+            _ => None,
+        }
+    };
+    scope.iter().filter_map(leaf).collect()
+}
+
+/// The filter and the scope's equalities.
+pub(super) fn with_scope(filter: IndexFilter, scope: &[Leaf]) -> IndexFilter {
+    if scope.is_empty() {
+        return filter;
+    }
+    let scope = scope.iter().cloned().map(IndexFilter::Leaf);
+    all(std::iter::once(filter).chain(scope).map(|part| (part, true))).0
+}
+
+/// The filter without the scope's equalities.
+pub(super) fn beyond(filter: IndexFilter, scope: &[Leaf]) -> IndexFilter {
+    let says_more = |part: &IndexFilter| !matches!(part, IndexFilter::Leaf(leaf) if is_of_scope(leaf, scope));
+    match filter {
+        IndexFilter::And(mut parts) => {
+            parts.retain(says_more);
+            match parts.len() {
+                0 => IndexFilter::Everything,
+                1 => parts.remove(0),
+                _ => IndexFilter::And(parts),
+            }
+        }
+        other if says_more(&other) => other,
+        _ => IndexFilter::Everything,
+    }
+}
+
+/// Whether a leaf says no more than the scope does.
+pub(super) fn is_of_scope(leaf: &Leaf, scope: &[Leaf]) -> bool {
+    leaf.test.is_none() && scope.iter().any(|one| one.index == leaf.index && one.ranges == leaf.ranges)
+}
