@@ -7,35 +7,15 @@
 //! Numbers: text without fraction and exponent that fits `i64` is an integer (int32 where it fits, int64 otherwise);
 //! everything else, and `-0`, is the nearest double. So `1.0` and `1` stay apart, and print as they came.
 //!
-//! How it works: a loop over values with an explicit stack, so depth costs no machine stack. Names and strings are
-//! unescaped straight into the output. Lengths are patched when a container closes. Duplicate names are looked for when an
-//! object closes: every pair of a small object, neighbours after sorting in a large one (no hashing, so no hash flooding).
+//! How it works: a loop over values, whose containers, names and limits are kept by `builder.rs`. Names and strings are
+//! unescaped straight into the output. Lengths are patched when a container closes.
 
-use crate::body::{Body, SYSTEM_PROPERTIES, system_property_index};
-use crate::bson_writer::{BsonWriter, Slot, kind};
+use crate::body::Body;
+use crate::bson_writer::{Slot, kind};
+use crate::builder::{Builder, Shape};
 use crate::error::DocumentError;
+use crate::limits::{ParseLimits, SIZE_CEILING_BYTES};
 use crate::scan::find_special;
-
-/// More nesting than this is refused whatever the limits say: code that walks values may recurse this deep.
-pub const NESTING_CEILING: usize = 256;
-
-/// BSON lengths are 32-bit and an array of digits grows about sevenfold; texts above this are refused whatever the limits say.
-const SIZE_CEILING_BYTES: usize = 128 * 1024 * 1024;
-
-/// What the text of a document may cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ParseLimits {
-    /// Levels of objects and arrays, the root being the first; at most [`NESTING_CEILING`].
-    pub nesting_max: usize,
-    /// Bytes of JSON text.
-    pub size_max_bytes: usize,
-}
-
-impl Default for ParseLimits {
-    fn default() -> Self {
-        ParseLimits { nesting_max: 128, size_max_bytes: 2 * 1024 * 1024 }
-    }
-}
 
 /// Reads an item: the root must be an object. System properties at its top level are dropped.
 pub fn parse_document(json: &[u8], limits: &ParseLimits) -> Result<Body, DocumentError> {
@@ -46,64 +26,29 @@ pub fn parse_document(json: &[u8], limits: &ParseLimits) -> Result<Body, Documen
         Some(_) => return Err(DocumentError::NotAnObject),
         None => return Err(parser.syntax("the text is empty")),
     }
-    parser.drops_system_properties = true;
+    parser.builder.drop_system_properties();
     if let Some(slot) = parser.open(Shape::Object, None)? {
         parser.values(slot)?;
     }
     parser.end_of_text()?;
-    Body::from_writer(parser.writer.out)
+    parser.builder.into_body()
 }
 
 /// Reads any JSON value, as the only member, with an empty name, of a BSON document.
 pub(crate) fn parse_wrapped_value(json: &[u8], limits: &ParseLimits) -> Result<Body, DocumentError> {
     let mut parser = Parser::new(json, limits)?;
-    let length_at = parser.writer.reserve_length();
-    let slot = parser.writer.member(b"");
+    let length_at = parser.builder.writer.reserve_length();
+    let slot = parser.builder.writer.member(b"");
     parser.values(slot)?;
     parser.end_of_text()?;
-    parser.writer.end_document(length_at);
-    Body::from_writer(parser.writer.out)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    Object,
-    Array,
-}
-
-/// An object or array that is still open.
-struct Frame {
-    shape: Shape,
-    /// `None` for the root, which has no name.
-    slot: Option<Slot>,
-    length_at: usize,
-    /// Objects: where its names start in `Parser::names`.
-    names_start: usize,
-    /// Arrays: the index of the next element.
-    next_index: usize,
-}
-
-/// Where a property name lies in the output, with its first bytes for quick comparison.
-#[derive(Clone, Copy)]
-struct Name {
-    prefix: u64,
-    start: usize,
-    length: usize,
+    parser.builder.writer.end_document(length_at);
+    parser.builder.into_body()
 }
 
 struct Parser<'j> {
     json: &'j [u8],
     at: usize,
-    nesting_max: usize,
-    writer: BsonWriter,
-    stack: Vec<Frame>,
-    /// Names of all open objects, innermost last.
-    names: Vec<Name>,
-    drops_system_properties: bool,
-    /// One bit for each of `SYSTEM_PROPERTIES` met so far; they leave no name in the output to compare with.
-    system_properties_seen: u8,
-    /// Set while the value of a system property is read: where the output is cut afterwards.
-    discard: Option<usize>,
+    builder: Builder,
 }
 
 impl<'j> Parser<'j> {
@@ -115,17 +60,7 @@ impl<'j> Parser<'j> {
         if let Err(error) = std::str::from_utf8(json) {
             return Err(DocumentError::InvalidUtf8 { offset: error.valid_up_to() });
         }
-        Ok(Parser {
-            json,
-            at: 0,
-            nesting_max: limits.nesting_max.min(NESTING_CEILING),
-            writer: BsonWriter::with_capacity(json.len() + json.len() / 8 + 32),
-            stack: Vec::with_capacity(8),
-            names: Vec::with_capacity(32),
-            drops_system_properties: false,
-            system_properties_seen: 0,
-            discard: None,
-        })
+        Ok(Parser { json, at: 0, builder: Builder::new(json.len() + json.len() / 8 + 32, limits) })
     }
 
     /// Reads the value for `slot` and all that follows until every open container is closed.
@@ -151,10 +86,10 @@ impl<'j> Parser<'j> {
         match byte {
             b'"' => {
                 self.at += 1;
-                self.writer.out[slot.type_at] = kind::STRING;
-                let length_at = self.writer.reserve_length();
+                self.builder.writer.out[slot.type_at] = kind::STRING;
+                let length_at = self.builder.writer.reserve_length();
                 self.string()?;
-                self.writer.end_string(length_at);
+                self.builder.writer.end_string(length_at);
             }
             b'{' => {
                 self.at += 1;
@@ -167,26 +102,26 @@ impl<'j> Parser<'j> {
             b'-' | b'0'..=b'9' => self.number(slot)?,
             b't' => {
                 self.word(b"true")?;
-                self.writer.bool(slot, true);
+                self.builder.writer.bool(slot, true);
             }
             b'f' => {
                 self.word(b"false")?;
-                self.writer.bool(slot, false);
+                self.builder.writer.bool(slot, false);
             }
             b'n' => {
                 self.word(b"null")?;
-                self.writer.null(slot);
+                self.builder.writer.null(slot);
             }
             _ => return Err(self.syntax("a value is expected")),
         }
-        self.finish(slot);
+        self.builder.finish(slot);
         Ok(None)
     }
 
     /// A value is complete: goes on to the next one of the innermost container, closing containers on the way.
     fn after_value(&mut self) -> Result<Option<Slot>, DocumentError> {
         loop {
-            let Some(shape) = self.stack.last().map(|frame| frame.shape) else { return Ok(None) };
+            let Some(shape) = self.builder.innermost() else { return Ok(None) };
             self.skip_space();
             match (self.peek(), shape) {
                 (Some(b','), Shape::Object) => {
@@ -196,11 +131,11 @@ impl<'j> Parser<'j> {
                 }
                 (Some(b','), Shape::Array) => {
                     self.at += 1;
-                    return Ok(Some(self.element()));
+                    return Ok(Some(self.builder.element()));
                 }
                 (Some(b'}'), Shape::Object) | (Some(b']'), Shape::Array) => {
                     self.at += 1;
-                    self.close()?;
+                    self.builder.close()?;
                 }
                 (None, _) => return Err(self.syntax("the text ends inside an object or array")),
                 (Some(_), Shape::Object) => return Err(self.syntax("',' or '}' is expected")),
@@ -210,53 +145,17 @@ impl<'j> Parser<'j> {
     }
 
     fn open(&mut self, shape: Shape, slot: Option<Slot>) -> Result<Option<Slot>, DocumentError> {
-        if self.stack.len() >= self.nesting_max {
-            return Err(DocumentError::TooDeep { nesting_max: self.nesting_max, offset: self.at - 1 });
-        }
-        let kind = if shape == Shape::Object { kind::DOCUMENT } else { kind::ARRAY };
-        let length_at = match slot {
-            Some(slot) => self.writer.begin_document(slot, kind),
-            None => self.writer.reserve_length(),
-        };
-        self.stack.push(Frame { shape, slot, length_at, names_start: self.names.len(), next_index: 0 });
+        self.builder.open(shape, slot, self.at - 1)?;
         self.skip_space();
         match (self.peek(), shape) {
             (Some(b'}'), Shape::Object) | (Some(b']'), Shape::Array) => {
                 self.at += 1;
-                self.close()?;
+                self.builder.close()?;
                 Ok(None)
             }
             (_, Shape::Object) => self.name().map(Some),
-            (_, Shape::Array) => Ok(Some(self.element())),
+            (_, Shape::Array) => Ok(Some(self.builder.element())),
         }
-    }
-
-    fn close(&mut self) -> Result<(), DocumentError> {
-        let frame = self.stack.pop().expect("only called with an open container");
-        if frame.shape == Shape::Object {
-            self.refuse_duplicates(frame.names_start)?;
-            self.names.truncate(frame.names_start);
-        }
-        self.writer.end_document(frame.length_at);
-        if let Some(slot) = frame.slot {
-            self.finish(slot);
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self, slot: Slot) {
-        self.writer.finish(slot);
-        if self.discard == Some(slot.type_at) {
-            self.writer.out.truncate(slot.type_at);
-            self.discard = None;
-        }
-    }
-
-    fn element(&mut self) -> Slot {
-        let frame = self.stack.last_mut().expect("only called inside an array");
-        let index = frame.next_index;
-        frame.next_index += 1;
-        self.writer.element(index)
     }
 
     /// Reads a property name and the colon.
@@ -265,58 +164,14 @@ impl<'j> Parser<'j> {
             return Err(self.syntax("a property name in double quotes is expected"));
         }
         self.at += 1;
-        let type_at = self.writer.out.len();
-        self.writer.out.push(kind::END);
+        let type_at = self.builder.begin_name();
         self.string()?;
         self.skip_space();
         if self.peek() != Some(b':') {
             return Err(self.syntax("':' is expected"));
         }
         self.at += 1;
-        if self.drops_system_properties && self.stack.len() == 1 {
-            self.note_system_property(type_at)?;
-        }
-        let name = &self.writer.out[type_at + 1..];
-        let (prefix, length, has_nul) = (prefix(name), name.len(), name.contains(&0));
-        let slot = self.writer.member_in_place(type_at, has_nul);
-        // The exact name precedes the value; before it in the wrapped form lie a zero, the scope's length and a type byte.
-        let start = if has_nul { slot.type_at - 4 - 1 - length } else { type_at + 1 };
-        if self.discard != Some(slot.type_at) {
-            self.names.push(Name { prefix, start, length });
-        }
-        Ok(slot)
-    }
-
-    fn note_system_property(&mut self, type_at: usize) -> Result<(), DocumentError> {
-        let Some(index) = system_property_index(&self.writer.out[type_at + 1..]) else { return Ok(()) };
-        if self.system_properties_seen & (1 << index) != 0 {
-            return Err(DocumentError::DuplicateProperty { name: SYSTEM_PROPERTIES[index].to_string() });
-        }
-        self.system_properties_seen |= 1 << index;
-        self.discard = Some(type_at);
-        Ok(())
-    }
-
-    fn refuse_duplicates(&mut self, names_start: usize) -> Result<(), DocumentError> {
-        const PAIRWISE_MAX: usize = 24;
-        let out = &self.writer.out;
-        let text = |name: &Name| &out[name.start..name.start + name.length];
-        let same = |a: &Name, b: &Name| a.prefix == b.prefix && a.length == b.length && text(a) == text(b);
-        let names = &mut self.names[names_start..];
-        let duplicate = if names.len() <= PAIRWISE_MAX {
-            let twin = |index: usize| names[..index].iter().any(|earlier| same(earlier, &names[index]));
-            (1..names.len()).find(|index| twin(*index))
-        } else {
-            names.sort_unstable_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| text(a).cmp(text(b))));
-            (1..names.len()).find(|index| same(&names[index - 1], &names[*index]))
-        };
-        match duplicate {
-            None => Ok(()),
-            Some(index) => {
-                let name = String::from_utf8_lossy(text(&names[index])).into_owned();
-                Err(DocumentError::DuplicateProperty { name })
-            }
-        }
+        self.builder.end_name(type_at)
     }
 
     /// Appends the unescaped string after the opening quote, and reads past the closing one.
@@ -324,7 +179,7 @@ impl<'j> Parser<'j> {
         loop {
             let rest = &self.json[self.at..];
             let plain = find_special(rest);
-            self.writer.out.extend_from_slice(&rest[..plain]);
+            self.builder.writer.out.extend_from_slice(&rest[..plain]);
             self.at += plain;
             match self.peek() {
                 Some(b'"') => {
@@ -352,13 +207,13 @@ impl<'j> Parser<'j> {
                 self.at += 1;
                 let character = self.unicode_escape(start)?;
                 let mut buffer = [0; 4];
-                self.writer.out.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes());
+                self.builder.writer.out.extend_from_slice(character.encode_utf8(&mut buffer).as_bytes());
                 return Ok(());
             }
             _ => return Err(self.syntax("unknown escape in a string")),
         };
         self.at += 1;
-        self.writer.out.push(byte);
+        self.builder.writer.out.push(byte);
         Ok(())
     }
 
@@ -404,7 +259,7 @@ impl<'j> Parser<'j> {
             let integer =
                 if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() };
             if let Some(integer) = integer.filter(|integer| !(negative && *integer == 0)) {
-                self.writer.int(slot, integer);
+                self.builder.writer.int(slot, integer);
                 return Ok(());
             }
         }
@@ -413,7 +268,7 @@ impl<'j> Parser<'j> {
         if !value.is_finite() {
             return Err(DocumentError::NumberOutOfRange { offset: start });
         }
-        self.writer.double(slot, value);
+        self.builder.writer.double(slot, value);
         Ok(())
     }
 
@@ -492,12 +347,4 @@ impl<'j> Parser<'j> {
     fn syntax(&self, what: &'static str) -> DocumentError {
         DocumentError::Syntax { offset: self.at, what }
     }
-}
-
-/// The first eight bytes, padded with zeros.
-fn prefix(name: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let length = name.len().min(8);
-    bytes[..length].copy_from_slice(&name[..length]);
-    u64::from_be_bytes(bytes)
 }

@@ -11,6 +11,7 @@
 //! | `item_view.rs` | an item with the properties that the server owns |
 //! | `record.rs` | the stored record: envelope, checksum, body |
 //! | `patch.rs` | partial updates |
+//! | `builder.rs`, `limits.rs` | containers, names and limits, for every format that is read |
 //! | `bson_writer.rs`, `scan.rs`, `body.rs` | the parts they share |
 //!
 //! Invariants: a [`Body`] holds no system property at top level and no duplicate name; integers within 64 bits stay
@@ -19,11 +20,13 @@
 
 mod body;
 mod bson_writer;
+mod builder;
 mod error;
 mod index_value;
 mod item_view;
 mod json_in;
 mod json_out;
+mod limits;
 mod order;
 mod patch;
 mod raw;
@@ -38,8 +41,9 @@ pub use index_value::{
     index_value_length,
 };
 pub use item_view::{ItemProperty, ItemView};
-pub use json_in::{NESTING_CEILING, ParseLimits, parse_document};
+pub use json_in::parse_document;
 pub use json_out::{json_size, write_json, write_json_string, write_members, write_value};
+pub use limits::{NESTING_CEILING, ParseLimits};
 pub use order::{
     TypeTag, compare, compare_raw, compare_strings, decode_ordered, encode_ordered, encode_ordered_raw,
 };

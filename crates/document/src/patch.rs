@@ -17,7 +17,7 @@
 
 use crate::body::Body;
 use crate::error::DocumentError;
-use crate::json_in::ParseLimits;
+use crate::limits::ParseLimits;
 use crate::raw::RawDocument;
 use crate::value::{Number, Value};
 

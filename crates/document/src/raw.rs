@@ -9,7 +9,7 @@
 
 use crate::bson_writer::kind;
 use crate::error::DocumentError;
-use crate::json_in::NESTING_CEILING;
+use crate::limits::NESTING_CEILING;
 
 /// A view of one BSON document, length field and final zero included.
 #[derive(Clone, Copy, PartialEq, Eq)]

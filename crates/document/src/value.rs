@@ -8,8 +8,9 @@
 use crate::body::{Body, is_system_property};
 use crate::bson_writer::{BsonWriter, Slot, kind};
 use crate::error::DocumentError;
-use crate::json_in::{NESTING_CEILING, ParseLimits, parse_wrapped_value};
+use crate::json_in::parse_wrapped_value;
 use crate::json_out::{write_double, write_int, write_json_string};
+use crate::limits::{NESTING_CEILING, ParseLimits};
 use crate::raw::{RawDocument, RawValue};
 
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -1,0 +1,193 @@
+//! Puts a BSON document together while a reader of some format walks over what a client sent.
+//!
+//! The readers (`json_in.rs`) know a format's grammar; what every format shares is here: containers that are open, the
+//! limit of nesting, names that occur twice, system properties that are dropped. So two formats of one item can only
+//! become the same bytes.
+//!
+//! A reader calls [`Builder::open`], then for each value [`Builder::element`], or [`Builder::begin_name`] and
+//! [`Builder::end_name`]; it writes the value into the slot, calls [`Builder::finish`], and at the end of the container
+//! [`Builder::close`]. Names and strings are written straight into the output. The stack of open containers is explicit,
+//! so depth costs no machine stack.
+//!
+//! Duplicate names are looked for when an object closes: every pair of a small object, neighbours after sorting in a large
+//! one (no hashing, so no hash flooding).
+
+use crate::body::{Body, SYSTEM_PROPERTIES, system_property_index};
+use crate::bson_writer::{BsonWriter, Slot, kind};
+use crate::error::DocumentError;
+use crate::limits::{NESTING_CEILING, ParseLimits};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Object,
+    Array,
+}
+
+/// An object or array that is still open.
+struct Frame {
+    shape: Shape,
+    /// `None` for the root, which has no name.
+    slot: Option<Slot>,
+    length_at: usize,
+    /// Objects: where its names start in `Builder::names`.
+    names_start: usize,
+    /// Arrays: the index of the next element.
+    next_index: usize,
+}
+
+/// Where a property name lies in the output, with its first bytes for quick comparison.
+#[derive(Clone, Copy)]
+struct Name {
+    prefix: u64,
+    start: usize,
+    length: usize,
+}
+
+pub(crate) struct Builder {
+    pub writer: BsonWriter,
+    nesting_max: usize,
+    stack: Vec<Frame>,
+    /// Names of all open objects, innermost last.
+    names: Vec<Name>,
+    drops_system_properties: bool,
+    /// One bit for each of `SYSTEM_PROPERTIES` met so far; they leave no name in the output to compare with.
+    system_properties_seen: u8,
+    /// Set while the value of a system property is read: where the output is cut afterwards.
+    discard: Option<usize>,
+}
+
+impl Builder {
+    pub fn new(capacity: usize, limits: &ParseLimits) -> Builder {
+        Builder {
+            writer: BsonWriter::with_capacity(capacity),
+            nesting_max: limits.nesting_max.min(NESTING_CEILING),
+            stack: Vec::with_capacity(8),
+            names: Vec::with_capacity(32),
+            drops_system_properties: false,
+            system_properties_seen: 0,
+            discard: None,
+        }
+    }
+
+    /// From here on the root is an item: system properties at its top level are dropped.
+    pub fn drop_system_properties(&mut self) {
+        self.drops_system_properties = true;
+    }
+
+    /// The shape of the innermost container that is open.
+    pub fn innermost(&self) -> Option<Shape> {
+        self.stack.last().map(|frame| frame.shape)
+    }
+
+    /// Opens a container in `slot`, or the root. `offset` is where the text opens it.
+    pub fn open(&mut self, shape: Shape, slot: Option<Slot>, offset: usize) -> Result<(), DocumentError> {
+        if self.stack.len() >= self.nesting_max {
+            return Err(DocumentError::TooDeep { nesting_max: self.nesting_max, offset });
+        }
+        let kind = if shape == Shape::Object { kind::DOCUMENT } else { kind::ARRAY };
+        let length_at = match slot {
+            Some(slot) => self.writer.begin_document(slot, kind),
+            None => self.writer.reserve_length(),
+        };
+        self.stack.push(Frame { shape, slot, length_at, names_start: self.names.len(), next_index: 0 });
+        Ok(())
+    }
+
+    /// Closes the innermost container.
+    pub fn close(&mut self) -> Result<(), DocumentError> {
+        let frame = self.stack.pop().expect("only called with an open container");
+        if frame.shape == Shape::Object {
+            self.refuse_duplicates(frame.names_start)?;
+            self.names.truncate(frame.names_start);
+        }
+        self.writer.end_document(frame.length_at);
+        if let Some(slot) = frame.slot {
+            self.finish(slot);
+        }
+        Ok(())
+    }
+
+    /// The value of `slot` is complete.
+    pub fn finish(&mut self, slot: Slot) {
+        self.writer.finish(slot);
+        if self.discard == Some(slot.type_at) {
+            self.writer.out.truncate(slot.type_at);
+            self.discard = None;
+        }
+    }
+
+    /// The slot of the next element of the innermost container, an array.
+    pub fn element(&mut self) -> Slot {
+        let frame = self.stack.last_mut().expect("only called inside an array");
+        let index = frame.next_index;
+        frame.next_index += 1;
+        self.writer.element(index)
+    }
+
+    /// Begins the name of a member: the reader appends it to the output, and passes on what this returns.
+    pub fn begin_name(&mut self) -> usize {
+        let type_at = self.writer.out.len();
+        self.writer.out.push(kind::END);
+        type_at
+    }
+
+    /// Ends the name that [`Builder::begin_name`] began, and returns the slot of its value.
+    pub fn end_name(&mut self, type_at: usize) -> Result<Slot, DocumentError> {
+        if self.drops_system_properties && self.stack.len() == 1 {
+            self.note_system_property(type_at)?;
+        }
+        let name = &self.writer.out[type_at + 1..];
+        let (prefix, length, has_nul) = (prefix(name), name.len(), name.contains(&0));
+        let slot = self.writer.member_in_place(type_at, has_nul);
+        // The exact name precedes the value; before it in the wrapped form lie a zero, the scope's length and a type byte.
+        let start = if has_nul { slot.type_at - 4 - 1 - length } else { type_at + 1 };
+        if self.discard != Some(slot.type_at) {
+            self.names.push(Name { prefix, start, length });
+        }
+        Ok(slot)
+    }
+
+    pub fn into_body(self) -> Result<Body, DocumentError> {
+        Body::from_writer(self.writer.out)
+    }
+
+    fn note_system_property(&mut self, type_at: usize) -> Result<(), DocumentError> {
+        let Some(index) = system_property_index(&self.writer.out[type_at + 1..]) else { return Ok(()) };
+        if self.system_properties_seen & (1 << index) != 0 {
+            return Err(DocumentError::DuplicateProperty { name: SYSTEM_PROPERTIES[index].to_string() });
+        }
+        self.system_properties_seen |= 1 << index;
+        self.discard = Some(type_at);
+        Ok(())
+    }
+
+    fn refuse_duplicates(&mut self, names_start: usize) -> Result<(), DocumentError> {
+        const PAIRWISE_MAX: usize = 24;
+        let out = &self.writer.out;
+        let text = |name: &Name| &out[name.start..name.start + name.length];
+        let same = |a: &Name, b: &Name| a.prefix == b.prefix && a.length == b.length && text(a) == text(b);
+        let names = &mut self.names[names_start..];
+        let duplicate = if names.len() <= PAIRWISE_MAX {
+            let twin = |index: usize| names[..index].iter().any(|earlier| same(earlier, &names[index]));
+            (1..names.len()).find(|index| twin(*index))
+        } else {
+            names.sort_unstable_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| text(a).cmp(text(b))));
+            (1..names.len()).find(|index| same(&names[index - 1], &names[*index]))
+        };
+        match duplicate {
+            None => Ok(()),
+            Some(index) => {
+                let name = String::from_utf8_lossy(text(&names[index])).into_owned();
+                Err(DocumentError::DuplicateProperty { name })
+            }
+        }
+    }
+}
+
+/// The first eight bytes, padded with zeros.
+fn prefix(name: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = name.len().min(8);
+    bytes[..length].copy_from_slice(&name[..length]);
+    u64::from_be_bytes(bytes)
+}
