@@ -1,6 +1,6 @@
 //! What can be wrong with a document: the client's JSON text, a value that has no JSON form, or stored bytes.
 
-/// Why a text, a value or a stored record is not a document. Offsets count bytes of the JSON text from 0.
+/// Why a text, a value or a stored record is not a document. Offsets count bytes of what was sent from 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
     #[error("the JSON text has {size_bytes} bytes, more than the limit of {size_bytes_max}")]
@@ -12,6 +12,8 @@ pub enum DocumentError {
     InvalidUtf8 { offset: usize },
     #[error("invalid JSON at byte {offset}: {what}")]
     Syntax { offset: usize, what: &'static str },
+    #[error("invalid Cosmos binary JSON at byte {offset}: {what}")]
+    InvalidBinary { offset: usize, what: &'static str },
     #[error("number out of range at byte {offset}")]
     NumberOutOfRange { offset: usize },
     #[error("the escape at byte {offset} is half of a surrogate pair and stands for no character")]
@@ -48,6 +50,7 @@ impl DocumentError {
             | DocumentError::TooDeep { .. }
             | DocumentError::InvalidUtf8 { .. }
             | DocumentError::Syntax { .. }
+            | DocumentError::InvalidBinary { .. }
             | DocumentError::NumberOutOfRange { .. }
             | DocumentError::LoneSurrogate { .. }
             | DocumentError::DuplicateProperty { .. }

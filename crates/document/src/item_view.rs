@@ -2,6 +2,8 @@
 
 use shardlake_model::{ContainerRid, ItemRid};
 
+use crate::binary_format::{PREAMBLE, marker};
+use crate::binary_out::{self, Open};
 use crate::json_out::write_members;
 use crate::raw::{RawDocument, RawValue};
 use crate::record::Envelope;
@@ -75,6 +77,26 @@ impl<'a> ItemView<'a> {
         out.push(b'{');
         out.extend_from_slice(members);
         self.write_system_properties(!members.is_empty(), out);
+    }
+
+    /// Appends the item as Cosmos binary JSON.
+    pub fn write_binary(&self, out: &mut Vec<u8>) {
+        out.push(PREAMBLE);
+        let item = Open::new(marker::OBJECT_EMPTY, usize::MAX, out);
+        binary_out::write_members(self.body, 0, out);
+        let rid = self.rid();
+        for (name, text) in [
+            ("_rid", rid.as_str()),
+            ("_self", &format!("{}{rid}/", self.items_link)),
+            ("_etag", &format!("\"{}\"", self.envelope.etag)),
+            ("_attachments", "attachments/"),
+        ] {
+            binary_out::write_string(name, out);
+            binary_out::write_string(text, out);
+        }
+        binary_out::write_string("_ts", out);
+        binary_out::write_int(self.envelope.timestamp_seconds as i64, out);
+        item.close(out);
     }
 
     fn write_system_properties(&self, after_others: bool, out: &mut Vec<u8>) {

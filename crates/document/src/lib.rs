@@ -1,9 +1,12 @@
-//! The document format: item bodies as BSON, JSON text in and out, and everything that looks inside a document.
+//! The document format: item bodies as BSON, JSON text and Cosmos binary JSON in and out, and everything that looks inside a document.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `json_in.rs` | strict JSON text → BSON, streaming, with limits |
 //! | `json_out.rs` | BSON → JSON text |
+//! | `binary_in.rs`, `binary_strings.rs` | Cosmos binary JSON → BSON, streaming, with limits |
+//! | `binary_out.rs` | BSON → Cosmos binary JSON |
+//! | `binary_format.rs` | what that format is |
 //! | `raw.rs` | reads fields of a BSON document where they lie |
 //! | `value.rs` | the owned tree for code that builds or changes documents |
 //! | `order.rs` | the total order of values and its order-preserving byte encoding |
@@ -18,6 +21,10 @@
 //! integers and doubles stay doubles through every conversion; the order of properties is kept. Nothing here knows
 //! storage, the wire or time.
 
+mod binary_format;
+mod binary_in;
+mod binary_out;
+mod binary_strings;
 mod body;
 mod bson_writer;
 mod builder;
@@ -34,6 +41,9 @@ mod record;
 mod scan;
 mod value;
 
+pub use binary_format::is_binary;
+pub use binary_in::{json_of_binary, parse_binary_document};
+pub use binary_out::{binary_of_json, write_binary};
 pub use body::{Body, SYSTEM_PROPERTIES, is_system_property};
 pub use error::DocumentError;
 pub use index_value::{
@@ -51,3 +61,8 @@ pub use patch::{PatchError, PatchOperation, apply_patch, parse_path, touched_pro
 pub use raw::{RawArray, RawDocument, RawValue};
 pub use record::{Envelope, Record};
 pub use value::{Number, Value};
+
+/// Reads an item in the format that its first byte tells: JSON text or Cosmos binary JSON.
+pub fn parse_item(bytes: &[u8], limits: &ParseLimits) -> Result<Body, DocumentError> {
+    if is_binary(bytes) { parse_binary_document(bytes, limits) } else { parse_document(bytes, limits) }
+}

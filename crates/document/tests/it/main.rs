@@ -2,6 +2,7 @@
 //!
 //! One program for all files, because linking is what takes the time.
 
+mod binary;
 mod json;
 mod order;
 mod patch;

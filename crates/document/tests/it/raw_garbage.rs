@@ -3,13 +3,14 @@
 
 use crate::support::{documents, parse, render};
 use proptest::prelude::*;
-use shardlake_document::{RawDocument, RawValue, Value, decode_ordered, json_size, write_json};
+use shardlake_document::{RawDocument, RawValue, Value, decode_ordered, json_size, write_binary, write_json};
 
 /// Touches everything that can be reached.
 fn walk(document: RawDocument<'_>) {
     let mut out = Vec::new();
     write_json(document, &mut out);
     json_size(document);
+    write_binary(RawValue::Object(document), &mut out);
     document.len();
     document.get("a");
     document.get_path(&["a", "b"]);
