@@ -251,9 +251,7 @@ impl<'a> ScriptStore<'a> {
         if prepared.is_ok() || request.disables_id_generation {
             return prepared;
         }
-        let limits = &self.entry.shape.limits;
-        let limits =
-            ParseLimits { nesting_max: limits.nesting_max, size_max_bytes: limits.item_size_bytes_max };
+        let limits = ParseLimits::of_items(&self.entry.shape.limits);
         let Ok(Value::Object(mut members)) = Value::from_json(json.as_bytes(), &limits) else {
             return prepared;
         };

@@ -3,11 +3,13 @@
 //! Order of events: the pre-trigger runs and may replace the request's body → the write → the post-trigger runs and sees the
 //! response → one commit. Whatever of it fails takes everything back. Triggers never run unasked.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use shardlake_document::{DocumentError, ParseLimits, check_numbers, is_binary, json_of_binary};
 use shardlake_model::{
-    Error, ErrorKind, Preconditions, RequestContext, Result, Rid, Script, ScriptKind, TriggerOperation,
-    TriggerType,
+    Error, ErrorKind, Limits, Preconditions, RequestContext, Result, Rid, Script, ScriptKind,
+    TriggerOperation, TriggerType,
 };
 use shardlake_partition::{ItemReply, LogicalKey, Operation, prepare_body};
 use shardlake_script::Role;
@@ -65,7 +67,8 @@ impl Account {
         if triggers.is_empty() {
             return plain(self.create_item(ctx, container, key, json).await);
         }
-        let (json, preconditions) = (Some(text(json)?), &Preconditions::default());
+        let text = text(json, self.limits())?;
+        let (json, preconditions) = (Some(&*text), &Preconditions::default());
         let operation = TriggerOperation::Create;
         let write = TriggeredWrite { operation, container, key, id: None, json, preconditions, triggers };
         self.write_with_triggers(ctx, write).await
@@ -84,7 +87,8 @@ impl Account {
             return plain(self.upsert_item(ctx, container, key, json, preconditions).await);
         }
         let operation = TriggerOperation::Upsert;
-        let json = Some(text(json)?);
+        let text = text(json, self.limits())?;
+        let json = Some(&*text);
         let write = TriggeredWrite { operation, container, key, id: None, json, preconditions, triggers };
         self.write_with_triggers(ctx, write).await
     }
@@ -104,7 +108,8 @@ impl Account {
             return plain(self.replace_item(ctx, container, key, id, json, preconditions).await);
         }
         let operation = TriggerOperation::Replace;
-        let (id, json) = (Some(id), Some(text(json)?));
+        let text = text(json, self.limits())?;
+        let (id, json) = (Some(id), Some(&*text));
         let write = TriggeredWrite { operation, container, key, id, json, preconditions, triggers };
         self.write_with_triggers(ctx, write).await
     }
@@ -313,8 +318,18 @@ fn runs_at(defined: TriggerOperation, operation: TriggerOperation) -> bool {
     defined == All || defined == operation || (defined == Update && matches!(operation, Replace | Upsert))
 }
 
-fn text(json: &[u8]) -> Result<&str> {
-    std::str::from_utf8(json)
+/// The item that a client sent, as scripts read it. JavaScript rounds numbers, so that one which is to be refused must be
+/// found before.
+fn text<'s>(sent: &'s [u8], limits: &Limits) -> Result<Cow<'s, str>> {
+    let limits = ParseLimits::of_items(limits);
+    let invalid = |error: DocumentError| Error::bad_request(format!("The input content is invalid: {error}"));
+    if is_binary(sent) {
+        let text = json_of_binary(sent, &limits).map_err(invalid)?;
+        return Ok(Cow::Owned(String::from_utf8(text).expect("JSON text is UTF-8")));
+    }
+    check_numbers(sent, &limits).map_err(invalid)?;
+    let text = std::str::from_utf8(sent);
+    text.map(Cow::Borrowed)
         .map_err(|_| Error::bad_request("The input content is invalid: it is not UTF-8 text"))
 }
 

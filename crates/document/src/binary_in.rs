@@ -295,7 +295,7 @@ impl<'b> Reader<'b> {
                 let value = u64::from_le_bytes(self.array()?);
                 match i64::try_from(value) {
                     Ok(value) => value,
-                    Err(_) => return self.large_integer(slot, value),
+                    Err(_) => return self.builder.large_integer(slot, &value.to_string(), start),
                 }
             }
             marker::NUMBER_DOUBLE | marker::FLOAT64 => {
@@ -312,11 +312,6 @@ impl<'b> Reader<'b> {
             _ => return Err(self.invalid_at(start, "a value is expected")),
         };
         self.builder.writer.int(slot, integer);
-        Ok(())
-    }
-
-    fn large_integer(&mut self, slot: Slot, value: u64) -> Result<(), DocumentError> {
-        self.builder.writer.double(slot, value as f64);
         Ok(())
     }
 

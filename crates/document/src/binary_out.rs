@@ -22,7 +22,8 @@ pub fn write_binary(value: RawValue<'_>, out: &mut Vec<u8>) {
 
 /// The same document as `json`, which this program has written.
 pub fn binary_of_json(json: &[u8]) -> Result<Vec<u8>, DocumentError> {
-    let limits = ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: json.len() };
+    let limits =
+        ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: json.len(), ..ParseLimits::default() };
     let wrapped = parse_wrapped_value(json, &limits)?;
     let mut out = Vec::with_capacity(json.len());
     write_binary(wrapped.raw().get("").unwrap_or(RawValue::Null), &mut out);

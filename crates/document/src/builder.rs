@@ -9,8 +9,15 @@
 //! [`Builder::close`]. Names and strings are written straight into the output. The stack of open containers is explicit,
 //! so depth costs no machine stack.
 //!
+//! # Integers beyond 64 bits
+//! Such an integer becomes a double, which holds few of them. Where numbers are to be kept ([`Numbers::Exact`]) it is
+//! accepted if the double stands for it: if it is the double's value, or the shortest text of the double, which is
+//! how JavaScript writes its numbers up to 10²¹. Any other would read back as another number and is refused.
+//!
 //! Duplicate names are looked for when an object closes: every pair of a small object, neighbours after sorting in a large
 //! one (no hashing, so no hash flooding).
+
+use shardlake_model::Numbers;
 
 use crate::body::{Body, SYSTEM_PROPERTIES, system_property_index};
 use crate::bson_writer::{BsonWriter, Slot, kind};
@@ -46,6 +53,7 @@ struct Name {
 pub(crate) struct Builder {
     pub writer: BsonWriter,
     nesting_max: usize,
+    numbers: Numbers,
     stack: Vec<Frame>,
     /// Names of all open objects, innermost last.
     names: Vec<Name>,
@@ -61,6 +69,7 @@ impl Builder {
         Builder {
             writer: BsonWriter::with_capacity(capacity),
             nesting_max: limits.nesting_max.min(NESTING_CEILING),
+            numbers: limits.numbers,
             stack: Vec::with_capacity(8),
             names: Vec::with_capacity(32),
             drops_system_properties: false,
@@ -147,6 +156,39 @@ impl Builder {
         Ok(slot)
     }
 
+    /// Writes an integer that 64 bits do not hold, from its digits and perhaps a sign. `offset` is where it stands.
+    #[cold]
+    pub fn large_integer(&mut self, slot: Slot, text: &str, offset: usize) -> Result<(), DocumentError> {
+        let value: f64 = text.parse().expect("a run of digits is a number");
+        if !value.is_finite() {
+            return Err(DocumentError::NumberOutOfRange { offset });
+        }
+        let is_kept = || text == format!("{value:.0}") || text == format!("{value}");
+        if self.numbers == Numbers::Exact && self.discard.is_none() && !is_kept() {
+            return Err(DocumentError::NumberNotKept { path: self.path(), number: shortened(text) });
+        }
+        self.writer.double(slot, value);
+        Ok(())
+    }
+
+    /// The path of the value that is being read: names and indexes, each after a slash.
+    fn path(&self) -> String {
+        let mut path = String::new();
+        for (level, frame) in self.stack.iter().enumerate() {
+            let names_end = self.stack.get(level + 1).map_or(self.names.len(), |inner| inner.names_start);
+            match (frame.shape, self.names[..names_end].last()) {
+                (Shape::Object, Some(name)) => {
+                    let name = &self.writer.out[name.start..name.start + name.length];
+                    path.push('/');
+                    path.push_str(&String::from_utf8_lossy(name));
+                }
+                (Shape::Object, None) => {}
+                (Shape::Array, _) => path.push_str(&format!("/{}", frame.next_index - 1)),
+            }
+        }
+        path
+    }
+
     pub fn into_body(self) -> Result<Body, DocumentError> {
         Body::from_writer(self.writer.out)
     }
@@ -181,6 +223,15 @@ impl Builder {
                 Err(DocumentError::DuplicateProperty { name })
             }
         }
+    }
+}
+
+/// Digits enough to know a number by.
+fn shortened(text: &str) -> String {
+    const LENGTH_MAX: usize = 40;
+    match text.get(..LENGTH_MAX) {
+        Some(start) if text.len() > LENGTH_MAX => format!("{start}…"),
+        _ => text.to_owned(),
     }
 }
 

@@ -16,6 +16,11 @@ pub enum DocumentError {
     InvalidBinary { offset: usize, what: &'static str },
     #[error("number out of range at byte {offset}")]
     NumberOutOfRange { offset: usize },
+    /// `path` is that of the number in the document; empty where the number is the whole of it.
+    #[error(
+        "the number {number} at '{path}' is an integer that neither 64 bits nor a double hold: send it as a string"
+    )]
+    NumberNotKept { path: String, number: String },
     #[error("the escape at byte {offset} is half of a surrogate pair and stands for no character")]
     LoneSurrogate { offset: usize },
     #[error("the property name '{name}' occurs twice in one object")]
@@ -52,6 +57,7 @@ impl DocumentError {
             | DocumentError::Syntax { .. }
             | DocumentError::InvalidBinary { .. }
             | DocumentError::NumberOutOfRange { .. }
+            | DocumentError::NumberNotKept { .. }
             | DocumentError::LoneSurrogate { .. }
             | DocumentError::DuplicateProperty { .. }
             | DocumentError::NotAnObject

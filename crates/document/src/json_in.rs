@@ -5,7 +5,9 @@
 //! range of a double, escapes of half a surrogate pair.
 //!
 //! Numbers: text without fraction and exponent that fits `i64` is an integer (int32 where it fits, int64 otherwise);
-//! everything else, and `-0`, is the nearest double. So `1.0` and `1` stay apart, and print as they came.
+//! everything else, and `-0`, is the nearest double. So `1.0` and `1` stay apart, and print as they came. Integers beyond
+//! 64 bits that a double does not hold either are refused where numbers are kept, see `builder.rs`; fractions are not:
+//! their nearest double is what JSON numbers mean to every reader.
 //!
 //! How it works: a loop over values, whose containers, names and limits are kept by `builder.rs`. Names and strings are
 //! unescaped straight into the output. Lengths are patched when a container closes.
@@ -32,6 +34,14 @@ pub fn parse_document(json: &[u8], limits: &ParseLimits) -> Result<Body, Documen
     }
     parser.end_of_text()?;
     parser.builder.into_body()
+}
+
+/// Refuses a text that holds a number which would not be kept. What else may be wrong with it is left to others.
+pub fn check_numbers(json: &[u8], limits: &ParseLimits) -> Result<(), DocumentError> {
+    match parse_wrapped_value(json, limits) {
+        Err(error @ DocumentError::NumberNotKept { .. }) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Reads any JSON value, as the only member, with an empty name, of a BSON document.
@@ -254,16 +264,17 @@ impl<'j> Parser<'j> {
         self.at += usize::from(negative);
         let magnitude = self.integer_part()?;
         let is_double = self.fraction_and_exponent()?;
-        if let (false, Some(magnitude)) = (is_double, magnitude) {
-            // The range is not symmetric: -2^63 fits and 2^63 does not.
-            let integer =
-                if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() };
-            if let Some(integer) = integer.filter(|integer| !(negative && *integer == 0)) {
-                self.builder.writer.int(slot, integer);
-                return Ok(());
-            }
-        }
         let text = std::str::from_utf8(&self.json[start..self.at]).expect("digits are ASCII");
+        if !is_double && text != "-0" {
+            // The range is not symmetric: -2^63 fits and 2^63 does not.
+            let integer = magnitude.and_then(|magnitude| match negative {
+                true => 0i64.checked_sub_unsigned(magnitude),
+                false => i64::try_from(magnitude).ok(),
+            });
+            let Some(integer) = integer else { return self.builder.large_integer(slot, text, start) };
+            self.builder.writer.int(slot, integer);
+            return Ok(());
+        }
         let value: f64 = text.parse().expect("the grammar of JSON numbers is a part of what f64 reads");
         if !value.is_finite() {
             return Err(DocumentError::NumberOutOfRange { offset: start });

@@ -51,7 +51,7 @@ pub use index_value::{
     index_value_length,
 };
 pub use item_view::{ItemProperty, ItemView};
-pub use json_in::parse_document;
+pub use json_in::{check_numbers, parse_document};
 pub use json_out::{json_size, write_json, write_json_string, write_members, write_value};
 pub use limits::{NESTING_CEILING, ParseLimits};
 pub use order::{

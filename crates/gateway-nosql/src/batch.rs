@@ -54,7 +54,7 @@ struct Asked {
 
 impl Asked {
     fn read(call: &Call<'_>, atomic: bool) -> Result<Asked> {
-        let parsed = parse(&call.body, atomic, call.account.limits())?;
+        let parsed = parse(&call.text()?, atomic, call.account.limits())?;
         let content = call.headers.wants_content()?;
         let wants = |entry: &Parsed| (content && entry.content) || entry.operation.kind == BatchKind::Read;
         let wants = parsed.iter().map(wants).collect();

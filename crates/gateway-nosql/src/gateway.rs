@@ -19,6 +19,7 @@ use shardlake_stdx::Guid;
 use crate::access::{self, Asked, Scope};
 use crate::auth::{AccountKey, Caller, Keyring};
 use crate::errors::Failure;
+use crate::formats::{AnswerFormat, in_format};
 use crate::headers::RequestHeaders;
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::operator::{self, Address, OperatorCall};
@@ -373,18 +374,18 @@ async fn in_container(call: &Call<'_>, operation: Operation) -> Result<Reply, Fa
 
 async fn item_operation(call: &Call<'_>, operation: Operation, container: &ContainerHandle) -> Result<Reply> {
     match operation {
-        Operation::ReadFeed => feed::read(call, container).await,
-        Operation::ReadChangeFeed => change_feed::read(call, container).await,
-        Operation::QueryItems => query::execute(call, container).await,
+        Operation::ReadFeed
+        | Operation::ReadChangeFeed
+        | Operation::QueryItems
+        | Operation::CreateItem
+        | Operation::UpsertItem
+        | Operation::Batch
+        | Operation::Bulk
+        | Operation::ReadItem
+        | Operation::ReplaceItem
+        | Operation::PatchItem
+        | Operation::DeleteItem => on_items(call, container, operation).await,
         Operation::PlanQuery => query_plan::read(call, container),
-        Operation::CreateItem => items::create(call, container).await,
-        Operation::UpsertItem => items::upsert(call, container).await,
-        Operation::Batch => batch::execute_atomic(call, container).await,
-        Operation::Bulk => batch::execute_bulk(call, container).await,
-        Operation::ReadItem => items::read(call, container).await,
-        Operation::ReplaceItem => items::replace(call, container).await,
-        Operation::PatchItem => items::patch(call, container).await,
-        Operation::DeleteItem => items::delete(call, container).await,
         Operation::DeletePartitionKey => partition_key_delete::execute(call, container).await,
         Operation::Scripts(kind, operation) => on_scripts(call, container, kind, operation).await,
         Operation::Script(kind, ResourceOperation::Read) => scripts::read(call, container, kind),
@@ -393,6 +394,26 @@ async fn item_operation(call: &Call<'_>, operation: Operation, container: &Conta
         Operation::ExecuteProcedure => script_execute::execute(call, container).await,
         other => Err(Error::internal(format!("{other:?} is no operation in a container"))),
     }
+}
+
+/// Operations whose answers hold items, in the format that the client asks for.
+async fn on_items(call: &Call<'_>, container: &ContainerHandle, operation: Operation) -> Result<Reply> {
+    let format = AnswerFormat::of(call.headers)?;
+    let reply = match operation {
+        Operation::ReadFeed => feed::read(call, container).await,
+        Operation::ReadChangeFeed => change_feed::read(call, container).await,
+        Operation::QueryItems => query::execute(call, container).await,
+        Operation::CreateItem => items::create(call, container).await,
+        Operation::UpsertItem => items::upsert(call, container).await,
+        Operation::Batch => batch::execute_atomic(call, container).await,
+        Operation::Bulk => batch::execute_bulk(call, container).await,
+        Operation::ReadItem => items::read(call, container).await,
+        Operation::ReplaceItem => items::replace(call, container).await,
+        Operation::PatchItem => items::patch(call, container).await,
+        Operation::DeleteItem => items::delete(call, container).await,
+        other => Err(Error::internal(format!("{other:?} is no operation on items"))),
+    };
+    in_format(reply?, format)
 }
 
 async fn on_scripts(

@@ -26,7 +26,6 @@ pub(crate) const IGNORED: &[(&str, &str)] = &[
     ("x-ms-cosmos-sdk-supportedcapabilities", "partition merge is invisible to clients"),
     ("x-ms-cosmos-allow-tentative-writes", "there is one write region"),
     ("x-ms-cosmos-batch-ordered", "operations always run in order"),
-    ("x-ms-cosmos-supported-serialization-formats", "JSON text is always among them"),
     ("x-ms-dedicatedgateway-max-age", "there is no cache to be stale"),
     ("x-ms-dedicatedgateway-bypass-cache", "there is no cache to bypass"),
     ("x-ms-thinclient-proxy-resource-type", "there is no proxy"),
@@ -90,6 +89,9 @@ pub(crate) struct RequestHeaders<'h> {
     pub populate_statistics: Option<&'h str>,
     pub prefer: Option<&'h str>,
     pub populate_content: Option<&'h str>,
+    /// The formats in which the client takes an answer, and the one that it wants.
+    pub supported_formats: Option<&'h str>,
+    pub content_format: Option<&'h str>,
     pub intended_rid: Option<&'h str>,
     pub throughput_bucket: Option<&'h str>,
     pub priority: Option<&'h str>,
@@ -164,6 +166,7 @@ impl<'h> RequestHeaders<'h> {
             "script-enable-logging" => &mut self.script_logging,
             "populatequotainfo" => &mut self.populate_quota,
             "populatepartitionstatistics" => &mut self.populate_statistics,
+            "content-serialization-format" => &mut self.content_format,
             _ => return None,
         })
     }
@@ -185,6 +188,7 @@ impl<'h> RequestHeaders<'h> {
             "intended-collection-rid" => &mut self.intended_rid,
             "priority-level" => &mut self.priority,
             "throughput-bucket" => &mut self.throughput_bucket,
+            "supported-serialization-formats" => &mut self.supported_formats,
             _ => return None,
         })
     }

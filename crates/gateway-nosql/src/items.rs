@@ -4,55 +4,87 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 use serde::Deserialize;
-use shardlake_account::{ContainerHandle, ItemReply, KeyInput, Outcome, TriggeredReply};
+use shardlake_account::{ContainerHandle, ItemReply, KeyInput, Outcome, StoredItem, TriggeredReply};
 use shardlake_model::{Error, RequestContext, Result};
 
 use crate::access::Scope;
+use crate::formats::{AnswerFormat, text_of};
 use crate::gateway::Call;
 use crate::patch as patch_body;
 use crate::reply::Reply;
 use crate::session;
 use crate::triggers::TriggerNames;
+use crate::unsupported;
+
+/// What of the item a reply carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    None,
+    Text,
+    Binary,
+}
+
+impl Content {
+    fn of_read(call: &Call<'_>) -> Result<Content> {
+        let format = AnswerFormat::of(call.headers)?;
+        Ok(if format.has_binary_items() { Content::Binary } else { Content::Text })
+    }
+
+    fn of_write(call: &Call<'_>) -> Result<Content> {
+        let content = Content::of_read(call)?;
+        Ok(if call.headers.wants_content()? { content } else { Content::None })
+    }
+
+    fn render(self, item: &StoredItem) -> Option<Vec<u8>> {
+        let mut body = Vec::with_capacity(item.json_size_bytes());
+        match self {
+            Content::None => return None,
+            Content::Text => item.write_json(&mut body),
+            Content::Binary => item.view().write_binary(&mut body),
+        }
+        Some(body)
+    }
+}
 
 pub(crate) async fn create(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let content = call.headers.wants_content()?;
+    let content = Content::of_write(call)?;
     let triggers = TriggerNames::of(call.headers);
-    let (text, triggers) = (item_text(call)?, triggers.as_triggers());
+    let (item, triggers) = (sent_item(call)?, triggers.as_triggers());
     let account = call.account;
     let reply =
-        account.create_item_with_triggers(&call.context, container, key(call), text, triggers).await?;
+        account.create_item_with_triggers(&call.context, container, key(call), item, triggers).await?;
     Ok(respond_triggered(reply, container, content))
 }
 
 pub(crate) async fn upsert(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let content = call.headers.wants_content()?;
+    let content = Content::of_write(call)?;
     let preconditions = call.headers.preconditions();
     let triggers = TriggerNames::of(call.headers);
-    let (text, triggers) = (item_text(call)?, triggers.as_triggers());
+    let (item, triggers) = (sent_item(call)?, triggers.as_triggers());
     let reply = call
         .account
-        .upsert_item_with_triggers(&call.context, container, key(call), text, &preconditions, triggers)
+        .upsert_item_with_triggers(&call.context, container, key(call), item, &preconditions, triggers)
         .await?;
     Ok(respond_triggered(reply, container, content))
 }
 
 pub(crate) async fn replace(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let content = call.headers.wants_content()?;
+    let content = Content::of_write(call)?;
     let preconditions = call.headers.preconditions();
     let triggers = TriggerNames::of(call.headers);
-    let (id, text, triggers) = (call.path.item(), item_text(call)?, triggers.as_triggers());
-    check_replacement(call, container, text).await?;
+    let (id, item, triggers) = (call.path.item(), sent_item(call)?, triggers.as_triggers());
+    check_replacement(call, container, item).await?;
     let reply = call
         .account
-        .replace_item_with_triggers(&call.context, container, key(call), id, text, &preconditions, triggers)
+        .replace_item_with_triggers(&call.context, container, key(call), id, item, &preconditions, triggers)
         .await?;
     Ok(respond_triggered(reply, container, content))
 }
 
 pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let content = call.headers.wants_content()?;
+    let content = Content::of_write(call)?;
     let preconditions = call.headers.preconditions();
-    let patch = patch_body::parse(&call.body, call.account.limits())?;
+    let patch = patch_body::parse(&call.text()?, call.account.limits())?;
     let id = call.path.item();
     let reply =
         call.account.patch_item(&call.context, container, key(call), id, patch, &preconditions).await?;
@@ -60,11 +92,12 @@ pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Resul
 }
 
 pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
+    let content = Content::of_read(call)?;
     let context = reading(call)?;
     let preconditions = call.headers.preconditions();
     let reply =
         call.account.read_item(&context, container, key(call), call.path.item(), &preconditions).await?;
-    let mut reply = respond(reply, container, true);
+    let mut reply = respond(reply, container, content);
     reply.item_count = reply.body.is_some().then_some(1);
     Ok(reply)
 }
@@ -77,11 +110,11 @@ pub(crate) async fn delete(call: &Call<'_>, container: &ContainerHandle) -> Resu
         .account
         .delete_item_with_triggers(&call.context, container, key(call), id, &preconditions, triggers)
         .await?;
-    Ok(respond_triggered(reply, container, false))
+    Ok(respond_triggered(reply, container, Content::None))
 }
 
 /// A token for one item must not leave another behind.
-async fn check_replacement(call: &Call<'_>, container: &ContainerHandle, text: &[u8]) -> Result<()> {
+async fn check_replacement(call: &Call<'_>, container: &ContainerHandle, item: &[u8]) -> Result<()> {
     #[derive(Deserialize)]
     struct Named<'t> {
         #[serde(borrow)]
@@ -92,8 +125,9 @@ async fn check_replacement(call: &Call<'_>, container: &ContainerHandle, text: &
         true => Cow::Owned(call.account.item_id(container, key(call), call.path.item()).await?),
         false => Cow::Borrowed(call.path.item()),
     };
+    let text = text_of(item, call.settings.body_size_bytes_max)?;
     // A text that names several ids is none of the item's, whichever of them counts.
-    let sent = serde_json::from_slice::<Named<'_>>(text);
+    let sent = serde_json::from_slice::<Named<'_>>(&text);
     scope.check_replacement(sent.is_ok_and(|sent| sent.id == id))
 }
 
@@ -118,23 +152,22 @@ pub(crate) fn status(outcome: Outcome) -> StatusCode {
 }
 
 /// A post-trigger may have set another body, for replies that carry one.
-fn respond_triggered(triggered: TriggeredReply, container: &ContainerHandle, content: bool) -> Reply {
+fn respond_triggered(triggered: TriggeredReply, container: &ContainerHandle, content: Content) -> Reply {
     let mut reply = respond(triggered.reply, container, content);
-    if content && let Some(body) = triggered.body {
+    if content != Content::None
+        && let Some(body) = triggered.body
+    {
         reply.body = Some(body.into_bytes());
     }
     reply
 }
 
-fn respond(reply: ItemReply, container: &ContainerHandle, content: bool) -> Reply {
+fn respond(reply: ItemReply, container: &ContainerHandle, content: Content) -> Reply {
     let mut body = None;
     if let Some(item) = &reply.item
-        && content
         && reply.outcome != Outcome::NotModified
     {
-        let mut text = Vec::with_capacity(item.json_size_bytes());
-        item.write_json(&mut text);
-        body = Some(text);
+        body = content.render(item);
     }
     Reply {
         status: status(reply.outcome),
@@ -146,9 +179,11 @@ fn respond(reply: ItemReply, container: &ContainerHandle, content: bool) -> Repl
     }
 }
 
-fn item_text<'c>(call: &'c Call<'_>) -> Result<&'c [u8]> {
-    if call.body.is_empty() {
-        return Err(Error::bad_request("the request has no body: send the item as a JSON object"));
+/// The item as it was sent: JSON text or Cosmos binary JSON.
+fn sent_item<'c>(call: &'c Call<'_>) -> Result<&'c [u8]> {
+    match call.body.first() {
+        None => Err(Error::bad_request("the request has no body: send the item as a JSON object")),
+        Some(0x81) => Err(unsupported::hybrid_row_item()),
+        Some(_) => Ok(&call.body),
     }
-    Ok(&call.body)
 }

@@ -33,6 +33,7 @@ mod containers;
 mod databases;
 mod errors;
 mod feed;
+mod formats;
 mod gateway;
 mod headers;
 mod item_headers;

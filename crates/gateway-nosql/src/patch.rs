@@ -5,7 +5,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use shardlake_account::Patch;
-use shardlake_document::{ParseLimits, PatchOperation, Value, parse_path};
+use shardlake_document::{DocumentError, ParseLimits, PatchOperation, Value, parse_path};
 use shardlake_model::{Error, Limits, Result};
 
 #[derive(Deserialize)]
@@ -52,7 +52,7 @@ pub(crate) fn parse(text: &[u8], limits: &Limits) -> Result<Patch> {
             operations.len()
         )));
     }
-    let values = ParseLimits { nesting_max: limits.nesting_max, size_max_bytes: limits.item_size_bytes_max };
+    let values = ParseLimits::of_items(limits);
     let operations = operations
         .iter()
         .enumerate()
@@ -70,7 +70,13 @@ impl Operation<'_> {
         let path = pointer("path", self.path.as_deref())?;
         let value = || {
             let text = self.value.ok_or_else(|| format!("'{}' needs a value", self.op))?;
-            Value::from_json(text.get().as_bytes(), limits).map_err(|error| error.to_string())
+            Value::from_json(text.get().as_bytes(), limits).map_err(|error| match error {
+                DocumentError::NumberNotKept { path: inner, number } => {
+                    let path = format!("{}{inner}", self.path.as_deref().unwrap_or_default());
+                    DocumentError::NumberNotKept { path, number }.to_string()
+                }
+                error => error.to_string(),
+            })
         };
         Ok(match self.op.to_ascii_lowercase().as_str() {
             "add" => PatchOperation::Add { path, value: value()? },

@@ -29,12 +29,13 @@ struct Parameter<'a> {
 
 impl QueryBody {
     pub fn read(call: &Call<'_>) -> Result<QueryBody> {
+        let body = call.text()?;
         if call.headers.content_type.is_some_and(|kind| kind.starts_with("application/sql")) {
-            let text = std::str::from_utf8(&call.body)
-                .map_err(|_| Error::bad_request("the query is not UTF-8 text"))?;
+            let text =
+                std::str::from_utf8(&body).map_err(|_| Error::bad_request("the query is not UTF-8 text"))?;
             return Ok(QueryBody { text: text.to_owned(), parameters: vec![] });
         }
-        let json: Json<'_> = serde_json::from_slice(&call.body)
+        let json: Json<'_> = serde_json::from_slice(&body)
             .map_err(|error| Error::bad_request(format!("the query request is not valid: {error}")))?;
         let parameters = json.parameters.unwrap_or_default();
         let max = call.account.limits().query_parameters_max;

@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use shardlake_account::ContainerHandle;
+use shardlake_document::is_binary;
 use shardlake_model::ReplyMeta;
 use shardlake_stdx::{Guid, Timestamp};
 
@@ -33,7 +34,7 @@ pub(crate) struct Reply {
     pub continuation: Option<String>,
     /// Rare headers.
     pub extra: Vec<(HeaderName, HeaderValue)>,
-    /// JSON text; `None` for replies without a body.
+    /// JSON text or Cosmos binary JSON; `None` for replies without a body.
     pub body: Option<Vec<u8>>,
 }
 
@@ -228,8 +229,9 @@ fn set_positions(headers: &mut HeaderMap, range_id: u32, meta: &ReplyMeta) {
 }
 
 fn assemble(status: StatusCode, mut headers: HeaderMap, body: Option<Vec<u8>>) -> Response<Full<Bytes>> {
-    if body.is_some() {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(body) = &body {
+        let media_type = if is_binary(body) { "application/octet-stream" } else { "application/json" };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     }
     let mut response = Response::new(Full::new(Bytes::from(body.unwrap_or_default())));
     *response.status_mut() = status;

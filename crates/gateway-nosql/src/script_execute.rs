@@ -7,6 +7,7 @@ use http::{HeaderValue, StatusCode};
 use percent_encoding::utf8_percent_encode;
 use serde_json::value::RawValue;
 use shardlake_account::ContainerHandle;
+use shardlake_document::{ParseLimits, check_numbers};
 use shardlake_model::{Error, Result, ScriptKind};
 
 use crate::gateway::Call;
@@ -24,6 +25,9 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
     let script = container.script(ScriptKind::Procedure, call.path.script())?;
     let logs = flag("x-ms-documentdb-script-enable-logging", call.headers.script_logging)?;
     let arguments = arguments(&call.body)?;
+    check_numbers(arguments.as_bytes(), &ParseLimits::of_items(call.account.limits())).map_err(|error| {
+        Error::bad_request(format!("the arguments of a stored procedure are not valid: {error}"))
+    })?;
     let session = session::wanted(call.headers.session_token, call.context.consistency)?;
     let context = shardlake_model::RequestContext { session, ..call.context.clone() };
     let reply =

@@ -14,6 +14,12 @@ pub(crate) fn hybrid_row_batch() -> Error {
     )
 }
 
+pub(crate) fn hybrid_row_item() -> Error {
+    Error::unsupported(
+        "items in the HybridRow binary format are not supported: send JSON text or Cosmos binary JSON; nothing was done",
+    )
+}
+
 pub(crate) fn container_member(name: &str) -> Error {
     Error::unsupported(format!(
         "the container property '{name}' is not supported yet: leave it out; nothing was done"

@@ -4,6 +4,16 @@ use std::time::Duration;
 
 use crate::LimitScale;
 
+/// What becomes of an integer in an item that neither 64 bits nor a double hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Numbers {
+    /// It is refused: a number that is read back is the number that was sent.
+    #[default]
+    Exact,
+    /// It becomes the nearest double, as in the service.
+    Rounded,
+}
+
 /// engine.md §4.4 unless another source is named.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
@@ -11,6 +21,8 @@ pub struct Limits {
     pub item_size_bytes_max: usize,
     /// Nesting levels of an item (wire.md §17).
     pub nesting_max: usize,
+    /// Ours: the service rounds.
+    pub numbers: Numbers,
     /// Characters of an item id are counted in bytes: 1,023.
     pub item_id_bytes_max: usize,
     /// Database and container names.
@@ -97,6 +109,7 @@ impl Default for Limits {
         Limits {
             item_size_bytes_max: 2 * 1024 * 1024,
             nesting_max: 128,
+            numbers: Numbers::Exact,
             item_id_bytes_max: 1023,
             resource_id_bytes_max: 255,
             page_items_default: 100,

@@ -1,6 +1,6 @@
-//! From a client's JSON text to a body ready to be written: parsed, checked, rendered, analysed. No lock is held here.
+//! From what a client sent, JSON text or Cosmos binary JSON, to a body ready to be written: parsed, checked, rendered, analysed. No lock is held here.
 
-use shardlake_document::{DocumentError, ParseLimits, RawDocument, RawValue, parse_document, write_members};
+use shardlake_document::{DocumentError, ParseLimits, RawDocument, RawValue, parse_item, write_members};
 use shardlake_model::{Error, ErrorKind, KeyComponent, KeyPath, Limits, PartitionKey, Result};
 
 use crate::operation::PreparedBody;
@@ -8,11 +8,11 @@ use crate::plan;
 use crate::shape::ContainerShape;
 use crate::terms::TermSet;
 
-pub fn prepare_body(json: &[u8], shape: &ContainerShape) -> Result<PreparedBody> {
+/// `sent` is JSON text or Cosmos binary JSON.
+pub fn prepare_body(sent: &[u8], shape: &ContainerShape) -> Result<PreparedBody> {
     let limits = &shape.limits;
-    let parse_limits =
-        ParseLimits { nesting_max: limits.nesting_max, size_max_bytes: limits.item_size_bytes_max };
-    let body = parse_document(json, &parse_limits).map_err(|error| document_error(&error, limits))?;
+    let body =
+        parse_item(sent, &ParseLimits::of_items(limits)).map_err(|error| document_error(&error, limits))?;
     let id = match body.raw().get("id") {
         Some(RawValue::String(id)) => id.to_owned(),
         Some(_) => {
@@ -28,7 +28,7 @@ pub fn prepare_body(json: &[u8], shape: &ContainerShape) -> Result<PreparedBody>
     };
     validate_item_id(&id, limits)?;
     let ttl_seconds = plan::ttl_of(body.raw().get("ttl"))?;
-    let mut members = Vec::with_capacity(json.len());
+    let mut members = Vec::with_capacity(sent.len());
     write_members(body.raw(), &mut members);
     plan::check_size(members.len(), shape)?;
     let terms = TermSet::of(body.raw(), &shape.indexed_paths);

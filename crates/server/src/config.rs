@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use shardlake_account::SHARDS_MAX;
 use shardlake_account::{CapacityMode, Enforcement, HeatRecording};
-use shardlake_model::{ConsistencyLevel, LimitScale};
+use shardlake_model::{ConsistencyLevel, LimitScale, Numbers};
 
 use crate::settings::{
-    CapacityName, DemoName, DurabilityMode, HeatMode, LogFormat, Settings, ThroughputMode,
+    CapacityName, DemoName, DurabilityMode, HeatMode, LogFormat, NumbersRule, Settings, ThroughputMode,
 };
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8081";
@@ -40,6 +40,7 @@ pub struct Config {
     pub heat: HeatRecording,
     pub limits: ConnectionLimits,
     pub limits_scale: LimitScale,
+    pub numbers: Numbers,
     pub drain_max: Duration,
     pub seed: Option<PathBuf>,
     pub demo: Option<Demo>,
@@ -136,6 +137,10 @@ impl Config {
                 idle_max: seconds("--idle-seconds", settings.idle_seconds, 300)?,
             },
             limits_scale: settings.limits_scale.unwrap_or_default(),
+            numbers: match settings.numbers {
+                None | Some(NumbersRule::Exact) => Numbers::Exact,
+                Some(NumbersRule::Rounded) => Numbers::Rounded,
+            },
             drain_max: Duration::from_secs(settings.drain_seconds.unwrap_or(10)),
             seed: settings.seed,
             demo: settings.demo.map(|name| Demo {

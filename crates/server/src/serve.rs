@@ -92,7 +92,7 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
 
 async fn start(config: &Config, shards: Shards, clock: &Clock, random: &Random) -> Result<Account, String> {
     let options = AccountOptions {
-        limits: Limits::default().scaled(config.limits_scale),
+        limits: Limits { numbers: config.numbers, ..Limits::default().scaled(config.limits_scale) },
         clock: clock.clone(),
         random: random.clone(),
         consistency: config.consistency,

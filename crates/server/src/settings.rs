@@ -146,6 +146,14 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsTable>,
 
+    /// Integers in items that neither 64 bits nor a double hold: exact or rounded [default: exact]
+    ///
+    /// exact: an item with such a number is refused, and the answer names it; a client sends it as a string instead. rounded:
+    /// it becomes the nearest double, as in the service. Other numbers are the same in both.
+    #[arg(long, value_name = "RULE", help_heading = "Data")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numbers: Option<NumbersRule>,
+
     /// Connections at once; further ones are answered 503 and closed [default: 10000]
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -250,6 +258,13 @@ impl DurabilityMode {
             DurabilityMode::Memory => "memory",
         }
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NumbersRule {
+    Exact,
+    Rounded,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -4,7 +4,9 @@
 //! a write of a client is never lost and what it wrote elsewhere stays. Where the copies are right nothing is written.
 
 use shardlake_document::{NESTING_CEILING, ParseLimits, Value};
-use shardlake_model::{ETagCondition, Error, ErrorKind, Preconditions, Priority, RequestContext, Result};
+use shardlake_model::{
+    ETagCondition, Error, ErrorKind, Numbers, Preconditions, Priority, RequestContext, Result,
+};
 use shardlake_partition::{LogicalKey, StoredItem, extract_partition_key};
 
 use super::path::{NotAnObject, elements, get, put};
@@ -15,7 +17,8 @@ use crate::{Account, ContainerHandle};
 /// How often an item is looked at anew because others write it all the time.
 const ATTEMPTS_MAX: u32 = 20;
 /// Items come from the server itself, which has checked their sizes.
-const LIMITS: ParseLimits = ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: 64 * 1024 * 1024 };
+const LIMITS: ParseLimits =
+    ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: 64 * 1024 * 1024, numbers: Numbers::Rounded };
 
 /// An item as it was read, with the properties that the server owns.
 #[derive(Debug, Clone)]

@@ -462,7 +462,7 @@ proptest! {
 
 /// Reads bytes: no panic, no more text than allowed, and what is read is a valid document.
 fn survives(bytes: &[u8]) {
-    let limits = ParseLimits { size_max_bytes: 4096, nesting_max: 20 };
+    let limits = ParseLimits { size_max_bytes: 4096, nesting_max: 20, ..ParseLimits::default() };
     if let Ok(body) = parse_binary_document(bytes, &limits) {
         RawDocument::validate(body.as_bytes()).unwrap();
         assert!(body.as_bytes().len() <= 16 * 4096, "{} bytes", body.as_bytes().len());

@@ -4,6 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use shardlake_account::{Account, AccountOptions};
+use shardlake_document::{ParseLimits, binary_of_json, json_of_binary};
 use shardlake_gateway_nosql::{Access, AccountKey, Gateway, GatewaySettings, Scheme};
 use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random, Timestamp};
@@ -39,7 +40,10 @@ pub struct Call<'s> {
 pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
+    /// JSON text, whichever form the body came in.
     pub text: String,
+    /// Whether it came as Cosmos binary JSON.
+    pub is_binary: bool,
 }
 
 impl Server {
@@ -182,6 +186,16 @@ impl<'s> Call<'s> {
         self.body(body.to_string())
     }
 
+    /// Sends JSON as Cosmos binary JSON.
+    pub fn binary(self, body: &Value) -> Self {
+        self.body(binary_of_json(body.to_string().as_bytes()).expect("JSON"))
+    }
+
+    /// Asks for answers in these formats.
+    pub fn in_formats(self, formats: &str) -> Self {
+        self.header("x-ms-cosmos-supported-serialization-formats", formats)
+    }
+
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
@@ -232,8 +246,13 @@ impl<'s> Call<'s> {
         let response = self.server.gateway.handle(request, self.scheme).await;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.expect("bodies in memory do not break off").to_bytes();
-        let text = String::from_utf8(body.to_vec()).expect("bodies are UTF-8");
-        let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, text };
+        let is_binary = body.first() == Some(&0x80);
+        let text = match is_binary {
+            true => json_of_binary(&body, &ParseLimits::default()).expect("answers are valid"),
+            false => body.to_vec(),
+        };
+        let text = String::from_utf8(text).expect("bodies are UTF-8");
+        let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, text, is_binary };
         answer.is_well_formed();
         answer
     }
@@ -286,13 +305,15 @@ impl Answer {
         assert!(self.charge() >= 0.0);
         assert_eq!(self.header("x-ms-activity-id").map(str::len), Some(36), "{self:?}");
         if self.status >= 400 {
+            assert!(!self.is_binary, "{self:?}");
             let body = self.json();
             assert!(body["code"].is_string() && body["message"].is_string(), "{self:?}");
         }
         if matches!(self.status, 204 | 304) {
             assert!(self.text.is_empty(), "{self:?}");
         }
-        assert_eq!(self.header("content-type").is_some(), !self.text.is_empty(), "{self:?}");
+        let media_type = if self.is_binary { "application/octet-stream" } else { "application/json" };
+        assert_eq!(self.header("content-type"), (!self.text.is_empty()).then_some(media_type), "{self:?}");
     }
 }
 

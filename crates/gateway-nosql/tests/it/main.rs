@@ -7,14 +7,17 @@ mod access_adversary;
 mod access_keys;
 mod all_versions;
 mod batch;
+mod binary;
 mod change_feed;
 mod expiry;
 mod feeds;
 mod harness;
+
 mod items;
 mod limits;
 mod metadata;
 mod named_regressions;
+mod numbers;
 mod operator;
 mod patch;
 mod projections;

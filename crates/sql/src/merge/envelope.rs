@@ -35,7 +35,8 @@ fn item(element: Value) -> Value {
 }
 
 pub(super) fn parse(text: &[u8]) -> Result<Value, SqlError> {
-    let limits = ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: text.len() };
+    let limits =
+        ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: text.len(), ..ParseLimits::default() };
     Value::from_json(text, &limits).map_err(|_| SqlError::UnmergeableRow)
 }
 

@@ -1,0 +1,111 @@
+//! Formats of bodies: JSON text, and Cosmos binary JSON where a client asks for it.
+//!
+//! | the client takes | items | pages, results of batches |
+//! |---|---|---|
+//! | nothing in particular, or `JsonText` | text | text |
+//! | `JsonText,CosmosBinary` | binary | text, which saves a conversion |
+//! | `CosmosBinary` | binary | binary |
+//! | nothing that is here, such as `HybridRow` | 400 | 400 |
+//!
+//! Only what succeeds is binary: errors are text for every client. What a client sends is told apart by its first byte.
+
+use std::borrow::Cow;
+
+use shardlake_document::{NESTING_CEILING, ParseLimits, binary_of_json, is_binary, json_of_binary};
+use shardlake_model::{Error, Result};
+
+use crate::gateway::Call;
+use crate::headers::RequestHeaders;
+use crate::reply::Reply;
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerFormat {
+    Text,
+    /// Items are binary, everything else is text.
+    BinaryItems,
+    Binary,
+}
+
+impl AnswerFormat {
+    pub fn of(headers: &RequestHeaders<'_>) -> Result<AnswerFormat> {
+        let Some(list) = headers.content_format.or(headers.supported_formats) else {
+            return Ok(AnswerFormat::Text);
+        };
+        let has = |name: &str| list.split(',').any(|format| format.trim().eq_ignore_ascii_case(name));
+        match (has("JsonText"), has("CosmosBinary")) {
+            (true, false) => Ok(AnswerFormat::Text),
+            (true, true) => Ok(AnswerFormat::BinaryItems),
+            (false, true) => Ok(AnswerFormat::Binary),
+            (false, false) if list.is_empty() => Ok(AnswerFormat::Text),
+            (false, false) => Err(Error::unsupported(format!(
+                "the client takes answers as '{list}' alone, which is not supported: nothing was done; \
+                 ask for 'JsonText' or 'CosmosBinary'"
+            ))),
+        }
+    }
+
+    pub fn has_binary_items(self) -> bool {
+        self != AnswerFormat::Text
+    }
+}
+
+/// A reply in the format that the client asked for. Single items have been written in it already, unless a trigger has set
+/// another body.
+pub(crate) fn in_format(reply: Reply, format: AnswerFormat) -> Result<Reply> {
+    match reply.body {
+        Some(text) if format == AnswerFormat::Binary && reply.status.is_success() && !is_binary(&text) => {
+            let body = binary_of_json(&text)
+                .map_err(|error| Error::internal(format!("an answer is no JSON text: {error}")))?;
+            Ok(Reply { body: Some(body), ..reply })
+        }
+        _ => Ok(reply),
+    }
+}
+
+impl Call<'_> {
+    /// The body of a request as text, where it is more than one item.
+    pub fn text(&self) -> Result<Cow<'_, [u8]>> {
+        text_of(&self.body, self.settings.body_size_bytes_max)
+    }
+}
+
+/// A body as text, whose form may be binary.
+pub(crate) fn text_of(body: &[u8], size_max_bytes: usize) -> Result<Cow<'_, [u8]>> {
+    if !is_binary(body) {
+        return Ok(Cow::Borrowed(body));
+    }
+    let limits = ParseLimits { size_max_bytes, nesting_max: NESTING_CEILING, ..ParseLimits::default() };
+    let text = json_of_binary(body, &limits)
+        .map_err(|error| Error::bad_request(format!("the request body is not valid: {error}")))?;
+    Ok(Cow::Owned(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn clients_get_the_format_that_they_ask_for() {
+        let of = |supported_formats, content_format| {
+            AnswerFormat::of(&RequestHeaders { supported_formats, content_format, ..Default::default() })
+        };
+        for (list, format) in [
+            ("", AnswerFormat::Text),
+            ("JsonText", AnswerFormat::Text),
+            ("jsontext, hybridrow", AnswerFormat::Text),
+            ("CosmosBinary", AnswerFormat::Binary),
+            ("HybridRow,cosmosbinary", AnswerFormat::Binary),
+            ("JsonText, CosmosBinary", AnswerFormat::BinaryItems),
+        ] {
+            assert_eq!(of(Some(list), None).expect("supported"), format, "{list}");
+            assert_eq!(of(Some("JsonText"), Some(list)).expect("supported"), format, "{list}");
+        }
+        assert_eq!(of(None, None).expect("supported"), AnswerFormat::Text);
+        let error = of(Some("HybridRow"), None).expect_err("not supported");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains("HybridRow"), "{error}");
+    }
+}
