@@ -27,7 +27,7 @@ const KEY_COMPONENTS_MAX: usize = 3;
 /// What in a container a link names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantedChild<'l> {
-    /// The segment: an id, or a rid in a container named by rid.
+    /// An id, or a rid in a container named by rid.
     Item(&'l str),
     Script(ScriptKind, &'l str),
 }
@@ -43,7 +43,8 @@ pub struct ResourceLink<'l> {
 
 impl<'l> ResourceLink<'l> {
     pub fn parse(text: &'l str) -> Result<ResourceLink<'l>> {
-        let segments: Vec<&str> = text.trim_matches('/').split('/').collect();
+        // An item's id is the rest of the link, whatever it contains.
+        let segments: Vec<&str> = text.trim_matches('/').splitn(6, '/').collect();
         if segments.iter().any(|segment| segment.is_empty()) {
             return Err(no_resource(text));
         }
@@ -51,7 +52,9 @@ impl<'l> ResourceLink<'l> {
             ["dbs", database, "colls", container] => (database, container, None),
             ["dbs", database, "colls", container, kind, id] => {
                 let child = match *kind {
+                    "docs" if is_of_attachment(id) => return Err(no_resource(text)),
                     "docs" => GrantedChild::Item(id),
+                    _ if id.contains('/') => return Err(no_resource(text)),
                     "sprocs" => GrantedChild::Script(ScriptKind::Procedure, id),
                     "triggers" => GrantedChild::Script(ScriptKind::Trigger, id),
                     "udfs" => GrantedChild::Script(ScriptKind::Function, id),
@@ -63,6 +66,12 @@ impl<'l> ResourceLink<'l> {
         };
         Ok(ResourceLink { database, container, child })
     }
+}
+
+/// Whether what follows `docs/` in a link leads to an attachment of an item, as far as a text can tell. An item of such an
+/// id is permitted by its resource id.
+fn is_of_attachment(rest: &str) -> bool {
+    rest.split('/').nth(1) == Some("attachments")
 }
 
 fn no_resource(text: &str) -> Error {
@@ -367,9 +376,18 @@ mod tests {
             ("triggers", GrantedChild::Script(ScriptKind::Trigger, "x y")),
             ("udfs", GrantedChild::Script(ScriptKind::Function, "x y")),
         ] {
-            let text = format!("dbs/d/colls/c/{kind}/x y");
+            let text = format!("dbs/d/colls/c/{kind}/x y/");
             assert_eq!(ResourceLink::parse(&text).expect("a child").child, Some(child), "{kind}");
         }
+    }
+
+    #[test]
+    fn the_id_of_an_item_is_the_rest_of_its_link() {
+        for id in ["a/b", "a//b", "a?b#c", "a\\b", "docs/attachments", "a%2Fb"] {
+            let text = format!("dbs/d/colls/c/docs/{id}");
+            assert_eq!(ResourceLink::parse(&text).expect(id).child, Some(GrantedChild::Item(id)));
+        }
+        ResourceLink::parse("dbs/d/colls/c/sprocs/a/b").expect_err("ids of scripts have no slash");
     }
 
     #[test]

@@ -25,7 +25,9 @@ pub(crate) fn check_container_link(entry: &ContainerEntry, link: &str) -> Result
 /// The item that a link names; refuses one of another container.
 pub(crate) fn item_of_link<'a>(entry: &ContainerEntry, link: &'a str) -> Result<ItemLink<'a>> {
     let invalid = || Error::bad_request(format!("Invalid document link: \"{link}\"."));
-    let segments: Vec<&str> = link.trim_matches('/').split('/').collect();
+    // An id is the rest of the link, whatever it contains; one slash may end any link.
+    let link_of_item = link.trim_start_matches('/');
+    let segments: Vec<&str> = link_of_item.strip_suffix('/').unwrap_or(link_of_item).splitn(6, '/').collect();
     let [dbs, database, colls, container, docs, item] = segments[..] else { return Err(invalid()) };
     if !is(dbs, "dbs") || !is(colls, "colls") || !is(docs, "docs") {
         return Err(invalid());

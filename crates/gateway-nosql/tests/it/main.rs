@@ -12,6 +12,7 @@ mod change_feed;
 mod expiry;
 mod feeds;
 mod harness;
+mod ids;
 
 mod items;
 mod limits;
