@@ -25,7 +25,7 @@ fn printed(query: &Query, print: fn(&Query) -> String) {
     match parse_query(&text) {
         Ok(again) => assert_eq!(print(&again), text),
         // Parentheses that the printer adds may be too many, and so may its spaces.
-        Err(SqlError::TooDeep { .. } | SqlError::TooLong { .. }) => {}
+        Err(SqlError::TooDeep { .. } | SqlError::Limit { .. }) => {}
         Err(error) => panic!("{error}: {text}"),
     }
 }

@@ -54,6 +54,7 @@ mod projections;
 mod purge;
 mod query;
 mod query_cache;
+mod query_charge;
 mod query_fan_out;
 mod query_former;
 mod query_functions;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use shardlake_charge::QueryCounters;
 use shardlake_document::Value;
-use shardlake_model::{Error, ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
+use shardlake_model::{ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{CommandContext, FeedFilter, OwnItems, QueryPage, QueryStatistics};
 use shardlake_sql::{
     AccessPlan, Advice, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment, QueryPlan,
@@ -24,11 +24,12 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::container_handle::ContainerEntry;
 use crate::feed::FeedScope;
 use crate::items::check_session;
+use crate::query_charge::PagePermit;
 use crate::query_former;
 use crate::query_key::QueryKey;
 use crate::query_targets::{Part, PlanRange, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
-use crate::serving::{Cost, OperationKind, Permit, Touched};
+use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle};
 
 /// A query as a client sends it.
@@ -240,13 +241,6 @@ impl Account {
     }
 
     pub(crate) fn parsed(&self, text: &str) -> Result<Query> {
-        let max = self.limits().query_text_bytes_max;
-        if text.len() > max {
-            return Err(Error::bad_request(format!(
-                "the query text has {} bytes, more than the limit of {max}",
-                text.len()
-            )));
-        }
         Ok(self.0.queries.parsed(text)?)
     }
 
@@ -302,12 +296,14 @@ impl Running<'_> {
             check_session(self.ctx, self.entry, &part.partition)?;
             let piece = token.as_ref().and_then(|token| token.piece_of(&part.span));
             let piece = piece.filter(|piece| !piece.position.is_empty());
-            let permit = self.permit(&part)?;
-            let page = self.page(&part, piece.map(|piece| piece.position.clone()), limits).await;
-            let page = permit.unless_failed(page)?;
-            done = done.plus(self.counters(&page.1));
-            self.account.0.charges.query_page(&mut done, self.ctx.consistency);
-            let (permit, page) = page;
+            let permit = self.permit(&part, done, self.prepared.steps())?;
+            let page = self.page(&part, piece.map(|piece| piece.position.clone()), limits, &permit).await;
+            let page = match page {
+                Ok(page) => page,
+                Err(error) => return Err(permit.failed(error)),
+            };
+            done = done.plus(self.counters(&page));
+            self.charge(&mut done);
             let size_bytes = page.statistics.rows_bytes;
             permit.settle(Cost { charge_centi: done.charged - charged, size_bytes, creates: false });
             self.note(reply, &part, &page);
@@ -326,14 +322,25 @@ impl Running<'_> {
         Ok(())
     }
 
-    pub(crate) fn permit<'p>(&'p self, part: &'p Part) -> Result<Permit<'p>> {
+    /// `before` is what the query had done before the page, and `steps` those that were made for it already.
+    pub(crate) fn permit<'p>(
+        &'p self,
+        part: &'p Part,
+        before: QueryCounters,
+        steps: u64,
+    ) -> Result<PagePermit<'p>> {
         let touched = match &part.filter {
             FeedFilter::Logical(logical) => Touched::Logical(logical),
             FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&part.span),
         };
         let permit =
             self.account.admit(self.ctx, self.entry, &part.partition, OperationKind::Query, touched)?;
-        Ok(permit.for_query(&self.template))
+        Ok(PagePermit::new(self, permit.for_query(&self.template), before, steps))
+    }
+
+    /// What a page adds to the charge so far, which `done` then holds.
+    pub(crate) fn charge(&self, done: &mut QueryCounters) -> u64 {
+        self.account.0.charges.query_page(done, self.ctx.consistency).0
     }
 
     pub(crate) fn complete(&self, reply: &mut QueryReply, charge_centi: u64) {
@@ -361,27 +368,41 @@ impl Running<'_> {
 
     /// What a page adds to what the query has done. Each page asks its partition anew, which has a price.
     pub(crate) fn counters(&self, page: &QueryPage) -> QueryCounters {
-        let statistics = &page.statistics;
-        let rows = QueryCounters {
-            partitions: 1,
-            rows: page.rows.len() as u64,
-            sorted_rows: statistics.rows_sorted,
-            ..QueryCounters::default()
-        };
-        if page.is_repeated {
-            return rows;
+        let rows = page.rows.len() as u64;
+        if !page.is_repeated {
+            return self.counters_of(&page.statistics, rows, page.stands_for_index);
         }
+        QueryCounters {
+            partitions: 1,
+            rows,
+            sorted_rows: page.statistics.rows_sorted,
+            steps: page.statistics.steps,
+            ..QueryCounters::default()
+        }
+    }
+
+    /// The same of a page that read nothing that was counted before.
+    pub(crate) fn counters_of(
+        &self,
+        statistics: &QueryStatistics,
+        rows: u64,
+        stands_for_index: bool,
+    ) -> QueryCounters {
         // A scan in the place of an index that could have been used costs no more than the index would have.
-        let scanned = match page.stands_for_index {
+        let scanned = match stands_for_index {
             true => (0, 0),
             false => (statistics.items_scanned, statistics.items_scanned_bytes),
         };
         QueryCounters {
+            partitions: 1,
+            rows,
             items: scanned.0 + statistics.items_loaded,
             item_bytes: scanned.1 + statistics.items_loaded_bytes,
             postings: statistics.postings_read + statistics.entries_passed.div_ceil(PASSED_IN_A_POSTING),
+            sorted_rows: statistics.rows_sorted,
             function_calls: statistics.function_calls,
-            ..rows
+            steps: statistics.steps,
+            ..QueryCounters::default()
         }
     }
 }

@@ -3,14 +3,17 @@
 //! All partitions are asked at once and hand out what they have collected for the page; the merge of that is the page. A page may
 //! take several rounds, because where rows come in order each partition is asked for little more than its share.
 
+use std::sync::Arc;
+
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{QueryPage, position_of_state, state_of_position};
 use shardlake_routing::EpkRange;
-use shardlake_sql::{Execution, PageLimits, PageOutput};
+use shardlake_sql::{Execution, Meter, PageLimits, PageOutput};
 
 use crate::items::check_session;
 use crate::query::{PageOfQuery, QueryReply, Running};
+use crate::query_charge::PagePermit;
 use crate::query_targets::Part;
 use crate::query_token::{Piece, QueryToken};
 use crate::serving::Cost;
@@ -38,12 +41,14 @@ impl Running<'_> {
                         position.map(|position| self.token_at(position, query_hash, done)).transpose()?;
                     break;
                 }
-                output => output?,
+                Err(mut error) => {
+                    error.meta_mut().charge_centi += done.charged - charged;
+                    return Err(error);
+                }
+                Ok(output) => output,
             };
             let is_stuck = output.rows.is_empty();
-            done.rows += output.rows.len() as u64;
             reply.rows.extend(&output.rows);
-            self.account.0.charges.query_page(&mut done, self.ctx.consistency);
             let Some(state) = output.state else { break };
             let next = position_of_state(&state);
             let is_full = reply.rows.len() >= limits.rows || reply.rows.size_bytes() >= limits.size_bytes;
@@ -66,7 +71,7 @@ impl Running<'_> {
         QueryToken { container, query_hash, counters, pieces: vec![piece] }.encode()
     }
 
-    /// What all partitions together have for the rest of a page.
+    /// What all partitions together have for the rest of a page. The merge is paid for by all of them alike.
     async fn round(
         &self,
         parts: &[Part],
@@ -75,6 +80,36 @@ impl Running<'_> {
         reply: &mut QueryReply,
         done: &mut QueryCounters,
     ) -> Result<PageOutput> {
+        let charged = done.charged;
+        let mut permits = Vec::with_capacity(parts.len());
+        for part in parts {
+            check_session(self.ctx, self.entry, &part.partition)?;
+            // The query was prepared once.
+            let steps = if permits.is_empty() { self.prepared.steps() } else { 0 };
+            permits.push(self.permit(part, QueryCounters::default(), steps)?);
+        }
+        let (output, costs) = match self.merged(parts, &permits, room, position, reply, done).await {
+            Ok(merged) => merged,
+            Err(error) => return Err(all_failed(permits, error)),
+        };
+        let own_centi: u64 = costs.iter().map(|cost| cost.charge_centi).sum();
+        let merge_centi = (done.charged - charged).saturating_sub(own_centi).div_ceil(parts.len() as u64);
+        for (permit, cost) in permits.into_iter().zip(costs) {
+            permit.settle(Cost { charge_centi: cost.charge_centi + merge_centi, ..cost });
+        }
+        Ok(output)
+    }
+
+    /// Asks all partitions, and merges what they have; with what each of them cost.
+    async fn merged(
+        &self,
+        parts: &[Part],
+        permits: &[PagePermit<'_>],
+        room: PageLimits,
+        position: Option<Vec<u8>>,
+        reply: &mut QueryReply,
+        done: &mut QueryCounters,
+    ) -> Result<(PageOutput, Vec<Cost>)> {
         let is_first = reply.ranges.is_empty();
         let rows = match self.prepared.is_ordered() {
             // What a partition has beyond that is left for the next round.
@@ -83,22 +118,23 @@ impl Running<'_> {
         };
         let share = PageLimits { rows, ..room };
         let mut tasks = Vec::with_capacity(parts.len());
-        for part in parts {
-            check_session(self.ctx, self.entry, &part.partition)?;
-            let permit = self.permit(part)?;
-            let task = self.task(part, position.clone(), share).collecting();
-            tasks.push((part, permit, AbortOnDrop(tokio::spawn(self.account.clone().run_page(task)))));
+        for (part, permit) in parts.iter().zip(permits) {
+            let task = self.task(part, position.clone(), share, permit).collecting();
+            tasks.push((part, AbortOnDrop(tokio::spawn(self.account.clone().run_page(task)))));
         }
-        let mut merged = Execution::merging(&self.prepared, room, state_of_position(position.as_deref())?)?;
-        for (part, permit, task) in tasks {
-            let (permit, mut page) = permit.unless_failed(task.finished().await)?;
+        let meter = Arc::new(Meter::default());
+        let merged = Execution::merging(&self.prepared, room, state_of_position(position.as_deref())?)?;
+        let mut merged = merged.metered(meter.clone());
+        let (mut costs, mut stop_early) = (Vec::with_capacity(parts.len()), true);
+        for (part, task) in tasks {
+            let mut page = task.finished().await?;
+            stop_early &= page.stops_early;
             let mut counters = self.counters(&page);
             // However many rounds it takes, a page asks each partition once.
             counters.partitions = u64::from(is_first);
             *done = done.plus(counters);
-            self.account.0.charges.query_page(&mut counters, self.ctx.consistency);
             let size_bytes = page.statistics.items_loaded_bytes;
-            permit.settle(Cost { charge_centi: counters.charged, size_bytes, creates: false });
+            costs.push(Cost { charge_centi: self.charge(&mut counters), size_bytes, creates: false });
             let collected = page.collected.take();
             self.note(reply, part, &page);
             if let Some(collected) = collected {
@@ -106,8 +142,16 @@ impl Running<'_> {
             }
         }
         let output = self.finish(merged).await?;
+        let rows = output.rows.len() as u64;
+        done.rows += rows;
+        if stop_early && self.prepared.has_offset() {
+            // What was read for rows that are passed over follows from their number, not from the rounds.
+            done.items += output.skipped + rows;
+        }
         done.function_calls += output.calls_made;
-        Ok(output)
+        done.steps += meter.steps();
+        self.charge(done);
+        Ok((output, costs))
     }
 
     /// The page of what all partitions have collected. What groups project may call functions, which blocks.
@@ -124,6 +168,15 @@ impl Running<'_> {
             })
             .await
     }
+}
+
+/// Settles all that was done in vain; the error says what it cost.
+fn all_failed(permits: Vec<PagePermit<'_>>, mut error: Error) -> Error {
+    if error.kind() == ErrorKind::PartitionGone {
+        return permits.into_iter().fold(error, |error, permit| permit.failed(error));
+    }
+    error.meta_mut().charge_centi = permits.into_iter().map(|mut permit| permit.give_up()).sum();
+    error
 }
 
 /// A task that is stopped when nobody waits for it any more.

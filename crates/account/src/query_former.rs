@@ -8,6 +8,7 @@
 //! Rows in an order are merged: the successors are read by turns of the order, each from its own position. How many rows a page
 //! takes of one is known only when all have been read, so those of which some are left are read again, up to there.
 
+use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
 use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
 use shardlake_routing::EpkRange;
@@ -17,9 +18,10 @@ use crate::container_handle::ContainerEntry;
 use crate::feed::FeedScope;
 use crate::items::check_session;
 use crate::query::{PageOfQuery, QueryReply, Running};
+use crate::query_charge::PagePermit;
 use crate::query_targets::{Part, Targets};
 use crate::query_token::{DONE, Piece, QueryToken};
-use crate::serving::{Cost, Permit};
+use crate::serving::Cost;
 
 /// What answers for the rest of a range that is gone; `None` if the token is not about one.
 pub(crate) fn targets(
@@ -44,7 +46,7 @@ pub(crate) fn targets(
 /// One successor, as far as it was read for this page.
 struct Stream<'p> {
     part: &'p Part,
-    permit: Permit<'p>,
+    permit: PagePermit<'p>,
     start: Option<Vec<u8>>,
     page: QueryPage,
     keys: Vec<SortKeys>,
@@ -65,7 +67,10 @@ impl Running<'_> {
         let charged = done.charged;
         let mut streams = Vec::with_capacity(parts.len());
         for part in parts {
-            let Some(stream) = self.stream(part, token.as_ref(), limits).await? else { return Err(gone) };
+            // The query was prepared once.
+            let steps = if streams.is_empty() { self.prepared.steps() } else { 0 };
+            let stream = self.stream(part, token.as_ref(), limits, steps).await?;
+            let Some(stream) = stream else { return Err(gone) };
             streams.push(stream);
         }
         take_in_order(&mut streams, limits);
@@ -76,14 +81,14 @@ impl Running<'_> {
             let (part, Read { permit, mut page, position }) = self.read_to_cut(stream, limits).await?;
             let mut counters = self.counters(&page);
             done = done.plus(counters);
-            self.account.0.charges.query_page(&mut counters, self.ctx.consistency);
+            self.charge(&mut counters);
             let size_bytes = page.statistics.rows_bytes;
             permit.settle(Cost { charge_centi: counters.charged, size_bytes, creates: false });
             rows.push(std::mem::take(&mut page.rows));
             self.note(reply, part, &page);
             pieces.push(Piece { span: part.span.clone(), position });
         }
-        self.account.0.charges.query_page(&mut done, self.ctx.consistency);
+        self.charge(&mut done);
         self.push_in_order(&mut reply.rows, &rows);
         pieces.sort_by(|left, right| left.span.min.cmp(&right.span.min));
         if pieces.iter().any(|piece| piece.position != DONE) {
@@ -99,12 +104,16 @@ impl Running<'_> {
         part: &'p Part,
         token: Option<&QueryToken>,
         limits: PageLimits,
+        steps: u64,
     ) -> Result<Option<Stream<'p>>> {
         check_session(self.ctx, self.entry, &part.partition)?;
         let piece = token.and_then(|token| token.piece_of(&part.span));
         let start = piece.map(|piece| piece.position.clone()).filter(|position| !position.is_empty());
-        let permit = self.permit(part)?;
-        let (permit, page) = permit.unless_failed(self.page(part, start.clone(), limits).await)?;
+        let permit = self.permit(part, QueryCounters::default(), steps)?;
+        let page = match self.page(part, start.clone(), limits, &permit).await {
+            Ok(page) => page,
+            Err(error) => return Err(permit.failed(error)),
+        };
         let keys: Option<Vec<SortKeys>> = page.rows.iter().map(|row| self.prepared.sort_keys(row)).collect();
         Ok(keys.map(|keys| Stream { part, permit, start, page, keys, taken: 0 }))
     }
@@ -119,11 +128,16 @@ impl Running<'_> {
         }
         if taken == 0 {
             // The next page does the same again, and counts it.
-            let page = QueryPage { rows: Rows::default(), statistics: QueryStatistics::default(), ..page };
+            let steps = page.statistics.steps;
+            let statistics = QueryStatistics { steps, ..QueryStatistics::default() };
+            let page = QueryPage { rows: Rows::default(), statistics, ..page };
             return Ok((part, Read { permit, page, position: start.unwrap_or_default() }));
         }
-        let page = self.page(part, start, PageLimits { rows: taken, ..limits }).await;
-        let (permit, page) = permit.unless_failed(page)?;
+        let limits = PageLimits { rows: taken, ..limits };
+        let page = match self.page(part, start, limits, &permit).await {
+            Ok(page) => page,
+            Err(error) => return Err(permit.failed(error)),
+        };
         let position = after(&page);
         Ok((part, Read { permit, page, position }))
     }
@@ -137,7 +151,7 @@ impl Running<'_> {
 }
 
 struct Read<'p> {
-    permit: Permit<'p>,
+    permit: PagePermit<'p>,
     page: QueryPage,
     position: Vec<u8>,
 }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{Error, Result};
-use shardlake_partition::{CommandContext, ContainerShape, OwnItems, QueryPage, QueryPageRequest};
+use shardlake_partition::{CommandContext, ContainerShape, OwnItems, PageWork, QueryPage, QueryPageRequest};
 use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery, SqlError};
 use shardlake_stdx::Clock;
 
 use crate::Account;
 use crate::query::Running;
+use crate::query_charge::PagePermit;
 use crate::query_functions::FunctionSource;
 use crate::query_targets::Part;
 
@@ -23,11 +24,18 @@ impl Running<'_> {
         part: &Part,
         resume: Option<Vec<u8>>,
         limits: PageLimits,
+        permit: &PagePermit<'_>,
     ) -> Result<QueryPage> {
-        self.account.clone().run_page(self.task(part, resume, limits)).await
+        self.account.clone().run_page(self.task(part, resume, limits, permit)).await
     }
 
-    pub(crate) fn task(&self, part: &Part, resume: Option<Vec<u8>>, limits: PageLimits) -> PageTask {
+    pub(crate) fn task(
+        &self,
+        part: &Part,
+        resume: Option<Vec<u8>>,
+        limits: PageLimits,
+        permit: &PagePermit<'_>,
+    ) -> PageTask {
         PageTask {
             part: Part { filter: self.key.within(part), ..part.clone() },
             own: self.own.clone(),
@@ -42,6 +50,7 @@ impl Running<'_> {
             collects: false,
             page_end: self.page_end,
             deadline: self.ctx.deadline,
+            work: permit.work(),
         }
     }
 }
@@ -89,6 +98,7 @@ pub(crate) struct PageTask {
     collects: bool,
     page_end: Duration,
     deadline: Duration,
+    work: Arc<PageWork>,
 }
 
 impl PageTask {
@@ -99,7 +109,7 @@ impl PageTask {
 
     async fn run(self) -> Result<QueryPage> {
         let is_page_time_spent = || self.clock.elapsed() > self.page_end;
-        let is_interrupted = || self.clock.elapsed() > self.deadline;
+        let is_interrupted = || self.work.is_stopped() || self.clock.elapsed() > self.deadline;
         let functions = || Ok(self.functions.open());
         let request = QueryPageRequest {
             functions: Some(&functions),
@@ -112,6 +122,7 @@ impl PageTask {
             collects: self.collects,
             is_page_time_spent: &is_page_time_spent,
             is_interrupted: &is_interrupted,
+            work: &self.work,
         };
         self.part.partition.query_page(&self.shape, &self.command, request).await
     }

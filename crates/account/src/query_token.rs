@@ -1,7 +1,7 @@
 //! Continuation tokens of queries.
 //!
 //! ```text
-//! base64url(version u8 | container u32 | query hash u64 | counters 7 × varint | pieces u8 | pieces | crc32 u32)
+//! base64url(version u8 | container u32 | query hash u64 | counters 9 × varint | pieces u8 | pieces | crc32 u32)
 //! piece: min | max | position, each its length as a varint and its bytes
 //! ```
 //! A piece is a span of the hash space and where to go on in every partition within it; an empty position is its start, a zero
@@ -16,7 +16,9 @@ use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
 use shardlake_routing::{Epk, EpkRange};
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
+/// A version without the last counter: its pages made no steps that counted.
+const VERSION_WITHOUT_STEPS: u8 = 3;
 const PIECES_MAX: usize = 8;
 /// The position in a piece of which nothing is left.
 pub(crate) const DONE: &[u8] = &[0];
@@ -185,13 +187,15 @@ fn parse(text: &str) -> Option<QueryToken> {
         return None;
     }
     let mut reader = Reader(content);
-    if reader.byte()? != VERSION {
-        return None;
-    }
+    let counters = match reader.byte()? {
+        VERSION => QueryCounters::COUNT,
+        VERSION_WITHOUT_STEPS => QueryCounters::COUNT - 1,
+        _ => return None,
+    };
     let container = u32::from_be_bytes(reader.array()?);
     let query_hash = u64::from_be_bytes(reader.array()?);
     let mut numbers = [0; QueryCounters::COUNT];
-    for number in &mut numbers {
+    for number in &mut numbers[..counters] {
         *number = reader.number()?;
     }
     let count = usize::from(reader.byte()?);
@@ -258,6 +262,24 @@ mod tests {
         QueryToken::end_pieces_at(&mut pieces, &span("", "18").max);
         assert_eq!(pieces, [piece("10", "18", b"low")]);
         assert_eq!(token(pieces).end(), &span("", "18").max);
+    }
+
+    #[test]
+    fn token_of_the_version_before_goes_on_without_steps() {
+        let counters = QueryCounters { rows: 300, charged: 4711, ..QueryCounters::default() };
+        let pieces = vec![piece("10", "20", b"position")];
+        let token = QueryToken { container: 7, query_hash: 1, counters, pieces };
+        // As version 3 wrote it: 8 counters.
+        let mut bytes = vec![3, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0xAC, 0x02, 0, 0, 0, 0, 0, 0xE7, 0x24];
+        bytes.extend([1, 1, 0x10, 1, 0x20, 8]);
+        bytes.extend(b"position");
+        bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
+        assert_eq!(QueryToken::decode(&URL_SAFE_NO_PAD.encode(&bytes), 7, 1).expect("known"), token);
+        bytes[0] = 2;
+        let end = bytes.len() - 4;
+        let checksum = crc32fast::hash(&bytes[..end]).to_be_bytes();
+        bytes[end..].copy_from_slice(&checksum);
+        assert!(QueryToken::decode(&URL_SAFE_NO_PAD.encode(&bytes), 7, 1).is_err());
     }
 
     proptest! {

@@ -198,8 +198,13 @@ impl<'a> ScriptStore<'a> {
         let mut running = self.account.prepare(&self.ctx, self.entry, &query, &parameters, &parts)?;
         running.own = Some(self.transaction.own_items().clone());
         let mut reply = running.begin(QueryWants::default(), &query, &parts);
-        running.drain(&mut reply, parts, PageOfQuery { limits, token, query_hash }).await?;
-        self.spent_centi += reply.meta.charge_centi;
+        let page = PageOfQuery { limits, token, query_hash };
+        let drained = running.drain(&mut reply, parts, page).await;
+        self.spent_centi += match &drained {
+            Ok(()) => reply.meta.charge_centi,
+            Err(error) => error.meta().charge_centi,
+        };
+        drained?;
         self.size_bytes += reply.rows.size_bytes() as u64;
         Ok(StoreAnswer {
             body: Some(array_of(&reply.rows)?),

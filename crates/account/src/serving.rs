@@ -130,17 +130,6 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// Settles a failure; whoever succeeded has yet to find out the cost.
-    pub fn unless_failed<T>(self, outcome: Result<T>) -> Result<(Self, T)> {
-        match outcome {
-            Ok(reply) => Ok((self, reply)),
-            Err(error) => {
-                self.settle(Cost::of_failure(&error));
-                Err(error)
-            }
-        }
-    }
-
     pub fn settle_outcome<T>(self, outcome: &Result<T>, cost: impl FnOnce(&T) -> Cost) {
         self.settle(outcome.as_ref().map_or_else(Cost::of_failure, cost));
     }
@@ -196,8 +185,8 @@ impl Account {
         self.0.catalog.load().container_of_rid(rid).cloned().ok_or_else(was_deleted)
     }
 
-    /// Asks the partition's budget. A permit that is dropped unsettled, because the request was, costs nothing. What the
-    /// server does for itself is neither limited nor counted.
+    /// Asks the partition's budget. A permit that is dropped unsettled, because the request was, costs nothing; the work of
+    /// queries is charged even so (`query_charge.rs`). What the server does for itself is neither limited nor counted.
     pub(crate) fn admit<'a>(
         &'a self,
         ctx: &RequestContext,

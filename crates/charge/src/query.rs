@@ -25,6 +25,8 @@ pub(crate) struct QueryPrices {
     sorted_row: u64,
     /// Each call of a user-defined function. The service charges for them and does not say what.
     function_call: u64,
+    /// A million steps of evaluation, where that is more than everything else together: a request unit for a millisecond.
+    million_steps: u64,
 }
 
 pub(crate) const PRICES: QueryPrices = QueryPrices {
@@ -35,6 +37,7 @@ pub(crate) const PRICES: QueryPrices = QueryPrices {
     hundred_postings: 200,
     sorted_row: 20,
     function_call: 20,
+    million_steps: 20_000,
 };
 
 /// What a query has done, over all its pages so far. Pages that read again what an earlier page has read do not count it twice.
@@ -51,10 +54,12 @@ pub struct QueryCounters {
     pub function_calls: u64,
     /// Charged so far, in hundredths.
     pub charged: u64,
+    /// Steps of evaluation: all that were made, also for pages that read again what an earlier one has read.
+    pub steps: u64,
 }
 
 impl QueryCounters {
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
 
     pub fn to_array(self) -> [u64; Self::COUNT] {
         let QueryCounters {
@@ -66,13 +71,25 @@ impl QueryCounters {
             sorted_rows,
             function_calls,
             charged,
+            steps,
         } = self;
-        [partitions, rows, items, item_bytes, postings, sorted_rows, function_calls, charged]
+        [partitions, rows, items, item_bytes, postings, sorted_rows, function_calls, charged, steps]
     }
 
     pub fn from_array(numbers: [u64; Self::COUNT]) -> QueryCounters {
-        let [partitions, rows, items, item_bytes, postings, sorted_rows, function_calls, charged] = numbers;
-        QueryCounters { partitions, rows, items, item_bytes, postings, sorted_rows, function_calls, charged }
+        let [partitions, rows, items, item_bytes, postings, sorted_rows, function_calls, charged, steps] =
+            numbers;
+        QueryCounters {
+            partitions,
+            rows,
+            items,
+            item_bytes,
+            postings,
+            sorted_rows,
+            function_calls,
+            charged,
+            steps,
+        }
     }
 
     /// With what one more page has done.
@@ -98,7 +115,10 @@ impl ChargeTable {
             done.sorted_rows.saturating_mul(prices.sorted_row),
             done.function_calls.saturating_mul(prices.function_call),
         ];
-        let total = thousandths.into_iter().fold(0u64, u64::saturating_add);
+        let read = thousandths.into_iter().fold(0u64, u64::saturating_add);
+        // What is read pays for ordinary evaluation, several times over.
+        let evaluated = u128::from(done.steps) * u128::from(prices.million_steps) / 1_000_000;
+        let total = read.max(u64::try_from(evaluated).unwrap_or(u64::MAX));
         Charge((total.saturating_add(5) / 10).saturating_mul(consistency.read_charge_factor()))
     }
 
@@ -124,6 +144,7 @@ mod tests {
         sorted_rows: 0,
         function_calls: 0,
         charged: 0,
+        steps: 0,
     };
 
     fn assert_within(done: QueryCounters, published: f64, percent: f64) {
@@ -151,18 +172,37 @@ mod tests {
     }
 
     fn page() -> impl Strategy<Value = QueryCounters> {
-        (0u64..2, 0u64..200, 0u64..500, 0u64..4_000_000, 0u64..500, 0u64..200, 0u64..900).prop_map(
-            |(partitions, rows, items, item_bytes, postings, sorted_rows, function_calls)| QueryCounters {
-                partitions,
-                rows,
-                items: items + rows,
-                item_bytes,
-                postings,
-                sorted_rows,
-                function_calls,
-                charged: 0,
+        let steps = 0u64..2_000_000;
+        (0u64..2, 0u64..200, 0u64..500, 0u64..4_000_000, 0u64..500, 0u64..200, 0u64..900, steps).prop_map(
+            |(partitions, rows, items, item_bytes, postings, sorted_rows, function_calls, steps)| {
+                QueryCounters {
+                    partitions,
+                    rows,
+                    items: items + rows,
+                    item_bytes,
+                    postings,
+                    sorted_rows,
+                    function_calls,
+                    charged: 0,
+                    steps,
+                }
             },
         )
+    }
+
+    #[test]
+    fn steps_cost_where_they_are_more_than_reading_pays_for() {
+        let table = ChargeTable::default();
+        let charge = |done| table.query(done, ConsistencyLevel::Session);
+        let read = QueryCounters { items: 1000, item_bytes: 1 << 20, ..ONE };
+        // Thousands of steps for each item that is read cost nothing more.
+        assert_eq!(charge(QueryCounters { steps: 3_000_000, ..read }), charge(read));
+        // A second of evaluation, which is some fifty million steps, costs a thousand request units.
+        assert_eq!(charge(QueryCounters { steps: 50_000_000, ..read }), Charge(100_000));
+        assert!(charge(QueryCounters { steps: u64::MAX, ..read }) > Charge(1 << 50));
+        // So does an evaluation that reads nothing.
+        assert_eq!(charge(QueryCounters { steps: 140_000, ..ONE }), charge(ONE));
+        assert_eq!(charge(QueryCounters { steps: 150_000, ..ONE }), Charge(300));
     }
 
     proptest! {

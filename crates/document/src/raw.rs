@@ -100,7 +100,7 @@ impl<'a> RawArray<'a> {
         Elements::new(self.bytes).next().is_none()
     }
 
-    pub(crate) fn as_bytes(&self) -> &'a [u8] {
+    pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
 }

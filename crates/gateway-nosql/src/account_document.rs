@@ -3,18 +3,29 @@
 //! Endpoints are built from the scheme and host that this very request used, because clients send all later traffic to
 //! them. No member may announce a second protocol: clients would switch to it.
 
+use std::sync::LazyLock;
+
 use http::StatusCode;
 use serde_json::json;
 use shardlake_account::METADATA_READ_CHARGE_CENTI;
+use shardlake_model::LanguageLimits;
 
 use crate::gateway::Call;
 use crate::reply::Reply;
 use crate::resource_document::document;
 
-/// What query planners inside clients may assume; a JSON text inside the document.
-const QUERY_ENGINE: &str = concat!(
-    r#"{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":5,"maxLogicalAndPerSqlQuery":500,"#,
-    r#""maxLogicalOrPerSqlQuery":500,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"#,
+/// What query planners inside clients may assume; a JSON text inside the document. The limits are those that are enforced; what
+/// follows them concerns the planners alone.
+static QUERY_ENGINE: LazyLock<String> = LazyLock::new(|| {
+    let LanguageLimits { text_length_max, joins_max, ands_max, ors_max, list_items_max, user_functions_max } =
+        LanguageLimits::PUBLISHED;
+    let limits = format!(
+        r#"{{"maxSqlQueryInputLength":{text_length_max},"maxJoinsPerSqlQuery":{joins_max},"maxLogicalAndPerSqlQuery":{ands_max},"maxLogicalOrPerSqlQuery":{ors_max},"maxUdfRefPerSqlQuery":{user_functions_max},"maxInExpressionItemsCount":{list_items_max},"#
+    );
+    limits + PLANNERS
+});
+
+const PLANNERS: &str = concat!(
     r#""queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"#,
     r#""sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"#,
     r#""sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"#,
@@ -43,7 +54,7 @@ pub(crate) fn read(call: &Call<'_>) -> Reply {
         "userConsistencyPolicy": { "defaultConsistencyLevel": call.account.consistency().name() },
         "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
-        "queryEngineConfiguration": QUERY_ENGINE,
+        "queryEngineConfiguration": QUERY_ENGINE.as_str(),
     });
     Reply::json(StatusCode::OK, METADATA_READ_CHARGE_CENTI, document(&account))
 }
@@ -52,7 +63,8 @@ pub(crate) fn read(call: &Call<'_>) -> Reply {
 mod tests {
     #[test]
     fn the_query_engine_configuration_is_json() {
-        let parsed: serde_json::Value = serde_json::from_str(super::QUERY_ENGINE).expect("valid JSON");
-        assert!(parsed.is_object());
+        let parsed: serde_json::Value = serde_json::from_str(&super::QUERY_ENGINE).expect("valid JSON");
+        assert_eq!(parsed["maxJoinsPerSqlQuery"], 10);
+        assert_eq!(parsed["enableSpatialIndexing"], true);
     }
 }

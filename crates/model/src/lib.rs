@@ -26,7 +26,7 @@ pub use indexing::{
     IndexingPolicy, PathKind, SortOrder, SpatialIndex, VectorIndex,
 };
 pub use limit_scale::LimitScale;
-pub use limits::{Limits, Numbers};
+pub use limits::{LanguageLimits, Limits, Numbers};
 pub use partition_key::{
     KeyComponent, KeyKind, KeyNumberError, KeyPath, PartitionKey, PartitionKeyDefinition,
     PartitionKeyPathError, SYSTEM_PROPERTIES,

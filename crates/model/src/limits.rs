@@ -85,8 +85,6 @@ pub struct Limits {
     pub throughput_per_partition: u64,
     /// RU/s of autoscale maximum one physical partition is created for.
     pub autoscale_throughput_per_partition: u64,
-    /// UTF-8 text of a query: 512 KB (wire.md §17). At most ten JOINs is a rule of the language.
-    pub query_text_bytes_max: usize,
     /// Ours: parameters of one query, far more than any statement needs.
     pub query_parameters_max: usize,
     /// A page of a query is cut where it is after this time: 5 s.
@@ -102,6 +100,35 @@ pub struct Limits {
     pub change_log_entries_kept: u64,
     /// Ours: operations that a change log may hold in vain, besides half as many as there are items, before it is gone over.
     pub change_log_operations_in_vain: u64,
+}
+
+/// Of one query. The account document publishes them, and the parser and the binder enforce them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LanguageLimits {
+    /// UTF-16 code units of the text: the service's 512 KB.
+    pub text_length_max: usize,
+    /// `JOIN`s of one `FROM`: the service's, which plans queries with more of them over several subqueries.
+    pub joins_max: usize,
+    /// `AND`s of the whole text, subqueries included. The service publishes 500 to 2,000; ours are more, because clients that read a thousand
+    /// items at once by id and hierarchical partition key write 3,000.
+    pub ands_max: usize,
+    /// `OR`s of the whole text: the service publishes 500 to 2,000.
+    pub ors_max: usize,
+    /// Items of one list behind `IN`: what the service publishes.
+    pub list_items_max: usize,
+    /// Different calls of user-defined functions: the service's.
+    pub user_functions_max: usize,
+}
+
+impl LanguageLimits {
+    pub const PUBLISHED: LanguageLimits = LanguageLimits {
+        text_length_max: 512 * 1024,
+        joins_max: 10,
+        ands_max: 4000,
+        ors_max: 2000,
+        list_items_max: 16_000,
+        user_functions_max: 10,
+    };
 }
 
 impl Default for Limits {
@@ -149,7 +176,6 @@ impl Default for Limits {
             partition_throughput_max: 10_000,
             throughput_per_partition: 6000,
             autoscale_throughput_per_partition: 10_000,
-            query_text_bytes_max: 512 * 1024,
             query_parameters_max: 10_000,
             query_page_time: Duration::from_secs(5),
             change_feed_retention_minutes_max: 366 * 24 * 60,

@@ -4,9 +4,11 @@
 
 use std::fmt::Write as _;
 
-use shardlake_model::ErrorKind;
+use shardlake_model::{ErrorKind, LanguageLimits};
 
 use crate::plan::QueryFeature;
+
+const LIMITS: LanguageLimits = LanguageLimits::PUBLISHED;
 
 /// A place in the query text, in UTF-16 code units as the reference counts; the end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +63,9 @@ pub enum SqlError {
     Several(Vec<SqlError>),
     #[error("the query parameter '{name}' has no value")]
     MissingParameter { name: String },
-    #[error("the query text has {size_bytes} bytes, more than the limit of {size_bytes_max}")]
-    TooLong { size_bytes: usize, size_bytes_max: usize },
-    #[error("the query has more than {joins_max} JOINs in one FROM, which is the limit")]
-    TooManyJoins { joins_max: usize },
+    /// The query is larger than the language allows; the place is all of it.
+    #[error("{}", limit.broken())]
+    Limit { limit: LanguageLimit, location: Location },
     #[error("the query is nested deeper than {nesting_max} levels")]
     TooDeep { nesting_max: usize },
     /// The time budget is used up.
@@ -72,6 +73,10 @@ pub enum SqlError {
     Interrupted,
     #[error("the query makes a value of more than {size_bytes_max} bytes")]
     ResultTooLarge { size_bytes_max: usize },
+    #[error(
+        "the query takes more than {steps_max} steps of evaluation for one item: join fewer arrays, or test their elements earlier"
+    )]
+    ItemTooDear { steps_max: u64 },
     #[error("A scalar subquery returned more than one row.")]
     SubqueryRows,
     /// The client asked for a plan and cannot merge what it would say. Never empty. The reference answers with the bare text.
@@ -114,6 +119,54 @@ pub enum SqlError {
     /// A part of the language that this server does not have yet.
     #[error("{feature} is not supported")]
     Unsupported { feature: String },
+}
+
+/// What the language allows only so much of (`LanguageLimits` in `crates/model/src/limits.rs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LanguageLimit {
+    Text,
+    Joins,
+    Ands,
+    Ors,
+    ListItems,
+}
+
+impl LanguageLimit {
+    /// How many there may be.
+    pub fn most(self) -> usize {
+        match self {
+            LanguageLimit::Text => LIMITS.text_length_max,
+            LanguageLimit::Joins => LIMITS.joins_max,
+            LanguageLimit::Ands => LIMITS.ands_max,
+            LanguageLimit::Ors => LIMITS.ors_max,
+            LanguageLimit::ListItems => LIMITS.list_items_max,
+        }
+    }
+
+    /// The reference's words for texts and joins, and ours after their pattern for the others.
+    fn broken(self) -> String {
+        let what = match self {
+            LanguageLimit::Text => {
+                return format!(
+                    "The SQL query text exceeded the maximum limit of {} characters.",
+                    self.most()
+                );
+            }
+            LanguageLimit::Joins => "joins",
+            LanguageLimit::Ands => "logical AND operators",
+            LanguageLimit::Ors => "logical OR operators",
+            LanguageLimit::ListItems => "items in an IN expression",
+        };
+        format!("The SQL query exceeded the maximum number of {what}. The allowed limit is {}.", self.most())
+    }
+
+    fn code(self) -> Option<&'static str> {
+        match self {
+            LanguageLimit::Text => Some("SC3020"),
+            LanguageLimit::Joins => Some("SC3002"),
+            LanguageLimit::Ands | LanguageLimit::Ors | LanguageLimit::ListItems => None,
+        }
+    }
 }
 
 /// Rules that only the query as a whole can break. Where nothing else is said, the place is the clause or call named.
@@ -231,17 +284,17 @@ impl SqlError {
             SqlError::UnknownFunction { .. } => Some("SC2005"),
             SqlError::ArgumentCount { .. } => Some("SC2050"),
             SqlError::Rule { rule, .. } => Some(rule.code()),
+            SqlError::Limit { limit, .. } => limit.code(),
             SqlError::Several(errors) => errors.first().and_then(SqlError::code),
             SqlError::AggregateComposition
             | SqlError::CorrelatedOrderBy
             | SqlError::ComputedProperty { .. }
             | SqlError::StarWithoutFrom { .. }
             | SqlError::MissingParameter { .. }
-            | SqlError::TooLong { .. }
             | SqlError::TooDeep { .. }
-            | SqlError::TooManyJoins { .. }
             | SqlError::Interrupted
             | SqlError::ResultTooLarge { .. }
+            | SqlError::ItemTooDear { .. }
             | SqlError::SubqueryRows
             | SqlError::InvalidState
             | SqlError::Pattern { .. }
@@ -268,18 +321,18 @@ impl SqlError {
             | SqlError::UnresolvedIdentifier { location, .. }
             | SqlError::UnknownFunction { location, .. }
             | SqlError::StarWithoutFrom { location }
-            | SqlError::ArgumentCount { location, .. } => Some(*location),
+            | SqlError::ArgumentCount { location, .. }
+            | SqlError::Limit { location, .. } => Some(*location),
             SqlError::Rule { location, .. } => *location,
             SqlError::Several(errors) => errors.first().and_then(SqlError::location),
             SqlError::AggregateComposition
             | SqlError::CorrelatedOrderBy
             | SqlError::ComputedProperty { .. }
             | SqlError::MissingParameter { .. }
-            | SqlError::TooLong { .. }
             | SqlError::TooDeep { .. }
-            | SqlError::TooManyJoins { .. }
             | SqlError::Interrupted
             | SqlError::ResultTooLarge { .. }
+            | SqlError::ItemTooDear { .. }
             | SqlError::SubqueryRows
             | SqlError::InvalidState
             | SqlError::Pattern { .. }
@@ -310,6 +363,10 @@ impl SqlError {
 
     pub(crate) fn rule(rule: Rule, location: Location) -> SqlError {
         SqlError::Rule { rule, location: Some(location) }
+    }
+
+    pub(crate) fn beyond(limit: LanguageLimit, text: &str) -> SqlError {
+        SqlError::Limit { limit, location: Location::in_text(text, 0, text.len()) }
     }
 
     pub(crate) fn unsupported(feature: impl Into<String>) -> SqlError {
@@ -365,7 +422,9 @@ impl From<SqlError> for shardlake_model::Error {
                 shardlake_model::ErrorKind::Timeout,
                 "the query did not finish in the time of its request: narrow its filter or read it in pages",
             ),
-            error if error.code().is_some() => shardlake_model::Error::bad_request(error.to_json()),
+            error if error.code().is_some() || matches!(error, SqlError::Limit { .. }) => {
+                shardlake_model::Error::bad_request(error.to_json())
+            }
             SqlError::AggregateComposition => shardlake_model::Error::bad_request(error.to_json()),
             _ => shardlake_model::Error::bad_request(error.to_string()),
         }

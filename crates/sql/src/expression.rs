@@ -8,6 +8,7 @@ use std::sync::Arc;
 use shardlake_document::Value;
 
 use crate::bound::{BoundQuery, Slot};
+use crate::evaluate::constant_set::ConstantSet;
 use crate::evaluate::like::Pattern;
 use crate::functions::{Function, PreparedCall};
 use crate::syntax::ast::SubqueryKind;
@@ -45,6 +46,8 @@ pub(crate) enum Expression {
     In {
         value: Box<Expression>,
         list: Vec<Expression>,
+        /// Of a list of constants.
+        prepared: Prepared<ConstantSet>,
     },
     Between {
         value: Box<Expression>,
@@ -165,7 +168,7 @@ impl Expression {
             }
             Expression::Conditional { condition: a, then: b, otherwise: c }
             | Expression::Between { value: a, low: b, high: c } => vec![a, b, c],
-            Expression::In { value: first, list: rest }
+            Expression::In { value: first, list: rest, .. }
             | Expression::Choose { number: first, choices: rest } => {
                 std::iter::once(&**first).chain(rest).collect()
             }
@@ -204,7 +207,9 @@ impl Expression {
             | Expression::Between { value: a, low: b, high: c } => {
                 visit(a).and_then(|()| visit(b)).and_then(|()| visit(c))
             }
-            Expression::In { value, list } => visit(value).and_then(|()| list.iter_mut().try_for_each(visit)),
+            Expression::In { value, list, .. } => {
+                visit(value).and_then(|()| list.iter_mut().try_for_each(visit))
+            }
             Expression::And(parts)
             | Expression::Or(parts)
             | Expression::Coalesce(parts)

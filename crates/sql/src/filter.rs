@@ -7,6 +7,7 @@ use crate::bound::BoundQuery;
 use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
 use crate::evaluate::holds;
+use crate::evaluate::meter::Meter;
 use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::functions::FunctionContext;
 use crate::syntax::ast::{Collection, Query, Selection, Source};
@@ -142,6 +143,7 @@ fn bind_with<T>(
         computed: &ComputedProperties::default(),
         functions: &functions,
         scripts: None,
+        meter: &Meter::default(),
     })
 }
 
@@ -152,6 +154,7 @@ fn keeps(query: &BoundQuery, row: Row<'_>) -> Result<bool, SqlError> {
         Row::Tree(value) => Datum::from_tree(value),
     };
     let functions = FunctionContext::default();
-    let context = EvaluationContext::new(&functions, &|| false);
+    let meter = Meter::default();
+    let context = EvaluationContext::new(&functions, &|| false, &meter);
     holds(filter, &Scope::new(&context).with(0, row))
 }

@@ -38,7 +38,8 @@ pub use access::{
 };
 pub use bind::ComputedProperties;
 pub use bound::AggregateFunction;
-pub use error::{Location, Rule, SqlError};
+pub use error::{LanguageLimit, Location, Rule, SqlError};
+pub use evaluate::meter::Meter;
 pub use evaluate::user_functions::{Arguments, UserFunctions};
 pub use execute::{
     DistinctHash, Execution, Flow, Interrupt, PageLimits, PageOutput, Rows, compare_sort_keys, distinct_hash,

@@ -10,6 +10,8 @@ use shardlake_stdx::Timestamp;
 use crate::bind::{self, ComputedProperties, Environment};
 use crate::bound::{Aggregate, AggregateFunction, BoundQuery, BoundSource};
 use crate::error::SqlError;
+use crate::evaluate::datum::value_size;
+use crate::evaluate::meter::Meter;
 use crate::expression::Expression;
 use crate::functions::{FunctionContext, GeometryKind};
 use crate::plan::{KeyFilter, key_filter, reads_items};
@@ -37,7 +39,11 @@ pub struct PreparedQuery {
     geometry: GeometryKind,
     now: Timestamp,
     random_seed: u64,
+    steps: u64,
 }
+
+/// Steps for each byte of a query: it is parsed, bound, and planned for the index.
+const STEPS_PER_BYTE: u64 = 2;
 
 impl PreparedQuery {
     /// Parameters are name (with `@`) and value; of two for one name the last counts.
@@ -48,7 +54,8 @@ impl PreparedQuery {
     ) -> Result<PreparedQuery, SqlError> {
         let &QueryEnvironment { computed, geometry, now, random_seed, scripts } = environment;
         let functions = FunctionContext { now, geometry, random: Cell::new(random_seed) };
-        let environment = Environment { parameters, computed, functions: &functions, scripts };
+        let meter = Meter::default();
+        let environment = Environment { parameters, computed, functions: &functions, scripts, meter: &meter };
         let bound = bind::bind(query.text(), query.tree(), &environment)?;
         let user_functions = bind::function_names(&bound);
         // Joins and subqueries loop over an item's arrays, as deep as they are nested.
@@ -63,7 +70,13 @@ impl PreparedQuery {
             geometry,
             now,
             random_seed,
+            steps: meter.steps().saturating_add(steps_of_text(query.text(), parameters)),
         })
+    }
+
+    /// What it took to prepare: its constants, and its text with the parameters.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     pub(crate) fn bound(&self) -> &BoundQuery {
@@ -109,6 +122,11 @@ impl PreparedQuery {
         key_filter(&self.query, definition)
     }
 
+    /// Whether rows are passed over before the first that counts.
+    pub fn has_offset(&self) -> bool {
+        self.query.offset > 0
+    }
+
     /// Whether there is an `ORDER BY`.
     pub fn is_ordered(&self) -> bool {
         !self.query.order_by.is_empty()
@@ -128,4 +146,9 @@ impl PreparedQuery {
     pub fn is_heavy(&self) -> bool {
         self.is_heavy
     }
+}
+
+fn steps_of_text(text: &str, parameters: &[(String, Value)]) -> u64 {
+    let values: usize = parameters.iter().map(|(name, value)| name.len() + value_size(value)).sum();
+    STEPS_PER_BYTE * (text.len() + values) as u64
 }

@@ -309,8 +309,8 @@ async fn values_that_grow_are_stopped() {
 
 /// Texts of this depth or length, and the depth up to which each is answered.
 fn deep(depth: usize) -> Vec<(String, usize)> {
-    // Two hundred levels at most; where each repetition is two levels or three, fewer repetitions.
-    let [any, nested, pairs, none] = [20_000, 150, 40, 0];
+    // Some thousand logical operators at most. Two hundred levels at most; where each repetition is two levels or three, fewer repetitions.
+    let [any, operators, nested, pairs, none] = [20_000, 1_000, 150, 40, 0];
     let around = |open: &str, inner: &str, close: &str| {
         format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
     };
@@ -335,9 +335,12 @@ fn deep(depth: usize) -> Vec<(String, usize)> {
         (format!("SELECT VALUE {} FROM c", chain("c", "[0]")), nested),
         (format!("SELECT VALUE {} FROM c", chain("c.n", " + 1")), nested),
         (format!("SELECT VALUE {} FROM c", chain("'a'", " || 'b'")), any),
-        (format!("SELECT VALUE c.id FROM c WHERE {}", chain("c.n = 1", " OR c.n = 2")), any),
-        (format!("SELECT VALUE c.id FROM c WHERE {}", chain("c.n = 1", " AND c.n = 2")), any),
-        (format!("SELECT VALUE c.id FROM c WHERE {}", chain("c.n = 1", " AND c.n = 1 OR c.n = 3")), any),
+        (format!("SELECT VALUE c.id FROM c WHERE {}", chain("c.n = 1", " OR c.n = 2")), operators),
+        (format!("SELECT VALUE c.id FROM c WHERE {}", chain("c.n = 1", " AND c.n = 2")), operators),
+        (
+            format!("SELECT VALUE c.id FROM c WHERE {}", chain("c.n = 1", " AND c.n = 1 OR c.n = 3")),
+            operators,
+        ),
         (format!("SELECT VALUE c.id FROM c WHERE {}", chain("c.n", " = 1")), nested),
         (format!("SELECT VALUE c.id FROM c WHERE {}", around("(c.n = 1 OR ", "c.n = 2", ")")), pairs),
         (format!("SELECT VALUE c.id FROM c WHERE {}", around("(c.n = 1 AND ", "c.n = 2", ")")), pairs),
@@ -373,7 +376,7 @@ async fn a_text_over_the_limit_is_refused_by_its_size() {
     let text = format!("SELECT VALUE '{}' FROM c", "x".repeat(600 * 1024));
     let error = fixture.answer(&container, &text, 1).await.expect_err("too long");
     assert_eq!(error.kind(), ErrorKind::BadRequest);
-    assert!(error.to_string().contains("614422 bytes, more than the limit of 524288"), "{error}");
+    assert!(error.to_string().contains("exceeded the maximum limit of 524288 characters"), "{error}");
     let text = format!("SELECT VALUE '{}' FROM c", "x".repeat(500 * 1024));
     assert_eq!(fixture.answer(&container, &text, 1).await.unwrap().rows.len(), 1);
 }

@@ -14,7 +14,6 @@ use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass, OrderAccess};
 use shardlake_storage::{Row, Scan, ScanOptions};
 
 use super::Reader;
-use super::lookup::passes_test;
 use super::ordered::Ordered;
 use super::position::{AccessPosition, KeyPosition, OrderedPosition};
 use super::scan::ItemScan;
@@ -351,13 +350,15 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
                 reader.statistics.postings_read += rows.len() as u64;
                 for (key, _) in rows {
                     let posting = Posting::parse(&key, prefix.len())?;
-                    if passes_test(leaf, posting.value()) {
+                    if reader.passes_test(leaf, posting.value())? {
                         found.insert(posting.ordinal);
                     }
                 }
                 if found.len() > OTHERS_MAX {
                     return Ok(None);
                 }
+                reader.check_interrupted()?;
+                tokio::task::yield_now().await;
             }
         }
     }

@@ -36,8 +36,10 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
         }
         _ => return Ok(None),
     };
-    let mut execution = Execution::start(request.query, request.limits, false, None)?;
+    let mut execution =
+        Execution::start(request.query, request.limits, false, None)?.metered(request.work.meter().clone());
     execution.push_count(items);
+    reader.statistics.steps = request.work.meter().steps();
     if request.collects {
         return Ok(Some(QueryPage {
             rows: Rows::default(),
@@ -46,11 +48,13 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
             collected: Some(execution),
             is_repeated: false,
             stands_for_index: true,
+            stops_early: false,
             access,
             wants_counter: None,
         }));
     }
     let output = execution.finish(true, request.is_interrupted)?;
+    reader.statistics.steps = request.work.meter().steps();
     reader.statistics.rows = output.rows.len() as u64;
     reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
     Ok(Some(QueryPage {
@@ -60,6 +64,7 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
         collected: None,
         is_repeated: false,
         stands_for_index: true,
+        stops_early: false,
         access,
         wants_counter: None,
     }))
@@ -87,6 +92,7 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
             while let Some(count) = scan.count_chunk().await.map_err(crate::storage_error)? {
                 reader.statistics.postings_read += count as u64;
                 items += count as u64;
+                reader.check_interrupted()?;
                 tokio::task::yield_now().await;
             }
             continue;
@@ -98,7 +104,7 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
                 let Some(value) = shardlake_document::decode_index_value(posting.value()) else {
                     return Ok(None);
                 };
-                items += u64::from(test.matches(&value));
+                items += u64::from(reader.passes(test, &value)?);
             }
             reader.check_interrupted()?;
             tokio::task::yield_now().await;

@@ -2,15 +2,18 @@
 
 use bytes::Bytes;
 use shardlake_document::{
-    ItemView, RawValue, Record, decode_index_value, encode_index_value, encode_index_value_raw,
+    ItemView, RawValue, Record, Value, decode_index_value, encode_index_value, encode_index_value_raw,
 };
 use shardlake_model::{ErrorKind, IndexPathSegment, Result};
-use shardlake_sql::{IndexRef, Leaf, ValueRange};
+use shardlake_sql::{IndexRef, Leaf, ValueRange, ValueTest};
 
 use super::Reader;
 use crate::index;
 use crate::item::StoredItem;
 use crate::keys;
+
+/// What it takes to find a value of an item again, as the index has it.
+const STEPS_OF_VALUE: u64 = 4;
 
 impl<'a> Reader<'a> {
     /// The item that a posting names, if it is in the query's scope and alive.
@@ -75,25 +78,6 @@ pub(crate) fn is_many_valued(leaf: &Leaf) -> bool {
     }
 }
 
-/// The least range and value of an item that a leaf covers, as postings are met: range by range, value by value.
-pub(crate) fn first_match(
-    leaf: &Leaf,
-    item: &StoredItem,
-    layout: &index::IndexLayout,
-) -> Option<(usize, Vec<u8>)> {
-    let mut first: Option<(usize, Vec<u8>)> = None;
-    let mut consider = |value: &[u8]| {
-        let range = leaf.ranges.iter().position(|range| contains(range, value));
-        let Some(range) = range.filter(|_| passes_test(leaf, value)) else { return };
-        let is_less = first.as_ref().is_none_or(|(least, bytes)| (range, value) < (*least, &bytes[..]));
-        if is_less {
-            first = Some((range, value.to_vec()));
-        }
-    };
-    for_each_entry(&leaf.index, &item.view(), layout, &mut consider);
-    first
-}
-
 /// Calls `visit` with each value that an item has in an index.
 pub(crate) fn for_each_entry(
     index: &IndexRef,
@@ -107,16 +91,49 @@ pub(crate) fn for_each_entry(
     }
 }
 
-fn contains(range: &ValueRange, value: &[u8]) -> bool {
-    range.start.as_slice() <= value && value < range.end.as_slice()
+impl Reader<'_> {
+    /// The least range and value of an item that a leaf covers, as postings are met: range by range, value by value.
+    pub fn first_match(
+        &self,
+        leaf: &Leaf,
+        item: &StoredItem,
+        layout: &index::IndexLayout,
+    ) -> Result<Option<(usize, Vec<u8>)>> {
+        let mut first: Option<(usize, Vec<u8>)> = None;
+        let mut outcome = Ok(());
+        let mut consider = |value: &[u8]| {
+            self.request.work.meter().add(STEPS_OF_VALUE);
+            let Some(range) = range_of(&leaf.ranges, value) else { return };
+            let is_less = first.as_ref().is_none_or(|(least, bytes)| (range, value) < (*least, &bytes[..]));
+            if !is_less || outcome.is_err() {
+                return;
+            }
+            match self.passes_test(leaf, value) {
+                Ok(true) => first = Some((range, value.to_vec())),
+                Ok(false) => {}
+                Err(error) => outcome = Err(error),
+            }
+        };
+        for_each_entry(&leaf.index, &item.view(), layout, &mut consider);
+        outcome.map(|()| first)
+    }
+
+    /// The test on the value, where the index knows the whole value.
+    pub fn passes_test(&self, leaf: &Leaf, value: &[u8]) -> Result<bool> {
+        let Some(test) = &leaf.test else { return Ok(true) };
+        decode_index_value(value).map_or(Ok(true), |value| self.passes(test, &value))
+    }
+
+    /// Fails only when there is no more time.
+    pub fn passes(&self, test: &ValueTest, value: &Value) -> Result<bool> {
+        Ok(test.matches(value, self.request.work.meter(), self.request.is_interrupted)?)
+    }
 }
 
-/// The test on the value, where the index knows the whole value.
-pub(crate) fn passes_test(leaf: &Leaf, value: &[u8]) -> bool {
-    match &leaf.test {
-        None => true,
-        Some(test) => decode_index_value(value).is_none_or(|value| test.matches(&value)),
-    }
+/// The range that a value is in; ranges ascend and do not overlap.
+fn range_of(ranges: &[ValueRange], value: &[u8]) -> Option<usize> {
+    let range = ranges.partition_point(|range| range.start.as_slice() <= value).checked_sub(1)?;
+    (value < ranges[range].end.as_slice()).then_some(range)
 }
 
 /// Calls `visit` with each index value that an item has under a path; with the undefined one where it has none.
@@ -149,7 +166,7 @@ fn for_each_value(
     });
     if !found {
         buffer.clear();
-        encode_index_value(&shardlake_document::Value::Undefined, &mut buffer);
+        encode_index_value(&Value::Undefined, &mut buffer);
         visit(&buffer);
     }
 }

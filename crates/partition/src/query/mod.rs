@@ -12,6 +12,7 @@
 //! | `nearest.rs` | items of a small scope in the order of an index that mostly holds others |
 //! | `count.rs` | answers that need no item |
 //! | `lookup.rs` | from an ordinal to its item; what an item's own values say about a condition |
+//! | `work.rs` | what a page has done so far, for whoever charges it |
 //! | `position.rs` | the bytes that a page hands to the next one |
 //!
 //! Every page reads one snapshot, taken when everything in it is durable. Nothing is materialised but what the executor keeps
@@ -28,6 +29,7 @@ mod position;
 mod scan;
 mod scope;
 mod spans;
+mod work;
 
 use std::sync::Arc;
 
@@ -48,6 +50,7 @@ use choose::Access;
 use feed::Feed;
 use position::{AccessPosition, KeyPosition, OrderedPosition, Place, Position};
 pub use position::{position_of_state, state_of_position};
+pub use work::PageWork;
 
 /// A test of time that a query may ask from any thread.
 pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);
@@ -75,6 +78,8 @@ pub struct QueryPageRequest<'a> {
     pub is_page_time_spent: TimeTest<'a>,
     /// True once the request has run out of time.
     pub is_interrupted: TimeTest<'a>,
+    /// Told what the page does.
+    pub work: &'a PageWork,
 }
 
 #[derive(Debug)]
@@ -89,6 +94,8 @@ pub struct QueryPage {
     pub is_repeated: bool,
     /// The items were scanned in the place of an index that would have named fewer.
     pub stands_for_index: bool,
+    /// Only as many rows were collected as one round of the merge can need: what was read depends on the rounds.
+    pub stops_early: bool,
     /// The access taken, in words.
     pub access: &'static str,
     /// A path whose items should be counted from now on: index and path hash.
@@ -114,6 +121,8 @@ pub struct QueryStatistics {
     pub rows_sorted: u64,
     /// Calls of user-defined functions that rows needed.
     pub function_calls: u64,
+    /// Steps of evaluation, and of preparing the query.
+    pub steps: u64,
 }
 
 impl QueryStatistics {
@@ -128,6 +137,7 @@ impl QueryStatistics {
         self.rows_bytes += page.rows_bytes;
         self.rows_sorted += page.rows_sorted;
         self.function_calls += page.function_calls;
+        self.steps += page.steps;
     }
 }
 
@@ -171,6 +181,7 @@ impl Partition {
             request,
             statistics: QueryStatistics::default(),
         };
+        request.work.note(&reader.statistics);
         run(reader, position).await
     }
 }
@@ -192,8 +203,9 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     let ordered = matches!(chosen.access, Access::Ordered(_));
     let start = if request.collects { Execution::collecting } else { Execution::start };
     let execution = start(request.query, request.limits, ordered, state.as_deref())?;
-    let is_repeated = (state.is_some() && !execution.streams())
-        || (request.collects && request.query.may_stop_early(ordered));
+    let execution = execution.metered(request.work.meter().clone());
+    let stops_early = request.collects && request.query.may_stop_early(ordered);
+    let is_repeated = (state.is_some() && !execution.streams()) || stops_early;
     let execution =
         if request.query.user_functions().is_empty() { execution } else { calling(execution, request)? };
     let mut feed = Feed::new(execution, request.is_interrupted);
@@ -213,6 +225,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         ended = feed.flush(&mut reader)?.unwrap_or(ended);
     }
     reader.statistics.function_calls = feed.execution.calls_made();
+    reader.statistics.steps = request.work.meter().steps();
     let sorts = !feed.execution.streams() && request.query.is_ordered();
     if request.collects {
         return Ok(QueryPage {
@@ -222,6 +235,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
             collected: Some(feed.execution.not_calling()),
             is_repeated,
             stands_for_index: chosen.stands_for_index,
+            stops_early,
             access: words,
             wants_counter: chosen.wants_counter,
         });
@@ -230,6 +244,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     let plan = || choose::fingerprint(&reader);
     let next = next_position(ended, &output, feed.last, resume, plan, chosen.choice);
     reader.statistics.function_calls = output.calls_made;
+    reader.statistics.steps = request.work.meter().steps();
     reader.statistics.rows = output.rows.len() as u64;
     reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
     reader.statistics.rows_sorted = if sorts { reader.statistics.rows } else { 0 };
@@ -240,6 +255,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         collected: None,
         is_repeated,
         stands_for_index: chosen.stands_for_index,
+        stops_early,
         access: words,
         wants_counter: chosen.wants_counter,
     })
@@ -314,6 +330,13 @@ impl Last {
     }
 }
 
+/// Whatever the page comes to.
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        self.request.work.note(&self.statistics);
+    }
+}
+
 impl Reader<'_> {
     fn check_interrupted(&self) -> Result<()> {
         if (self.request.is_interrupted)() {
@@ -328,6 +351,7 @@ impl Reader<'_> {
     /// Between two reads: ends the page if its time is spent. `examined` is the last key looked at.
     fn pause(&mut self, feed: &mut Feed<'_>, examined: Option<Last>) -> Result<Option<Ended>> {
         self.check_interrupted()?;
+        self.request.work.note(&self.statistics);
         if !feed.execution.streams() || !(self.request.is_page_time_spent)() {
             return Ok(None);
         }

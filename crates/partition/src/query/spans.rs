@@ -11,7 +11,7 @@ use shardlake_model::{Error, Result};
 use shardlake_sql::{IndexRef, Leaf};
 use shardlake_storage::ScanOptions;
 
-use super::lookup::{first_match, is_many_valued, passes_test};
+use super::lookup::is_many_valued;
 use super::position::Place;
 use super::scan::Resumed;
 use super::{Ended, Feed, Last, Reader};
@@ -102,11 +102,14 @@ async fn run_range(
             let before = reader.statistics;
             reader.statistics.postings_read += 1;
             let posting = Posting::parse(&key, prefix.len())?;
-            let is_candidate = passes_test(leaf, posting.value())
+            let is_candidate = reader.passes_test(leaf, posting.value())?
                 && spans.others.as_ref().is_none_or(|others| others.contains(&posting.ordinal));
             let last = || Last::Posting { branch, range, key: posting.key.clone(), skip: 0, ordered: false };
             let item = if is_candidate { reader.item_of(posting.ordinal).await? } else { None };
-            let item = item.filter(|item| !is_met_before(reader, spans, (branch, range), &posting, item));
+            let item = match item {
+                Some(item) if is_met_before(reader, spans, (branch, range), &posting, &item)? => None,
+                item => item,
+            };
             let Some(item) = item else {
                 feed.last = Some(last());
                 continue;
@@ -135,14 +138,19 @@ fn is_met_before(
     (branch, range): (usize, usize),
     posting: &Posting,
     item: &crate::item::StoredItem,
-) -> bool {
-    let Some(layout) = &reader.layout else { return false };
+) -> Result<bool> {
+    let Some(layout) = &reader.layout else { return Ok(false) };
     let leaf = spans.branches[branch];
     if is_many_valued(leaf) {
-        let first = first_match(leaf, item, layout);
+        let first = reader.first_match(leaf, item, layout)?;
         if first.is_some_and(|(least, value)| (least, &value[..]) != (range, posting.value())) {
-            return true;
+            return Ok(true);
         }
     }
-    spans.branches[..branch].iter().any(|earlier| first_match(earlier, item, layout).is_some())
+    for earlier in &spans.branches[..branch] {
+        if reader.first_match(earlier, item, layout)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

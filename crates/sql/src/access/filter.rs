@@ -38,7 +38,7 @@ impl<'a> Planner<'a> {
             Expression::Or(parts) => all(parts.iter().map(|part| self.plan(part, false))),
             Expression::Unary { operator: UnaryOperator::Not, operand } => self.plan(operand, !outcome),
             Expression::Binary { operator, left, right } => self.comparison(*operator, left, right, outcome),
-            Expression::In { value, list } => self.membership(value, list, outcome),
+            Expression::In { value, list, .. } => self.membership(value, list, outcome),
             Expression::Between { value, low, high } => {
                 let above = self.comparison(BinaryOperator::GreaterOrEqual, value, low, outcome);
                 let below = self.comparison(BinaryOperator::LessOrEqual, value, high, outcome);

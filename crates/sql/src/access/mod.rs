@@ -37,8 +37,10 @@ use shardlake_model::{IndexPathSegment, PathMatcher};
 
 use crate::bound::Slot;
 use crate::error::SqlError;
+use crate::evaluate::meter::Meter;
 use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::evaluate::{Datum, holds};
+use crate::execute::Interrupt;
 use crate::expression::Expression;
 use crate::functions::FunctionContext;
 use crate::prepared::PreparedQuery;
@@ -138,13 +140,18 @@ pub struct ValueTest {
 }
 
 impl ValueTest {
-    pub fn matches(&self, value: &Value) -> bool {
-        let (functions, never) = (FunctionContext::default(), || false);
-        let context = EvaluationContext::new(&functions, &never);
+    /// Fails only when there is no more time. The work is counted by `meter`.
+    pub fn matches(&self, value: &Value, meter: &Meter, interrupt: Interrupt<'_>) -> Result<bool, SqlError> {
+        let functions = FunctionContext::default();
+        let context = EvaluationContext::new(&functions, interrupt, meter);
+        meter.begin_item();
         let scope = Scope::new(&context);
         let scope = scope.with(VALUE, Datum::from_tree(value));
-        // What cannot be evaluated here is left to the check of the item.
-        holds(&self.expression, &scope).unwrap_or(true)
+        match holds(&self.expression, &scope) {
+            Err(error @ (SqlError::Interrupted | SqlError::ItemTooDear { .. })) => Err(error),
+            // What cannot be evaluated here is left to the check of the item.
+            outcome => Ok(outcome.unwrap_or(true)),
+        }
     }
 }
 

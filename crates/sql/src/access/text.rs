@@ -47,7 +47,7 @@ fn write_operation(expression: &Expression, paths: &Paths, out: &mut String) -> 
         Expression::Binary { operator, left, right } => {
             vec![Text("("), Of(left), Text(comparison(*operator)?), Of(right), Text(")")]
         }
-        Expression::In { value, list } => {
+        Expression::In { value, list, .. } => {
             let mut parts = vec![Text("("), Of(value), Text(" IN (")];
             push_list(list, &mut parts);
             parts.push(Text("))"));

@@ -8,6 +8,7 @@ use super::{Binder, Environment};
 use crate::bound::{BoundQuery, BoundSource, Projection};
 use crate::error::SqlError;
 use crate::evaluate::evaluate;
+use crate::evaluate::meter::Meter;
 use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::expression::Expression;
 use crate::functions::FunctionContext;
@@ -68,11 +69,13 @@ impl ComputedProperties {
         self.list.get(index).map(|property| &property.expression)
     }
 
-    /// The property's value for an item; undefined also where it grows too large.
+    /// The property's value for an item; undefined also where it grows too large or takes too long.
     pub fn evaluate(&self, index: usize, item: &ItemView<'_>) -> Value {
         let Some(expression) = self.expression(index) else { return Value::Undefined };
         let functions = FunctionContext::default();
-        let context = EvaluationContext::new(&functions, &|| false);
+        let meter = Meter::default();
+        let context = EvaluationContext::new(&functions, &|| false, &meter);
+        meter.begin_item();
         let scope = Scope::of_item(&context, item);
         evaluate(expression, &scope).map_or(Value::Undefined, |datum| datum.into_value())
     }
@@ -151,7 +154,13 @@ fn compile(name: &str, text: &str) -> Result<Expression, SqlError> {
 fn bind_alone(text: &str, query: &ast::Query) -> Result<Expression, SqlError> {
     let functions = FunctionContext::default();
     let none = ComputedProperties::default();
-    let environment = Environment { parameters: &[], computed: &none, functions: &functions, scripts: None };
+    let environment = Environment {
+        parameters: &[],
+        computed: &none,
+        functions: &functions,
+        scripts: None,
+        meter: &Meter::default(),
+    };
     let mut binder = Binder::new(text, &environment);
     let bound = binder.query(query, super::query::Level::Outermost);
     let bound = binder.finish(bound)?;

@@ -7,6 +7,7 @@ use shardlake_document::Value;
 use super::Binder;
 use super::select::unique;
 use crate::error::{Rule, SqlError};
+use crate::evaluate::constant_set::ConstantSet;
 use crate::evaluate::like::Pattern;
 use crate::expression::{BinaryOperator, Expression, Prepared, UnaryOperator};
 use crate::functions::Function;
@@ -117,8 +118,9 @@ impl Binder<'_> {
     }
 
     fn membership(&mut self, value: &ast::Expression, list: &[ast::Expression], negated: bool) -> Expression {
-        let membership = Expression::In { value: self.boxed(value), list: self.all(list) };
-        self.negated(membership, negated)
+        let (value, list) = (self.boxed(value), self.all(list));
+        let prepared = Prepared(ConstantSet::of_list(&list).map(Arc::new));
+        self.negated(Expression::In { value, list, prepared }, negated)
     }
 
     fn between(&mut self, parts: [&ast::Expression; 3], negated: bool) -> Expression {

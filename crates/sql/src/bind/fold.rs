@@ -7,6 +7,9 @@ use crate::evaluate::evaluate;
 use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::expression::Expression;
 
+/// Steps that all constants of a query may take together: some tens of milliseconds.
+const FOLDING_STEPS_MAX: u64 = 2_000_000;
+
 impl Binder<'_> {
     /// One level; the parts are folded already.
     pub(super) fn fold(&self, expression: Expression) -> Expression {
@@ -14,8 +17,9 @@ impl Binder<'_> {
             return expression;
         }
         if is_constant(&expression) {
-            let context = EvaluationContext::new(self.functions, &|| false);
-            // What fails here, because it grows too large, is left to fail when a row needs it.
+            let is_enough = || self.meter.steps() > FOLDING_STEPS_MAX;
+            let context = EvaluationContext::new(self.functions, &is_enough, self.meter);
+            // What fails here, because it grows too large or takes too long, is left to fail when a row needs it.
             let value = evaluate(&expression, &Scope::new(&context)).map(|datum| datum.into_value());
             return value.map_or(expression, Expression::Literal);
         }

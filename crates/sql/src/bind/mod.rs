@@ -42,6 +42,7 @@ use shardlake_model::ContainerScripts;
 
 use crate::bound::{Aggregate, BoundQuery, Slot};
 use crate::error::{Location, Rule, SqlError};
+use crate::evaluate::meter::Meter;
 use crate::expression::Expression;
 use crate::functions::FunctionContext;
 use crate::syntax::ast;
@@ -61,6 +62,8 @@ pub(crate) struct Environment<'b> {
     pub functions: &'b FunctionContext,
     /// The container's scripts; `None` where user-defined functions cannot be called.
     pub scripts: Option<&'b ContainerScripts>,
+    /// Counts the work of constants.
+    pub meter: &'b Meter,
 }
 
 pub(crate) fn bind(
@@ -111,6 +114,7 @@ struct Binder<'b> {
     knows_parameters: bool,
     functions: &'b FunctionContext,
     scripts: Option<&'b ContainerScripts>,
+    meter: &'b Meter,
     /// Different calls of user-defined functions.
     user_calls: Vec<Expression>,
     /// Off only where a test compares.
@@ -150,6 +154,7 @@ impl<'b> Binder<'b> {
             knows_parameters: true,
             functions: environment.functions,
             scripts: environment.scripts,
+            meter: environment.meter,
             user_calls: Vec::new(),
             folds: true,
             names: Vec::new(),

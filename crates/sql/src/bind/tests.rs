@@ -36,12 +36,14 @@ fn bind_text(text: &str, computed: &ComputedProperties) -> Result<BoundQuery, Sq
 fn bind_tree(text: &str, tree: &ast::Query, computed: &ComputedProperties) -> Result<BoundQuery, SqlError> {
     let parameters = [("@two".to_string(), Value::Int(2)), ("@name".to_string(), Value::from("n"))];
     let functions = FunctionContext::default();
-    bind(text, tree, &Environment { parameters: &parameters, computed, functions: &functions, scripts: None })
+    let meter = &Meter::default();
+    let (parameters, functions) = (&parameters, &functions);
+    bind(text, tree, &Environment { parameters, computed, functions, scripts: None, meter })
 }
 
 fn evaluate_rows(query: &BoundQuery, item: &ItemView<'_>) -> Result<String, SqlError> {
-    let functions = FunctionContext::default();
-    let context = EvaluationContext::new(&functions, &|| false);
+    let (functions, meter) = (FunctionContext::default(), Meter::default());
+    let context = EvaluationContext::new(&functions, &|| false, &meter);
     let mut rows = Vec::new();
     let _ = for_each_result(query, &Scope::of_item(&context, item), &mut |row| {
         rows.push(row.into_value());
@@ -142,7 +144,8 @@ fn what_grows_is_bounded() {
             asked.set(asked.get() + 1);
             asked.get() > 1500
         };
-        let context = EvaluationContext::new(&functions, &interrupt);
+        let meter = Meter::default();
+        let context = EvaluationContext::new(&functions, &interrupt, &meter);
         let outcome = with_item(|item| {
             for_each_result(&query, &Scope::of_item(&context, item), &mut |_| Ok(Continue(())))
         });
@@ -461,7 +464,9 @@ fn invalid_computed_properties_are_refused() {
 fn plain_rows(text: &str) -> Result<String, SqlError> {
     let functions = FunctionContext::default();
     let none = ComputedProperties::default();
-    let environment = Environment { parameters: &[], computed: &none, functions: &functions, scripts: None };
+    let meter = &Meter::default();
+    let environment =
+        Environment { parameters: &[], computed: &none, functions: &functions, scripts: None, meter };
     let mut binder = Binder::new(text, &environment);
     binder.folds = false;
     let query = binder.query(&parse(text)?, query::Level::Outermost);

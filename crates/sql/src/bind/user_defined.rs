@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use shardlake_model::ScriptKind;
+use shardlake_model::{LanguageLimits, ScriptKind};
 
 use super::Binder;
 use crate::bound::{BoundQuery, BoundSource};
@@ -17,7 +17,7 @@ use crate::syntax::ast;
 
 /// Places of a query that call one (engine.md §4.4). The texts that clients send to partitions repeat what they were made from, so
 /// equal calls count once.
-const REFERENCES_MAX: usize = 10;
+const REFERENCES_MAX: usize = LanguageLimits::PUBLISHED.user_functions_max;
 
 impl Binder<'_> {
     /// Names are those of resources: their case counts.

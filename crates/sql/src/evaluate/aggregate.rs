@@ -89,6 +89,14 @@ impl Accumulator {
         Ok(())
     }
 
+    /// What taking a value into account takes beside evaluating it: those that keep values copy them.
+    pub fn steps(&self, value: &Datum<'_>) -> u64 {
+        match self {
+            Accumulator::Count { .. } | Accumulator::Sum { .. } => 0,
+            Accumulator::Extreme { .. } | Accumulator::List { .. } => value.read_steps(),
+        }
+    }
+
     /// Takes over what another accumulator of the same aggregate has kept.
     pub fn merge(&mut self, other: Accumulator) -> Result<(), SqlError> {
         match (self, other) {

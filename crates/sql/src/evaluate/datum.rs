@@ -8,6 +8,8 @@ use shardlake_document::{
     ItemProperty, ItemView, Number, RawArray, RawDocument, RawValue, Value, compare, compare_strings,
 };
 
+use crate::evaluate::{COPIED_BYTES_PER_STEP, READ_BYTES_PER_STEP};
+
 #[derive(Debug, Clone)]
 pub(crate) enum Datum<'a> {
     Undefined,
@@ -99,6 +101,59 @@ impl<'a> Datum<'a> {
                     + members.iter().map(|(name, value)| name.len() + value_size(value)).sum::<usize>()
             }
         }
+    }
+
+    /// The bytes that it takes where it lies: of texts, arrays and objects.
+    fn extent(&self) -> u64 {
+        let bytes = match self {
+            Datum::Undefined | Datum::Null | Datum::Bool(_) | Datum::Number(_) => 0,
+            Datum::String(text) => text.len(),
+            Datum::RawArray(array) => array.as_bytes().len(),
+            Datum::RawObject(document) => document.as_bytes().len(),
+            Datum::Item(item) => item.body.as_bytes().len(),
+            Datum::Array(elements) => elements.len() * size_of::<Value>(),
+            Datum::Object(members) => members.len() * size_of::<(String, Value)>(),
+        };
+        bytes as u64
+    }
+
+    /// What looking for a member or an element takes beside the node that does it: on average, half of the others are walked
+    /// over.
+    pub fn walk_steps(&self) -> u64 {
+        self.extent() / (2 * READ_BYTES_PER_STEP)
+    }
+
+    /// What reading all of it takes: every byte of a text, every element of an array.
+    pub fn read_steps(&self) -> u64 {
+        self.extent() / COPIED_BYTES_PER_STEP
+    }
+
+    /// What a copy takes that borrows nothing.
+    pub fn copy_steps(&self) -> u64 {
+        match self {
+            Datum::String(Cow::Owned(_)) | Datum::Array(Cow::Owned(_)) | Datum::Object(Cow::Owned(_)) => 0,
+            Datum::Array(_) | Datum::Object(_) => self.size() as u64 / COPIED_BYTES_PER_STEP,
+            _ => self.extent() / COPIED_BYTES_PER_STEP,
+        }
+    }
+
+    /// What comparing with another value takes beside the node that does it: arrays and objects are copied for it.
+    pub fn comparison_steps(&self, other: &Datum<'_>) -> u64 {
+        match (self, other) {
+            (Datum::String(left), Datum::String(right)) => {
+                left.len().min(right.len()) as u64 / READ_BYTES_PER_STEP
+            }
+            (left, right) if left.is_compound() && left.datum_type() == right.datum_type() => {
+                let bytes = left.size().saturating_add(right.size());
+                2 + bytes as u64 / COPIED_BYTES_PER_STEP
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether it is an array or an object.
+    pub fn is_compound(&self) -> bool {
+        matches!(self.datum_type(), DatumType::Array | DatumType::Object)
     }
 
     pub fn datum_type(&self) -> DatumType {

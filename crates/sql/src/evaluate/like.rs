@@ -1,7 +1,9 @@
 //! LIKE patterns: `%` any run of characters, `_` one character, `[a-f]` or `[abc]` one of a set, `[^…]` one not of it.
 //! A character behind the escape character, or a wildcard in brackets, stands for itself. A `[` without `]` is a character.
 //!
-//! Matching backtracks to the last `%` only, so it takes at most text × pattern steps.
+//! Matching backtracks to the last `%` only, so it takes at most text × pattern comparisons, which are counted.
+
+use crate::error::SqlError;
 
 /// A pattern that is ready to match.
 #[derive(Debug)]
@@ -14,10 +16,20 @@ impl Pattern {
         Pattern { parts: compile(pattern, escape) }
     }
 
-    pub fn matches(&self, text: &str) -> bool {
-        matches(text, &self.parts)
+    /// `step` is told the work, now and then.
+    pub fn matches(
+        &self,
+        text: &str,
+        step: &mut dyn FnMut(u64) -> Result<(), SqlError>,
+    ) -> Result<bool, SqlError> {
+        matches(text, &self.parts, step)
     }
 }
+
+/// Characters that are compared in the time of one step.
+const COMPARED_PER_STEP: u64 = 8;
+/// Characters that are compared before their steps are counted.
+const COMPARED_AT_ONCE: u64 = 1024;
 
 #[derive(Debug)]
 enum Part {
@@ -28,11 +40,19 @@ enum Part {
 }
 
 /// `at` counts bytes of the text.
-fn matches(text: &str, parts: &[Part]) -> bool {
-    let (mut at, mut part) = (0, 0);
+fn matches(
+    text: &str,
+    parts: &[Part],
+    step: &mut dyn FnMut(u64) -> Result<(), SqlError>,
+) -> Result<bool, SqlError> {
+    let (mut at, mut part, mut compared) = (0, 0, 0);
     // Where to resume when a part fails: the part behind the last run, and how much text the run takes by then.
     let mut resume: Option<(usize, usize)> = None;
-    loop {
+    let matches = loop {
+        compared += 1;
+        if compared == COMPARED_AT_ONCE {
+            step(std::mem::take(&mut compared) / COMPARED_PER_STEP)?;
+        }
         let next = text[at..].chars().next();
         match (parts.get(part), next) {
             (Some(Part::Run), _) => {
@@ -40,7 +60,7 @@ fn matches(text: &str, parts: &[Part]) -> bool {
                 resume = Some((part, at));
                 continue;
             }
-            (None, None) => return true,
+            (None, None) => break true,
             (Some(expected), Some(character)) if expected.accepts(character) => {
                 part += 1;
                 at += character.len_utf8();
@@ -48,11 +68,13 @@ fn matches(text: &str, parts: &[Part]) -> bool {
             }
             _ => {}
         }
-        let Some((resume_part, resume_at)) = &mut resume else { return false };
-        let Some(skipped) = text[*resume_at..].chars().next() else { return false };
+        let Some((resume_part, resume_at)) = &mut resume else { break false };
+        let Some(skipped) = text[*resume_at..].chars().next() else { break false };
         *resume_at += skipped.len_utf8();
         (part, at) = (*resume_part, *resume_at);
-    }
+    };
+    step(compared / COMPARED_PER_STEP)?;
+    Ok(matches)
 }
 
 /// The only text that the pattern matches, if there is only one.
@@ -140,7 +162,7 @@ mod tests {
     use super::Pattern;
 
     fn matches(text: &str, pattern: &str, escape: Option<char>) -> bool {
-        Pattern::new(pattern, escape).matches(text)
+        Pattern::new(pattern, escape).matches(text, &mut |_| Ok(())).expect("nobody interrupts")
     }
 
     #[test]

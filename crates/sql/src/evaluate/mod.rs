@@ -8,6 +8,8 @@
 //! |---|---|
 //! | `datum.rs` | a value, borrowed from the document or the query where possible |
 //! | `scope.rs` | the variables |
+//! | `meter.rs` | how much work it is, and when to look at the clock |
+//! | `constant_set.rs` | constant lists, hashed once for a query |
 //! | `operators.rs`, `like.rs` | what operators make of values |
 //! | `rows.rs` | the nested loops of a query's sources; the results of a subquery |
 //! | `aggregate.rs` | what aggregates keep and answer |
@@ -15,9 +17,11 @@
 //! | `user_functions.rs` | calls of user-defined functions, many at once |
 
 pub(crate) mod aggregate;
+pub(crate) mod constant_set;
 pub(crate) mod datum;
 pub(crate) mod json_text;
 pub(crate) mod like;
+pub(crate) mod meter;
 pub(crate) mod operators;
 pub(crate) mod rows;
 pub(crate) mod scope;
@@ -28,6 +32,7 @@ use std::borrow::Cow;
 use shardlake_document::{Number, Value};
 
 use crate::error::SqlError;
+use crate::evaluate::constant_set::ConstantSet;
 use crate::evaluate::like::Pattern;
 use crate::expression::{BinaryOperator, Expression, Prepared, UnaryOperator};
 use crate::functions::{Function, PreparedCall};
@@ -38,16 +43,22 @@ pub(crate) use scope::Scope;
 /// Bytes of one string, array or object that an evaluation makes.
 pub(crate) const VALUE_SIZE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Bytes that are read, one after the other, in the time of one step.
+pub(crate) const READ_BYTES_PER_STEP: u64 = 64;
+/// Bytes that are copied, written as JSON, or looked at in some other way that takes longer than reading them.
+pub(crate) const COPIED_BYTES_PER_STEP: u64 = 16;
+
 pub(crate) type Evaluated<'s> = Result<Datum<'s>, SqlError>;
 
 /// Only dispatches: every level of an expression takes one frame of this function, so what needs room on the stack lies in
 /// the functions it calls.
 pub(crate) fn evaluate<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    scope.step(1)?;
     match expression {
         Expression::Literal(literal) => Ok(Datum::from_tree(literal)),
         Expression::Variable(slot) => Ok(scope.variable(*slot)),
         Expression::Property { of, name } => property(of, name, scope),
-        Expression::Index { of, key } => Ok(index(evaluate(of, scope)?, &evaluate(key, scope)?)),
+        Expression::Index { of, key } => index(of, key, scope),
         Expression::Unary { operator, operand } => unary(*operator, operand, scope),
         Expression::Binary { operator, left, right } => binary(*operator, left, right, scope),
         Expression::And(parts) => logical(parts, scope, false),
@@ -58,7 +69,8 @@ pub(crate) fn evaluate<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> 
             let holds = matches!(evaluate(condition, scope)?, Datum::Bool(true));
             evaluate(if holds { then } else { otherwise }, scope)
         }
-        Expression::In { value, list } => contained(value, list, scope),
+        Expression::In { value, prepared: Prepared(Some(set)), .. } => contained_in_set(value, set, scope),
+        Expression::In { value, list, .. } => contained(value, list, scope),
         Expression::Between { value, low, high } => between([value, low, high], scope),
         Expression::Like { value, prepared: Prepared(Some(pattern)), .. } => {
             like_prepared(value, pattern, scope)
@@ -83,7 +95,9 @@ pub(crate) fn holds(condition: &Expression, scope: &Scope<'_>) -> Result<bool, S
 }
 
 fn property<'s>(of: &'s Expression, name: &str, scope: &'s Scope<'s>) -> Evaluated<'s> {
-    Ok(evaluate(of, scope)?.property(name))
+    let of = evaluate(of, scope)?;
+    scope.step(of.walk_steps())?;
+    Ok(of.property(name))
 }
 
 fn group_value<'s>(
@@ -102,7 +116,9 @@ fn bound<'s>(
     scope: &'s Scope<'s>,
 ) -> Evaluated<'s> {
     let inner = scope.with(slot, evaluate(value, scope)?);
-    Ok(evaluate(body, &inner)?.detach())
+    let body = evaluate(body, &inner)?;
+    scope.step(body.copy_steps())?;
+    Ok(body.detach())
 }
 
 fn unary<'s>(operator: UnaryOperator, operand: &'s Expression, scope: &'s Scope<'s>) -> Evaluated<'s> {
@@ -118,6 +134,7 @@ fn binary<'s>(
 ) -> Evaluated<'s> {
     let left = evaluate(left, scope)?;
     let right = evaluate(right, scope)?;
+    scope.step(left.comparison_steps(&right))?;
     Ok(operators::binary(operator, &left, &right))
 }
 
@@ -147,7 +164,8 @@ fn like<'s>(
 ) -> Evaluated<'s> {
     match (evaluate(value, scope)?, evaluate(pattern, scope)?) {
         (Datum::String(text), Datum::String(pattern)) => {
-            Ok(Datum::Bool(Pattern::new(&pattern, escape).matches(&text)))
+            scope.step(pattern.len() as u64)?;
+            matches(&Pattern::new(&pattern, escape), &text, scope)
         }
         _ => Ok(Datum::Undefined),
     }
@@ -155,9 +173,13 @@ fn like<'s>(
 
 fn like_prepared<'s>(value: &'s Expression, pattern: &Pattern, scope: &'s Scope<'s>) -> Evaluated<'s> {
     match evaluate(value, scope)? {
-        Datum::String(text) => Ok(Datum::Bool(pattern.matches(&text))),
+        Datum::String(text) => matches(pattern, &text, scope),
         _ => Ok(Datum::Undefined),
     }
+}
+
+fn matches<'s>(pattern: &Pattern, text: &str, scope: &Scope<'_>) -> Evaluated<'s> {
+    Ok(Datum::Bool(pattern.matches(text, &mut |steps| scope.step(steps))?))
 }
 
 fn choose<'s>(number: &'s Expression, choices: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
@@ -182,7 +204,7 @@ fn call<'s>(
     Prepared(prepared): &'s Prepared<PreparedCall>,
     scope: &'s Scope<'s>,
 ) -> Evaluated<'s> {
-    let context = scope.functions();
+    let context = scope.context();
     if let Some(prepared) = prepared {
         let values = arguments.iter().map(|argument| evaluate(argument, scope));
         return function.apply_prepared(prepared, &values.collect::<Result<Vec<_>, _>>()?, context);
@@ -208,7 +230,9 @@ fn array<'s>(elements: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> 
     for element in elements {
         let element = evaluate(element, scope)?;
         if !element.is_undefined() {
-            grow(&mut size, element.size())?;
+            let held = element.size();
+            scope.step(held as u64 / COPIED_BYTES_PER_STEP)?;
+            grow(&mut size, held)?;
             out.push(element.into_value());
         }
     }
@@ -221,7 +245,9 @@ fn object<'s>(members: &'s [(String, Expression)], scope: &'s Scope<'s>) -> Eval
     for (name, member) in members {
         let member = evaluate(member, scope)?;
         if !member.is_undefined() {
-            grow(&mut size, name.len() + member.size())?;
+            let held = name.len() + member.size();
+            scope.step(held as u64 / COPIED_BYTES_PER_STEP)?;
+            grow(&mut size, held)?;
             out.push((name.clone(), member.into_value()));
         }
     }
@@ -255,6 +281,7 @@ fn concatenate<'s>(parts: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'
     let mut size = 0;
     for part in parts {
         let Datum::String(text) = evaluate(part, scope)? else { return Ok(Datum::Undefined) };
+        scope.step(text.len() as u64 / READ_BYTES_PER_STEP)?;
         grow(&mut size, text.len())?;
         out.push_str(&text);
     }
@@ -267,19 +294,34 @@ fn contained<'s>(value: &'s Expression, list: &'s [Expression], scope: &'s Scope
         return Ok(Datum::Undefined);
     }
     for element in list {
-        if value.equals(&evaluate(element, scope)?) == Some(true) {
+        let element = evaluate(element, scope)?;
+        scope.step(value.comparison_steps(&element))?;
+        if value.equals(&element) == Some(true) {
             return Ok(Datum::Bool(true));
         }
     }
     Ok(Datum::Bool(false))
 }
 
-/// `of["name"]` or `of[3]`; any other key gives undefined.
-fn index<'s>(of: Datum<'s>, key: &Datum<'_>) -> Datum<'s> {
-    match key {
-        Datum::String(name) => of.property(name),
-        _ => position(key).map_or(Datum::Undefined, |place| of.element(place)),
+/// [`contained`] where the list is one of constants.
+fn contained_in_set<'s>(value: &'s Expression, set: &ConstantSet, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let value = evaluate(value, scope)?;
+    if value.is_undefined() {
+        return Ok(Datum::Undefined);
     }
+    scope.step(set.steps(&value))?;
+    Ok(Datum::Bool(set.contains(&value)))
+}
+
+/// `of["name"]` or `of[3]`; any other key gives undefined.
+fn index<'s>(of: &'s Expression, key: &'s Expression, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let of = evaluate(of, scope)?;
+    let key = evaluate(key, scope)?;
+    scope.step(of.walk_steps())?;
+    Ok(match &key {
+        Datum::String(name) => of.property(name),
+        _ => position(&key).map_or(Datum::Undefined, |place| of.element(place)),
+    })
 }
 
 /// A whole number that can number an element.

@@ -84,6 +84,7 @@ fn enter(
     scope: &Scope<'_>,
     visit: &mut dyn FnMut(&Scope<'_>) -> Step,
 ) -> Step {
+    scope.step(1)?;
     let entered = query.sources.len() - sources.len();
     for test in query.early.iter().filter(|test| filters && test.after == entered) {
         if !holds(&test.condition, scope)? {
@@ -91,7 +92,6 @@ fn enter(
         }
     }
     let Some((source, inner)) = sources.split_first() else {
-        scope.check()?;
         return match &query.filter {
             Some(filter) if filters && !holds(filter, scope)? => Ok(Continue(())),
             _ => visit(scope),
@@ -153,6 +153,7 @@ pub(crate) fn for_each_result(
         if result.is_undefined() {
             return Ok(Continue(()));
         }
+        scope.step(result.copy_steps())?;
         if query.distinct {
             let identity = identity(&result.to_value());
             let size = identity.len() + ENTRY_SIZE_BYTES;
@@ -167,7 +168,7 @@ pub(crate) fn for_each_result(
         None => for_each_row(query, scope, &mut emit),
         Some(grouping) => {
             for group in groups(query, grouping, scope)? {
-                scope.check()?;
+                scope.step(1)?;
                 let values = GroupValues { keys: &group.keys, aggregates: &group.aggregates };
                 if emit(&scope.with_group(values))?.is_break() {
                     return Ok(Break(()));
@@ -209,7 +210,9 @@ fn groups(query: &BoundQuery, grouping: &Grouping, scope: &Scope<'_>) -> Result<
             let mut keys = Vec::with_capacity(grouping.keys.len());
             let mut identities = Vec::with_capacity(grouping.keys.len());
             for key in &grouping.keys {
-                let key = evaluate(key, row)?.into_value();
+                let key = evaluate(key, row)?;
+                row.step(key.read_steps())?;
+                let key = key.into_value();
                 identities.push(identity(&key));
                 keys.push(key);
             }
@@ -226,7 +229,9 @@ fn groups(query: &BoundQuery, grouping: &Grouping, scope: &Scope<'_>) -> Result<
         };
         for (aggregate, accumulator) in grouping.aggregates.iter().zip(&mut groups[place].1) {
             let held = accumulator.size();
-            accumulator.add(&evaluate(&aggregate.argument, row)?)?;
+            let argument = evaluate(&aggregate.argument, row)?;
+            row.step(accumulator.steps(&argument))?;
+            accumulator.add(&argument)?;
             grow(&mut size, accumulator.size().saturating_sub(held))?;
         }
         Ok(Continue(()))

@@ -8,31 +8,44 @@ use shardlake_document::{ItemView, Value};
 use crate::bound::Slot;
 use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
+use crate::evaluate::meter::Meter;
 use crate::evaluate::user_functions::Calls;
 use crate::functions::FunctionContext;
-
-/// The rows, elements and groups between two looks at the clock.
-const STEPS_BETWEEN_INTERRUPT_TESTS: u32 = 128;
 
 /// What stays the same for a whole execution.
 pub(crate) struct EvaluationContext<'s> {
     pub functions: &'s FunctionContext,
     /// True when the time budget is used up.
     interrupt: &'s dyn Fn() -> bool,
-    steps: Cell<u32>,
+    meter: &'s Meter,
     calls: Option<&'s RefCell<Calls>>,
     /// A row met a call whose value is not known yet; only while calls are gathered.
     awaits: Cell<bool>,
 }
 
 impl<'s> EvaluationContext<'s> {
-    pub fn new(functions: &'s FunctionContext, interrupt: &'s dyn Fn() -> bool) -> Self {
-        EvaluationContext { functions, interrupt, steps: Cell::new(0), calls: None, awaits: Cell::new(false) }
+    pub fn new(functions: &'s FunctionContext, interrupt: &'s dyn Fn() -> bool, meter: &'s Meter) -> Self {
+        EvaluationContext { functions, interrupt, meter, calls: None, awaits: Cell::new(false) }
     }
 
     /// With what user-defined functions are called by.
     pub fn with_calls(self, calls: Option<&'s RefCell<Calls>>) -> Self {
         EvaluationContext { calls, ..self }
+    }
+
+    pub fn calls(&self) -> Option<&'s RefCell<Calls>> {
+        self.calls
+    }
+
+    /// From here on, work is that of another item.
+    pub fn begin_item(&self) {
+        self.meter.begin_item();
+    }
+
+    /// Counts work; fails when there is no more time for it.
+    #[inline]
+    pub fn step(&self, steps: u64) -> Result<(), SqlError> {
+        self.meter.step(steps, self.interrupt)
     }
 }
 
@@ -75,12 +88,8 @@ impl<'s> Scope<'s> {
         Scope { context: self.context, outer: Some(self), frame: Frame::Group(group) }
     }
 
-    pub fn functions(&self) -> &'s FunctionContext {
-        self.context.functions
-    }
-
     pub fn calls(&self) -> Option<&'s RefCell<Calls>> {
-        self.context.calls
+        self.context.calls()
     }
 
     /// Whether a row awaited a call since this was last asked; sets what the next question hears of before.
@@ -115,14 +124,13 @@ impl<'s> Scope<'s> {
         }
     }
 
-    /// Called for every row, element and group, so that no loop outlives the query's time.
-    pub fn check(&self) -> Result<(), SqlError> {
-        let steps = self.context.steps.get() + 1;
-        if steps < STEPS_BETWEEN_INTERRUPT_TESTS {
-            self.context.steps.set(steps);
-            return Ok(());
-        }
-        self.context.steps.set(0);
-        if (self.context.interrupt)() { Err(SqlError::Interrupted) } else { Ok(()) }
+    pub fn context(&self) -> &'s EvaluationContext<'s> {
+        self.context
+    }
+
+    /// Called for every node, row, element and group, so that no loop outlives the query's time.
+    #[inline]
+    pub fn step(&self, steps: u64) -> Result<(), SqlError> {
+        self.context.step(steps)
     }
 }

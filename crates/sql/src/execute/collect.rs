@@ -4,7 +4,6 @@
 //! for `OFFSET` before it. Sorted rows are ordered by their keys, then by ordinal and row within the item. Distinct rows and
 //! groups are ordered by hash; if all of them fit the first page they go out in the order in which they appeared instead.
 
-use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,18 +17,14 @@ use super::{PageLimits, PageOutput};
 use crate::bound::{BoundQuery, Grouping, Projection, SortKey};
 use crate::error::SqlError;
 use crate::evaluate::aggregate::Accumulator;
-use crate::evaluate::evaluate;
 use crate::evaluate::scope::{EvaluationContext, GroupValues, Scope};
-use crate::evaluate::user_functions::{self, Calls};
-use crate::functions::FunctionContext;
+use crate::evaluate::user_functions;
+use crate::evaluate::{COPIED_BYTES_PER_STEP, evaluate};
 
 /// Rows kept at a time to pass over for `OFFSET`, beyond the page.
 const SKIPPED_AT_ONCE: u64 = 50_000;
 /// Bytes that entries may hold beyond those of a page.
 const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// Built-in functions and calls of user-defined ones.
-type Functions<'f> = (&'f FunctionContext, Option<&'f RefCell<Calls>>);
 
 pub(super) struct Collector {
     limits: PageLimits,
@@ -202,9 +197,11 @@ impl Collector {
         if !write_row(&query.projection, row, &mut text)? {
             return Ok(());
         }
+        row.step(self.steps_to_place() + text.len() as u64 / COPIED_BYTES_PER_STEP)?;
         if query.distinct {
-            let value = crate::evaluate::rows::project(&query.projection, row)?.to_value();
-            let hash = distinct_hash(&value);
+            let value = crate::evaluate::rows::project(&query.projection, row)?;
+            row.step(value.copy_steps())?;
+            let hash = distinct_hash(&value.to_value());
             key.tie = hash;
             let is_out = self.is_out(&key);
             if !self.is_new(hash, &key, is_out) || is_out || self.is_beyond(&key) {
@@ -288,6 +285,24 @@ impl Collector {
         let Kind::Rows { entries, by_hash: None, .. } = &self.kind else { return usize::MAX };
         let may_stop = if query.order_by.is_empty() { self.is_last_page } else { ordered };
         if may_stop { self.entries_max.saturating_sub(entries.len()) } else { usize::MAX }
+    }
+
+    /// What it takes to find the place of one more entry: so many are compared.
+    fn steps_to_place(&self) -> u64 {
+        let entries = self.len();
+        1 + u64::from(entries.checked_ilog2().unwrap_or(0))
+    }
+
+    /// What it takes another collector to take over everything.
+    pub fn steps_to_absorb(&self) -> u64 {
+        self.len() as u64 * self.steps_to_place()
+    }
+
+    fn len(&self) -> usize {
+        match &self.kind {
+            Kind::Rows { entries, .. } => entries.len(),
+            Kind::Groups { groups, .. } => groups.len(),
+        }
     }
 
     /// Notes that there may be more than was collected.
@@ -421,8 +436,11 @@ impl Collector {
     ) -> Result<(), SqlError> {
         let mut keys = Vec::with_capacity(grouping.keys.len());
         for key in &grouping.keys {
-            keys.push(evaluate(key, row)?.to_value());
+            let key = evaluate(key, row)?;
+            row.step(key.copy_steps())?;
+            keys.push(key.to_value());
         }
+        row.step(self.steps_to_place())?;
         let hash = if keys.is_empty() { 0 } else { group_hash(&keys) };
         if matches!(self.resume, Resume::Hash(out) if hash <= out) && !query.distinct {
             return Ok(());
@@ -436,7 +454,9 @@ impl Collector {
         let group = groups.entry(hash).or_insert_with(|| Group::new(keys, grouping, appeared));
         let before: usize = group.accumulators.iter().map(Accumulator::size).sum();
         for (aggregate, accumulator) in grouping.aggregates.iter().zip(&mut group.accumulators) {
-            accumulator.add(&evaluate(&aggregate.argument, row)?)?;
+            let argument = evaluate(&aggregate.argument, row)?;
+            row.step(accumulator.steps(&argument))?;
+            accumulator.add(&argument)?;
         }
         let after: usize = group.accumulators.iter().map(Accumulator::size).sum();
         self.size_bytes += after - before.min(after);
@@ -468,10 +488,10 @@ impl Collector {
         mut self,
         query: &BoundQuery,
         mut state: State,
-        functions: Functions<'_>,
-        interrupt: &dyn Fn() -> bool,
+        context: &EvaluationContext<'_>,
     ) -> Result<PageOutput, SqlError> {
-        let calls_made = || functions.1.map_or(0, |calls| calls.borrow().used());
+        let calls_made = || context.calls().map_or(0, |calls| calls.borrow().used());
+        let to_skip = state.skip;
         let groups_lost = match &self.kind {
             Kind::Groups { smallest_lost, .. } => *smallest_lost,
             Kind::Rows { .. } => None,
@@ -481,7 +501,7 @@ impl Collector {
             Kind::Groups { groups: BTreeMap::new(), smallest_lost: None },
         ) {
             Kind::Rows { entries, .. } => entries.into_iter().collect(),
-            Kind::Groups { groups, .. } => self.rows_of_groups(query, groups, functions, interrupt)?,
+            Kind::Groups { groups, .. } => self.rows_of_groups(query, groups, context)?,
         };
         let fits = !self.overflowed
             && self.resume == Resume::Start
@@ -495,6 +515,7 @@ impl Collector {
         let mut done_alike = self.already_out;
         let (mut passed, mut is_cut) = (0, false);
         for (key, entry) in entries {
+            context.step(1)?;
             if passed < self.already_out as usize && self.is_like_resume(&key) {
                 passed += 1;
                 last.get_or_insert(key);
@@ -524,7 +545,8 @@ impl Collector {
         }
         let is_over = !self.overflowed || state.left == Some(0);
         if is_over {
-            return Ok(PageOutput { rows, state: None, rescan: false, calls_made: calls_made() });
+            let skipped = to_skip - state.skip;
+            return Ok(PageOutput { rows, state: None, rescan: false, calls_made: calls_made(), skipped });
         }
         match (last, groups_lost) {
             // Groups that came to nothing are dealt with as well.
@@ -532,7 +554,9 @@ impl Collector {
             (Some(last), _) => state.resume = resume_after(&last, done_alike),
             (None, _) => {}
         }
-        Ok(PageOutput { rows, state: Some(state.encode()), rescan: true, calls_made: calls_made() })
+        let skipped = to_skip - state.skip;
+        let state = Some(state.encode());
+        Ok(PageOutput { rows, state, rescan: true, calls_made: calls_made(), skipped })
     }
 
     /// Whether a row cannot be told from the last one of the page before.
@@ -546,16 +570,14 @@ impl Collector {
         &mut self,
         query: &BoundQuery,
         groups: BTreeMap<DistinctHash, Group>,
-        (functions, calls): Functions<'_>,
-        interrupt: &dyn Fn() -> bool,
+        context: &EvaluationContext<'_>,
     ) -> Result<Vec<(EntryKey, Entry)>, SqlError> {
         let Some(grouping) = &query.grouping else { return Ok(vec![]) };
         let mut groups = groups;
         if grouping.keys.is_empty() && groups.is_empty() {
             groups.insert(0, Group::new(vec![], grouping, 0));
         }
-        let context = EvaluationContext::new(functions, interrupt).with_calls(calls);
-        let scope = Scope::new(&context);
+        let (scope, calls) = (Scope::new(context), context.calls());
         let groups: Vec<FinishedGroup> = groups.into_iter().map(Group::finish).collect();
         if let Some(calls) = calls {
             let places = 0..groups.len() as u64;
@@ -567,6 +589,7 @@ impl Collector {
         }
         let mut rows = BTreeMap::new();
         for (place, (hash, group, aggregates)) in groups.into_iter().enumerate() {
+            context.begin_item();
             if let Some(calls) = calls {
                 calls.borrow_mut().begin(place as u64);
             }

@@ -40,7 +40,7 @@ impl Execution {
     /// Makes the calls of items that are pushed next, one behind the other. With each, whether `WHERE` is known to hold for it.
     pub fn gather_calls(&mut self, items: &[(ItemView<'_>, bool)], interrupt: Interrupt<'_>) {
         let Some(calls) = &self.calls else { return };
-        let context = EvaluationContext::new(&self.functions, interrupt).with_calls(Some(calls));
+        let context = EvaluationContext::new(&self.functions, interrupt, &self.meter).with_calls(Some(calls));
         let ordinals = items.iter().map(|(item, _)| item.envelope.ordinal);
         let random = self.functions.random.get();
         gather(calls, ordinals, |place| {
@@ -49,6 +49,7 @@ impl Execution {
                 // Some of its rows are out.
                 return Ok(());
             }
+            self.meter.begin_item();
             let scope = Scope::of_item(&context, item);
             // An item fails to the end and for good, or awaits a call.
             scope.swap_awaits(false);

@@ -30,6 +30,7 @@ use shardlake_document::{ItemView, Value};
 
 use crate::bound::BoundQuery;
 use crate::error::SqlError;
+use crate::evaluate::meter::Meter;
 use crate::evaluate::rows::{Step, for_each_row, for_each_unfiltered_row};
 use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::evaluate::user_functions::{Calls, UserFunctions};
@@ -67,6 +68,8 @@ pub struct PageOutput {
     pub rescan: bool,
     /// [`Execution::calls_made`] at the end.
     pub calls_made: u64,
+    /// Rows that were collected and passed over for `OFFSET`.
+    pub skipped: u64,
 }
 
 /// A test of time that may be asked from any thread.
@@ -83,6 +86,7 @@ pub struct Execution {
     state: State,
     collector: Option<Collector>,
     calls: Option<RefCell<Calls>>,
+    meter: Arc<Meter>,
 }
 
 impl fmt::Debug for Execution {
@@ -129,7 +133,8 @@ impl Execution {
         };
         let collector = Some(Collector::new(&query, limits, &state));
         let rows = Rows::default();
-        Ok(Execution { query, functions, limits, ordered, rows, state, collector, calls: None })
+        let meter = Arc::default();
+        Ok(Execution { query, functions, limits, ordered, rows, state, collector, calls: None, meter })
     }
 
     /// One that only takes over what others have collected.
@@ -139,6 +144,11 @@ impl Execution {
         state: Option<Vec<u8>>,
     ) -> Result<Self, SqlError> {
         Execution::collecting(query, limits, false, state.as_deref())
+    }
+
+    /// Counts its work in this meter.
+    pub fn metered(self, meter: Arc<Meter>) -> Self {
+        Execution { meter, ..self }
     }
 
     /// With what it calls user-defined functions by.
@@ -180,7 +190,7 @@ impl Execution {
         if self.calls.is_some() {
             return Ok(true);
         }
-        let context = EvaluationContext::new(&self.functions, interrupt);
+        let context = EvaluationContext::new(&self.functions, interrupt, &self.meter);
         let scope = Scope::of_item(&context, item);
         let mut has_rows = false;
         for_each(&self.query, &scope, false, &mut |_| {
@@ -196,6 +206,9 @@ impl Execution {
             self.query == other.query && self.state == other.state,
             "executions of one query and page are merged"
         );
+        if let Some(collector) = &other.collector {
+            self.meter.add(collector.steps_to_absorb());
+        }
         match (&mut self.collector, other.collector) {
             (Some(collector), Some(other)) => collector.absorb(&self.query, other),
             _ => Ok(()),
@@ -231,7 +244,9 @@ impl Execution {
         if self.state.left == Some(0) {
             return Ok(Flow::Complete);
         }
-        let context = EvaluationContext::new(&self.functions, interrupt).with_calls(self.calls.as_ref());
+        let context =
+            EvaluationContext::new(&self.functions, interrupt, &self.meter).with_calls(self.calls.as_ref());
+        self.meter.begin_item();
         let scope = item.map_or_else(|| Scope::new(&context), |item| Scope::of_item(&context, item));
         let query = &*self.query;
         let ordinal = item.map_or(0, |item| item.envelope.ordinal);
@@ -273,13 +288,15 @@ impl Execution {
             let is_over = exhausted || self.state.left == Some(0);
             let state = (!is_over && self.state != State::first(&self.query)).then(|| self.state.encode());
             let calls_made = self.calls.as_ref().map_or(0, |calls| calls.borrow().used());
-            return Ok(PageOutput { rows: self.rows, state, rescan: false, calls_made });
+            return Ok(PageOutput { rows: self.rows, state, rescan: false, calls_made, skipped: 0 });
         };
         assert!(
             exhausted || self.state.left == Some(0) || collector.has_enough(&self.query, self.ordered),
             "what is collected is only whole at the end"
         );
-        collector.finish(&self.query, self.state, (&self.functions, self.calls.as_ref()), interrupt)
+        let context =
+            EvaluationContext::new(&self.functions, interrupt, &self.meter).with_calls(self.calls.as_ref());
+        collector.finish(&self.query, self.state, &context)
     }
 }
 

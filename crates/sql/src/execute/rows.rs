@@ -5,9 +5,9 @@ use shardlake_document::write_json_string;
 use super::PageLimits;
 use crate::bound::Projection;
 use crate::error::SqlError;
-use crate::evaluate::evaluate;
 use crate::evaluate::json_text::write_datum;
 use crate::evaluate::scope::Scope;
+use crate::evaluate::{COPIED_BYTES_PER_STEP, evaluate};
 
 /// Rows one behind the other in one buffer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,6 +73,7 @@ impl Rows {
             self.text.truncate(start);
             return Ok(Pushed::NoRoom);
         }
+        scope.step((self.text.len() - start) as u64 / COPIED_BYTES_PER_STEP)?;
         self.ends.push(self.text.len());
         Ok(Pushed::Row)
     }

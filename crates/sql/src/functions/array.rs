@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use shardlake_document::{Value, compare};
 
 use crate::error::SqlError;
+use crate::evaluate::constant_set::ConstantSet;
 use crate::evaluate::datum::{Datum, DatumType};
 use crate::evaluate::grow;
 use crate::evaluate::operators::number_datum;
@@ -61,30 +62,96 @@ pub(super) fn push(out: &mut Vec<Value>, size: &mut usize, element: Datum<'_>) -
 }
 
 /// Equality with an element or, with the flag, equality of the wanted members with those of an element.
-pub(super) fn contains<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    let (mut elements, wanted, is_partial) = (call.elements(0)?, call.datum(1), call.flag(2)?);
-    if wanted.is_undefined() {
-        return None;
-    }
-    let wanted_members = if is_partial { members(wanted) } else { None };
-    Some(Datum::Bool(elements.any(|element| match &wanted_members {
-        Some(wanted) if element.datum_type() == DatumType::Object => {
-            wanted.iter().all(|(name, value)| element.view().property(name).equals(value) == Some(true))
+pub(super) fn contains<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    let wanted = call.datum(1);
+    let (Some(elements), Some(is_partial)) = (call.elements(0), call.flag(2)) else { return Ok(None) };
+    let wanted_members = match is_partial {
+        _ if wanted.is_undefined() => return Ok(None),
+        true => members(wanted),
+        false => None,
+    };
+    let Some(wanted_members) = wanted_members else {
+        return has_element(call, wanted).map(|found| Some(Datum::Bool(found)));
+    };
+    for element in elements {
+        let is_match = match element.datum_type() {
+            DatumType::Object => has_members(call, &element, &wanted_members)?,
+            _ => is_equal(call, &element, wanted)?,
+        };
+        if is_match {
+            return Ok(Some(Datum::Bool(true)));
         }
-        _ => element.equals(wanted) == Some(true),
-    })))
+    }
+    Ok(Some(Datum::Bool(false)))
+}
+
+/// [`contains`] where the array is a constant.
+pub(super) fn contains_in_set<'a>(
+    call: &Call<'_, 'a>,
+    set: &ConstantSet,
+) -> Result<Option<Datum<'a>>, SqlError> {
+    let (wanted, Some(is_partial)) = (call.datum(1), call.flag(2)) else { return Ok(None) };
+    if wanted.is_undefined() {
+        return Ok(None);
+    }
+    if is_partial && wanted.datum_type() == DatumType::Object {
+        call.step(call.datum(0).read_steps())?;
+        return contains(call);
+    }
+    call.step(set.steps(wanted))?;
+    Ok(Some(Datum::Bool(set.contains(wanted))))
+}
+
+fn has_members(
+    call: &Call<'_, '_>,
+    element: &Datum<'_>,
+    wanted: &[(Cow<'_, str>, Datum<'_>)],
+) -> Result<bool, SqlError> {
+    for (name, value) in wanted {
+        call.step(1 + element.walk_steps())?;
+        if !is_equal(call, &element.view().property(name), value)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn has_element(call: &Call<'_, '_>, wanted: &Datum<'_>) -> Result<bool, SqlError> {
+    let is_compound = wanted.is_compound();
+    for element in call.elements(0).into_iter().flatten() {
+        let is_found = match is_compound {
+            true => is_equal(call, &element, wanted)?,
+            false => element.equals(wanted) == Some(true),
+        };
+        if is_found {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_equal(call: &Call<'_, '_>, left: &Datum<'_>, right: &Datum<'_>) -> Result<bool, SqlError> {
+    call.step(left.comparison_steps(right))?;
+    Ok(left.equals(right) == Some(true))
 }
 
 /// AND or OR of `ARRAY_CONTAINS` with each value, with the three values that these have.
-pub(super) fn contains_each<'a>(call: &Call<'_, 'a>, quantifier: Quantifier) -> Option<Datum<'a>> {
+pub(super) fn contains_each<'a>(
+    call: &Call<'_, 'a>,
+    quantifier: Quantifier,
+) -> Result<Option<Datum<'a>>, SqlError> {
     if call.datum(0).datum_type() != DatumType::Array {
-        return None;
+        return Ok(None);
     }
+    let array_steps = call.datum(0).read_steps();
     let tests = call.arguments[1..].iter().map(|wanted| {
-        let mut elements = call.elements(0)?;
-        (!wanted.is_undefined()).then(|| elements.any(|element| element.equals(wanted) == Some(true)))
+        if wanted.is_undefined() {
+            return Ok(None);
+        }
+        call.step(array_steps)?;
+        has_element(call, wanted).map(Some)
     });
-    combine(quantifier, tests).map(Datum::Bool)
+    Ok(combine(quantifier, tests)?.map(Datum::Bool))
 }
 
 /// The defined elements when all of them are numbers.

@@ -7,6 +7,7 @@ use shardlake_document::{Number, Value};
 
 use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
+use crate::evaluate::scope::EvaluationContext;
 use crate::functions::FunctionContext;
 
 /// A result: undefined, a value, or the few errors that evaluation knows.
@@ -15,9 +16,15 @@ pub(super) type Applied<'a> = Result<Datum<'a>, SqlError>;
 pub(super) struct Call<'c, 'a> {
     pub arguments: &'c [Datum<'a>],
     pub context: &'c FunctionContext,
+    pub work: &'c EvaluationContext<'c>,
 }
 
 impl<'c, 'a> Call<'c, 'a> {
+    /// Counts work beyond reading the arguments once, which is counted for every call.
+    pub fn step(&self, steps: u64) -> Result<(), SqlError> {
+        self.work.step(steps)
+    }
+
     pub fn count(&self) -> usize {
         self.arguments.len()
     }

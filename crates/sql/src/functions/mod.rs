@@ -41,6 +41,7 @@ use shardlake_document::Value;
 use shardlake_stdx::Timestamp;
 
 use crate::error::{Location, SqlError};
+use crate::evaluate::constant_set::ConstantSet;
 
 pub(crate) use table::Function;
 
@@ -65,16 +66,28 @@ pub enum GeometryKind {
 }
 
 /// What is made of a call's constant arguments, once for a query.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum PreparedCall {
     Pattern(regex::Pattern),
+    /// The array that `ARRAY_CONTAINS` looks in.
+    Set(ConstantSet),
 }
 
 /// `constants` has a place for each argument.
 pub(crate) fn prepare(function: Function, constants: &[Option<&Value>]) -> Option<Arc<PreparedCall>> {
-    if !matches!(function, Function::RegexMatch | Function::RegexExtract | Function::RegexExtractAll) {
-        return None;
+    match function {
+        Function::ArrayContains => {
+            let Some(Value::Array(elements)) = constants.first()? else { return None };
+            ConstantSet::of(elements.iter()).map(|set| Arc::new(PreparedCall::Set(set)))
+        }
+        Function::RegexMatch | Function::RegexExtract | Function::RegexExtractAll => {
+            prepare_pattern(constants)
+        }
+        _ => None,
     }
+}
+
+fn prepare_pattern(constants: &[Option<&Value>]) -> Option<Arc<PreparedCall>> {
     let text = |value: &Option<&Value>| match value {
         Some(Value::String(text)) => Some(text.clone()),
         _ => None,

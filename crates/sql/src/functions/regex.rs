@@ -13,6 +13,13 @@ use crate::evaluate::datum::{Datum, value_size};
 use crate::evaluate::grow;
 use crate::functions::call::Call;
 
+/// What a search takes beside reading the text; the same again for every [`SEARCHED_BYTES`] of it.
+const SEARCH_STEPS: u64 = 8;
+const SEARCHED_BYTES: u64 = 64;
+/// What it takes to compile a pattern for one row, and for each byte of the pattern.
+const COMPILE_STEPS: u64 = 1000;
+const COMPILE_STEPS_PER_BYTE: u64 = 100;
+
 /// Bytes of a compiled pattern.
 const COMPILED_BYTES_MAX: usize = 1024 * 1024;
 
@@ -63,6 +70,8 @@ fn pattern<'c>(
     call: &Call<'c, '_>,
     prepared: Option<&'c Pattern>,
 ) -> Result<Option<Cow<'c, Regex>>, SqlError> {
+    let text_bytes = call.text(0).map_or(0, |text| text.len()) as u64;
+    call.step(SEARCH_STEPS * (1 + text_bytes / SEARCHED_BYTES))?;
     if let Some(Pattern(compiled)) = prepared {
         return compiled.as_ref().map(|regex| Some(Cow::Borrowed(regex))).map_err(Clone::clone);
     }
@@ -72,6 +81,7 @@ fn pattern<'c>(
         Some(_) => return Ok(None),
     };
     let Some(pattern) = call.text(1) else { return Ok(None) };
+    call.step(COMPILE_STEPS + COMPILE_STEPS_PER_BYTE * pattern.len() as u64)?;
     compile(pattern, modifiers).map(|regex| Some(Cow::Owned(regex)))
 }
 

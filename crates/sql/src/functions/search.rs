@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
 use crate::functions::call::{Call, int, part};
 use crate::functions::string::{byte_of_unit, units};
@@ -51,24 +52,30 @@ pub(super) fn contains_each<'a>(
     call: &Call<'_, 'a>,
     quantifier: Quantifier,
     ignores_case: bool,
-) -> Option<Datum<'a>> {
-    let text = call.text(0);
-    let tests = (1..call.count()).map(|index| Some(contains_text(text?, call.text(index)?, ignores_case)));
-    combine(quantifier, tests).map(Datum::Bool)
+) -> Result<Option<Datum<'a>>, SqlError> {
+    let (text, text_steps) = (call.text(0), call.datum(0).read_steps());
+    let tests = (1..call.count()).map(|index| {
+        call.step(1 + text_steps)?;
+        Ok(text.zip(call.text(index)).map(|(text, part)| contains_text(text, part, ignores_case)))
+    });
+    Ok(combine(quantifier, tests)?.map(Datum::Bool))
 }
 
 /// AND or OR of tests of which some are undefined.
-pub(super) fn combine(quantifier: Quantifier, tests: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+pub(super) fn combine(
+    quantifier: Quantifier,
+    tests: impl Iterator<Item = Result<Option<bool>, SqlError>>,
+) -> Result<Option<bool>, SqlError> {
     let decisive = quantifier == Quantifier::Any;
     let mut result = Some(!decisive);
     for test in tests {
-        match test {
-            Some(value) if value == decisive => return Some(decisive),
+        match test? {
+            Some(value) if value == decisive => return Ok(Some(decisive)),
             Some(_) => {}
             None => result = None,
         }
     }
-    result
+    Ok(result)
 }
 
 pub(super) fn index_of<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {

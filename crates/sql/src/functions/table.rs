@@ -3,10 +3,11 @@
 
 use crate::error::SqlError;
 use crate::evaluate::datum::{Datum, DatumType};
+use crate::evaluate::scope::EvaluationContext;
 use crate::functions::call::{Answer, Call};
 use crate::functions::{
-    FunctionContext, PreparedCall, array, conversion, date_format, date_time, integer, is_same_name, math,
-    regex, search, set, spatial, string, types,
+    PreparedCall, array, conversion, date_format, date_time, integer, is_same_name, math, regex, search, set,
+    spatial, string, types,
 };
 
 /// Any number of arguments.
@@ -51,9 +52,10 @@ macro_rules! functions {
             pub fn apply<'a>(
                 self,
                 arguments: &[Datum<'a>],
-                context: &FunctionContext,
+                work: &EvaluationContext<'_>,
             ) -> Result<Datum<'a>, SqlError> {
-                let $call = &Call { arguments, context };
+                work.step(self.steps(arguments))?;
+                let $call = &Call { arguments, context: work.functions, work };
                 match self {
                     $(Function::$variant => $apply.applied(),)+
                 }
@@ -213,16 +215,44 @@ impl Function {
         self,
         prepared: &PreparedCall,
         arguments: &[Datum<'a>],
-        context: &FunctionContext,
+        work: &EvaluationContext<'_>,
     ) -> Result<Datum<'a>, SqlError> {
-        let call = &Call { arguments, context };
-        let PreparedCall::Pattern(pattern) = prepared;
-        match self {
-            Function::RegexMatch => regex::matches(call, Some(pattern)).applied(),
-            Function::RegexExtract => regex::extract(call, Some(pattern)).applied(),
-            Function::RegexExtractAll => regex::extract_all(call, Some(pattern)).applied(),
-            other => other.apply(arguments, context),
+        let call = &Call { arguments, context: work.functions, work };
+        match (self, prepared) {
+            (Function::RegexMatch, PreparedCall::Pattern(pattern)) => {
+                regex::matches(call, Some(pattern)).applied()
+            }
+            (Function::RegexExtract, PreparedCall::Pattern(pattern)) => {
+                regex::extract(call, Some(pattern)).applied()
+            }
+            (Function::RegexExtractAll, PreparedCall::Pattern(pattern)) => {
+                regex::extract_all(call, Some(pattern)).applied()
+            }
+            (Function::ArrayContains, PreparedCall::Set(set)) => array::contains_in_set(call, set).applied(),
+            (other, _) => other.apply(arguments, work),
         }
+    }
+
+    /// What a call takes beside the nodes of its arguments: most functions read them once, some make values of every part of them.
+    fn steps(self, arguments: &[Datum<'_>]) -> u64 {
+        use Function::{
+            ArrayConcat, ArrayMax, ArrayMedian, ArrayMin, ArraySlice, IsArray, IsBool, IsDefined,
+            IsFiniteNumber, IsInteger, IsNull, IsNumber, IsObject, IsPrimitive, IsString, ObjectToArray,
+            SetDifference, SetEqual, SetIntersect, SetUnion, StringSplit, StringToArray, StringToObject,
+            ToText,
+        };
+        let times = match self {
+            IsArray | IsBool | IsDefined | IsFiniteNumber | IsInteger | IsNull | IsNumber | IsObject
+            | IsPrimitive | IsString => 0,
+            SetDifference | SetEqual | SetIntersect | SetUnion => 16,
+            ArrayConcat | ArrayMax | ArrayMedian | ArrayMin | ArraySlice | ObjectToArray | StringSplit
+            | StringToArray | StringToObject | ToText => 4,
+            _ => 1,
+        };
+        if times == 0 {
+            return 0;
+        }
+        1 + times * arguments.iter().map(Datum::read_steps).sum::<u64>()
     }
 
     /// Whether the arguments alone decide the result, whenever the query runs.

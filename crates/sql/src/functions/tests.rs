@@ -7,6 +7,8 @@ use shardlake_stdx::Timestamp;
 use super::{Function, FunctionContext, GeometryKind, find, prepare, table};
 use crate::error::Location;
 use crate::evaluate::datum::Datum;
+use crate::evaluate::meter::Meter;
+use crate::evaluate::scope::EvaluationContext;
 
 fn texts() -> impl Strategy<Value = String> {
     let special = [
@@ -96,6 +98,8 @@ proptest! {
     fn no_function_panics(values in prop::collection::vec(values(), 4), context in contexts()) {
         let arguments: Vec<Datum<'_>> = values.iter().map(Datum::from_tree).collect();
         let owned: Vec<Datum<'static>> = values.iter().map(|value| Datum::from(value.clone())).collect();
+        let meter = Meter::default();
+        let context = EvaluationContext::new(&context, &|| false, &meter);
         for function in Function::all() {
             let (fewest, most) = function.argument_counts();
             for count in fewest..=most.min(4) {

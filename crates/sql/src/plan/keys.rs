@@ -122,7 +122,7 @@ impl Analysis<'_> {
             Expression::Binary { operator: BinaryOperator::NotEqual, left, right } if !wanted => {
                 self.keys_of_equality(left, right)
             }
-            Expression::In { value, list } if wanted => self.keys_in(value, list),
+            Expression::In { value, list, .. } if wanted => self.keys_in(value, list),
             Expression::Like { value, pattern, escape, .. } if wanted => {
                 self.keys_like(value, pattern, *escape)
             }

@@ -6,10 +6,7 @@ use super::ast::{
 };
 use super::lexer::{Kind, is_reserved};
 use super::parser::Parser;
-use crate::error::SqlError;
-
-/// `JOIN`s of one `FROM` (engine.md §4.4).
-const JOINS_MAX: usize = 10;
+use crate::error::{LanguageLimit, SqlError};
 
 pub(super) fn query(parser: &mut Parser<'_>) -> Result<Query, SqlError> {
     let first = parser.peek();
@@ -69,8 +66,8 @@ pub(super) fn from(parser: &mut Parser<'_>) -> Result<Collection, SqlError> {
         if !parser.accept_word("JOIN") {
             break;
         }
-        if joins > JOINS_MAX {
-            return Err(SqlError::TooManyJoins { joins_max: JOINS_MAX });
+        if joins > LanguageLimit::Joins.most() {
+            return Err(parser.beyond(LanguageLimit::Joins));
         }
         let right = self::collection(parser)?;
         collection = Collection::Join { left: Box::new(collection), right: Box::new(right) };

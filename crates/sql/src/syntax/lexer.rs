@@ -78,6 +78,11 @@ impl<'t> Lexer<'t> {
         ahead.next()
     }
 
+    /// All of it.
+    pub fn text(&self) -> &'t str {
+        self.text
+    }
+
     pub fn text_of(&self, token: Token) -> &'t str {
         &self.text[token.start..token.end]
     }

@@ -19,16 +19,13 @@ pub(crate) mod parser;
 pub(crate) mod printer;
 mod template;
 
-use crate::error::SqlError;
+use crate::error::{LanguageLimit, SqlError};
 use ast::{Collection, Expression, Query};
 use lexer::Kind;
 use parser::Parser;
 
 pub use parsed::{Query as ParsedQuery, parse_query};
 pub use template::{TEMPLATE_BYTES_MAX, template};
-
-/// Bytes of query text (engine.md §1.2).
-pub(crate) const TEXT_SIZE_BYTES_MAX: usize = 512 * 1024;
 
 /// Reads a whole query.
 pub(crate) fn parse(text: &str) -> Result<Query, SqlError> {
@@ -52,8 +49,10 @@ pub(crate) fn parse_condition(text: &str) -> Result<(Collection, Expression), Sq
 }
 
 fn check_size(text: &str) -> Result<(), SqlError> {
-    if text.len() > TEXT_SIZE_BYTES_MAX {
-        return Err(SqlError::TooLong { size_bytes: text.len(), size_bytes_max: TEXT_SIZE_BYTES_MAX });
+    let most = LanguageLimit::Text.most();
+    // In code units, as clients count; there are never more of them than bytes.
+    if text.len() > most && text.encode_utf16().count() > most {
+        return Err(SqlError::beyond(LanguageLimit::Text, text));
     }
     Ok(())
 }
@@ -148,12 +147,78 @@ mod tests {
             assert!(matches!(parse(&text), Err(SqlError::TooDeep { .. })), "{open}");
         }
         // Parentheses that open together are only counted.
-        let chain = format!("SELECT VALUE {}a{}", "(".repeat(20_000), " OR a)".repeat(20_000));
+        let most = LanguageLimit::Ors.most();
+        let chain = format!("SELECT VALUE {}a{}", "(".repeat(20_000), ")".repeat(20_000 - most))
+            + &" OR a)".repeat(most);
         let Ok(Query { select, .. }) = parse(&chain) else { panic!("long chains are no deep trees") };
         assert!(
-            matches!(select.selection, ast::Selection::Value(Expression::Or(parts)) if parts.len() == 20_001)
+            matches!(select.selection, ast::Selection::Value(Expression::Or(parts)) if parts.len() == most + 1)
         );
+    }
+
+    /// The error of a query, by its limit.
+    fn limit_of(text: &str) -> Option<LanguageLimit> {
+        match parse(text) {
+            Ok(_) => None,
+            Err(SqlError::Limit { limit, location }) => {
+                assert_eq!((location.start, location.end), (0, text.len()));
+                Some(limit)
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn what_the_language_allows_is_accepted_and_no_more() {
+        let joins = |count| format!("SELECT * FROM c{}", " JOIN x IN c.a".repeat(count));
+        let chain = |operator: &str, count| {
+            format!("SELECT * FROM c WHERE c.a = 1{}", format!(" {operator} c.a = 2").repeat(count))
+        };
+        let mixed = |ands, ors| chain("AND", ands) + &" OR c.b IN (1)".repeat(ors);
+        let list = |count| format!("SELECT * FROM c WHERE c.a NOT IN (1{})", ",2".repeat(count - 1));
+        for (limit, query) in [
+            (LanguageLimit::Joins, &joins as &dyn Fn(usize) -> String),
+            (LanguageLimit::Ands, &|count| chain("and", count)),
+            (LanguageLimit::Ors, &|count| chain("or", count)),
+            (LanguageLimit::Ands, &|count| mixed(count, LanguageLimit::Ors.most())),
+            (LanguageLimit::Ors, &|count| mixed(LanguageLimit::Ands.most(), count)),
+            (LanguageLimit::ListItems, &list),
+        ] {
+            assert_eq!(limit_of(&query(limit.most())), None, "{limit:?}");
+            assert_eq!(limit_of(&query(limit.most() + 1)), Some(limit));
+        }
+        // The AND of BETWEEN is no logical one.
+        let between = " OR c.a BETWEEN 1 AND 2".repeat(LanguageLimit::Ors.most());
+        assert_eq!(limit_of(&(chain("AND", LanguageLimit::Ands.most()) + &between)), None);
+        let comment = |size: usize| format!("SELECT 1 --{}", "x".repeat(size - "SELECT 1 --".len()));
+        assert_eq!(limit_of(&comment(LanguageLimit::Text.most())), None);
+        assert_eq!(limit_of(&comment(LanguageLimit::Text.most() + 1)), Some(LanguageLimit::Text));
+        assert_eq!(limit_of(&comment(LanguageLimit::Text.most()).replace('x', "é")), None);
+    }
+
+    #[test]
+    fn limits_are_refused_with_the_references_codes_and_words() {
         let joins = format!("SELECT * FROM c{}", " JOIN x IN c.a".repeat(11));
-        assert!(matches!(parse(&joins), Err(SqlError::TooManyJoins { .. })));
+        let error = parse(&joins).expect_err("eleven joins");
+        let expected = r#"{"errors":[{"severity":"Error","location":{"start":0,"end":169},"code":"SC3002","message":"The SQL query exceeded the maximum number of joins. The allowed limit is 10."}]}"#;
+        assert_eq!(error.to_json(), expected);
+        assert_eq!(shardlake_model::Error::from(error).message(), expected);
+        let error = parse(&" ".repeat(600_000)).expect_err("a long text");
+        assert_eq!(
+            error.to_json(),
+            r#"{"errors":[{"severity":"Error","location":{"start":0,"end":600000},"code":"SC3020","message":"The SQL query text exceeded the maximum limit of 524288 characters."}]}"#
+        );
+    }
+
+    #[test]
+    fn long_conditions_of_what_machines_write_do_not_overflow_the_stack() {
+        // As clients write them that read many items by id and hierarchical key, and those that nest to the left.
+        let one =
+            |n: usize| format!("( c.id = @id{n} AND c.a = @a{n} AND c.b = @b{n} AND c[\"c\"] = @c{n} )");
+        let many: Vec<String> = (0..1000).map(one).collect();
+        assert_eq!(limit_of(&format!("SELECT * FROM c WHERE ( {} )", many.join(" OR "))), None);
+        let nested =
+            format!("SELECT * FROM c WHERE {}c.a = 1", "(".repeat(3000)) + &" AND c.a = 2)".repeat(3000);
+        assert_eq!(limit_of(&nested), None);
     }
 }

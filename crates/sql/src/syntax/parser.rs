@@ -22,7 +22,7 @@ use shardlake_document::Value;
 use super::ast::{Expression, Identifier, SubqueryKind};
 use super::cursor::span;
 use super::lexer::{Kind, Lexer, Token, is_reserved};
-use crate::error::SqlError;
+use crate::error::{LanguageLimit, SqlError};
 use crate::expression::{BinaryOperator, UnaryOperator};
 
 /// Levels of parentheses, prefix operators, arguments and the like.
@@ -53,11 +53,29 @@ pub(crate) struct Parser<'t> {
     pub(super) last_end: usize,
     /// The deepest expression of the query that is being read.
     query_depth: usize,
+    /// Of the whole text, subqueries included.
+    ands: usize,
+    ors: usize,
 }
 
 impl<'t> Parser<'t> {
     pub fn new(text: &'t str) -> Self {
-        Parser { lexer: Lexer::new(text), nesting: 0, last_end: 0, query_depth: 0 }
+        Parser { lexer: Lexer::new(text), nesting: 0, last_end: 0, query_depth: 0, ands: 0, ors: 0 }
+    }
+
+    pub(super) fn beyond(&self, limit: LanguageLimit) -> SqlError {
+        SqlError::beyond(limit, self.lexer.text())
+    }
+
+    /// Counts one more logical operator.
+    fn count(&mut self, operator: &str) -> Result<(), SqlError> {
+        let (count, limit) = match operator {
+            "AND" => (&mut self.ands, LanguageLimit::Ands),
+            "OR" => (&mut self.ors, LanguageLimit::Ors),
+            _ => return Ok(()),
+        };
+        *count += 1;
+        if *count > limit.most() { Err(self.beyond(limit)) } else { Ok(()) }
     }
 
     pub fn expression(&mut self) -> Result<Expression, SqlError> {
@@ -186,6 +204,9 @@ impl<'t> Parser<'t> {
         self.advance_words(negated);
         self.expect_symbol("(")?;
         let (list, list_depth) = self.list(")", false)?;
+        if list.len() > LanguageLimit::ListItems.most() {
+            return Err(self.beyond(LanguageLimit::ListItems));
+        }
         let depth = left.1.max(list_depth);
         node(Expression::In { value: Box::new(left.0), list, negated }, depth)
     }
@@ -242,6 +263,7 @@ impl<'t> Parser<'t> {
         };
         while self.lexer.text_of(self.peek()).eq_ignore_ascii_case(operator) {
             self.advance();
+            self.count(operator)?;
             let part = self.climb(part_level)?;
             parts.push(part.0);
             depth = depth.max(part.1);

@@ -227,14 +227,14 @@ fn order_without_an_index_is_refused_where_the_reference_refuses_it() {
 #[test]
 fn long_conditions_are_planned() {
     let many =
-        |part: fn(usize) -> String, between: &str| (0..10_000).map(part).collect::<Vec<_>>().join(between);
+        |part: fn(usize) -> String, between: &str| (0..2_000).map(part).collect::<Vec<_>>().join(between);
     for (condition, leaves, ranges) in [
-        (format!("c.n IN ({})", many(|n| n.to_string(), ", ")), 1, 10_000),
-        (many(|n| format!("c.n = {n}"), " OR "), 1, 10_000),
-        (many(|n| format!("c.n != {n}"), " AND "), 1, 10_001),
-        (many(|n| format!("c.n{n} = {n}"), " AND "), 10_000, 10_000),
-        (many(|n| format!("c.n{n} = {n}"), " OR "), 1, 0),
-        (many(|n| format!("CONTAINS(c.n, '{n}')"), " AND "), 10_000, 10_000),
+        (format!("c.n IN ({})", many(|n| n.to_string(), ", ")), 1, 2_000),
+        (many(|n| format!("c.n = {n}"), " OR "), 1, 2_000),
+        (many(|n| format!("c.n != {n}"), " AND "), 1, 2_001),
+        (many(|n| format!("c.n{n} = {n}"), " AND "), 2_000, 2_000),
+        (many(|n| format!("c.n{n} = {n}"), " OR "), 2_000, 2_000),
+        (many(|n| format!("CONTAINS(c.n, '{n}')"), " AND "), 2_000, 2_000),
     ] {
         let plan = Policy::new(POLICY).plan(&format!("SELECT * FROM c WHERE {condition}")).unwrap();
         let parts = match &plan.filter {

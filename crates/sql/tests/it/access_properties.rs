@@ -14,7 +14,8 @@ use shardlake_document::{
 use shardlake_model::{ContainerRid, IndexPathSegment, IndexingPolicy, Limits, PathMatcher};
 use shardlake_sql::{
     AccessPlan, CompositeSchema, ComputedProperties, Execution, GeometryKind, IndexFilter, IndexRef,
-    IndexSchema, Leaf, OrderAccess, PageLimits, PreparedQuery, QueryEnvironment, parse_query, plan_access,
+    IndexSchema, Leaf, Meter, OrderAccess, PageLimits, PreparedQuery, QueryEnvironment, parse_query,
+    plan_access,
 };
 use shardlake_stdx::Guid;
 
@@ -166,7 +167,7 @@ fn answer_leaf(policy: &Policy, item: &Value, leaf: &Leaf) -> Answer {
         None => Answer::Yes,
         Some(test) => match decode_index_value(entry) {
             None => Answer::Perhaps,
-            Some(value) if test.matches(&value) => Answer::Yes,
+            Some(value) if test.matches(&value, &Meter::default(), &|| false) == Ok(true) => Answer::Yes,
             Some(_) => Answer::No,
         },
     });

@@ -20,6 +20,7 @@ use std::borrow::Cow;
 
 use shardlake_document::Value;
 
+use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
 use crate::evaluate::operators::number_datum;
 use crate::functions::call::Call;
@@ -33,19 +34,32 @@ fn both(call: &Call<'_, '_>) -> Option<(Shape, Shape)> {
     Some((shape(call, 0)?.ok()?, shape(call, 1)?.ok()?))
 }
 
-pub(super) fn distance<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    let (left, right) = both(call)?;
-    Some(number_datum(measure::distance(&left, &right)))
+/// What a shape takes to be read.
+const SHAPE_STEPS: u64 = 20;
+/// What it takes to find the nearest points of the nearest edges on the ellipsoid.
+const NEAREST_STEPS: u64 = 1000;
+
+/// Every point of one shape is looked at beside every edge of the other.
+fn pairs(left: &Shape, right: &Shape) -> u64 {
+    (left.vertices().count() as u64).saturating_mul(right.vertices().count() as u64)
 }
 
-pub(super) fn is_within<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    let (part, whole) = both(call)?;
-    Some(Datum::Bool(topology::is_within(&part, &whole)))
+pub(super) fn distance<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    let Some((left, right)) = both(call) else { return Ok(None) };
+    call.step(pairs(&left, &right).saturating_mul(4).saturating_add(SHAPE_STEPS + NEAREST_STEPS))?;
+    Ok(Some(number_datum(measure::distance(&left, &right))))
 }
 
-pub(super) fn intersects<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    let (left, right) = both(call)?;
-    Some(Datum::Bool(topology::intersect(&left, &right)))
+pub(super) fn is_within<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    let Some((part, whole)) = both(call) else { return Ok(None) };
+    call.step(pairs(&part, &whole).saturating_add(SHAPE_STEPS))?;
+    Ok(Some(Datum::Bool(topology::is_within(&part, &whole))))
+}
+
+pub(super) fn intersects<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    let Some((left, right)) = both(call) else { return Ok(None) };
+    call.step(pairs(&left, &right).saturating_add(SHAPE_STEPS))?;
+    Ok(Some(Datum::Bool(topology::intersect(&left, &right))))
 }
 
 /// Only polygons have an area.
@@ -55,21 +69,26 @@ pub(super) fn area<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
 }
 
 /// What is wrong with a shape, if anything is.
-fn fault(call: &Call<'_, '_>) -> Option<Option<Fault>> {
-    Some(match shape(call, 0)? {
-        Ok(shape) => topology::fault_of_rings(&shape),
-        Err(fault) => Some(fault),
+fn fault(call: &Call<'_, '_>) -> Result<Option<Option<Fault>>, SqlError> {
+    Ok(match shape(call, 0) {
+        Some(Ok(shape)) => {
+            // Every edge is looked at beside every other.
+            call.step(pairs(&shape, &shape).saturating_add(SHAPE_STEPS))?;
+            Some(topology::fault_of_rings(&shape))
+        }
+        Some(Err(fault)) => Some(Some(fault)),
+        None => None,
     })
 }
 
-pub(super) fn is_valid<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    Some(Datum::Bool(fault(call)?.is_none()))
+pub(super) fn is_valid<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    Ok(fault(call)?.map(|fault| Datum::Bool(fault.is_none())))
 }
 
 /// `{"valid": true}`, or false and the reason.
-pub(super) fn is_valid_detailed<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    let fault = fault(call)?;
+pub(super) fn is_valid_detailed<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    let Some(fault) = fault(call)? else { return Ok(None) };
     let mut members = vec![("valid".to_string(), Value::Bool(fault.is_none()))];
     members.extend(fault.map(|reason| ("reason".to_string(), Value::String(reason))));
-    Some(Datum::Object(Cow::Owned(members)))
+    Ok(Some(Datum::Object(Cow::Owned(members))))
 }

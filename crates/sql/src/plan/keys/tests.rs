@@ -7,6 +7,7 @@ use shardlake_model::{KeyComponent, KeyPath, PartitionKeyDefinition};
 use super::{component, key_filter};
 use crate::bind::{ComputedProperties, Environment, bind};
 use crate::bound::BoundQuery;
+use crate::evaluate::meter::Meter;
 use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::evaluate::{Datum, holds};
 use crate::functions::FunctionContext;
@@ -19,6 +20,7 @@ fn bound(text: &str) -> BoundQuery {
         computed: &ComputedProperties::default(),
         functions: &FunctionContext::default(),
         scripts: None,
+        meter: &Meter::default(),
     };
     let query = parse(text).expect("valid");
     bind(text, &query, &environment).unwrap_or_else(|error| panic!("{text}: {}", error.to_json()))
@@ -220,7 +222,8 @@ proptest! {
         let document = object(vec![("k", key), ("h", object(vec![("x", nested)])), ("o", other)]);
         let query = bound(&format!("SELECT * FROM c WHERE {condition}"));
         let functions = FunctionContext::default();
-        let context = EvaluationContext::new(&functions, &|| false);
+        let meter = Meter::default();
+        let context = EvaluationContext::new(&functions, &|| false, &meter);
         let outermost = Scope::new(&context);
         let scope = outermost.with(0, Datum::from_tree(&document));
         let matches = query.filter.as_ref().is_none_or(|filter| holds(filter, &scope).expect("no bound is met"));
