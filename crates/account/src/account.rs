@@ -9,7 +9,7 @@ use shardlake_charge::ChargeTable;
 use shardlake_cluster::budget::Burst;
 use shardlake_model::{ConsistencyLevel, Error, Limits, Result};
 use shardlake_routing::ShardLoad;
-use shardlake_script::{ScriptSettings, Scripts};
+use shardlake_script::{Confined as ScriptConfined, ScriptSettings, Scripts};
 use shardlake_stdx::{Clock, Random};
 use tokio::sync::{Mutex, Notify, Semaphore, watch};
 
@@ -100,8 +100,6 @@ pub(crate) struct AccountState {
     pub feed_waiters: Semaphore,
     pub relocations: RelocationCounts,
     pub scripts: Scripts,
-    /// For queries that call functions, as many as there are workers for them: who runs waits for no worker.
-    pub function_queries: Semaphore,
 }
 
 /// Totals for metrics.
@@ -133,6 +131,7 @@ impl Account {
             shards,
             limits: Arc::new(options.limits),
             charges: ChargeTable::default(),
+            scripts: Scripts::new(ScriptSettings { clock: options.clock.clone(), ..options.scripts }),
             clock: options.clock,
             random: options.random,
             consistency: options.consistency,
@@ -154,8 +153,6 @@ impl Account {
             heavy_queries: Semaphore::new(HEAVY_QUERIES_MAX),
             feed_waiters: Semaphore::new(FEED_WAITERS_MAX),
             relocations: RelocationCounts::default(),
-            function_queries: Semaphore::new(options.scripts.workers_max.max(1)),
-            scripts: Scripts::new(options.scripts),
         }));
         let start = Change::of_start(definitions);
         let catalog = Arc::new(account.derived(&LiveCatalog::default(), &start).await?);
@@ -179,6 +176,11 @@ impl Account {
 
     pub fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// What the kernel confines script workers by; none before the first one was started.
+    pub fn script_confinement(&self) -> Option<ScriptConfined> {
+        self.0.scripts.confined()
     }
 
     pub fn clock(&self) -> &Clock {

@@ -50,6 +50,7 @@ mod partition_loads;
 mod partition_words;
 mod partitions;
 mod permissions;
+mod processor_tab;
 mod projections;
 mod purge;
 mod query;
@@ -116,7 +117,9 @@ pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 pub use shardlake_routing::EpkRange;
 /// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.
 pub use shardlake_script::worker_main as script_worker_main;
-pub use shardlake_script::{ScriptSettings, WorkerKind};
+pub use shardlake_script::{
+    Confined as ScriptConfined, Layer as ScriptConfinementLayer, ScriptSettings, WorkerKind,
+};
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
 pub use shards::{SHARDS_MAX, Shards};

@@ -9,6 +9,7 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use shardlake_charge::QueryCounters;
@@ -100,6 +101,8 @@ pub(crate) struct Running<'a> {
     pub page_end: Duration,
     /// What the transaction that asks has written.
     pub own: Option<Arc<OwnItems>>,
+    /// What its functions computed beyond what its pages cost, in hundredths of a request unit.
+    pub surcharge_centi: AtomicU64,
 }
 
 /// The page that is asked for.
@@ -237,6 +240,7 @@ impl Account {
             template: query.template().clone(),
             page_end: self.clock().elapsed() + self.limits().query_page_time,
             own: None,
+            surcharge_centi: AtomicU64::new(0),
         })
     }
 
@@ -296,9 +300,9 @@ impl Running<'_> {
             check_session(self.ctx, self.entry, &part.partition)?;
             let piece = token.as_ref().and_then(|token| token.piece_of(&part.span));
             let piece = piece.filter(|piece| !piece.position.is_empty());
-            let permit = self.permit(&part, done, self.prepared.steps())?;
-            let page = self.page(&part, piece.map(|piece| piece.position.clone()), limits, &permit).await;
-            let page = match page {
+            let mut permit = self.permit(&part, done, self.prepared.steps())?;
+            let resume = piece.map(|piece| piece.position.clone());
+            let page = match self.page(&part, resume, limits, &mut permit).await {
                 Ok(page) => page,
                 Err(error) => return Err(permit.failed(error)),
             };
@@ -344,7 +348,7 @@ impl Running<'_> {
     }
 
     pub(crate) fn complete(&self, reply: &mut QueryReply, charge_centi: u64) {
-        reply.meta.charge_centi = charge_centi;
+        reply.meta.charge_centi = charge_centi + self.surcharge_centi.load(Ordering::Relaxed);
         reply.meta.session_version = self.entry.record.session_version;
         reply.meta.range_id = reply.ranges.first().map(|(id, _)| *id);
         reply.meta.lsn = reply.ranges.first().map_or(0, |(_, lsn)| *lsn);

@@ -4,6 +4,7 @@
 //! take several rounds, because where rows come in order each partition is asked for little more than its share.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, ErrorKind, Result};
@@ -88,7 +89,7 @@ impl Running<'_> {
             let steps = if permits.is_empty() { self.prepared.steps() } else { 0 };
             permits.push(self.permit(part, QueryCounters::default(), steps)?);
         }
-        let (output, costs) = match self.merged(parts, &permits, room, position, reply, done).await {
+        let (output, costs) = match self.merged(parts, &mut permits, room, position, reply, done).await {
             Ok(merged) => merged,
             Err(error) => return Err(all_failed(permits, error)),
         };
@@ -104,7 +105,7 @@ impl Running<'_> {
     async fn merged(
         &self,
         parts: &[Part],
-        permits: &[PagePermit<'_>],
+        permits: &mut [PagePermit<'_>],
         room: PageLimits,
         position: Option<Vec<u8>>,
         reply: &mut QueryReply,
@@ -119,7 +120,7 @@ impl Running<'_> {
         let share = PageLimits { rows, ..room };
         let mut tasks = Vec::with_capacity(parts.len());
         for (part, permit) in parts.iter().zip(permits) {
-            let task = self.task(part, position.clone(), share, permit).collecting();
+            let task = self.task(part, position.clone(), share, permit).await?.collecting();
             tasks.push((part, AbortOnDrop(tokio::spawn(self.account.clone().run_page(task)))));
         }
         let meter = Arc::new(Meter::default());
@@ -141,7 +142,7 @@ impl Running<'_> {
                 merged.absorb(collected)?;
             }
         }
-        let output = self.finish(merged).await?;
+        let output = self.finish(merged, parts).await?;
         let rows = output.rows.len() as u64;
         done.rows += rows;
         if stop_early && self.prepared.has_offset() {
@@ -155,18 +156,23 @@ impl Running<'_> {
     }
 
     /// The page of what all partitions have collected. What groups project may call functions, which blocks.
-    async fn finish(&self, merged: Execution) -> Result<PageOutput> {
+    async fn finish(&self, merged: Execution, parts: &[Part]) -> Result<PageOutput> {
         let (deadline, clock) = (self.ctx.deadline, self.account.clock().clone());
         let is_interrupted = move || clock.elapsed() > deadline;
         if self.prepared.user_functions().is_empty() {
             return Ok(merged.finish(true, &is_interrupted)?);
         }
-        let source = self.function_source();
-        self.account
-            .beside_requests(&self.prepared, self.ctx.deadline, move || {
-                Ok(merged.calling(source.open()).finish(true, &is_interrupted)?)
-            })
-            .await
+        let part = parts.first().ok_or_else(|| Error::internal("a query asks no partition"))?;
+        let source = self.function_source(&part.partition).await?;
+        let tab = source.tab();
+        let output = self.account.beside_requests(&self.prepared, self.ctx.deadline, move || {
+            Ok(merged.calling(source.open()).finish(true, &is_interrupted)?)
+        });
+        let output = output.await;
+        if let Some(tab) = tab {
+            self.surcharge_centi.fetch_add(tab.surcharge_centi(0), Ordering::Relaxed);
+        }
+        output
     }
 }
 

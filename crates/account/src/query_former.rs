@@ -109,8 +109,8 @@ impl Running<'_> {
         check_session(self.ctx, self.entry, &part.partition)?;
         let piece = token.and_then(|token| token.piece_of(&part.span));
         let start = piece.map(|piece| piece.position.clone()).filter(|position| !position.is_empty());
-        let permit = self.permit(part, QueryCounters::default(), steps)?;
-        let page = match self.page(part, start.clone(), limits, &permit).await {
+        let mut permit = self.permit(part, QueryCounters::default(), steps)?;
+        let page = match self.page(part, start.clone(), limits, &mut permit).await {
             Ok(page) => page,
             Err(error) => return Err(permit.failed(error)),
         };
@@ -120,7 +120,7 @@ impl Running<'_> {
 
     /// The rows that were taken, and where the next page goes on.
     async fn read_to_cut<'p>(&self, stream: Stream<'p>, limits: PageLimits) -> Result<(&'p Part, Read<'p>)> {
-        let Stream { part, permit, start, page, keys, taken } = stream;
+        let Stream { part, mut permit, start, page, keys, taken } = stream;
         let after = |page: &QueryPage| page.next.clone().unwrap_or_else(|| DONE.to_vec());
         if taken == keys.len() {
             let position = after(&page);
@@ -134,7 +134,7 @@ impl Running<'_> {
             return Ok((part, Read { permit, page, position: start.unwrap_or_default() }));
         }
         let limits = PageLimits { rows: taken, ..limits };
-        let page = match self.page(part, start, limits, &permit).await {
+        let page = match self.page(part, start, limits, &mut permit).await {
             Ok(page) => page,
             Err(error) => return Err(permit.failed(error)),
         };

@@ -24,26 +24,32 @@ impl Running<'_> {
         part: &Part,
         resume: Option<Vec<u8>>,
         limits: PageLimits,
-        permit: &PagePermit<'_>,
+        permit: &mut PagePermit<'_>,
     ) -> Result<QueryPage> {
-        self.account.clone().run_page(self.task(part, resume, limits, permit)).await
+        let task = self.task(part, resume, limits, permit).await?;
+        self.account.clone().run_page(task).await
     }
 
-    pub(crate) fn task(
+    /// Waits for the page's turn, where it calls functions.
+    pub(crate) async fn task(
         &self,
         part: &Part,
         resume: Option<Vec<u8>>,
         limits: PageLimits,
-        permit: &PagePermit<'_>,
-    ) -> PageTask {
-        PageTask {
+        permit: &mut PagePermit<'_>,
+    ) -> Result<PageTask> {
+        let functions = self.function_source(&part.partition).await?;
+        if let Some(tab) = functions.tab() {
+            permit.open_tab(tab, &part.partition)?;
+        }
+        Ok(PageTask {
             part: Part { filter: self.key.within(part), ..part.clone() },
             own: self.own.clone(),
             shape: self.entry.shape.clone(),
             command: self.command.clone(),
             prepared: self.prepared.clone(),
             access: self.access.clone(),
-            functions: self.function_source(),
+            functions,
             clock: self.account.clock().clone(),
             resume,
             limits,
@@ -51,7 +57,7 @@ impl Running<'_> {
             page_end: self.page_end,
             deadline: self.ctx.deadline,
             work: permit.work(),
-        }
+        })
     }
 }
 
@@ -65,21 +71,24 @@ impl Account {
         self.beside_requests(&prepared, task.deadline, move || runtime.block_on(task.run())).await
     }
 
-    /// Work that blocks, on a thread of its own, when it is its turn.
+    /// Work that blocks, on a thread of its own, when it is its turn. What calls functions has had its turn at the workers.
     pub(crate) async fn beside_requests<T: Send + 'static>(
         &self,
         prepared: &PreparedQuery,
         deadline: Duration,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let time = deadline.saturating_sub(self.clock().elapsed());
-        let calls_functions = !prepared.user_functions().is_empty();
-        let turns = if calls_functions { &self.0.function_queries } else { &self.0.heavy_queries };
-        let permit = tokio::time::timeout(time, turns.acquire()).await;
-        let permit = permit.map_err(|_| Error::from(SqlError::Interrupted))?;
-        let _permit = permit.map_err(|_| Error::internal("the account is closed"))?;
+        let mut permit = None;
+        if prepared.user_functions().is_empty() {
+            let time = deadline.saturating_sub(self.clock().elapsed());
+            let turn = tokio::time::timeout(time, self.0.heavy_queries.acquire()).await;
+            let turn = turn.map_err(|_| Error::from(SqlError::Interrupted))?;
+            permit = Some(turn.map_err(|_| Error::internal("the account is closed"))?);
+        }
         let run = tokio::task::spawn_blocking(work);
-        run.await.map_err(|error| Error::internal(format!("a query's thread failed: {error}")))?
+        let outcome = run.await;
+        drop(permit);
+        outcome.map_err(|error| Error::internal(format!("a query's thread failed: {error}")))?
     }
 }
 

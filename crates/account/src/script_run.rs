@@ -1,21 +1,23 @@
 //! Runs stored procedures: one transaction of a logical partition, from the first call of the script to its end.
 //!
-//! Order of events: the partition's budget lets the script in → the logical partition is the script's → it runs → one commit,
-//! or nothing → what it cost is settled. Where the partition turns out to have moved, nothing was written, and everything is
-//! done again on the one that has the logical partition now.
+//! Order of events: the partition's budget lets the script in → the logical partition and a worker are the script's, and the
+//! budget is asked once more → it runs → one commit, or nothing → what it cost is settled. Where the partition turns out to
+//! have moved, nothing was written, and everything is done again on the one that has the logical partition now. Where the
+//! worker was killed from outside, nothing was written either, and it is run once more.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result, Script};
+use shardlake_model::{ContainerRid, Error, ErrorKind, ReplyMeta, RequestContext, Result, Script};
 use shardlake_partition::{LogicalKey, Partition};
-use shardlake_script::{Completion, Invocation, Role, ScriptLimits, Turn};
+use shardlake_script::{Completion, Invocation, Meter, Role, ScriptLimits, Turn, is_worker_lost};
 
 use crate::container_handle::ContainerEntry;
 use crate::items::check_session;
 use crate::keys::{key_of_read, partition_of};
+use crate::processor_tab::ProcessorTab;
 use crate::script_run_store::ScriptStore;
-use crate::serving::{Cost, OperationKind, Touched};
+use crate::serving::{Cost, OperationKind, Permit, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
 
 /// What a stored procedure that ended well came to.
@@ -46,8 +48,12 @@ impl Account {
         loop {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
-            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
-            let outcome = self.procedure_once(ctx, &routing.entry, &logical, script, &role, logs).await;
+            let mut permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let work = (script, &role, logs);
+            let mut outcome = self.procedure_once(ctx, &routing.entry, &logical, work, &mut permit).await;
+            if has_lost_worker(&outcome) {
+                outcome = self.procedure_once(ctx, &routing.entry, &logical, work, &mut permit).await;
+            }
             permit.settle_outcome(&outcome, |(_, cost)| *cost);
             if !routing.has_moved(&outcome).await? {
                 return outcome.map(|(reply, _)| reply);
@@ -60,12 +66,11 @@ impl Account {
         ctx: &RequestContext,
         entry: &Arc<ContainerEntry>,
         logical: &LogicalKey,
-        script: &Script,
-        role: &Role<'_>,
-        logs: bool,
+        (script, role, logs): (&Script, &Role<'_>, bool),
+        permit: &mut Permit<'_>,
     ) -> Result<(ProcedureReply, Cost)> {
         let partition = partition_of(entry, logical);
-        let mut run = self.begin_run(ctx, entry, partition, logical).await?;
+        let mut run = self.begin_run(ctx, entry, partition, logical, permit).await?;
         let completion = run.script(script, role.clone(), logs).await;
         let (completion, cost, meta) = run.finish(completion).await?;
         Ok((ProcedureReply { body: completion.response_body, log: completion.log, meta }, cost))
@@ -77,29 +82,33 @@ impl Account {
         entry: &'a Arc<ContainerEntry>,
         partition: &Arc<Partition>,
         logical: &LogicalKey,
+        permit: &mut Permit<'_>,
     ) -> Result<ScriptRun<'a>> {
         check_session(ctx, entry, partition)?;
+        let container = entry.record.container.rid;
+        let tab = ProcessorTab::open(self, ctx, entry, partition);
         let begin = || partition.begin(&entry.shape, self.command(ctx, 0), logical, self.clock());
         let mut transaction = begin().await?;
-        let turn = match self.0.scripts.try_turn() {
+        let turn = match self.0.scripts.try_turn(container, tab.meter()) {
             Some(turn) => turn,
             None => {
                 // Others may write to the logical partition while all workers are busy elsewhere.
                 drop(transaction);
-                let turn = self.script_turn(ctx).await?;
+                let turn = self.script_turn(ctx, container, tab.meter()).await?;
                 transaction = begin().await?;
                 turn
             }
         };
+        self.admit_again(ctx, partition, permit)?;
         let limits = ScriptLimits::default();
         let store = ScriptStore::new(self, entry, transaction, ctx, limits.time);
-        Ok(ScriptRun { store, turn, limits, runs: 0, deadline: ctx.deadline })
+        Ok(ScriptRun { store, turn, tab, limits, runs: 0, deadline: ctx.deadline })
     }
 
     /// Waits for a worker, no longer than the request may.
-    async fn script_turn(&self, ctx: &RequestContext) -> Result<Turn> {
+    async fn script_turn(&self, ctx: &RequestContext, container: ContainerRid, meter: Meter) -> Result<Turn> {
         let left = ctx.deadline.saturating_sub(self.clock().elapsed());
-        tokio::time::timeout(left, self.0.scripts.turn()).await.unwrap_or_else(|_| {
+        tokio::time::timeout(left, self.0.scripts.turn(container, meter)).await.unwrap_or_else(|_| {
             Err(Error::new(
                 ErrorKind::Timeout,
                 "other scripts kept all workers busy for as long as the request could wait: nothing was done, retry",
@@ -108,11 +117,18 @@ impl Account {
     }
 }
 
+/// Whether a worker was killed from outside, and what it worked at may be done once more: its transaction was given up.
+pub(crate) fn has_lost_worker<T>(outcome: &Result<T>) -> bool {
+    outcome.as_ref().is_err_and(is_worker_lost)
+}
+
 /// A transaction, and the scripts that work in it.
 pub(crate) struct ScriptRun<'a> {
     pub store: ScriptStore<'a>,
     /// Of all its scripts.
     turn: Turn,
+    /// Dropped after the turn, which knows what a run used that was given up.
+    tab: ProcessorTab,
     limits: ScriptLimits,
     runs: u64,
     /// The request's.
@@ -150,9 +166,9 @@ impl ScriptRun<'_> {
 
     fn cost(&self) -> Cost {
         let store = &self.store;
-        let of_runs = store.entry.shape.charges.script_run().0 * self.runs;
+        let charge_centi = store.entry.shape.charges.script_run().0 * self.runs + store.spent_centi;
         Cost {
-            charge_centi: of_runs + store.spent_centi,
+            charge_centi: charge_centi + self.tab.surcharge_centi(charge_centi),
             size_bytes: store.size_bytes,
             creates: store.creates,
         }
@@ -171,11 +187,14 @@ impl ScriptRun<'_> {
         };
         match outcome {
             Ok(value) => {
-                let meta = transaction.commit().await.map_err(with_charge)?;
+                let committed = transaction.commit().await.map_err(with_charge);
+                self.tab.paid();
+                let meta = committed?;
                 Ok((value, cost, ReplyMeta { charge_centi: cost.charge_centi, ..meta }))
             }
             Err(error) => {
                 transaction.end().await?;
+                self.tab.paid();
                 Err(with_charge(error))
             }
         }

@@ -1,22 +1,38 @@
 //! The time of a script's calls, which only a clock that is moved by hand can show.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{
-    ContainerDefinition, ErrorKind, PartitionKeyDefinition, RequestContext, Result, ScriptDefinition,
-    ScriptKind,
+    ContainerDefinition, ErrorKind, PartitionKeyDefinition, Priority, RequestContext, Result,
+    ScriptDefinition, ScriptKind, Throughput,
 };
-use shardlake_script::{Store, StoreOperation, StoreReply, StoreRequest};
+use shardlake_partition::Partition;
+use shardlake_script::{Meter, Store, StoreOperation, StoreReply, StoreRequest};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
 use crate::keys::{key_of_read, partition_of};
+use crate::processor_tab::ProcessorTab;
 use crate::script_run::ScriptRun;
+use crate::serving::{OperationKind, Touched};
 use crate::{Account, AccountOptions, ContainerHandle, KeyInput};
 
 const KEY: Option<KeyInput<'static>> = Some(KeyInput(r#"["a"]"#));
 
 async fn account(clock: &Clock) -> (Account, RequestContext, ContainerHandle) {
+    account_with(clock, None).await
+}
+
+/// Held to 400 RU/s.
+async fn enforced_account(clock: &Clock) -> (Account, RequestContext, ContainerHandle) {
+    account_with(clock, Some(Throughput::Manual(400))).await
+}
+
+async fn account_with(
+    clock: &Clock,
+    throughput: Option<Throughput>,
+) -> (Account, RequestContext, ContainerHandle) {
     let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
     let options =
         AccountOptions { clock: clock.clone(), random: Random::seeded(1), ..AccountOptions::default() };
@@ -24,7 +40,7 @@ async fn account(clock: &Clock) -> (Account, RequestContext, ContainerHandle) {
     let ctx = RequestContext::internal(clock, account.random().guid());
     account.create_database(&ctx, "db", None).await.expect("created");
     let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
-    let container = account.create_container(&ctx, "db", definition, None).await.expect("created");
+    let container = account.create_container(&ctx, "db", definition, throughput).await.expect("created");
     (account, ctx, container)
 }
 
@@ -35,7 +51,17 @@ async fn begin<'a>(
 ) -> Result<ScriptRun<'a>> {
     let logical = key_of_read(container, KEY).expect("a key");
     let partition = partition_of(&container.entry, &logical);
-    account.begin_run(ctx, &container.entry, partition, &logical).await
+    let touched = Touched::Logical(&logical);
+    let mut permit = account.admit(ctx, &container.entry, partition, OperationKind::Write, touched)?;
+    account.begin_run(ctx, &container.entry, partition, &logical, &mut permit).await
+}
+
+fn first(container: &ContainerHandle) -> Arc<Partition> {
+    partition_of(&container.entry, &key_of_read(container, KEY).expect("a key")).clone()
+}
+
+fn tab(account: &Account, ctx: &RequestContext, container: &ContainerHandle) -> ProcessorTab {
+    ProcessorTab::open(account, ctx, &container.entry, &first(container))
 }
 
 async fn create(run: &mut ScriptRun<'_>, id: &str) -> StoreReply {
@@ -96,7 +122,9 @@ async fn the_time_of_the_request_counts_before_that_of_the_script() {
 async fn who_waits_for_a_worker_keeps_nobody_from_writing() {
     let clock = Clock::manual(Timestamp(1_700_000_000_000));
     let (account, ctx, container) = account(&clock).await;
-    let mut busy: Vec<_> = std::iter::from_fn(|| account.0.scripts.try_turn()).collect();
+    let rid = container.entry.record.container.rid;
+    let turn = || account.0.scripts.try_turn(rid, Meter::default());
+    let mut busy: Vec<_> = std::iter::from_fn(turn).collect();
     let mut waiting = Box::pin(begin(&account, &ctx, &container));
     assert!(futures::poll!(&mut waiting).is_pending());
     let write = account.create_item(&ctx, &container, KEY, br#"{"id":"1","pk":"a"}"#);
@@ -108,7 +136,7 @@ async fn who_waits_for_a_worker_keeps_nobody_from_writing() {
     assert_eq!(taken.number, 409);
     drop(run);
     // A request that has no time left is told what it waited for.
-    busy.extend(account.0.scripts.try_turn());
+    busy.extend(turn());
     let ctx = RequestContext { deadline: clock.elapsed(), ..ctx };
     let waited = begin(&account, &ctx, &container).await.map(drop).expect_err("no worker");
     assert_eq!(waited.kind(), ErrorKind::Timeout);
@@ -138,4 +166,75 @@ fn a_run_that_is_dropped_leaves_the_logical_partition_free() {
         let reply = account.execute_procedure(&ctx, &container, KEY, &script, "[]", false).await;
         assert_eq!(reply.expect("runs").meta.lsn, 1, "the other one has written nothing");
     });
+}
+
+/// Many wait while one computes; when their turn comes, its bill has come, too.
+#[tokio::test]
+async fn the_budget_is_asked_again_when_a_turn_comes() {
+    let clock = Clock::manual(Timestamp(1_700_000_000_000));
+    let (account, ctx, container) = enforced_account(&clock).await;
+    let ctx = RequestContext { priority: Priority::High, ..ctx };
+    let rid = container.entry.record.container.rid;
+    let mut busy: Vec<_> = std::iter::from_fn(|| account.0.scripts.try_turn(rid, Meter::default())).collect();
+    let mut waiting = Box::pin(begin(&account, &ctx, &container));
+    assert!(futures::poll!(&mut waiting).is_pending());
+    let tab = tab(&account, &ctx, &container);
+    tab.meter().add(Duration::from_secs(5));
+    drop(tab);
+    busy.pop();
+    let refused = waiting.await.map(drop).expect_err("the budget is in debt");
+    assert_eq!(refused.kind(), ErrorKind::TooManyRequests);
+    assert!(refused.retry_after_ms().is_some());
+    assert_eq!(refused.meta().charge_centi, 0, "nothing was done");
+}
+
+#[tokio::test]
+async fn a_tab_that_nobody_paid_is_the_budgets() {
+    let clock = Clock::manual(Timestamp(1_700_000_000_000));
+    let (account, ctx, container) = enforced_account(&clock).await;
+    let level = || account.throughput_of(&container).partitions[0].1.level_centi;
+    let before = level();
+    let five_seconds = |priority| {
+        let tab = tab(&account, &RequestContext { priority, ..ctx.clone() }, &container);
+        tab.meter().add(Duration::from_secs(5));
+        tab
+    };
+    drop(five_seconds(Priority::System));
+    five_seconds(Priority::High).paid();
+    assert_eq!(level(), before, "paid, or nobody's to pay");
+    assert_eq!(five_seconds(Priority::High).pay_beyond(9_000), 490_000);
+    assert_eq!(level(), before - 490_000);
+    drop(five_seconds(Priority::High));
+    assert_eq!(level(), before - 490_000 - 499_000);
+}
+
+/// A batch of a function that does not end takes the page's time; the row that needs it is not given that time again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_that_does_not_end_takes_the_time_of_a_page_once() {
+    let (account, ctx, container) = account(&Clock::System).await;
+    let definition = ScriptDefinition {
+        kind: ScriptKind::Function,
+        id: "f".to_owned(),
+        body: "function f(x) { while (x); return x; }".to_owned(),
+        trigger: None,
+        spelling: None,
+    };
+    account.create_script(&ctx, &container, definition).await.expect("registered");
+    let container = account.container("db", "c").expect("there");
+    let query = account.parsed("SELECT VALUE udf.f(c.x) FROM c").expect("a query");
+    let running = account.prepare(&ctx, &container.entry, &query, &[]).expect("prepares");
+    let source = running.function_source(&first(&container)).await.expect("a turn");
+    let calls = move || {
+        let mut functions = source.open_within(Duration::from_millis(300));
+        let row = |json: &str| vec![Some(json.to_owned())];
+        let batch = functions.call("f", &[row("0"), row("1"), row("0")]).expect_err("does not end");
+        let needed = functions.call("f", &[row("1")]).expect_err("does not end");
+        (batch, needed, functions.call("f", &[row("0")]).expect("ends"))
+    };
+    let (batch, needed, ends) = tokio::task::spawn_blocking(calls).await.expect("no panic");
+    assert!(batch.message().contains("more than 0.3 s"), "{batch}");
+    assert!(needed.message().contains("more than 0.05 s"), "{needed}");
+    assert_eq!(ends, [Some("0".to_owned())]);
+    // The turn came back, and the container is known for what it did.
+    assert!(account.0.scripts.try_turn(container.entry.record.container.rid, Meter::default()).is_some());
 }

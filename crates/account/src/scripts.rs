@@ -133,8 +133,9 @@ impl Account {
     ) -> Result<(Arc<Script>, ScriptWrite)> {
         definition.validate(self.limits())?;
         // Before the turn: a worker may have to start for this.
-        self.0.scripts.check(&definition.body).await.map_err(|error| about(&definition, error))?;
-        let (account, rid, now) = (self.clone(), container.entry.record.container.rid, ctx.now);
+        let rid = container.entry.record.container.rid;
+        self.0.scripts.check(rid, &definition.body).await.map_err(|error| about(&definition, error))?;
+        let (account, now) = (self.clone(), ctx.now);
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
             let entry = live.container_of_rid(rid).ok_or_else(was_deleted)?;
             let replaced = replaced_by(entry, &definition, &intent)?;

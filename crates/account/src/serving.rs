@@ -195,11 +195,7 @@ impl Account {
         kind: OperationKind,
         touched: Touched<'a>,
     ) -> Result<Permit<'a>> {
-        let urgency = match ctx.priority {
-            Priority::System => return Ok(Permit { budget: None, heat: None }),
-            Priority::High => Urgency::High,
-            Priority::Low => Urgency::Low,
-        };
+        let Some(urgency) = urgency_of(ctx) else { return Ok(Permit { budget: None, heat: None }) };
         let clock = &self.0.clock;
         let admitted = (self.0.heat == HeatRecording::On).then(|| clock.elapsed());
         let now = || admitted.unwrap_or_else(|| clock.elapsed());
@@ -219,6 +215,27 @@ impl Account {
             template: None,
         });
         Ok(Permit { budget, heat })
+    }
+
+    /// Asks once more after the operation has waited for its turn: whoever had the turn before may have spent the budget.
+    pub(crate) fn admit_again(
+        &self,
+        ctx: &RequestContext,
+        partition: &Partition,
+        permit: &mut Permit<'_>,
+    ) -> Result<()> {
+        let (Some(urgency), Some(reservation)) = (urgency_of(ctx), &mut permit.budget) else { return Ok(()) };
+        let now = self.0.clock.elapsed();
+        reservation.admit_again(urgency, now).map_err(|spent| too_many_requests(partition, spent))
+    }
+}
+
+/// None for what the server does for itself, which is neither limited nor counted.
+pub(crate) fn urgency_of(ctx: &RequestContext) -> Option<Urgency> {
+    match ctx.priority {
+        Priority::System => None,
+        Priority::High => Some(Urgency::High),
+        Priority::Low => Some(Urgency::Low),
     }
 }
 

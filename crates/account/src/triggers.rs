@@ -16,9 +16,9 @@ use shardlake_script::Role;
 
 use crate::container_handle::ContainerEntry;
 use crate::keys::{key_of_read, key_of_write, partition_of};
-use crate::script_run::ScriptRun;
+use crate::script_run::{ScriptRun, has_lost_worker};
 use crate::script_run_store::json_of;
-use crate::serving::{Cost, OperationKind, Touched};
+use crate::serving::{Cost, OperationKind, Permit, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
 
 /// The triggers that a request names, by id. Without any, the operation is an ordinary one.
@@ -145,29 +145,17 @@ impl Account {
         loop {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
-            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
-            let scripts = (pre.as_deref(), post.as_deref());
-            let outcome = self.triggered_once(ctx, &routing.entry, &logical, &write, scripts).await;
+            let mut permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let scripts = (&logical, pre.as_deref(), post.as_deref());
+            let mut outcome = write.run_once(self, ctx, &routing.entry, scripts, &mut permit).await;
+            if has_lost_worker(&outcome) {
+                outcome = write.run_once(self, ctx, &routing.entry, scripts, &mut permit).await;
+            }
             permit.settle_outcome(&outcome, |(_, cost)| *cost);
             if !routing.has_moved(&outcome).await? {
                 return outcome.map(|(reply, _)| reply);
             }
         }
-    }
-
-    async fn triggered_once(
-        &self,
-        ctx: &RequestContext,
-        entry: &Arc<ContainerEntry>,
-        logical: &LogicalKey,
-        write: &TriggeredWrite<'_>,
-        (pre, post): (Option<&Script>, Option<&Script>),
-    ) -> Result<(TriggeredReply, Cost)> {
-        let mut run = self.begin_run(ctx, entry, partition_of(entry, logical), logical).await?;
-        let outcome = write.run(&mut run, pre, post).await;
-        let (mut triggered, cost, meta) = run.finish(outcome).await?;
-        triggered.reply.meta = meta;
-        Ok((triggered, cost))
     }
 }
 
@@ -181,6 +169,21 @@ impl TriggeredWrite<'_> {
             }
             (key, _) => key_of_read(self.container, key),
         }
+    }
+
+    async fn run_once(
+        &self,
+        account: &Account,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        (logical, pre, post): (&LogicalKey, Option<&Script>, Option<&Script>),
+        permit: &mut Permit<'_>,
+    ) -> Result<(TriggeredReply, Cost)> {
+        let mut run = account.begin_run(ctx, entry, partition_of(entry, logical), logical, permit).await?;
+        let outcome = self.run(&mut run, pre, post).await;
+        let (mut triggered, cost, meta) = run.finish(outcome).await?;
+        triggered.reply.meta = meta;
+        Ok((triggered, cost))
     }
 
     async fn run(

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::iter::Sum;
 use std::ops::Add;
+use std::time::Duration;
 
 use shardlake_model::ConsistencyLevel;
 
@@ -64,6 +65,9 @@ pub struct ChargeTable {
     patch_operation: u64,
     /// One run of a stored procedure or trigger, beside what its operations cost.
     script: u64,
+    /// Each whole millisecond that a worker computes for a request, beyond those that are free.
+    processor_millisecond: u64,
+    processor_milliseconds_free: u64,
     /// Misses and unmodified reads.
     miss: u64,
     /// A feed page costs at least this.
@@ -99,6 +103,8 @@ impl Default for ChargeTable {
             term: 20,
             patch_operation: 40,
             script: 500,
+            processor_millisecond: 100,
+            processor_milliseconds_free: 10,
             miss: 100,
             page_min: 100,
             query: query::PRICES,
@@ -148,6 +154,15 @@ impl ChargeTable {
     /// What one run of a script costs on top of its operations.
     pub fn script_run(&self) -> Charge {
         Charge(self.script)
+    }
+
+    /// What the processor time of a request's scripts and functions costs. A request pays this or what it costs otherwise,
+    /// whichever is more: ordinary scripts cost what their operations cost, the same every time, however fast the
+    /// machine is, and one that computes pays for that. Ten milliseconds are free, many times what an ordinary script takes.
+    pub fn processor(&self, time: Duration) -> Charge {
+        let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let priced = milliseconds.saturating_sub(self.processor_milliseconds_free);
+        Charge(priced.saturating_mul(self.processor_millisecond))
     }
 
     pub fn not_found(&self) -> Charge {
@@ -221,6 +236,14 @@ mod tests {
         assert_within(table.create(KIB, 6), 6.29, 10.0);
         // Strong reads.
         assert_eq!(table.read(KIB, ConsistencyLevel::Strong), Charge(200));
+    }
+
+    #[test]
+    fn processor_time_costs_a_unit_for_each_millisecond_after_the_first_ten() {
+        let table = ChargeTable::default();
+        let cost = |micros| table.processor(Duration::from_micros(micros));
+        assert_eq!([cost(0), cost(10_999), cost(11_000)], [Charge(0), Charge(0), Charge(100)]);
+        assert_eq!(cost(5_000_000), Charge(499_000));
     }
 
     #[test]

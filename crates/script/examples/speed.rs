@@ -7,9 +7,10 @@ use std::path::PathBuf;
 
 use futures::future::BoxFuture;
 use rustix::time::{ClockId, clock_gettime};
+use shardlake_model::{ContainerRid, DatabaseRid};
 use shardlake_script::{
-    Invocation, Role, ScriptLimits, ScriptSettings, Scripts, Store, StoreAnswer, StoreReply, StoreRequest,
-    WorkerKind,
+    Invocation, Meter, Role, ScriptLimits, ScriptSettings, Scripts, Store, StoreAnswer, StoreReply,
+    StoreRequest, WorkerKind,
 };
 use shardlake_stdx::Clock;
 
@@ -22,6 +23,8 @@ impl Store for Instant {
         Box::pin(async move { StoreReply { outcome: Ok(answer), accepts_more: true } })
     }
 }
+
+const HERE: ContainerRid = ContainerRid { database: DatabaseRid(1), number: 1 };
 
 const EMPTY: &str = "function () {}";
 const TWO_AT_ONCE: &str = "function (a, b) {
@@ -69,7 +72,7 @@ fn procedures(scripts: &Scripts) {
                     logs: false,
                     limits: ScriptLimits::default(),
                 };
-                runtime.block_on(scripts.run(invocation, &mut Instant(item()))).expect("runs");
+                runtime.block_on(scripts.run(HERE, invocation, &mut Instant(item()))).expect("runs");
             }
             200
         });
@@ -82,12 +85,14 @@ fn functions(scripts: &Scripts) {
         ("scalar", "function (x) { return x * 2; }"),
         ("item", "function (item) { return item.tags.length; }"),
     ];
-    let mut functions = scripts.functions(&definitions, ScriptLimits::default()).expect("prepares");
+    let limits = ScriptLimits::default();
+    let turn = futures::executor::block_on(scripts.function_turn(HERE, Meter::default())).expect("is free");
+    let mut functions = scripts.functions(&turn, &definitions, limits).expect("prepares");
     for (name, argument) in [("scalar", "21".to_owned()), ("item", item())] {
         let rows = vec![vec![Some(argument)]; 100];
         let microseconds = median(|| {
             for _ in 0..50 {
-                functions.call(name, &rows).expect("calls");
+                functions.call(name, &rows, limits.time).expect("calls");
             }
             50 * 100
         });

@@ -1,46 +1,76 @@
 //! The pool's side of one order that runs in the server's runtime: sends it, answers the calls of the data, reads how it ended.
 //!
 //! The watchdog is here: a worker that neither asks nor ends within the script's time and a grace is killed, by dropping its lease.
-//! Time that the store takes is not the script's.
+//! Time that the store takes is not the script's. What a worker that tells no more has used is what was waited for it.
 
+use std::io;
 use std::time::Duration;
 
-use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_model::{Error, Result};
 use shardlake_stdx::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
+use crate::endings::{GRACE, START_TIME, lost, overran, worker_lost};
 use crate::pool::Leased;
-use crate::protocol::{Decoder, Encoder, Failure, FailureKind, HEADER_BYTES, Order, Report, frame_length};
+use crate::protocol::{Decoder, Encoder, HEADER_BYTES, Order, Report, Used, frame_length};
 use crate::store::Store;
+use crate::turns::Turn;
 
-/// Beyond the script's time, in which a worker should end it by itself.
-pub(crate) const GRACE: Duration = Duration::from_millis(500);
 /// Answers go out when so many bytes of them are ready.
 const FLUSH_BYTES: usize = 64 << 10;
+/// A run that is given up after it kept its worker for longer than this was stopped, whoever stopped it.
+const OFFENCE_MIN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Conversation {
-    lease: Leased,
     stream: BufReader<UnixStream>,
     encoder: Encoder,
     buffer: Vec<u8>,
-    /// What is left of the script's time.
-    time_left: Duration,
     time: Duration,
+    watch: Watch,
+    /// Dropped last: that kills a worker which is in the middle of something.
+    lease: Leased,
+}
+
+/// What was waited for the worker.
+struct Watch {
+    turn: Turn,
+    /// The time that there was at the beginning.
+    whole: Duration,
+    left: Duration,
+    /// Since when it is waited for.
+    since: Option<Duration>,
+    /// The worker has said what it used.
+    is_told: bool,
+}
+
+enum Broken {
+    Late,
+    Stream(io::Error),
 }
 
 impl Conversation {
-    pub(crate) fn new(lease: Leased, time: Duration) -> Result<Conversation> {
+    /// Begins with the worker's word that it is there, where it is a new one.
+    pub(crate) async fn begin(lease: Leased, time: Duration) -> Result<Conversation> {
         let stream =
             lease.stream().and_then(UnixStream::from_std).map_err(|error| lost().with_source(error))?;
-        Ok(Conversation {
-            lease,
+        let mut conversation = Conversation {
             stream: BufReader::new(stream),
             encoder: Encoder::default(),
             buffer: Vec::new(),
-            time_left: time + GRACE,
             time,
-        })
+            watch: Watch::of_start(lease.turn().clone()),
+            lease,
+        };
+        if conversation.lease.is_new() {
+            match conversation.receive_unless_late().await? {
+                Some(Report::Confined(confined)) => conversation.lease.greeted(confined),
+                Some(_) => return Err(lost()),
+                None => return Err(worker_lost("a script worker did not start in time")),
+            }
+        }
+        conversation.watch.begin(time + GRACE);
+        Ok(conversation)
     }
 
     pub(crate) async fn send(&mut self, order: &Order) -> Result<()> {
@@ -69,81 +99,114 @@ impl Conversation {
 
     /// The next report of an order that has no data to call.
     pub(crate) async fn receive(&mut self) -> Result<Report> {
+        match self.receive_unless_late().await? {
+            Some(report) => Ok(report),
+            None => Err(self.overran()),
+        }
+    }
+
+    /// None when the worker's time is over.
+    async fn receive_unless_late(&mut self) -> Result<Option<Report>> {
         let (stream, buffer) = (&mut self.stream, &mut self.buffer);
-        timed(&mut self.time_left, self.time, async {
+        let read = async {
             let mut header = [0; HEADER_BYTES];
             stream.read_exact(&mut header).await?;
             let length = frame_length(header)?;
             buffer.clear();
             // The buffer grows with what arrives, not with what was announced.
             if stream.take(length as u64).read_to_end(buffer).await? < length {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
             Ok(())
-        })
-        .await?;
-        Decoder::report(&self.buffer).map_err(|_| lost())
+        };
+        match self.watch.timed(read).await {
+            Ok(()) => Decoder::report(&self.buffer).map(Some).map_err(|_| lost()),
+            Err(Broken::Late) => Ok(None),
+            Err(Broken::Stream(error)) => Err(self.broken(error).await),
+        }
     }
 
     async fn flush(&mut self) -> Result<()> {
         let (stream, bytes) = (self.stream.get_mut(), self.encoder.bytes());
-        timed(&mut self.time_left, self.time, stream.write_all(bytes)).await?;
-        self.encoder.clear();
+        match self.watch.timed(stream.write_all(bytes)).await {
+            Ok(()) => self.encoder.clear(),
+            Err(Broken::Late) => return Err(self.overran()),
+            Err(Broken::Stream(error)) => return Err(self.broken(error).await),
+        }
         Ok(())
     }
 
-    /// After the report that ends the order.
-    pub(crate) fn end(self, spent: bool) {
+    fn overran(&self) -> Error {
+        self.offended();
+        overran(self.time)
+    }
+
+    /// The script had to be stopped.
+    pub(crate) fn offended(&self) {
+        self.watch.turn.offended();
+    }
+
+    /// What the end of the stream means.
+    async fn broken(&mut self, error: io::Error) -> Error {
+        if matches!(error.kind(), io::ErrorKind::InvalidData) {
+            return lost().with_source(error);
+        }
+        self.lease.ending().await.error()
+    }
+
+    /// After the report that ends the order, with what that says.
+    pub(crate) fn end(mut self, used: Used) {
+        self.watch.tell(used.processor);
         drop(self.stream);
-        if !spent {
+        if !used.is_spent {
             self.lease.give_back();
         }
     }
 }
 
-/// Waits for the worker, out of its time.
-async fn timed<T>(
-    left: &mut Duration,
-    time: Duration,
-    work: impl Future<Output = std::io::Result<T>>,
-) -> Result<T> {
-    let start = Clock::System.elapsed();
-    let outcome = tokio::time::timeout(*left, work).await;
-    *left = left.saturating_sub(Clock::System.elapsed() - start);
-    match outcome {
-        Ok(done) => done.map_err(|error| lost().with_source(error)),
-        Err(_) => Err(overran(time)),
+impl Watch {
+    fn of_start(turn: Turn) -> Watch {
+        Watch { turn, whole: START_TIME, left: START_TIME, since: None, is_told: true }
+    }
+
+    /// The script's time begins.
+    fn begin(&mut self, time: Duration) {
+        (self.whole, self.left, self.is_told) = (time, time, false);
+    }
+
+    /// Waits for the worker, out of its time.
+    async fn timed<T>(&mut self, work: impl Future<Output = io::Result<T>>) -> Result<T, Broken> {
+        self.since = Some(Clock::System.elapsed());
+        let outcome = tokio::time::timeout(self.left, work).await;
+        self.pause();
+        match outcome {
+            Ok(done) => done.map_err(Broken::Stream),
+            Err(_) => Err(Broken::Late),
+        }
+    }
+
+    fn pause(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.left = self.left.saturating_sub(Clock::System.elapsed().saturating_sub(since));
+        }
+    }
+
+    fn tell(&mut self, processor: Duration) {
+        self.turn.meter().add(processor);
+        self.is_told = true;
     }
 }
 
-pub(crate) fn overran(time: Duration) -> Error {
-    let seconds = time.as_secs_f32();
-    Error::new(
-        ErrorKind::Forbidden,
-        format!(
-            "the script ran for more than {seconds} s in a built-in function and was killed; nothing it wrote is kept"
-        ),
-    )
-}
-
-/// A worker that ended by itself, or spoke nonsense: most likely it ran out of memory outside of the engine.
-pub(crate) fn lost() -> Error {
-    Error::new(
-        ErrorKind::Forbidden,
-        "the script's worker ended, most likely out of memory; nothing the script wrote is kept",
-    )
-}
-
-/// A number that the script threw becomes the sub-status.
-pub(crate) fn failed(failure: Failure) -> Error {
-    let kind = match failure.kind {
-        FailureKind::Script => ErrorKind::BadRequest,
-        FailureKind::Numbered(number) => {
-            return Error::bad_request(failure.message).with_substatus(number.into());
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.is_told {
+            return;
         }
-        FailureKind::Limit => ErrorKind::Forbidden,
-        FailureKind::Size => ErrorKind::TooLarge,
-        FailureKind::Worker => ErrorKind::Internal,
-    };
-    Error::new(kind, failure.message)
+        self.pause();
+        let used = self.whole - self.left;
+        self.turn.meter().add(used);
+        if used >= OFFENCE_MIN {
+            self.turn.offended();
+        }
+    }
 }

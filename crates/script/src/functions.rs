@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{Error, Result};
+use shardlake_stdx::Clock;
 
-use crate::conversation::{GRACE, failed, lost, overran};
+use crate::endings::{GRACE, START_TIME, failed, lost, overran, worker_lost};
 use crate::pool::{Leased, Pool};
-use crate::protocol::{Decoder, Encoder, Order, Report, read_frame, write_frame};
+use crate::protocol::{Decoder, Encoder, FailureKind, Order, Report, read_frame, write_frame};
 use crate::settings::ScriptLimits;
+use crate::turns::{Lane, Turn};
 
 /// User-defined functions made ready for one query. Calls block: they belong beside the threads that serve requests.
 #[derive(Debug)]
@@ -24,13 +26,16 @@ pub struct Functions {
 }
 
 impl Functions {
+    /// Holds the turn until it is dropped.
     pub(crate) fn prepare(
         pool: &Arc<Pool>,
+        turn: &Turn,
         definitions: &[(&str, &str)],
         limits: ScriptLimits,
     ) -> Result<Functions> {
-        let lease = pool.lease_blocking()?;
-        let stream = blocking_stream(&lease, limits.time).map_err(|error| lost().with_source(error))?;
+        debug_assert!(turn.is_for(Lane::Functions), "scripts and functions take different turns");
+        let lease = pool.lease(turn)?;
+        let stream = blocking_stream(&lease).map_err(|error| lost().with_source(error))?;
         let mut functions = Functions {
             worker: Some((lease, io::BufReader::new(stream))),
             names: definitions.iter().map(|(name, _)| (*name).to_owned()).collect(),
@@ -38,55 +43,116 @@ impl Functions {
             encoder: Encoder::default(),
             buffer: Vec::new(),
         };
+        functions.greet()?;
         let definitions =
             definitions.iter().map(|(name, source)| ((*name).to_owned(), (*source).to_owned())).collect();
         functions.encoder.order(&Order::Functions { definitions, limits });
         match functions.exchange()? {
             Report::Ready => Ok(functions),
-            Report::Failed { failure, spent } => {
-                functions.give_back(spent);
+            Report::Failed { failure, used } => {
+                functions.give_back(used.is_spent);
                 Err(failed(failure.without_number()))
             }
             _ => Err(lost()),
         }
     }
 
-    /// Calls one function for many rows. An argument or result that is undefined is `None`, all others are JSON text.
-    pub fn call(&mut self, name: &str, rows: &[Vec<Option<String>>]) -> Result<Vec<Option<String>>> {
+    /// Calls one function for the first of many rows, and for as many as are done in a portion's time; `time` is what that may
+    /// take at most. An argument or result that is undefined is `None`, all others are JSON text.
+    pub fn call(
+        &mut self,
+        name: &str,
+        rows: &[Vec<Option<String>>],
+        time: Duration,
+    ) -> Result<Vec<Option<String>>> {
         let position = self.names.iter().position(|known| known == name);
         let position = position.ok_or_else(|| {
             Error::bad_request(format!("there is no user-defined function '{name}' in this container"))
         })?;
-        self.encoder.call(position as u32, rows);
+        self.time = time;
+        self.encoder.call(position as u32, time, rows);
         match self.exchange()? {
-            Report::Results(values) if values.len() == rows.len() => Ok(values),
-            Report::Failed { failure, .. } => Err(failed(failure.without_number())),
+            Report::Results { values, processor }
+                if values.len() <= rows.len() && values.is_empty() == rows.is_empty() =>
+            {
+                self.count(processor);
+                Ok(values)
+            }
+            Report::Failed { failure, used } => {
+                self.count(used.processor);
+                if let (FailureKind::Limit, Some((lease, _))) = (failure.kind, &self.worker) {
+                    lease.turn().offended();
+                }
+                Err(failed(failure.without_number()))
+            }
             _ => Err(lost()),
         }
     }
 
+    fn count(&self, processor: Duration) {
+        if let Some((lease, _)) = &self.worker {
+            lease.turn().meter().add(processor);
+        }
+    }
+
+    /// A new worker says first that it is there.
+    fn greet(&mut self) -> Result<()> {
+        let Some((lease, _)) = &self.worker else { return Err(lost()) };
+        if lease.is_new() {
+            let report =
+                self.exchange_within(START_TIME, || worker_lost("a script worker did not start in time"))?;
+            let (Report::Confined(confined), Some((lease, _))) = (report, &mut self.worker) else {
+                return Err(lost());
+            };
+            lease.greeted(confined);
+        }
+        Ok(())
+    }
+
     /// Sends what is encoded and reads the answer. After an error the worker is gone.
     fn exchange(&mut self) -> Result<Report> {
-        let (lease, mut reader) = self.worker.take().ok_or_else(lost)?;
         let time = self.time;
-        let outcome = write_frame(reader.get_mut(), self.encoder.bytes())
-            .and_then(|()| read_frame(&mut reader, &mut self.buffer))
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => overran(time),
-                _ => lost().with_source(error),
-            });
+        let began = Clock::System.elapsed();
+        let turn = self.worker.as_ref().map(|(lease, _)| lease.turn().clone());
+        let outcome = self.exchange_within(time + GRACE, || {
+            if let Some(turn) = &turn {
+                turn.offended();
+            }
+            overran(time)
+        });
+        if let (Err(_), Some(turn)) = (&outcome, &turn) {
+            // Nobody tells what it used.
+            turn.meter().add(Clock::System.elapsed().saturating_sub(began));
+        }
+        outcome
+    }
+
+    /// The timeouts are the watchdog: the worker answers a batch at once, or has been in it for too long.
+    fn exchange_within(&mut self, time: Duration, late: impl FnOnce() -> Error) -> Result<Report> {
+        let (mut lease, mut reader) = self.worker.take().ok_or_else(lost)?;
+        let stream = reader.get_mut();
+        let outcome = stream
+            .set_read_timeout(Some(time))
+            .and_then(|()| stream.set_write_timeout(Some(time)))
+            .and_then(|()| write_frame(stream, self.encoder.bytes()))
+            .and_then(|()| read_frame(&mut reader, &mut self.buffer));
         self.encoder.clear();
-        if !outcome? {
-            return Err(lost());
+        match outcome {
+            Ok(true) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Err(late());
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(lost().with_source(error)),
+            Ok(false) | Err(_) => return Err(lease.ending_blocking().error()),
         }
         let report = Decoder::report(&self.buffer).map_err(|_| lost())?;
         self.worker = Some((lease, reader));
         Ok(report)
     }
 
-    fn give_back(&mut self, spent: bool) {
+    fn give_back(&mut self, is_spent: bool) {
         let Some((lease, reader)) = self.worker.take() else { return };
-        if !spent && reader.get_ref().set_nonblocking(true).is_ok() {
+        if !is_spent && reader.get_ref().set_nonblocking(true).is_ok() {
             drop(reader);
             lease.give_back();
         }
@@ -95,6 +161,9 @@ impl Functions {
 
 impl Drop for Functions {
     fn drop(&mut self) {
+        if self.worker.is_none() {
+            return;
+        }
         self.encoder.order(&Order::Release);
         if let Ok(Report::Ready) = self.exchange() {
             self.give_back(false);
@@ -102,11 +171,8 @@ impl Drop for Functions {
     }
 }
 
-/// The timeouts are the watchdog: the worker answers a batch at once, or has been in it for too long.
-fn blocking_stream(lease: &Leased, time: Duration) -> io::Result<UnixStream> {
+fn blocking_stream(lease: &Leased) -> io::Result<UnixStream> {
     let stream = lease.stream()?;
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(time + GRACE))?;
-    stream.set_write_timeout(Some(time + GRACE))?;
     Ok(stream)
 }

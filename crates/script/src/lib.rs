@@ -4,27 +4,36 @@
 //! serves one invocation at a time and keeps nothing between two; it reaches data only by asking the [`Store`] of its
 //! invocation. Nothing here knows a partition: whoever implements [`Store`] decides what a transaction is.
 
+mod confined;
 mod conversation;
+mod endings;
 mod functions;
+mod meter;
 mod pool;
 mod protocol;
 mod settings;
 mod store;
+mod turns;
 mod worker;
 
 use std::sync::Arc;
 
-use shardlake_model::{Result, TriggerOperation};
+use shardlake_model::{ContainerRid, Error, Result, TriggerOperation};
 
-use conversation::{Conversation, failed, lost};
+use conversation::Conversation;
+use endings::{failed, lost};
 use pool::Pool;
-use protocol::{Order, OrderedRole, Report, RunOrder};
+use protocol::{Failure, FailureKind, Order, OrderedRole, Report, RunOrder, Used};
+use turns::Lane;
 
+pub use confined::{Confined, Layer};
+pub use endings::is_worker_lost;
 pub use functions::Functions;
-pub use pool::Turn;
+pub use meter::Meter;
 pub use settings::{ScriptLimits, ScriptSettings, WorkerKind};
 pub use store::{Store, StoreAnswer, StoreFailure, StoreOperation, StoreReply, StoreRequest};
-pub use worker::worker_main;
+pub use turns::Turn;
+pub use worker::{confine, worker_main};
 
 /// A pool of workers, started when first needed. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -82,40 +91,54 @@ impl Scripts {
         Scripts { pool: Arc::new(Pool::new(settings)) }
     }
 
-    /// Refuses a text that is not one function, with line and column.
-    pub async fn check(&self, source: &str) -> Result<()> {
-        let lease = self.pool.lease(&self.pool.turn().await?)?;
-        let mut conversation = Conversation::new(lease, ScriptLimits::of_check().time)?;
+    /// Refuses a text that is not one function, with line and column. Where the worker is killed from outside, another one looks.
+    pub async fn check(&self, container: ContainerRid, source: &str) -> Result<()> {
+        match self.check_once(container, source).await {
+            Err(error) if is_worker_lost(&error) => self.check_once(container, source).await,
+            checked => checked,
+        }
+    }
+
+    async fn check_once(&self, container: ContainerRid, source: &str) -> Result<()> {
+        let lease = self.pool.lease(&self.turn(container, Meter::default()).await?)?;
+        let mut conversation = Conversation::begin(lease, ScriptLimits::of_check().time).await?;
         conversation.send(&Order::Check { source: source.to_owned() }).await?;
         match conversation.receive().await? {
-            Report::Ready => {
-                conversation.end(false);
+            Report::Completed { used, .. } => {
+                conversation.end(used);
                 Ok(())
             }
-            Report::Failed { failure, spent } => {
-                conversation.end(spent);
-                Err(failed(failure))
-            }
+            Report::Failed { failure, used } => Err(ended_badly(conversation, failure, used)),
             _ => Err(lost()),
         }
     }
 
     /// Runs a script to its end. Errors: [`shardlake_model::ErrorKind::BadRequest`] for what it throws, `Forbidden` past its limits of
     /// time and memory, `TooLarge` for its response, `Unavailable` when no worker can be had. After an error the
-    /// caller rolls back.
-    pub async fn run(&self, invocation: Invocation<'_>, store: &mut dyn Store) -> Result<Completion> {
-        let turn = self.turn().await?;
+    /// caller rolls back; where [`is_worker_lost`] says so, it may then try again.
+    pub async fn run(
+        &self,
+        container: ContainerRid,
+        invocation: Invocation<'_>,
+        store: &mut dyn Store,
+    ) -> Result<Completion> {
+        let turn = self.turn(container, Meter::default()).await?;
         self.run_in(&turn, invocation, store).await
     }
 
-    /// Waits for a turn, which [`Scripts::run_in`] needs.
-    pub async fn turn(&self) -> Result<Turn> {
-        self.pool.turn().await
+    /// Waits for a turn, which [`Scripts::run_in`] needs. The processor time of its scripts is added to `meter`.
+    pub async fn turn(&self, container: ContainerRid, meter: Meter) -> Result<Turn> {
+        self.pool.turns().turn(Lane::Scripts, container, meter).await
     }
 
     /// A turn, if there is one at once.
-    pub fn try_turn(&self) -> Option<Turn> {
-        self.pool.try_turn()
+    pub fn try_turn(&self, container: ContainerRid, meter: Meter) -> Option<Turn> {
+        self.pool.turns().try_turn(Lane::Scripts, container, meter)
+    }
+
+    /// Waits for a turn that [`Scripts::functions`] needs.
+    pub async fn function_turn(&self, container: ContainerRid, meter: Meter) -> Result<Turn> {
+        self.pool.turns().turn(Lane::Functions, container, meter).await
     }
 
     /// [`Scripts::run`] for those whose turn it is.
@@ -125,27 +148,42 @@ impl Scripts {
         invocation: Invocation<'_>,
         store: &mut dyn Store,
     ) -> Result<Completion> {
-        let lease = self.pool.lease(turn)?;
+        debug_assert!(turn.is_for(Lane::Scripts), "scripts and functions take different turns");
+        let mut conversation = Conversation::begin(self.pool.lease(turn)?, invocation.limits.time).await?;
         store.begin();
-        let mut conversation = Conversation::new(lease, invocation.limits.time)?;
         conversation.send(&Order::Run(invocation.order())).await?;
         match conversation.outcome(store).await? {
-            Report::Completed { response_body, request_body, log, spent } => {
-                conversation.end(spent);
+            Report::Completed { response_body, request_body, log, used } => {
+                conversation.end(used);
                 Ok(Completion { response_body, request_body, log })
             }
-            Report::Failed { failure, spent } => {
-                conversation.end(spent);
-                Err(failed(failure))
-            }
+            Report::Failed { failure, used } => Err(ended_badly(conversation, failure, used)),
             _ => Err(lost()),
         }
     }
 
     /// Prepares functions for one query; holds a worker until they are dropped. `definitions` are ids and texts.
-    pub fn functions(&self, definitions: &[(&str, &str)], limits: ScriptLimits) -> Result<Functions> {
-        Functions::prepare(&self.pool, definitions, limits)
+    pub fn functions(
+        &self,
+        turn: &Turn,
+        definitions: &[(&str, &str)],
+        limits: ScriptLimits,
+    ) -> Result<Functions> {
+        Functions::prepare(&self.pool, turn, definitions, limits)
     }
+
+    /// What worker processes are confined by; none before the first one was started.
+    pub fn confined(&self) -> Option<Confined> {
+        self.pool.confined()
+    }
+}
+
+fn ended_badly(conversation: Conversation, failure: Failure, used: Used) -> Error {
+    if failure.kind == FailureKind::Limit {
+        conversation.offended();
+    }
+    conversation.end(used);
+    failed(failure)
 }
 
 impl Invocation<'_> {

@@ -1,33 +1,33 @@
 //! The workers: started when first needed, kept for the next order, replaced when they are killed or have served enough.
 //!
-//! An order takes a permit, then an idle worker or a new one. Who waits for a permit is counted, so that the queue has a bound. A
-//! worker goes back only from [`Leased::give_back`]; dropped in any other way, be it by an error, a limit or a client that
-//! went away, it is in the middle of something and is killed. Killed processes are reaped by whoever comes next, which costs no thread.
+//! An order takes a turn (`turns.rs`), then an idle worker or a new one. A worker goes back only from
+//! [`Leased::give_back`]; dropped in any other way, be it by an error, a limit or a client that went away, it is in the
+//! middle of something and is killed. Killed processes are reaped by whoever comes next, which costs no thread.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use shardlake_model::{Error, ErrorKind, Result};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::confined::Confined;
+use crate::endings::Ending;
 use crate::settings::{ScriptSettings, WorkerKind};
+use crate::turns::{Rules, Turn, Turns};
 use crate::worker;
 
 /// More than engines are allowed to use, for workers on threads.
 const THREAD_STACK_BYTES: usize = 4 << 20;
+/// Looks at a process whose stream has ended, a millisecond apart, before it is taken for one that goes on.
+const LOOKS_MAX: usize = 1_000;
 
 #[derive(Debug)]
 pub(crate) struct Pool {
     settings: ScriptSettings,
-    /// For scripts. A script's query may call functions, so those have permits of their own: scripts that hold all of theirs
-    /// would else wait for functions that wait for them.
-    permits: Arc<Semaphore>,
-    function_permits: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    turns: Arc<Turns>,
     state: Mutex<State>,
 }
 
@@ -36,6 +36,8 @@ struct State {
     idle: Vec<Worker>,
     /// Killed or asked to end, not yet reaped.
     ending: Vec<Child>,
+    /// What the newest worker process said of itself.
+    confined: Option<Confined>,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,8 @@ struct Worker {
     stream: UnixStream,
     /// None for a thread, which ends with its stream.
     process: Option<Child>,
+    /// It has not yet said that it is there.
+    is_new: bool,
 }
 
 /// A worker for one order.
@@ -50,48 +54,27 @@ struct Worker {
 pub(crate) struct Leased {
     pool: Arc<Pool>,
     worker: Option<Worker>,
-    _turn: Turn,
+    turn: Turn,
 }
-
-/// The right to one worker at a time, for one script or several that follow one another.
-#[derive(Debug, Clone)]
-pub struct Turn(
-    #[expect(dead_code, reason = "held, and given back with the last copy")] Arc<OwnedSemaphorePermit>,
-);
 
 impl Pool {
     pub(crate) fn new(settings: ScriptSettings) -> Pool {
-        let permits = || Arc::new(Semaphore::new(settings.workers_max.max(1)));
-        let (permits, function_permits) = (permits(), permits());
-        Pool { settings, permits, function_permits, waiting: AtomicUsize::new(0), state: Mutex::default() }
+        let rules = Rules {
+            workers_max: settings.workers_max.max(1),
+            waiting_max: settings.waiting_max,
+            waiting_of_container_max: settings.waiting_of_container_max,
+        };
+        let turns = Turns::new(rules, settings.clock.clone());
+        Pool { settings, turns, state: Mutex::default() }
     }
 
-    /// A turn for scripts.
-    pub(crate) async fn turn(&self) -> Result<Turn> {
-        self.permit(&self.permits).await
+    pub(crate) fn turns(&self) -> &Arc<Turns> {
+        &self.turns
     }
 
-    /// The same for those who do not wait.
-    pub(crate) fn try_turn(&self) -> Option<Turn> {
-        try_permit(&self.permits)
-    }
-
-    /// A worker for functions, for those who may not wait in the runtime.
-    pub(crate) fn lease_blocking(self: &Arc<Self>) -> Result<Leased> {
-        let turn = futures::executor::block_on(self.permit(&self.function_permits))?;
-        self.lease(&turn)
-    }
-
-    async fn permit(&self, permits: &Arc<Semaphore>) -> Result<Turn> {
-        if let Some(turn) = try_permit(permits) {
-            return Ok(turn);
-        }
-        let waiting = Waiting::enter(&self.waiting);
-        if waiting.others >= self.settings.waiting_max {
-            return Err(unavailable("too many scripts wait to be run"));
-        }
-        let permit = Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed");
-        Ok(Turn(Arc::new(permit)))
+    /// What worker processes are confined by; none before the first one.
+    pub(crate) fn confined(&self) -> Option<Confined> {
+        self.state().confined
     }
 
     /// A worker for whoever's turn it is.
@@ -106,7 +89,7 @@ impl Pool {
             None => start(&self.settings.workers)
                 .map_err(|error| unavailable("no script worker can be started").with_source(error))?,
         };
-        Ok(Leased { pool: Arc::clone(self), worker: Some(worker), _turn: turn.clone() })
+        Ok(Leased { pool: Arc::clone(self), worker: Some(worker), turn: turn.clone() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -158,6 +141,58 @@ impl Leased {
         self.worker.as_ref().expect("held until given back").stream.try_clone()
     }
 
+    pub(crate) fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    /// Whether the first that it has to say is what confines it.
+    pub(crate) fn is_new(&self) -> bool {
+        self.worker.as_ref().is_some_and(|worker| worker.is_new)
+    }
+
+    pub(crate) fn greeted(&mut self, confined: Confined) {
+        let Some(worker) = &mut self.worker else { return };
+        worker.is_new = false;
+        if worker.process.is_none() {
+            return;
+        }
+        let before = self.pool.state().confined.replace(confined);
+        let missing = confined.missing();
+        if before != Some(confined) && !missing.is_empty() {
+            let missing = missing.join(", ");
+            tracing::warn!(%missing, "the kernel confines script workers less than it should");
+        }
+    }
+
+    /// Why the worker ended, whose stream has.
+    pub(crate) async fn ending(&mut self) -> Ending {
+        for _ in 0..LOOKS_MAX {
+            if let Some(ending) = self.look() {
+                return ending;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ending::Failed
+    }
+
+    /// The same for those who may block.
+    pub(crate) fn ending_blocking(&mut self) -> Ending {
+        for _ in 0..LOOKS_MAX {
+            if let Some(ending) = self.look() {
+                return ending;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ending::Failed
+    }
+
+    fn look(&mut self) -> Option<Ending> {
+        match self.worker.as_mut().and_then(|worker| worker.process.as_mut()) {
+            Some(process) => process.try_wait().ok()?.map(Ending::of),
+            None => Some(Ending::Failed),
+        }
+    }
+
     /// After an order that ended: the next one may have the worker.
     pub(crate) fn give_back(mut self) {
         if let Some(worker) = self.worker.take() {
@@ -176,28 +211,6 @@ impl Drop for Leased {
     }
 }
 
-fn try_permit(permits: &Arc<Semaphore>) -> Option<Turn> {
-    Arc::clone(permits).try_acquire_owned().ok().map(|permit| Turn(Arc::new(permit)))
-}
-
-/// Counts who waits, until it is dropped.
-struct Waiting<'a> {
-    count: &'a AtomicUsize,
-    others: usize,
-}
-
-impl<'a> Waiting<'a> {
-    fn enter(count: &'a AtomicUsize) -> Waiting<'a> {
-        Waiting { count, others: count.fetch_add(1, Ordering::Relaxed) }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 fn start(kind: &WorkerKind) -> io::Result<Worker> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
@@ -205,8 +218,10 @@ fn start(kind: &WorkerKind) -> io::Result<Worker> {
         WorkerKind::Process { program, arguments } => Some(
             Command::new(program)
                 .args(arguments)
-                // Nothing of the server's: no keys in variables, no directory, no output.
+                // Nothing of the server's: no keys in variables, no directory, no output. Without files there are no
+                // time zones either.
                 .env_clear()
+                .env("TZ", "UTC0")
                 .current_dir("/")
                 .stdin(OwnedFd::from(theirs))
                 .stdout(Stdio::null())
@@ -217,11 +232,11 @@ fn start(kind: &WorkerKind) -> io::Result<Worker> {
             std::thread::Builder::new()
                 .name("script-worker".into())
                 .stack_size(THREAD_STACK_BYTES)
-                .spawn(move || worker::serve(theirs, &mut worker::Confinement::of_thread()))?;
+                .spawn(move || worker::serve_on_thread(theirs))?;
             None
         }
     };
-    Ok(Worker { stream: ours, process })
+    Ok(Worker { stream: ours, process, is_new: true })
 }
 
 fn unavailable(message: &str) -> Error {

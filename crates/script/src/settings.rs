@@ -3,18 +3,32 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use shardlake_stdx::Clock;
+
 #[derive(Debug, Clone)]
 pub struct ScriptSettings {
     pub workers: WorkerKind,
     /// Workers for procedures and triggers at most, and as many again for functions; further invocations wait their turn.
+    /// One container has all of them but one.
     pub workers_max: usize,
     /// Invocations that wait at most; further ones are refused.
     pub waiting_max: usize,
+    /// The same of one container.
+    pub waiting_of_container_max: usize,
+    /// What the time of an offence is taken from.
+    pub clock: Clock,
 }
 
 impl Default for ScriptSettings {
     fn default() -> Self {
-        ScriptSettings { workers: WorkerKind::Thread, workers_max: cores().max(2), waiting_max: 1_000 }
+        ScriptSettings {
+            workers: WorkerKind::Thread,
+            // One container may use every core, and then the worker that is left to others is one more.
+            workers_max: cores().max(2) + 1,
+            waiting_max: 1_000,
+            waiting_of_container_max: 250,
+            clock: Clock::System,
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod query_properties;
 mod query_samples;
 mod relocation;
 mod scripts;
+mod scripts_fairness;
 mod scripts_isolation;
 mod scripts_procedures;
 mod scripts_triggers;

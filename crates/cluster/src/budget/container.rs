@@ -130,6 +130,14 @@ impl ContainerBudget {
         Ok(Some(Reservation { own: Some((partition.clone(), own_centi)), shared }))
     }
 
+    /// Takes what was used without a reservation, or beyond it: nobody is refused, those who come next may be.
+    pub fn debit(&self, range_id: u32, charge_centi: u64) {
+        let plan = self.0.load();
+        for budget in plan.partition(range_id).into_iter().chain(&plan.shared) {
+            budget.debit(charge_centi);
+        }
+    }
+
     pub fn is_limited(&self) -> bool {
         self.0.load().is_limited
     }
@@ -173,6 +181,31 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// Asks again after a wait: others may have spent the budget meanwhile. After a refusal nothing is held.
+    pub fn admit_again(&mut self, urgency: Urgency, now: Duration) -> Result<(), Spent> {
+        if let Some((budget, reserved_centi)) = self.own.take() {
+            budget.admit_again(reserved_centi, urgency, now).map_err(|refusal| {
+                self.release();
+                Spent::Partition(refusal)
+            })?;
+            self.own = Some((budget, reserved_centi));
+        }
+        if let Some((budget, reserved_centi)) = self.shared.take() {
+            budget.admit_again(reserved_centi, urgency, now).map_err(|refusal| {
+                self.release();
+                Spent::Database(refusal)
+            })?;
+            self.shared = Some((budget, reserved_centi));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        for (budget, reserved_centi) in self.own.take().into_iter().chain(self.shared.take()) {
+            budget.release(reserved_centi);
+        }
+    }
+
     pub fn settle(mut self, charge_centi: u64) {
         for (budget, reserved_centi) in self.own.take().into_iter().chain(self.shared.take()) {
             budget.settle(reserved_centi, charge_centi);
@@ -182,8 +215,6 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        for (budget, reserved_centi) in self.own.take().into_iter().chain(self.shared.take()) {
-            budget.release(reserved_centi);
-        }
+        self.release();
     }
 }

@@ -86,10 +86,27 @@ impl PartitionBudget {
         Ok(estimate_centi)
     }
 
+    /// Asks once more for an operation that has waited for something else since it was admitted, with what was reserved for it.
+    /// After a refusal nothing is reserved.
+    pub fn admit_again(&self, reserved_centi: u64, urgency: Urgency, now: Duration) -> Result<(), Refusal> {
+        let mut state = self.state();
+        state.bucket.settle(reserved_centi, 0);
+        let admitted = state.bucket.admit(reserved_centi, urgency, now);
+        state.refused += u64::from(admitted.is_err());
+        admitted
+    }
+
     pub fn settle(&self, reserved_centi: u64, charge_centi: u64) {
         let mut state = self.state();
         state.bucket.settle(reserved_centi, charge_centi);
         state.estimate = state.estimate - state.estimate / ESTIMATE_WEIGHT + charge_centi;
+        state.recent.add(charge_centi);
+    }
+
+    /// Takes what was used beside, or after, an operation that was settled.
+    pub fn debit(&self, charge_centi: u64) {
+        let mut state = self.state();
+        state.bucket.settle(0, charge_centi);
         state.recent.add(charge_centi);
     }
 

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use super::{Failure, FailureKind, HEADER_BYTES, Order, OrderedRole, Report, RunOrder};
+use super::{Failure, FailureKind, HEADER_BYTES, Order, OrderedRole, Report, RunOrder, Used};
+use crate::confined::Confined;
 use crate::settings::ScriptLimits;
 use crate::store::{StoreAnswer, StoreFailure, StoreOperation, StoreReply, StoreRequest};
 
@@ -54,8 +55,8 @@ impl Encoder {
                 }
                 self.limits(limits);
             }
-            Order::Call { function, rows } => {
-                self.call_head(*function, rows.len());
+            Order::Call { function, time, rows } => {
+                self.call_head(*function, *time, rows.len());
                 rows.iter().for_each(|row| self.row(row));
             }
             Order::Release => self.byte(5),
@@ -68,16 +69,17 @@ impl Encoder {
     }
 
     /// [`Order::Call`] of borrowed rows.
-    pub(crate) fn call(&mut self, function: u32, rows: &[Vec<Option<String>>]) {
+    pub(crate) fn call(&mut self, function: u32, time: Duration, rows: &[Vec<Option<String>>]) {
         self.begin();
-        self.call_head(function, rows.len());
+        self.call_head(function, time, rows.len());
         rows.iter().for_each(|row| self.row(row));
         self.end();
     }
 
-    fn call_head(&mut self, function: u32, rows: usize) {
+    fn call_head(&mut self, function: u32, time: Duration, rows: usize) {
         self.byte(4);
         self.number(function.into());
+        self.time(time);
         self.number(rows as u64);
     }
 
@@ -95,22 +97,27 @@ impl Encoder {
                 requests.iter().for_each(|request| self.request(request));
             }
             Report::Ready => self.byte(2),
-            Report::Results(values) => {
+            Report::Results { values, processor } => {
                 self.byte(3);
                 self.row(values);
+                self.time(*processor);
             }
-            Report::Completed { response_body, request_body, log, spent } => {
+            Report::Completed { response_body, request_body, log, used } => {
                 self.byte(4);
                 self.optional(response_body.as_deref());
                 self.optional(request_body.as_deref());
                 self.text(log);
-                self.byte((*spent).into());
+                self.used(*used);
             }
-            Report::Failed { failure, spent } => {
+            Report::Failed { failure, used } => {
                 self.byte(5);
                 self.failure_kind(failure.kind);
                 self.text(&failure.message);
-                self.byte((*spent).into());
+                self.used(*used);
+            }
+            Report::Confined(confined) => {
+                self.byte(6);
+                self.byte(confined.bits());
             }
         }
         self.end();
@@ -143,7 +150,7 @@ impl Encoder {
     }
 
     fn limits(&mut self, limits: &ScriptLimits) {
-        self.number(limits.time.as_micros() as u64);
+        self.time(limits.time);
         self.number(limits.steps_max);
         self.number(limits.memory_bytes_max as u64);
         self.number(limits.stack_bytes_max as u64);
@@ -180,6 +187,11 @@ impl Encoder {
         }
     }
 
+    fn used(&mut self, used: Used) {
+        self.time(used.processor);
+        self.byte(used.is_spent.into());
+    }
+
     fn failure_kind(&mut self, kind: FailureKind) {
         match kind {
             FailureKind::Script => self.byte(0),
@@ -213,6 +225,10 @@ impl Encoder {
         self.bytes.extend(number.to_le_bytes());
     }
 
+    fn time(&mut self, time: Duration) {
+        self.number(time.as_micros() as u64);
+    }
+
     fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.bytes.extend(text.as_bytes());
@@ -244,6 +260,7 @@ impl<'a> Decoder<'a> {
             }
             4 => Order::Call {
                 function: u32::try_from(decoder.number()?).map_err(|_| Malformed)?,
+                time: decoder.time()?,
                 rows: decoder.list(|decoder| decoder.list(Decoder::optional))?,
             },
             5 => Order::Release,
@@ -258,17 +275,18 @@ impl<'a> Decoder<'a> {
         let report = match decoder.byte()? {
             1 => Report::Store(decoder.list(Decoder::request)?),
             2 => Report::Ready,
-            3 => Report::Results(decoder.list(Decoder::optional)?),
+            3 => Report::Results { values: decoder.list(Decoder::optional)?, processor: decoder.time()? },
             4 => Report::Completed {
                 response_body: decoder.optional()?,
                 request_body: decoder.optional()?,
                 log: decoder.text()?,
-                spent: decoder.boolean()?,
+                used: decoder.used()?,
             },
             5 => Report::Failed {
                 failure: Failure { kind: decoder.failure_kind()?, message: decoder.text()? },
-                spent: decoder.boolean()?,
+                used: decoder.used()?,
             },
+            6 => Report::Confined(Confined::from_bits(decoder.byte()?).ok_or(Malformed)?),
             _ => return Err(Malformed),
         };
         decoder.finish(report)
@@ -297,7 +315,7 @@ impl<'a> Decoder<'a> {
 
     fn limits(&mut self) -> Result<ScriptLimits, Malformed> {
         Ok(ScriptLimits {
-            time: Duration::from_micros(self.number()?),
+            time: self.time()?,
             steps_max: self.number()?,
             memory_bytes_max: self.number()? as usize,
             stack_bytes_max: self.number()? as usize,
@@ -336,6 +354,10 @@ impl<'a> Decoder<'a> {
             Err(StoreFailure { number, message: self.text()? })
         };
         Ok(StoreReply { outcome, accepts_more })
+    }
+
+    fn used(&mut self) -> Result<Used, Malformed> {
+        Ok(Used { processor: self.time()?, is_spent: self.boolean()? })
     }
 
     fn failure_kind(&mut self) -> Result<FailureKind, Malformed> {
@@ -379,6 +401,10 @@ impl<'a> Decoder<'a> {
         let (first, rest) = self.bytes.split_first_chunk().ok_or(Malformed)?;
         self.bytes = rest;
         Ok(u64::from_le_bytes(*first))
+    }
+
+    fn time(&mut self) -> Result<Duration, Malformed> {
+        Ok(Duration::from_micros(self.number()?))
     }
 
     fn text(&mut self) -> Result<String, Malformed> {

@@ -1,6 +1,6 @@
 //! What a worker and the pool say to each other.
 //!
-//! The pool sends an [`Order`] and reads [`Report`]s until one ends the order. A running script sends its calls of the
+//! A new worker says first how the operating system confines it. Then the pool sends an [`Order`] and reads [`Report`]s until one ends the order. A running script sends its calls of the
 //! data as one [`Report::Store`] per batch; each is answered by one reply frame, in order, and a worker sends no
 //! further batch before it has read all replies to the last: so neither side ever writes while the other one does.
 //! Both sides are the same program; there is no version. The pool trusts nothing that a worker says beyond its length.
@@ -8,6 +8,9 @@
 mod codec;
 mod frame;
 
+use std::time::Duration;
+
+use crate::confined::Confined;
 use crate::settings::ScriptLimits;
 use crate::store::{StoreReply, StoreRequest};
 
@@ -21,6 +24,9 @@ pub(crate) const BATCH_PAGES_MAX: usize = 4;
 /// Bytes of a batch after which it goes out.
 pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
 
+/// How long calls of one function go on without an answer, if more than one row is to be answered.
+pub(crate) const PORTION_TIME: Duration = Duration::from_millis(50);
+
 /// What the pool asks of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Order {
@@ -33,9 +39,10 @@ pub(crate) enum Order {
         definitions: Vec<(String, String)>,
         limits: ScriptLimits,
     },
-    /// `function` counts the definitions.
+    /// `function` counts the definitions, `time` is what its calls may take.
     Call {
         function: u32,
+        time: Duration,
         rows: Vec<Vec<Option<String>>>,
     },
     Release,
@@ -68,18 +75,32 @@ pub(crate) enum Report {
     Store(Vec<StoreRequest>),
     /// The end of a check, or of preparing functions.
     Ready,
-    Results(Vec<Option<String>>),
-    /// `spent` workers are not used again.
+    /// Of the first rows of a call, one at least: the worker answers what is ready after [`PORTION_TIME`].
+    Results {
+        values: Vec<Option<String>>,
+        processor: Duration,
+    },
     Completed {
         response_body: Option<String>,
         request_body: Option<String>,
         log: String,
-        spent: bool,
+        used: Used,
     },
     Failed {
         failure: Failure,
-        spent: bool,
+        used: Used,
     },
+    /// The first of a new worker: what it is confined by.
+    Confined(Confined),
+}
+
+/// What an order took of its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Used {
+    /// In whole microseconds.
+    pub processor: Duration,
+    /// The worker is not to be used again.
+    pub is_spent: bool,
 }
 
 /// Why a script did not end well.

@@ -17,6 +17,8 @@ const STEPS_PER_POLL: u64 = 10_000;
 #[derive(Debug)]
 pub(super) struct Budget {
     limits: ScriptLimits,
+    /// Of this order.
+    time: Cell<Duration>,
     start: Cell<Duration>,
     deadline: Cell<Duration>,
     polls_left: Cell<u64>,
@@ -35,20 +37,22 @@ impl Budget {
     pub(super) fn new(limits: ScriptLimits) -> Budget {
         let budget = Budget {
             limits,
+            time: Cell::default(),
             start: Cell::default(),
             deadline: Cell::default(),
             polls_left: Cell::default(),
             spent: Cell::default(),
             shortages: Cell::default(),
         };
-        budget.renew();
+        budget.renew(limits.time);
         budget
     }
 
-    /// For the next order that the same engine serves.
-    pub(super) fn renew(&self) {
+    /// For the next order that the same engine serves, and that may take so long.
+    pub(super) fn renew(&self, time: Duration) {
+        self.time.set(time);
         self.start.set(Clock::System.elapsed());
-        self.deadline.set(self.start.get() + self.limits.time);
+        self.deadline.set(self.start.get() + time);
         self.polls_left.set(self.limits.steps_max / STEPS_PER_POLL);
         self.spent.set(None);
         self.shortages.set(0);
@@ -70,7 +74,12 @@ impl Budget {
 
     /// Whether the order took the script's time, all waiting included.
     pub(super) fn is_past_time(&self) -> bool {
-        Clock::System.elapsed() - self.start.get() > self.limits.time
+        self.taken() > self.time.get()
+    }
+
+    /// How long the order has taken so far.
+    pub(super) fn taken(&self) -> Duration {
+        Clock::System.elapsed().saturating_sub(self.start.get())
     }
 
     /// Runs what is not the script's to pay.
@@ -88,7 +97,7 @@ impl Budget {
         let message = match spent {
             Spent::Time => format!(
                 "the script ran for more than {} s and was stopped; nothing it wrote is kept",
-                self.limits.time.as_secs_f32()
+                self.time.get().as_secs_f32()
             ),
             Spent::Steps => format!(
                 "the script took more than {} steps and was stopped; nothing it wrote is kept",

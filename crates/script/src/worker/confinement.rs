@@ -1,8 +1,10 @@
-//! What the operating system is told to withhold from a worker process, and when a worker has served long enough.
+//! What a worker process may use of memory, processor time and descriptors, and when it has served long enough.
 //!
 //! The engine counts its own memory; the address-space limit is for what it does not count. The limit of processor time ends a worker
 //! that hangs in a built-in function while nobody is left to kill it. Failing to set a limit is not an error: they are a second line.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -26,6 +28,8 @@ const FILES_MAX: u64 = 16;
 pub(crate) struct Confinement {
     /// Of the process when it began; a worker on a thread is not confined.
     start: Option<Memory>,
+    /// What the kernel tells of its memory, opened while it may open files.
+    statistics: Option<File>,
     memory_bytes_max: usize,
     orders: u32,
 }
@@ -38,7 +42,7 @@ struct Memory {
 
 impl Confinement {
     pub(crate) fn of_thread() -> Confinement {
-        Confinement { start: None, memory_bytes_max: 0, orders: 0 }
+        Confinement { start: None, statistics: None, memory_bytes_max: 0, orders: 0 }
     }
 
     pub(super) fn of_process() -> Confinement {
@@ -49,8 +53,9 @@ impl Confinement {
         for (resource, limit) in none {
             let _ = setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) });
         }
-        let start = memory();
-        Confinement { start: Some(start), memory_bytes_max: 0, orders: 0 }
+        let statistics = File::open("/proc/self/statm").ok();
+        let start = memory(statistics.as_ref());
+        Confinement { start: Some(start), statistics, memory_bytes_max: 0, orders: 0 }
     }
 
     /// Sets what the next order may use.
@@ -64,22 +69,22 @@ impl Confinement {
                 start.address_space + 2 * limits.memory_bytes_max as u64 + ADDRESS_SPACE_SLACK,
             );
         }
-        self.renew(limits);
+        self.renew(limits.time);
     }
 
-    /// Grants the processor time of one more script.
-    pub(super) fn renew(&self, limits: &ScriptLimits) {
+    /// Grants the processor time of one more script, which may take so long.
+    pub(super) fn renew(&self, time: Duration) {
         if self.start.is_none() {
             return;
         }
         let used = clock_gettime(ClockId::ProcessCPUTime).tv_sec.max(0) as u64;
-        lower(Resource::Cpu, used + 2 * limits.time.as_secs() + PROCESSOR_GRACE.as_secs());
+        lower(Resource::Cpu, used + 2 * time.as_secs() + PROCESSOR_GRACE.as_secs());
     }
 
     /// Whether the worker should be replaced.
     pub(super) fn is_spent(&self) -> bool {
         let Some(start) = self.start else { return false };
-        let is_grown = || memory().resident > start.resident + GROWTH_BYTES_MAX;
+        let is_grown = || memory(self.statistics.as_ref()).resident > start.resident + GROWTH_BYTES_MAX;
         self.orders >= ORDERS_MAX || (self.orders.is_multiple_of(ORDERS_PER_LOOK) && is_grown())
     }
 }
@@ -94,8 +99,10 @@ fn lower(resource: Resource, limit: u64) {
     let _ = setrlimit(resource, Rlimit { current, maximum });
 }
 
-fn memory() -> Memory {
-    let Ok(text) = std::fs::read_to_string("/proc/self/statm") else { return Memory::default() };
+fn memory(statistics: Option<&File>) -> Memory {
+    let mut text = [0; 256];
+    let length = statistics.and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+    let text = String::from_utf8_lossy(&text[..length]);
     let mut pages = text.split(' ').map(|pages| pages.parse::<u64>().unwrap_or(0) * PAGE_BYTES);
     Memory { address_space: pages.next().unwrap_or(0), resident: pages.next().unwrap_or(0) }
 }

@@ -1,6 +1,7 @@
 //! User-defined functions of one query: prepared once, called for batches of rows in one engine.
 
 use std::io;
+use std::time::Duration;
 
 use rquickjs::{Ctx, Function, Persistent, Value};
 
@@ -8,8 +9,9 @@ use super::channel::Channel;
 use super::confinement::Confinement;
 use super::engine::{self, Engine, Spare};
 use super::model;
+use super::processor_time;
 use super::source::FunctionText;
-use crate::protocol::{Failure, FailureKind, Order, Report};
+use crate::protocol::{Failure, FailureKind, Order, PORTION_TIME, Report, Used};
 use crate::settings::ScriptLimits;
 
 type Prepared = Persistent<Function<'static>>;
@@ -20,35 +22,43 @@ pub(super) fn serve(
     limits: ScriptLimits,
     spare: Option<Spare>,
     channel: &mut Channel,
-    confinement: &mut Confinement,
+    confinement: &Confinement,
 ) -> io::Result<()> {
     let (engine, functions) = match prepare(definitions, limits, spare) {
         Ok(prepared) => prepared,
-        Err(failure) => return channel.send(&Report::Failed { failure, spent: confinement.is_spent() }),
+        Err(failure) => return channel.send(&Report::Failed { failure, used: nothing(confinement) }),
     };
     channel.send(&Report::Ready)?;
     loop {
         match channel.receive()? {
-            Some(Order::Call { function, rows }) => {
-                confinement.renew(&limits);
-                engine.budget().renew();
+            Some(Order::Call { function, time, rows }) => {
+                let began = processor_time();
+                confinement.renew(time);
+                engine.budget().renew(time);
                 let results = call(&engine, functions.get(function as usize), &rows);
-                channel.send(
-                    &results.map_or_else(|failure| Report::Failed { failure, spent: false }, Report::Results),
-                )?;
+                let processor = processor_time().saturating_sub(began);
+                channel.send(&match results {
+                    Ok(values) => Report::Results { values, processor },
+                    Err(failure) => Report::Failed { failure, used: Used { processor, is_spent: false } },
+                })?;
             }
-            Some(Order::Release) => return channel.send(&released(confinement.is_spent())),
+            Some(Order::Release) => return channel.send(&released(confinement)),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }
 
-fn released(spent: bool) -> Report {
-    if !spent {
+fn nothing(confinement: &Confinement) -> Used {
+    Used { processor: Duration::ZERO, is_spent: confinement.is_spent() }
+}
+
+fn released(confinement: &Confinement) -> Report {
+    let used = nothing(confinement);
+    if !used.is_spent {
         return Report::Ready;
     }
     let failure = Failure { kind: FailureKind::Worker, message: "the worker has served long enough".into() };
-    Report::Failed { failure, spent }
+    Report::Failed { failure, used }
 }
 
 fn prepare(
@@ -78,7 +88,15 @@ fn call(
     };
     engine.with(|ctx| {
         let function = function.clone().restore(ctx)?;
-        rows.iter().map(|row| call_row(ctx, &function, row)).collect()
+        let mut values = Vec::with_capacity(rows.len());
+        for row in rows {
+            values.push(call_row(ctx, &function, row)?);
+            // What is there need not wait for the rest, nor be lost with it.
+            if engine.budget().taken() >= PORTION_TIME {
+                break;
+            }
+        }
+        Ok(values)
     })
 }
 

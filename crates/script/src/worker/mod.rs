@@ -1,7 +1,8 @@
 //! The worker's side: serves one order at a time from a socket until that ends.
 //!
-//! A worker has no files, no network and no environment to speak of; what it has is one socket and a processor. Nothing of an order
-//! outlives it: the engine is dropped with all it allocated.
+//! A worker process has one socket and a processor. What else it could ask the kernel for it gives up before it reads its first
+//! order (`sandbox.rs`), and it is held to limits (`confinement.rs`). Nothing of an order outlives it: the engine is dropped with all it
+//! allocated.
 
 mod budget;
 mod calls;
@@ -12,56 +13,75 @@ mod exception;
 mod functions;
 mod invocation;
 mod model;
+mod sandbox;
 mod source;
 
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::Completion;
-use crate::protocol::{Failure, FailureKind, Order, Report};
+use crate::confined::Confined;
+use crate::protocol::{Failure, FailureKind, Order, Report, Used};
 use crate::settings::ScriptLimits;
 
 use channel::Channel;
-pub(crate) use confinement::Confinement;
+use confinement::Confinement;
 use engine::{Engine, Spare};
+pub use sandbox::confine;
 use source::FunctionText;
 
 /// Serves standard input, which is a socket, as a worker. For the `main` of the program that
 /// [`crate::WorkerKind::Process`] names, before it starts anything else.
 pub fn worker_main() -> ExitCode {
     let Ok(socket) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
-    match serve(UnixStream::from(socket), &mut Confinement::of_process()) {
+    let Ok(channel) = Channel::new(UnixStream::from(socket)) else { return ExitCode::FAILURE };
+    let confinement = Confinement::of_process();
+    // Everything that has to be opened is open.
+    match serve(channel, confinement, confine()) {
         Ok(()) => ExitCode::SUCCESS,
         // The pool learns of it by the end of the stream.
         Err(_) => ExitCode::FAILURE,
     }
 }
 
+/// Serves as a thread of the server, which nothing confines.
+pub(crate) fn serve_on_thread(stream: UnixStream) -> io::Result<()> {
+    serve(Channel::new(stream)?, Confinement::of_thread(), Confined::default())
+}
+
 /// Serves until the other side closes the stream. An error is a broken stream or order.
-pub(crate) fn serve(stream: UnixStream, confinement: &mut Confinement) -> io::Result<()> {
-    let mut channel = Channel::new(stream)?;
+fn serve(mut channel: Channel, mut confinement: Confinement, confined: Confined) -> io::Result<()> {
+    channel.send(&Report::Confined(confined))?;
     let mut spare = None;
     while let Some(order) = channel.receive()? {
-        let used = spare.take();
+        let began = processor_time();
+        let used = |confinement: &Confinement| Used {
+            processor: processor_time().saturating_sub(began),
+            is_spent: confinement.is_spent(),
+        };
+        let engine = spare.take();
         match order {
             Order::Check { source } => {
                 let limits = ScriptLimits::of_check();
                 confinement.prepare(&limits);
-                let checked = check(&source, limits, used);
-                channel.send(&answer(checked.map(|()| Report::Ready), confinement.is_spent()))?;
+                let checked = check(&source, limits, engine).map(|()| Completion::default());
+                channel.send(&completed(checked, used(&confinement)))?;
             }
             Order::Run(run) => {
                 confinement.prepare(&run.limits);
-                let ended = invocation::run(run, channel, used)?;
+                let ended = invocation::run(run, channel, engine)?;
                 channel = ended.channel;
-                channel.send(&completed(ended.completion, confinement.is_spent()))?;
+                channel.send(&completed(ended.completion, used(&confinement)))?;
                 drop(ended.engine);
             }
             Order::Functions { definitions, limits } => {
                 confinement.prepare(&limits);
-                functions::serve(&definitions, limits, used, &mut channel, confinement)?;
+                functions::serve(&definitions, limits, engine, &mut channel, &confinement)?;
             }
             Order::Call { .. } | Order::Release | Order::Reply(_) => {
                 return Err(io::ErrorKind::InvalidData.into());
@@ -73,18 +93,19 @@ pub(crate) fn serve(stream: UnixStream, confinement: &mut Confinement) -> io::Re
     Ok(())
 }
 
-fn completed(completion: Result<Completion, Failure>, spent: bool) -> Report {
-    let completed = |Completion { response_body, request_body, log }| Report::Completed {
-        response_body,
-        request_body,
-        log,
-        spent,
-    };
-    answer(completion.map(completed), spent)
+/// What this thread has used of a processor: a worker process has no other.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)
 }
 
-fn answer(outcome: Result<Report, Failure>, spent: bool) -> Report {
-    outcome.unwrap_or_else(|failure| Report::Failed { failure, spent })
+fn completed(completion: Result<Completion, Failure>, used: Used) -> Report {
+    match completion {
+        Ok(Completion { response_body, request_body, log }) => {
+            Report::Completed { response_body, request_body, log, used }
+        }
+        Err(failure) => Report::Failed { failure, used },
+    }
 }
 
 /// Refuses a text that is not one function.

@@ -1,11 +1,16 @@
 //! User-defined functions as queries call them: in batches, with and without values.
 
-use crate::support::processes;
+use std::time::Duration;
+
+use crate::support::{functions, processes};
 use shardlake_model::ErrorKind;
 use shardlake_script::{Functions, ScriptLimits, ScriptSettings, Scripts};
 
+/// Of the calls of a batch.
+const TIME: Duration = Duration::from_secs(5);
+
 fn prepare(scripts: &Scripts, definitions: &[(&str, &str)]) -> Functions {
-    scripts.functions(definitions, ScriptLimits::default()).expect("prepares")
+    functions(scripts, definitions, ScriptLimits::default()).expect("prepares")
 }
 
 fn some(json: &str) -> Option<String> {
@@ -28,13 +33,14 @@ fn values_go_in_and_out_as_json_and_undefined_as_nothing() {
         let rows: Vec<_> = kinds.iter().map(|value| vec![value.clone()]).collect();
         let expected = ["undefined", "object", "number", "string", "object", "object", "boolean"];
         let expected: Vec<_> = expected.iter().map(|kind| some(&format!("\"{kind}\""))).collect();
-        assert_eq!(functions.call("kind", &rows).expect("calls"), expected);
-        assert_eq!(functions.call("same", &rows).expect("calls"), kinds);
-        let counts = functions.call("count", &[vec![], vec![None], vec![None, some("1")]]).expect("calls");
+        assert_eq!(functions.call("kind", &rows, TIME).expect("calls"), expected);
+        assert_eq!(functions.call("same", &rows, TIME).expect("calls"), kinds);
+        let counts =
+            functions.call("count", &[vec![], vec![None], vec![None, some("1")]], TIME).expect("calls");
         assert_eq!(counts, [some("0"), some("1"), some("2")]);
-        assert_eq!(functions.call("add", &[]).expect("calls"), []);
+        assert_eq!(functions.call("add", &[], TIME).expect("calls"), []);
         assert_eq!(
-            functions.call("add", &[vec![some("1"), some("\"a\"")]]).expect("calls"),
+            functions.call("add", &[vec![some("1"), some("\"a\"")]], TIME).expect("calls"),
             [some("\"1a\"")]
         );
         let odd: Vec<_> = (0..7).map(|n| vec![some(&n.to_string())]).collect();
@@ -47,7 +53,7 @@ fn values_go_in_and_out_as_json_and_undefined_as_nothing() {
             some("1e+21"),
             None,
         ];
-        assert_eq!(functions.call("odd", &odd).expect("calls"), expected);
+        assert_eq!(functions.call("odd", &odd, TIME).expect("calls"), expected);
     }
 }
 
@@ -68,23 +74,29 @@ fn functions_have_no_context_and_share_nothing_between_queries() {
         assert_eq!(error.kind(), ErrorKind::BadRequest);
         error.message().to_owned()
     };
-    assert!(message(functions.call("context", &row())).contains("ReferenceError: getContext is not defined"));
-    let thrown = message(functions.call("throw", &row()));
+    assert!(
+        message(functions.call("context", &row(), TIME))
+            .contains("ReferenceError: getContext is not defined")
+    );
+    let thrown = message(functions.call("throw", &row(), TIME));
     assert!(thrown.contains("RangeError: not 1") && thrown.contains("throw.js:2:"), "{thrown}");
-    assert!(message(functions.call("nobody", &row())).contains("'nobody'"));
-    assert_eq!(functions.call("print", &row()).expect("calls"), [some("\"undefined\"")]);
-    assert_eq!(functions.call("later", &row()).expect("calls"), [some("{}")]);
-    assert_eq!(functions.call("count", &row()).expect("calls"), [some("1")]);
+    assert!(message(functions.call("nobody", &row(), TIME)).contains("'nobody'"));
+    assert_eq!(functions.call("print", &row(), TIME).expect("calls"), [some("\"undefined\"")]);
+    assert_eq!(functions.call("later", &row(), TIME).expect("calls"), [some("{}")]);
+    assert_eq!(functions.call("count", &row(), TIME).expect("calls"), [some("1")]);
     drop(functions);
-    assert_eq!(prepare(&scripts, &definitions).call("count", &row()).expect("calls"), [some("1")]);
+    assert_eq!(prepare(&scripts, &definitions).call("count", &row(), TIME).expect("calls"), [some("1")]);
 }
 
 #[test]
 fn what_is_no_function_cannot_be_prepared() {
     let scripts = processes(1);
     let definitions = [("fine", "x => x"), ("wrong", "function (")];
-    let error = scripts.functions(&definitions, ScriptLimits::default()).expect_err("is refused");
+    let error = functions(&scripts, &definitions, ScriptLimits::default()).expect_err("is refused");
     assert_eq!(error.kind(), ErrorKind::BadRequest);
     assert!(error.message().contains("SyntaxError"), "{error}");
-    assert_eq!(prepare(&scripts, &definitions[..1]).call("fine", &[vec![None]]).expect("calls"), [None]);
+    assert_eq!(
+        prepare(&scripts, &definitions[..1]).call("fine", &[vec![None]], TIME).expect("calls"),
+        [None]
+    );
 }

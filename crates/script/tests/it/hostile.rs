@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{Documents, block_on, body, procedure, processes, refusal, run};
+use crate::support::{
+    Documents, ELSEWHERE, HERE, block_on, body, children, functions, procedure, processes, refusal, run,
+};
 use serde_json::json;
 use shardlake_model::{ErrorKind, Result};
 use shardlake_script::{Completion, ScriptLimits, Scripts};
@@ -15,7 +17,7 @@ fn tight() -> ScriptLimits {
 fn run_tight(scripts: &Scripts, source: &str) -> Result<Completion> {
     let mut documents = Documents::with(&[json!({"id": "a"}), json!({"id": "b"})]);
     let invocation = shardlake_script::Invocation { limits: tight(), ..procedure(source, "[]") };
-    block_on(scripts.run(invocation, &mut documents))
+    block_on(scripts.run(HERE, invocation, &mut documents))
 }
 
 /// What means no harm has the time that scripts have.
@@ -108,7 +110,7 @@ fn built_in_functions_that_cannot_be_interrupted_are_killed() {
         // What cannot be interrupted on a slow machine may end by itself on a fast one: room for neither time nor doubt.
         let limits = ScriptLimits { time: Duration::from_millis(1), ..ScriptLimits::default() };
         let invocation = shardlake_script::Invocation { limits, ..procedure(&text, "[]") };
-        let (kind, message) = refusal(block_on(scripts.run(invocation, &mut Documents::default())));
+        let (kind, message) = refusal(block_on(scripts.run(HERE, invocation, &mut Documents::default())));
         assert_eq!(kind, ErrorKind::Forbidden, "{source}");
         assert!(message.contains("ran for more than"), "{source}: {message}");
         let next = run_fine(&scripts, "function () { __.response.setBody(1 + 1); }").expect(source);
@@ -228,9 +230,12 @@ fn nothing_of_a_script_is_seen_by_the_next() {
         let seen = body(&run_fine(&scripts, look).expect("runs"));
         assert_eq!(seen, json!(["undefined", "undefined", [2], [1], "object", "number", 404, true, false]));
     }
-    let mut functions =
-        scripts.functions(&[("f", "function () { return typeof evil; }")], tight()).expect("prepares");
-    assert_eq!(functions.call("f", &[vec![]]).expect("calls"), [Some("\"undefined\"".to_owned())]);
+    let mut prepared =
+        functions(&scripts, &[("f", "function () { return typeof evil; }")], tight()).expect("prepares");
+    assert_eq!(
+        prepared.call("f", &[vec![]], tight().time).expect("calls"),
+        [Some("\"undefined\"".to_owned())]
+    );
 }
 
 #[test]
@@ -268,13 +273,14 @@ fn others_run_while_a_worker_hangs_and_after_it_is_killed() {
             let limits = ScriptLimits { time: Duration::from_secs(1), ..tight() };
             let source = "function () { Array.prototype.reverse.call({length: 2 ** 53 - 1}); }";
             let invocation = shardlake_script::Invocation { limits, ..procedure(source, "[]") };
-            scripts.run(invocation, &mut Documents::default()).await
+            scripts.run(HERE, invocation, &mut Documents::default()).await
         };
         let work = async {
             let mut done = 0;
             for _ in 0..100 {
                 let source = "function () { __.createDocument('x', {id: 'a'}); }";
-                scripts.run(procedure(source, "[]"), &mut Documents::default()).await.expect("runs");
+                let procedure = procedure(source, "[]");
+                scripts.run(ELSEWHERE, procedure, &mut Documents::default()).await.expect("runs");
                 done += 1;
             }
             done
@@ -297,44 +303,10 @@ fn a_client_that_goes_away_takes_its_worker_with_it_and_nobody_elses() {
     block_on(async {
         for _ in 0..3 {
             let mut documents = Documents::default();
-            let run = scripts.run(endless(), &mut documents);
+            let run = scripts.run(HERE, endless(), &mut documents);
             assert!(tokio::time::timeout(Duration::from_millis(20), run).await.is_err());
             let next =
-                scripts.run(procedure("function () { __.response.setBody(1); }", "[]"), &mut documents);
-            assert_eq!(body(&next.await.expect("runs")), json!(1));
-        }
-    });
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_worker_that_is_killed_costs_its_invocation_only() {
-    let scripts = processes(1);
-    block_on(async {
-        for _ in 0..3 {
-            let mut documents = Documents::default();
-            let hang = scripts.run(endless(), &mut documents);
-            let kill = async {
-                let children = loop {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                    let children = std::fs::read_to_string("/proc/thread-self/children").expect("is there");
-                    if !children.is_empty() {
-                        break children;
-                    }
-                };
-                for child in children.split_whitespace() {
-                    let process =
-                        rustix::process::Pid::from_raw(child.parse().expect("a number")).expect("is not 0");
-                    rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("is ours");
-                }
-            };
-            let (outcome, ()) = futures::join!(hang, kill);
-            let (kind, message) = refusal(outcome);
-            assert_eq!(kind, ErrorKind::Forbidden);
-            assert!(message.contains("the script's worker ended"), "{message}");
-            let mut documents = Documents::default();
-            let next =
-                scripts.run(procedure("function () { __.response.setBody(1); }", "[]"), &mut documents);
+                scripts.run(HERE, procedure("function () { __.response.setBody(1); }", "[]"), &mut documents);
             assert_eq!(body(&next.await.expect("runs")), json!(1));
         }
     });
@@ -360,20 +332,21 @@ fn what_a_script_ties_in_a_circle_is_let_go_of() {
 fn too_many_that_wait_are_refused_and_functions_do_not_wait_for_scripts() {
     let program = env!("CARGO_BIN_EXE_shardlake-script-worker").into();
     let workers = shardlake_script::WorkerKind::Process { program, arguments: Vec::new() };
-    let scripts = Scripts::new(shardlake_script::ScriptSettings { workers, workers_max: 1, waiting_max: 1 });
+    let settings = shardlake_script::ScriptSettings { workers, workers_max: 1, ..Default::default() };
+    let scripts = Scripts::new(shardlake_script::ScriptSettings { waiting_max: 1, ..settings });
     block_on(async {
         let source = "function () { for (let i = 0; i < 1e5; i++); }";
-        let run = async || scripts.run(procedure(source, "[]"), &mut Documents::default()).await;
+        let run = async || scripts.run(HERE, procedure(source, "[]"), &mut Documents::default()).await;
         let outcomes = futures::future::join_all([run(), run(), run()]).await;
         let refused: Vec<_> = outcomes.into_iter().filter_map(|outcome| outcome.err()).collect();
         assert_eq!(refused.iter().map(|error| error.kind()).collect::<Vec<_>>(), [ErrorKind::Unavailable]);
 
         let mut documents = Documents::default();
-        let held = scripts.run(endless(), &mut documents);
+        let held = scripts.run(HERE, endless(), &mut documents);
         let mut held = std::pin::pin!(held);
         assert!(tokio::time::timeout(Duration::from_millis(20), &mut held).await.is_err());
-        let mut functions = scripts.functions(&[("f", "x => x")], tight()).expect("has a worker of its own");
-        assert_eq!(functions.call("f", &[vec![None]]).expect("calls"), [None]);
+        let mut prepared = functions(&scripts, &[("f", "x => x")], tight()).expect("has a worker of its own");
+        assert_eq!(prepared.call("f", &[vec![None]], tight().time).expect("calls"), [None]);
     });
 }
 
@@ -386,16 +359,22 @@ fn functions_are_bounded_too() {
         ("throw", "function (x) { throw new TypeError('not ' + x); }"),
         ("fine", "function (x) { return x; }"),
     ];
-    let mut functions = scripts.functions(&definitions, tight()).expect("prepares");
+    let mut prepared = functions(&scripts, &definitions, tight()).expect("prepares");
     let row = || vec![vec![Some("1".to_owned())]];
-    assert_eq!(functions.call("loop", &row()).expect_err("loops").kind(), ErrorKind::Forbidden);
-    assert!(functions.call("throw", &row()).expect_err("throws").message().contains("TypeError: not 1"));
-    assert_eq!(functions.call("fine", &row()).expect("calls"), [Some("1".to_owned())]);
-    assert_eq!(functions.call("hang", &row()).expect_err("hangs").kind(), ErrorKind::Forbidden);
-    assert!(functions.call("fine", &row()).is_err(), "the worker is gone");
-    drop(functions);
-    let mut functions = scripts.functions(&definitions, tight()).expect("prepares");
-    assert_eq!(functions.call("fine", &row()).expect("calls"), [Some("1".to_owned())]);
+    assert_eq!(prepared.call("loop", &row(), tight().time).expect_err("loops").kind(), ErrorKind::Forbidden);
+    assert!(
+        prepared
+            .call("throw", &row(), tight().time)
+            .expect_err("throws")
+            .message()
+            .contains("TypeError: not 1")
+    );
+    assert_eq!(prepared.call("fine", &row(), tight().time).expect("calls"), [Some("1".to_owned())]);
+    assert_eq!(prepared.call("hang", &row(), tight().time).expect_err("hangs").kind(), ErrorKind::Forbidden);
+    assert!(prepared.call("fine", &row(), tight().time).is_err(), "the worker is gone");
+    drop(prepared);
+    let mut prepared = functions(&scripts, &definitions, tight()).expect("prepares");
+    assert_eq!(prepared.call("fine", &row(), tight().time).expect("calls"), [Some("1".to_owned())]);
 }
 
 #[test]
@@ -414,7 +393,7 @@ fn a_text_that_is_no_function_is_refused_whatever_it_does() {
         "function () { \0 }",
         "`${(() => { for (;;); })()}`",
     ] {
-        let error = block_on(scripts.check(source)).expect_err(source);
+        let error = block_on(scripts.check(HERE, source)).expect_err(source);
         assert!(matches!(error.kind(), ErrorKind::BadRequest | ErrorKind::Forbidden), "{source}: {error}");
     }
 }
@@ -435,30 +414,6 @@ fn memory_comes_back() {
     }
     run_fine(&scripts, "function () {}").expect("runs");
     assert!(resident() < 100_000, "{} KB", resident());
-}
-
-/// By the operating system, or by a hand: what had nothing to do is replaced, and nobody hears of it.
-#[test]
-#[cfg(target_os = "linux")]
-fn idle_workers_that_were_killed_are_not_asked() {
-    let scripts = processes(1);
-    for _ in 0..3 {
-        run_tight(&scripts, "function () {}").expect("runs");
-        let worker = children();
-        let killed = std::process::Command::new("kill").args(["-9", worker.trim()]).status();
-        assert!(killed.expect("there is a kill").success(), "{worker}");
-        let status = || std::fs::read_to_string(format!("/proc/{}/status", worker.trim()));
-        while status().is_ok_and(|status| !status.contains("State:\tZ")) {
-            std::thread::yield_now();
-        }
-    }
-    run_tight(&scripts, "function () {}").expect("runs");
-}
-
-/// Processes that this thread started.
-#[cfg(target_os = "linux")]
-fn children() -> String {
-    std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default()
 }
 
 /// Resident memory of the processes that this thread started.

@@ -2,8 +2,13 @@
 //!
 //! One program for all files, because linking is what takes the time. Each test has workers of its own.
 
+#[cfg(target_os = "linux")]
+mod confined;
 mod functions;
 mod hostile;
+#[cfg(target_os = "linux")]
+mod killed;
+mod metered;
 mod procedures;
 mod queries;
 mod support;

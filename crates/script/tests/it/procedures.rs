@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::support::{Documents, Shared, block_on, body, procedure, processes, refusal, run};
+use crate::support::{Documents, HERE, Shared, block_on, body, procedure, processes, refusal, run};
 use futures::future::BoxFuture;
 use serde_json::json;
 use shardlake_model::ErrorKind;
@@ -113,7 +113,7 @@ fn what_is_thrown_is_told_with_its_place() {
 #[test]
 fn a_text_is_checked_with_line_and_column() {
     let scripts = processes(1);
-    let check = |source: &str| block_on(scripts.check(source));
+    let check = |source: &str| block_on(scripts.check(HERE, source));
     for fine in [
         "function f() {}",
         "// why\nfunction (a) { return a; };",
@@ -293,7 +293,7 @@ fn logs_are_formatted_and_kept_only_when_asked_for() {
     }"#;
     let mut invocation = crate::support::procedure(source, "[]");
     let log = |invocation: &shardlake_script::Invocation<'_>| {
-        block_on(scripts.run(invocation.clone(), &mut Documents::default())).expect("runs").log
+        block_on(scripts.run(HERE, invocation.clone(), &mut Documents::default())).expect("runs").log
     };
     let expected =
         "The value of x is 1%. more {\"a\":[1]}\n{\"b\":null} 2 %q\n{\"c\":1} undefined null Error: e\n";
@@ -309,7 +309,7 @@ fn triggers_see_the_request_and_the_response_that_are_theirs() {
     let scripts = processes(1);
     let run = |source: &str, role: Role<'_>| {
         let invocation = Invocation { role, ..crate::support::procedure(source, "[]") };
-        block_on(scripts.run(invocation, &mut Documents::default())).expect("runs")
+        block_on(scripts.run(HERE, invocation, &mut Documents::default())).expect("runs")
     };
     let pre = "function () {
         const context = getContext(), request = context.getRequest(), body = request.getBody();
@@ -377,8 +377,8 @@ fn an_invocation_begins_when_it_has_its_worker() {
     };
     let runs = async {
         tokio::join!(
-            scripts.run(procedure(asks, "[]"), &mut first),
-            scripts.run(procedure(asks, "[]"), &mut second),
+            scripts.run(HERE, procedure(asks, "[]"), &mut first),
+            scripts.run(HERE, procedure(asks, "[]"), &mut second),
             told
         )
     };

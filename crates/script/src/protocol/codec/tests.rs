@@ -55,11 +55,19 @@ fn order() -> impl Strategy<Value = Order> {
             RunOrder { self_link: name.clone(), alt_link: source.clone(), name, source, role, logs, limits }
         )),
         vec((text(), text()), 0..3).prop_map(move |definitions| Order::Functions { definitions, limits }),
-        (any::<u32>(), vec(vec(option::of(text()), 0..3), 0..4))
-            .prop_map(|(function, rows)| Order::Call { function, rows }),
+        (any::<u32>(), vec(vec(option::of(text()), 0..3), 0..4)).prop_map(|(function, rows)| Order::Call {
+            function,
+            time: Duration::from_millis(50),
+            rows
+        }),
         Just(Order::Release),
         reply().prop_map(Order::Reply),
     ]
+}
+
+fn used() -> impl Strategy<Value = Used> {
+    (any::<u64>(), any::<bool>())
+        .prop_map(|(micros, is_spent)| Used { processor: Duration::from_micros(micros), is_spent })
 }
 
 fn report() -> impl Strategy<Value = Report> {
@@ -67,21 +75,23 @@ fn report() -> impl Strategy<Value = Report> {
     prop_oneof![
         vec(request(), 0..4).prop_map(Report::Store),
         Just(Report::Ready),
-        vec(option::of(text()), 0..5).prop_map(Report::Results),
-        (option::of(text()), option::of(text()), text(), any::<bool>()).prop_map(
-            |(response_body, request_body, log, spent)| Report::Completed {
+        (vec(option::of(text()), 0..5), used())
+            .prop_map(|(values, used)| Report::Results { values, processor: used.processor }),
+        (0u8..16).prop_map(|bits| Report::Confined(Confined::from_bits(bits).expect("four layers"))),
+        (option::of(text()), option::of(text()), text(), used()).prop_map(
+            |(response_body, request_body, log, used)| Report::Completed {
                 response_body,
                 request_body,
                 log,
-                spent
+                used
             }
         ),
         (
             prop_oneof![prop::sample::select(kinds.to_vec()), any::<u16>().prop_map(FailureKind::Numbered)],
             text(),
-            any::<bool>()
+            used()
         )
-            .prop_map(|(kind, message, spent)| Report::Failed { failure: Failure { kind, message }, spent }),
+            .prop_map(|(kind, message, used)| Report::Failed { failure: Failure { kind, message }, used }),
     ]
 }
 

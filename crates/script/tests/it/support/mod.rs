@@ -5,11 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use shardlake_model::{ErrorKind, Result};
+use shardlake_model::{ContainerRid, DatabaseRid, ErrorKind, Result};
 use shardlake_script::{
-    Completion, Invocation, Role, ScriptLimits, ScriptSettings, Scripts, Store, StoreAnswer, StoreFailure,
-    StoreOperation, StoreReply, StoreRequest, WorkerKind,
+    Completion, Functions, Invocation, Meter, Role, ScriptLimits, ScriptSettings, Scripts, Store,
+    StoreAnswer, StoreFailure, StoreOperation, StoreReply, StoreRequest, WorkerKind,
 };
+
+/// The container of most scripts, and another one.
+pub const HERE: ContainerRid = ContainerRid { database: DatabaseRid(1), number: 1 };
+pub const ELSEWHERE: ContainerRid = ContainerRid { database: DatabaseRid(1), number: 2 };
 
 pub const SELF_LINK: &str = "dbs/AAAA/colls/BBBB/";
 
@@ -17,6 +21,13 @@ pub fn processes(workers_max: usize) -> Scripts {
     let program = env!("CARGO_BIN_EXE_shardlake-script-worker").into();
     let workers = WorkerKind::Process { program, arguments: Vec::new() };
     Scripts::new(ScriptSettings { workers, workers_max, ..ScriptSettings::default() })
+}
+
+/// Functions of a query, whose turn it is.
+pub fn functions(scripts: &Scripts, definitions: &[(&str, &str)], limits: ScriptLimits) -> Result<Functions> {
+    // Also called where a runtime runs already.
+    let turn = futures::executor::block_on(scripts.function_turn(HERE, Meter::default()))?;
+    scripts.functions(&turn, definitions, limits)
 }
 
 pub fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -121,7 +132,7 @@ pub fn run(
     source: &str,
     arguments: &str,
 ) -> Result<Completion> {
-    block_on(scripts.run(procedure(source, arguments), documents))
+    block_on(scripts.run(HERE, procedure(source, arguments), documents))
 }
 
 pub fn body(completion: &Completion) -> Value {
@@ -135,3 +146,21 @@ pub fn refusal(outcome: Result<Completion>) -> (ErrorKind, String) {
 }
 
 pub type Shared<T> = Arc<Mutex<T>>;
+
+/// Processes that this thread started.
+#[cfg(target_os = "linux")]
+pub fn children() -> String {
+    std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default()
+}
+
+/// What the kernel tells of a process.
+#[cfg(target_os = "linux")]
+pub fn status_of(process: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default()
+}
+
+#[cfg(target_os = "linux")]
+pub fn signal(process: &str, signal: rustix::process::Signal) {
+    let process = rustix::process::Pid::from_raw(process.parse().expect("a number")).expect("is not 0");
+    rustix::process::kill_process(process, signal).expect("is ours");
+}

@@ -1,0 +1,112 @@
+//! How runs end other than well, as errors.
+
+use std::fmt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use shardlake_model::{Error, ErrorKind};
+
+use crate::protocol::{Failure, FailureKind};
+
+/// Beyond the script's time, in which a worker should end it by itself.
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
+/// In which a new worker should say that it is there. Not the script's time.
+pub(crate) const START_TIME: Duration = Duration::from_secs(10);
+const RETRY_AFTER_MS: u64 = 1_000;
+
+/// Why a worker ended in the middle of an order. What the pool kills by itself is not asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// By somebody outside: an operator, or the system for want of memory. The script is not at fault.
+    Killed,
+    /// It asked the system for what no worker asks for.
+    Forbidden,
+    /// By itself: most likely it ran out of memory outside of the engine.
+    Failed,
+}
+
+impl Ending {
+    pub(crate) fn of(status: ExitStatus) -> Ending {
+        use std::os::unix::process::ExitStatusExt;
+        let is = |signal: Signal| status.signal() == Some(signal.as_raw());
+        let from_outside = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+        if from_outside.into_iter().any(is) {
+            return Ending::Killed;
+        }
+        if is(Signal::SYS) { Ending::Forbidden } else { Ending::Failed }
+    }
+
+    pub(crate) fn error(self) -> Error {
+        match self {
+            Ending::Killed => {
+                tracing::warn!("a script worker was killed from outside");
+                worker_lost("the script's worker was killed from outside")
+            }
+            Ending::Forbidden => {
+                tracing::error!(
+                    "a script worker asked the kernel for what no worker asks for, and was ended"
+                );
+                Error::new(
+                    ErrorKind::Forbidden,
+                    "the script's worker asked the operating system for what scripts may not have and was ended; nothing the script wrote is kept",
+                )
+            }
+            Ending::Failed => lost(),
+        }
+    }
+}
+
+/// Marks errors after which the same work may be tried again with another worker.
+#[derive(Debug)]
+struct WorkerLost;
+
+impl fmt::Display for WorkerLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the worker is gone, and not by the script's fault")
+    }
+}
+
+impl std::error::Error for WorkerLost {}
+
+/// Whether a worker ended under a script that is not at fault: what the script did is to be given up, and it may be run again.
+pub fn is_worker_lost(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<WorkerLost>())
+}
+
+pub(crate) fn worker_lost(message: &str) -> Error {
+    let message = format!("{message}; nothing the script wrote is kept: retry");
+    Error::new(ErrorKind::Unavailable, message).with_source(WorkerLost).with_retry_after_ms(RETRY_AFTER_MS)
+}
+
+/// A worker that ended by itself, or spoke nonsense.
+pub(crate) fn lost() -> Error {
+    Error::new(
+        ErrorKind::Forbidden,
+        "the script's worker ended, most likely out of memory; nothing the script wrote is kept",
+    )
+}
+
+pub(crate) fn overran(time: Duration) -> Error {
+    let seconds = time.as_secs_f32();
+    Error::new(
+        ErrorKind::Forbidden,
+        format!(
+            "the script ran for more than {seconds} s in a built-in function and was killed; nothing it wrote is kept"
+        ),
+    )
+}
+
+/// A number that the script threw becomes the sub-status.
+pub(crate) fn failed(failure: Failure) -> Error {
+    let kind = match failure.kind {
+        FailureKind::Script => ErrorKind::BadRequest,
+        FailureKind::Numbered(number) => {
+            return Error::bad_request(failure.message).with_substatus(number.into());
+        }
+        FailureKind::Limit => ErrorKind::Forbidden,
+        FailureKind::Size => ErrorKind::TooLarge,
+        FailureKind::Worker => ErrorKind::Internal,
+    };
+    Error::new(kind, failure.message)
+}
