@@ -35,6 +35,7 @@ mod partition_metrics;
 mod private_file;
 mod projection_metrics;
 mod ready;
+mod script_metrics;
 pub mod script_worker;
 mod seed;
 mod serve;

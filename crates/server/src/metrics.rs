@@ -2,7 +2,8 @@
 //!
 //! Requests are counted where they are answered; the totals of the account are read when somebody asks. Operations
 //! are told apart by method and kind of resource alone; databases and containers have metrics of their own
-//! (`container_counters.rs`, `partition_metrics.rs`), and so have projections (`projection_metrics.rs`), and names of items and keys never become labels.
+//! (`container_counters.rs`, `partition_metrics.rs`), and so have projections (`projection_metrics.rs`) and script workers
+//! (`script_metrics.rs`), and names of items and keys never become labels.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use prometheus_client::registry::{Registry, Unit};
 use shardlake_account::{Account, ProjectionReport};
 
 use crate::container_counters::ContainerCounters;
-use crate::{partition_metrics, projection_metrics};
+use crate::{partition_metrics, projection_metrics, script_metrics};
 
 pub const PREFIX: &str = "shardlake";
 
@@ -195,6 +196,7 @@ impl Metrics {
         text::encode_registry(&mut page, &counted).expect(written);
         if let Some(account) = account {
             partition_metrics::write(&mut page, account);
+            script_metrics::write(&mut page, account.script_confinement());
         }
         projection_metrics::write(&mut page, projections);
         text::encode_eof(&mut page).expect(written);

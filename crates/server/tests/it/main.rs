@@ -11,6 +11,7 @@
 //! | `data.rs` | seeds and the demo |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
+//! | `scripts.rs` | workers: confined, killed from outside, held by loops |
 //! | `support.rs` | what the tests share |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
@@ -20,6 +21,8 @@ mod hot_tenant;
 mod lifecycle;
 mod lost_files;
 mod operate;
+#[cfg(target_os = "linux")]
+mod scripts;
 mod settings;
 mod shards;
 mod support;
