@@ -127,6 +127,8 @@ impl Account {
         };
         let catalog = self.0.catalog.load();
         let own = catalog.offer_of(&entry.record.container.rid.to_string());
+        // What nobody asked for is not enforced, so nothing is split for it.
+        let own = own.filter(|offer| offer.enforced);
         let throughput = own.map(|offer| offer.throughput.maximum());
         Ok(next_step(&views, throughput, &policy))
     }

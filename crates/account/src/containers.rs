@@ -44,11 +44,13 @@ impl Account {
             let enforced = throughput.is_some();
             let needs_own = !shared && account.capacity_mode() == CapacityMode::Provisioned;
             let least = Throughput::Manual(account.limits().throughput_min);
-            let throughput = throughput.or_else(|| needs_own.then_some(least));
+            let asked = throughput;
+            let throughput = asked.or_else(|| needs_own.then_some(least));
             let rid = account.new_container_rid(owner.database.rid, draft);
             let etag = account.random().guid().0;
             let container = Container { rid, etag, timestamp: now.seconds(), definition };
-            let record = account.new_record(live, draft, container, throughput, now);
+            // What nobody asked for is not enforced, so no partitions are needed for it.
+            let record = account.new_record(live, draft, container, asked, now);
             draft.containers.put(rid, record);
             if let Some(throughput) = throughput {
                 let resource = (format!("dbs/{}/colls/{rid}/", rid.database), rid.to_string());
@@ -60,7 +62,7 @@ impl Account {
         handle_of(&live, rid)
     }
 
-    /// Cuts the key space into the physical partitions that the throughput asks for.
+    /// Cuts the key space into the physical partitions that the throughput, where somebody asked for one, needs.
     fn new_record(
         &self,
         live: &LiveCatalog,
