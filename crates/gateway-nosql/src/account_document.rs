@@ -1,7 +1,7 @@
 //! `GET /`: the account document, the first thing every client reads.
 //!
 //! Endpoints are built from the scheme and host that this very request used, because clients send all later traffic to
-//! them. No member may announce a second protocol: clients would switch to it.
+//! them; the server says so where a host is not to be repeated ([`Endpoint`](crate::Endpoint)). No member may announce a second protocol: clients would switch to it.
 
 use std::sync::LazyLock;
 

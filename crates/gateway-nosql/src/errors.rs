@@ -5,6 +5,8 @@
 //! that [`Shape::sentence`] puts first. Texts that a test searches for but that belong to one rule come from whoever
 //! enforces the rule.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use shardlake_account::ContainerHandle;
 use shardlake_model::{Error, ErrorKind};
@@ -104,8 +106,17 @@ pub(crate) fn shape(kind: ErrorKind) -> Shape {
     Shape { status, substatus, code, sentence }
 }
 
+/// Names from paths are repeated up to here.
+const NAME_BYTES_MAX: usize = 256;
+/// More than the 4,000 characters that scripts may say.
+const SENTENCE_BYTES_MAX: usize = 16 << 10;
+
 /// The reference's sentence, then ours.
 pub(crate) fn sentence(error: &Error) -> String {
+    bounded(error.kind(), joined(error))
+}
+
+fn joined(error: &Error) -> String {
     let standard = shape(error.kind()).sentence;
     let own = error.message();
     if standard.is_empty() || own.contains(standard) {
@@ -117,11 +128,51 @@ pub(crate) fn sentence(error: &Error) -> String {
     }
 }
 
+/// Errors repeat what was sent; long texts are cut, so that no request makes a response that is longer than itself.
+fn bounded(kind: ErrorKind, sentence: String) -> String {
+    let is_of_a_path =
+        matches!(kind, ErrorKind::NotFound | ErrorKind::OwnerNotFound | ErrorKind::MethodNotAllowed);
+    match sentence.len() {
+        0..=NAME_BYTES_MAX => sentence,
+        _ if is_of_a_path => {
+            let words: Vec<Cow<'_, str>> =
+                sentence.split(' ').map(|word| cut(word, NAME_BYTES_MAX)).collect();
+            cut(&words.join(" "), SENTENCE_BYTES_MAX).into_owned()
+        }
+        _ => cut(&sentence, SENTENCE_BYTES_MAX).into_owned(),
+    }
+}
+
+/// At most so many bytes, and an ellipsis for the others.
+fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.len() <= bytes_max {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}…", &text[..text.floor_char_boundary(bytes_max)]))
+}
+
+/// What an error says beyond the reference's sentence, for people who do not speak the protocol.
+pub fn own_words(sentence: &str) -> &str {
+    let kinds = [
+        ErrorKind::NotFound,
+        ErrorKind::OwnerNotFound,
+        ErrorKind::Conflict,
+        ErrorKind::PartitionGone,
+        ErrorKind::PreconditionFailed,
+        ErrorKind::TooLarge,
+        ErrorKind::TooManyRequests,
+    ];
+    let own = kinds.iter().find_map(|kind| sentence.strip_prefix(shape(*kind).sentence));
+    own.unwrap_or(sentence).trim_start()
+}
+
 /// The JSON body of an error response.
 pub(crate) fn body(error: &Error, activity_id: Guid, request_uri: &str) -> Vec<u8> {
-    let own = sentence(error);
+    let own = joined(error);
     // Errors of queries come as the list that clients take apart.
     let is_list = ["{\"errors\":[", "{\"Errors\":["].iter().any(|start| own.starts_with(start));
+    let own = if is_list { own } else { bounded(error.kind(), own) };
+    let request_uri = cut(request_uri, NAME_BYTES_MAX);
     let errors = if is_list { own } else { format!("{{\"Errors\":[{}]}}", json_string(&own)) };
     let message = format!("Message: {errors}\r\nActivityId: {activity_id}, Request URI: {request_uri}");
     let code = shape(error.kind()).code;
@@ -137,6 +188,19 @@ mod tests {
     use super::*;
 
     const ACTIVITY: Guid = Guid([7; 16]);
+
+    #[test]
+    fn long_names_are_cut_and_what_scripts_say_is_not() {
+        let said = |kind, message: &str| {
+            String::from_utf8(body(&Error::new(kind, message), ACTIVITY, &"ü/".repeat(10_000))).expect("JSON")
+        };
+        let long = "ü".repeat(20_000);
+        let missing = said(ErrorKind::NotFound, &format!("there is no item '{long}' in 'c'"));
+        assert!(missing.len() < 1_500 && missing.contains("ü… in 'c'"), "{missing}");
+        assert!(said(ErrorKind::BadRequest, &long).len() < 20_000);
+        let script = "word ".repeat(3_000);
+        assert!(said(ErrorKind::BadRequest, &script).contains(&script));
+    }
 
     #[test]
     fn the_body_is_json_with_code_and_message_whatever_the_text() {

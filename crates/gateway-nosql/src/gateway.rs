@@ -77,6 +77,14 @@ impl Scheme {
     }
 }
 
+/// Where a request came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endpoint<'e> {
+    pub scheme: Scheme,
+    /// Told to clients instead of the host that the request names; `None` where that one may be repeated.
+    pub authority: Option<&'e str>,
+}
+
 /// Serves the protocol over an account. Cloning is cheap and shares everything.
 #[derive(Clone)]
 pub struct Gateway(Arc<Inner>);
@@ -152,7 +160,7 @@ impl Gateway {
     }
 
     /// Serves one request. Errors are responses too.
-    pub async fn handle<B>(&self, request: Request<B>, scheme: Scheme) -> Response<Full<Bytes>>
+    pub async fn handle<B>(&self, request: Request<B>, endpoint: Endpoint<'_>) -> Response<Full<Bytes>>
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
@@ -161,7 +169,7 @@ impl Gateway {
         let started = inner.account.clock().elapsed();
         let (parts, body) = request.into_parts();
         let activity_id = inner.activity_ids.of(&parts);
-        let outcome = inner.serve(&parts, body, scheme, activity_id, started).await;
+        let outcome = inner.serve(&parts, body, endpoint, activity_id, started).await;
         let duration = inner.account.clock().elapsed().saturating_sub(started);
         inner.renderer.render(outcome, Echo { activity_id, request_uri: parts.uri.path(), duration })
     }
@@ -172,7 +180,7 @@ impl Inner {
         &self,
         parts: &Parts,
         body: B,
-        scheme: Scheme,
+        endpoint: Endpoint<'_>,
         activity_id: Guid,
         started: Duration,
     ) -> Result<Reply, Failure>
@@ -198,9 +206,8 @@ impl Inner {
             caller: &caller,
             path: &path,
             headers: &headers,
-            // HTTP/2 carries the host in the request line.
-            host: headers.host.or(parts.uri.authority().map(|host| host.as_str())).unwrap_or("localhost"),
-            scheme,
+            host: endpoint.authority.or_else(|| host(parts, &headers)).unwrap_or("localhost"),
+            scheme: endpoint.scheme,
             context: self.context(&headers, activity_id, started)?,
             body,
         };
@@ -257,6 +264,11 @@ impl Inner {
             priority: headers.priority()?,
         })
     }
+}
+
+/// The one in the request line, where HTTP/2 has it, goes before the header.
+fn host<'r>(parts: &'r Parts, headers: &RequestHeaders<'r>) -> Option<&'r str> {
+    parts.uri.authority().map(|authority| authority.as_str()).or(headers.host)
 }
 
 /// As they are signed: the reference's own header and the standard one.

@@ -63,5 +63,6 @@ mod unsupported;
 mod users;
 
 pub use auth::{Access, AccountKey};
-pub use gateway::{Gateway, GatewaySettings, Scheme};
+pub use errors::own_words;
+pub use gateway::{Endpoint, Gateway, GatewaySettings, Scheme};
 pub use operator::OperatorRequest;

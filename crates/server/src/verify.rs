@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use shardlake_account::VerifyReport;
 
+use crate::operate::counted;
 use crate::shards::{self, Inspected};
 
 /// `directory` is a data directory, of which nothing is changed; what has to be written goes below `scratch`. The exit code
@@ -85,17 +86,20 @@ fn to_json(report: &VerifyReport, inspected: &[Inspected]) -> Value {
 
 fn to_text(report: &VerifyReport, inspected: &[Inspected]) -> String {
     let mut text = format!(
-        "{} databases, {} containers, {} partitions\n",
-        report.databases,
-        report.containers,
-        report.partitions.len()
+        "{}, {}, {}\n",
+        counted(report.databases as u64, "database"),
+        counted(report.containers as u64, "container"),
+        counted(report.partitions.len() as u64, "partition")
     );
     text.extend(inspected.iter().map(shard_to_text));
     for partition in &report.partitions {
         let checked = &partition.report;
         text += &format!(
-            "{}: {} items, {} log entries, last LSN {}\n",
-            partition.name, checked.items, checked.log_entries, checked.last_lsn
+            "{}: {}, {} in the log, last LSN {}\n",
+            partition.name,
+            counted(checked.items, "item"),
+            counted(checked.log_entries, "change"),
+            checked.last_lsn
         );
         text.extend(checked.problems.iter().map(|problem| format!("  PROBLEM: {problem}\n")));
         let unlisted = checked.problem_count.saturating_sub(checked.problems.len() as u64);

@@ -5,7 +5,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use shardlake_account::{Account, AccountOptions};
 use shardlake_document::{ParseLimits, binary_of_json, json_of_binary};
-use shardlake_gateway_nosql::{Access, AccountKey, Gateway, GatewaySettings, Scheme};
+use shardlake_gateway_nosql::{Access, AccountKey, Endpoint, Gateway, GatewaySettings, Scheme};
 use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
@@ -243,7 +243,8 @@ impl<'s> Call<'s> {
             .body(Full::new(self.body.into()))
             .expect("a request");
         *request.headers_mut() = self.headers;
-        let response = self.server.gateway.handle(request, self.scheme).await;
+        let response =
+            self.server.gateway.handle(request, Endpoint { scheme: self.scheme, authority: None }).await;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.expect("bodies in memory do not break off").to_bytes();
         let is_binary = body.first() == Some(&0x80);

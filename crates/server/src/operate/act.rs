@@ -9,6 +9,7 @@ use shardlake_gateway_nosql::OperatorRequest;
 
 use super::arguments::{Abort, ContainerName, Merge, Move, Redistribute, Split};
 use super::client::Client;
+use super::words::counted;
 use super::{show, table};
 
 /// Between two looks at a relocation.
@@ -92,10 +93,11 @@ fn words_of_end(begun: &Value, last: &Value) -> String {
     let targets = begun["targets"].as_array().into_iter().flatten();
     let targets: Vec<&str> = targets.map(text).collect();
     format!(
-        "{} done: partitions {}, {} items in {} ms, writers held for {:.1} ms",
+        "{} done: {} {}, {} in {} ms, writers held for {:.1} ms",
         text(&begun["kind"]),
+        if targets.len() == 1 { "partition" } else { "partitions" },
         targets.join(" and "),
-        last["items"].as_u64().unwrap_or_default(),
+        counted(last["items"].as_u64().unwrap_or_default(), "item"),
         last["durationMs"].as_u64().unwrap_or_default(),
         last["pauseMs"].as_f64().unwrap_or_default(),
     )

@@ -22,6 +22,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::words;
+
 const ANSWER_SIZE_BYTES_MAX: usize = 256 << 20;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
 
@@ -70,12 +72,12 @@ impl Client {
         let answer: Value = serde_json::from_slice(&body).map_err(|error| {
             format!("{authority} answered {status} with something that is no JSON: {error}")
         })?;
-        if status.is_success() { Ok(answer) } else { Err(words_of_failure(status, &answer)) }
+        if status.is_success() { Ok(answer) } else { Err(words_of_failure(status, &answer, &request.path)) }
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {
         let stream = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).await;
-        let stream = stream.map_err(|error| format!("no connection: {error}"))?;
+        let stream = stream.map_err(|error| no_connection(&error))?;
         let answer = match &self.tls {
             None => exchange_over(stream, request).await?,
             Some(tls) => {
@@ -105,17 +107,22 @@ where
     sender.send_request(request).await.map_err(|error| format!("no answer: {error}"))
 }
 
-/// The sentence inside the error body, without the wrapping that SDKs expect around it.
-fn words_of_failure(status: StatusCode, answer: &Value) -> String {
-    if status == StatusCode::UNAUTHORIZED {
-        return format!("the server does not accept the key: give --key or --key-file ({status})");
-    }
+/// What is wrong and what to do, out of the wrapping that SDKs expect around it.
+fn words_of_failure(status: StatusCode, answer: &Value, path: &str) -> String {
     let message = answer["message"].as_str().unwrap_or_default();
     let nested = message.strip_prefix("Message: ").and_then(|text| text.split("\r\n").next());
     let nested: Option<Value> = nested.and_then(|text| serde_json::from_str(text).ok());
     let sentence = nested.as_ref().and_then(|nested| nested["Errors"][0].as_str()).unwrap_or(message);
-    let one_line: Vec<&str> = sentence.split_whitespace().collect();
-    format!("{} ({status})", one_line.join(" "))
+    words::of_refusal(status, sentence, path)
+}
+
+fn no_connection(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => {
+            "no connection: no server listens there; start one with `shardlake serve`, or name one with --endpoint".into()
+        }
+        _ => format!("no connection: {error}"),
+    }
 }
 
 impl Endpoint {
@@ -183,10 +190,11 @@ mod tests {
             "code": "BadRequest",
             "message": "Message: {\"Errors\":[\"there is no shard 9\"]}\r\nActivityId: 1, Request URI: /x",
         });
-        assert_eq!(words_of_failure(StatusCode::BAD_REQUEST, &body), "there is no shard 9 (400 Bad Request)");
+        assert_eq!(words_of_failure(StatusCode::BAD_REQUEST, &body, "/x"), "there is no shard 9");
         let plain = serde_json::json!({ "code": "x", "message": "the server is starting: retry" });
         assert!(
-            words_of_failure(StatusCode::SERVICE_UNAVAILABLE, &plain).starts_with("the server is starting")
+            words_of_failure(StatusCode::SERVICE_UNAVAILABLE, &plain, "/x")
+                .starts_with("the server is starting")
         );
     }
 }

@@ -6,15 +6,18 @@
 mod act;
 mod arguments;
 mod client;
+mod evidence;
 mod projections;
 mod show;
 mod table;
+mod words;
 
 use std::process::ExitCode;
 
 pub use arguments::{Abort, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
 pub use projections::Projections;
 pub use table::{bytes, thousands, wrapped};
+pub use words::counted;
 
 /// What to do, with its arguments.
 #[derive(Debug)]

@@ -6,7 +6,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::evidence;
 use super::show::members;
+use super::words::counted;
 
 /// Hexadecimal digits of a bound that are shown; the rest rarely tells partitions apart.
 const BOUND_DIGITS: usize = 8;
@@ -78,13 +80,13 @@ fn head(out: &mut String, report: &Value) {
     let paths: Vec<&str> = members(&report["partitionKey"]).map(text).collect();
     let _infallible = writeln!(
         out,
-        "{}/{}: {words}\nkey {}; {} items, {}; {} partitions, generation {}\n",
+        "{}/{}: {words}\nkey {}; {}, {}; {}, generation {}\n",
         text(&report["database"]),
         text(&report["container"]),
         paths.join(", "),
-        thousands(number(&report["items"])),
+        counted(number(&report["items"]), "item"),
         bytes(number(&report["sizeBytes"])),
-        report["partitions"].as_array().map_or(0, Vec::len),
+        counted(members(&report["partitions"]).count() as u64, "partition"),
         number(&report["generation"]),
     );
 }
@@ -166,11 +168,11 @@ fn relocations(out: &mut String, report: &Value) {
             let ids = |value| members(value).map(text).collect::<Vec<_>>().join(", ");
             let _infallible = writeln!(
                 out,
-                "\nlast: {} of {} into {}, {} items in {} ms, writers held for {:.1} ms",
+                "\nlast: {} of {} into {}, {} in {} ms, writers held for {:.1} ms",
                 text(&last["kind"]),
                 ids(&last["sources"]),
                 ids(&last["targets"]),
-                thousands(number(&last["items"])),
+                counted(number(&last["items"]), "item"),
                 number(&last["durationMs"]),
                 last["pauseMs"].as_f64().unwrap_or_default(),
             );
@@ -183,7 +185,7 @@ fn relocations(out: &mut String, report: &Value) {
 
 fn findings(out: &mut String, report: &Value) {
     for finding in members(&report["findings"]) {
-        let evidence: Vec<String> = members(&finding["evidence"]).map(evidence).collect();
+        let evidence: Vec<String> = members(&finding["evidence"]).map(evidence::of).collect();
         let _infallible = writeln!(out, "\n{}", wrapped(text(&finding["summary"]), ""));
         if !evidence.is_empty() {
             let _infallible =
@@ -192,16 +194,6 @@ fn findings(out: &mut String, report: &Value) {
         let _infallible =
             writeln!(out, "{}", wrapped(&format!("remedy: {}", text(&finding["remedy"])), "  "));
     }
-}
-
-fn evidence(evidence: &Value) -> String {
-    let value = &evidence["value"];
-    let value = match value.as_f64() {
-        Some(number) if number.fract() == 0.0 => format!("{number}"),
-        Some(number) => format!("{number:.3}"),
-        None => text(value).to_owned(),
-    };
-    format!("{} {value}", text(&evidence["name"]))
 }
 
 /// Lines of at most [`LINE`] characters, each after `indent`; a longer word has a line of its own.
@@ -320,7 +312,7 @@ mod tests {
                   "next": "stays: it holds 5 % of what a partition may" },
                 { "id": "2", "minInclusive": "1FFFFFFFFFFFFFFF", "maxExclusive": "FF", "shard": 1, "items": 200, "sizeBytes": 500_000 }
             ],
-            "findings": [{ "summary": "Tenant B is hot.", "evidence": [{ "name": "share", "value": 0.9125 }, { "name": "key", "value": "B" }],
+            "findings": [{ "summary": "Tenant B is hot.", "evidence": [{ "name": "keyShare", "value": 0.9125 }, { "name": "key", "value": "B" }],
                            "remedy": "Another key." }],
         });
         let shown = of_container(&report);
@@ -330,7 +322,7 @@ mod tests {
             "      hottest  [\"B\"] 91 %",
             "      largest  [\"A\"] 1.9 MiB, 10 % of its limit\n",
             "2   1FFFFFFF…..FF      1    200  488.3 KiB  1.0 %       -      -       -        -          -        -",
-            "Tenant B is hot.\n  evidence: share 0.912, key B\n  remedy: Another key.",
+            "Tenant B is hot.\n  evidence: share of the key 91 %, key B\n  remedy: Another key.",
         ] {
             assert!(shown.contains(line), "{line}\nin\n{shown}");
         }
