@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::demo::{self, WebStore};
 use crate::operate::{self, Operation};
 use crate::serve::{self, Introduction};
-use crate::settings::{DemoName, Settings};
+use crate::settings::{DemoName, DurabilityMode, Settings};
 use crate::{layers, logging, verify};
 
 #[derive(Debug, Parser)]
@@ -21,7 +21,7 @@ use crate::{layers, logging, verify};
     name = "shardlake",
     version,
     about = "A durable, self-hosted, partitioned JSON document database for the Cosmos DB SDKs",
-    disable_help_subcommand = true
+    after_help = "`shardlake demo webstore` is a server with data to try things on; `shardlake help serve` explains every setting."
 )]
 struct CommandLine {
     #[command(subcommand)]
@@ -34,10 +34,14 @@ enum Command {
     /// Serve an account
     ///
     /// Every flag is also an environment variable (--data-dir is SHARDLAKE_DATA_DIR; lists have commas) and a key of the TOML
-    /// file named by --config (data-dir = "…"). A flag wins over a variable, a variable over the file; unknown names are errors.
+    /// file named by --config (data-dir = "…"). A flag wins over a variable, a variable over the file. Unknown flags and keys are
+    /// errors, and so are variables that look like a misspelled setting.
     /// When requests are served, one line of JSON is printed on standard output; logs go to standard error.
     Serve(Serve),
     /// Serve an account with a demo data set, print that data set, or run a demo to its end
+    ///
+    /// What the demo webstore serves is stored below the user's data home ($XDG_DATA_HOME or ~/.local/share, in
+    /// shardlake/demo-webstore) unless --data-dir or --durability memory says otherwise. The other demos store nothing.
     Demo(DemoCommand),
     /// Check everything that a stopped server stored; exits with 1 when something is wrong
     ///
@@ -58,6 +62,8 @@ enum Command {
     Redistribute(operate::Redistribute),
     /// Rules that keep denormalised copies true: list, show, create, pause, resume, delete
     Projections(operate::Projections),
+    /// Print the version
+    Version,
 }
 
 #[derive(Debug, Args)]
@@ -101,6 +107,8 @@ enum DemoChoice {
     Webstore,
     /// See a large and a busy tenant exhaust their partitions, and a better key cure it, in about half a minute
     HotTenant,
+    /// Watch a partition grow until it is split, while it is used, in a few seconds
+    Split,
 }
 
 #[derive(Debug, Args)]
@@ -122,12 +130,13 @@ pub fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Serve(serve) => run_server(serve, Introduction::Default),
         Command::Demo(demo) if demo.name == DemoChoice::HotTenant => run_hot_tenant(&demo),
+        Command::Demo(demo) if demo.name == DemoChoice::Split => run_split(&demo),
         Command::Demo(demo) if demo.seconds.is_some() => {
             Err("--seconds is for the demo hot-tenant".to_owned())
         }
         Command::Demo(demo) if demo.print => print_demo(&demo),
         Command::Demo(demo) if demo.check => demo::check(&store_of(&demo), &demo.python),
-        Command::Demo(demo) => run_server(with_demo(demo), Introduction::Always),
+        Command::Demo(demo) => run_server(with_demo(demo), Introduction::OfDemo),
         Command::Verify(command) => verify_directory(&command),
         Command::Partitions(arguments) => operate(Operation::Partitions(arguments)),
         Command::Split(arguments) => operate(Operation::Split(arguments)),
@@ -136,6 +145,7 @@ pub fn main() -> ExitCode {
         Command::Abort(arguments) => operate(Operation::Abort(arguments)),
         Command::Redistribute(arguments) => operate(Operation::Redistribute(arguments)),
         Command::Projections(arguments) => operate(Operation::Projections(arguments)),
+        Command::Version => print_version(),
     };
     outcome.unwrap_or_else(|message| {
         // One line that says what to do; there may be nobody to read it.
@@ -154,13 +164,40 @@ fn with_demo(command: DemoCommand) -> Serve {
 
 fn run_server(serve: Serve, introduction: Introduction) -> Result<ExitCode, String> {
     let environment = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
-    let config = Config::new(layers::merge(&serve.settings, serve.config.as_deref(), environment)?)?;
+    let config = serve.config.as_deref();
+    let mut merged = layers::merge(&serve.settings, config, environment.iter().cloned())?;
+    if introduction == Introduction::OfDemo {
+        place_demo(&mut merged.settings, &environment)?;
+    }
+    let config = Config::new(merged.settings)?;
     logging::start(config.log_format, &config.log_level)?;
+    if !merged.passed_over.is_empty() {
+        let names = merged.passed_over.join(", ");
+        tracing::warn!("environment variables that are no settings are passed over: {names}");
+    }
     let runtime = runtime()?;
     let outcome = runtime.block_on(serve::serve(config, introduction));
     // Tasks that are left have had their time.
     runtime.shutdown_timeout(Duration::ZERO);
     outcome
+}
+
+/// A demo does not store into the current directory unasked.
+fn place_demo(settings: &mut Settings, environment: &[(OsString, OsString)]) -> Result<(), String> {
+    if settings.data_dir.is_none() && settings.durability != Some(DurabilityMode::Memory) {
+        settings.data_dir = Some(demo::place(environment)?);
+    }
+    Ok(())
+}
+
+fn print_version() -> Result<ExitCode, String> {
+    let line = format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    match writeln!(io::stdout(), "{line}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output cannot be written: {error}"))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, String> {
@@ -179,6 +216,13 @@ fn run_hot_tenant(command: &DemoCommand) -> Result<ExitCode, String> {
         seed_number: command.seed_number.unwrap_or(demo::DEFAULT_SEED_NUMBER),
     };
     runtime()?.block_on(demo::run_hot_tenant(demo))
+}
+
+fn run_split(command: &DemoCommand) -> Result<ExitCode, String> {
+    if command.print || command.check || command.customers.is_some() || command.seconds.is_some() {
+        return Err("the demo split takes no options".into());
+    }
+    runtime()?.block_on(demo::run_split())
 }
 
 fn store_of(command: &DemoCommand) -> WebStore {

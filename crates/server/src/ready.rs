@@ -77,6 +77,10 @@ impl ReadyRecord {
             Some(file) => file.display().to_string(),
             None => "the one your certificate was issued by, or GET /_shardlake/ca.pem".to_owned(),
         };
+        let data = match &self.data_dir {
+            Some(directory) if self.durability != "memory" => directory.display().to_string(),
+            _ => "in memory only".to_owned(),
+        };
         let (database, container, read) = if demo {
             (
                 "webstore",
@@ -92,7 +96,7 @@ impl ReadyRecord {
         };
         let python_key = self.key.unwrap_or("<a key from the key file>");
         let text = format!(
-            "\n  Shardlake {} is ready ({} durability)\n\n  endpoint   {}\n  key        {key}\n  CA         {ca}\n  stop       Ctrl-C\n\n  \
+            "\n  Shardlake {} is ready ({} durability)\n\n  endpoint   {}\n  key        {key}\n  data       {data}\n  CA         {ca}\n  stop       Ctrl-C\n\n  \
              Try it: pip install azure-cosmos, then\n\n    \
              from azure.cosmos import CosmosClient, PartitionKey\n    \
              client = CosmosClient(\"{endpoint}\", \"{python_key}\")\n    \

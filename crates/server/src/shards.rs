@@ -25,6 +25,7 @@ const WRITE_BUFFER_SIZE_BYTES_MIN: u64 = 256 << 10;
 /// Opens every shard that the directory holds and makes those that it lacks.
 pub async fn open(config: &Config) -> Result<Shards, String> {
     if let Some(data_dir) = &config.data_dir {
+        check_is_no_file(data_dir)?;
         std::fs::create_dir_all(data_dir).map_err(|error| {
             format!("the data directory '{}' cannot be made: {error}", data_dir.display())
         })?;
@@ -69,6 +70,10 @@ pub struct Inspected {
 
 /// Opens what a data directory holds for reading only, and changes nothing in it.
 pub async fn inspect(data_dir: &Path, scratch: &Path) -> Result<(Shards, Vec<Inspected>), String> {
+    check_is_no_file(data_dir)?;
+    if !data_dir.exists() {
+        return Err(format!("the data directory '{}' does not exist", data_dir.display()));
+    }
     let (existing, remembered) = look(data_dir)?;
     if existing == 0 {
         return Err(format!(
@@ -85,6 +90,18 @@ pub async fn inspect(data_dir: &Path, scratch: &Path) -> Result<(Shards, Vec<Ins
     let shards = Shards::from(shards);
     check(remembered.as_ref(), &shards).await?;
     Ok((shards, inspected))
+}
+
+/// A path that leads to a file or through one is told as such, before anything fails on it.
+fn check_is_no_file(data_dir: &Path) -> Result<(), String> {
+    let file = data_dir.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir());
+    match file {
+        Some(file) => Err(format!(
+            "'{}' is a file, not a directory: name a directory for the data with --data-dir",
+            file.display()
+        )),
+        None => Ok(()),
+    }
 }
 
 /// How many shards there are, and what is remembered of them; all that are remembered are there.

@@ -8,24 +8,32 @@
 //! | `rules.rs`, `place_order.js` | what keeps the store true: projections for names, a stored procedure for orders |
 //! | `check.rs`, `check.py` | runs the store's access patterns through a real SDK, and tries to make it untrue |
 //! | `hot_tenant/` | another demo: a container with a large and a busy tenant, and its cure, run and measured |
+//! | `split.rs` | another: a partition that grows until it is split, while it is used |
+//! | `bars.rs` | bars of text for both |
+//! | `place.rs` | where a demo is stored that nobody gave a place |
 //! | `print.rs` | writes the data set as a seed file |
 //!
 //! The model is the final design of the well-known CosmicWorks exercise: what is read together lies together. A customer and
 //! its orders share the logical partition of the customer's id, `salesOrderCount` saves counting them; products carry
 //! copies of the names of their category and tags, which projections keep true.
 
+mod bars;
 mod check;
 mod hot_tenant;
 mod load;
+mod place;
 mod print;
 mod rules;
+mod split;
 mod webstore;
 mod words;
 
 pub use check::check;
 pub use hot_tenant::{HotTenant, run as run_hot_tenant};
 pub use load::load;
+pub use place::place;
 pub use print::print;
+pub use split::run as run_split;
 pub use webstore::WebStore;
 
 pub const DEFAULT_CUSTOMERS: u64 = 500;

@@ -1,21 +1,13 @@
-//! Numbers as bars of text.
+//! What tenants and partitions store and use, as bars.
 
 use std::fmt::Write;
 
 use shardlake_account::ContainerReport;
 
+use super::super::bars::bar;
 use super::tenants::TENANTS;
 use super::traffic::{Loaded, Served};
 use crate::operate::{bytes, thousands};
-
-const WIDTH: usize = 30;
-
-/// A bar that is full at `whole`.
-fn bar(part: f64, whole: f64) -> String {
-    let share = if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 };
-    let full = (share * WIDTH as f64).round() as usize;
-    format!("{}{}", "█".repeat(full), "·".repeat(WIDTH - full))
-}
 
 /// What each tenant stores, against what one logical partition may hold.
 pub fn storage_of_tenants(loaded: &[Loaded], item_bytes: u64, max: u64) -> String {
@@ -91,19 +83,4 @@ pub fn tenants(served: &[Served], seconds: f64) -> String {
         );
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bars_are_as_long_as_their_share() {
-        let full = |text: String| text.matches('█').count();
-        assert_eq!(full(bar(0.0, 10.0)), 0);
-        assert_eq!(full(bar(5.0, 10.0)), WIDTH / 2);
-        assert_eq!(full(bar(50.0, 10.0)), WIDTH);
-        assert_eq!(full(bar(1.0, 0.0)), 0);
-        assert_eq!(bar(3.0, 10.0).chars().count(), WIDTH);
-    }
 }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `tenants.rs` | the tenants, their items, the two keys |
 //! | `traffic.rs` | loads and asks, counting what is served and what is refused |
-//! | `bars.rs` | numbers as bars |
+//! | `bars.rs` | what they store and use, as bars |
 //!
 //! Everything runs in this process, in memory and against the real clock: budgets, refusals, splits and the diagnosis are the
 //! server's own, with limits scaled down so that they are met within seconds.
