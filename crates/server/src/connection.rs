@@ -95,6 +95,8 @@ impl Connections {
         let service = service_fn(|request| self.answer(request, scheme, &activity));
         let connection = http1::Builder::new()
             .max_buf_size(self.limits.header_size_bytes_max)
+            // A read may go beyond the buffer's limit and end the headers there.
+            .max_header_size(self.limits.header_size_bytes_max)
             // Our own timer does this without one timer per request.
             .header_read_timeout(None)
             .serve_connection(io, service);

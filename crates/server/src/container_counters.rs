@@ -1,13 +1,16 @@
 //! Requests and request units of each container, counted where they are answered.
 //!
+//! Labels are the names that the container has, as in all other metrics, however a path spells them: encoded, or by resource ids.
 //! Only containers that answered as ones that exist are counted, and only so many: whoever has no key cannot make the page
 //! grow. A container that was deleted stays on the page until the server is started again.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use http::Response;
+use percent_encoding::percent_decode_str;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -19,16 +22,27 @@ const STATUS_MIN: usize = 100;
 /// From the lowest up.
 const STATUSES: usize = 500;
 
-/// By database, then by container, as the path spells them.
-type ByName = HashMap<String, HashMap<String, Arc<Counts>>>;
+/// Names and resource ids in both places of a path.
+const SPELLINGS_MAX: usize = 4;
+
+/// By database, then by container, as decoded paths spell them.
+type BySpelling = HashMap<String, HashMap<String, Arc<Counts>>>;
 
 #[derive(Debug, Default)]
 pub struct ContainerCounters {
-    containers: RwLock<ByName>,
+    containers: RwLock<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_spelling: BySpelling,
+    /// Each once.
+    all: Vec<Arc<Counts>>,
 }
 
 #[derive(Debug)]
 struct Counts {
+    names: ContainerLabels,
     by_status: [AtomicU64; STATUSES],
     charge_centi: AtomicU64,
 }
@@ -40,18 +54,26 @@ struct StatusLabels {
     status: u16,
 }
 
+/// The names of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ContainerLabels {
-    database: String,
-    container: String,
+pub struct ContainerLabels {
+    pub database: String,
+    pub container: String,
 }
 
 impl ContainerCounters {
-    /// Counts an answered request to a path in a container; others are left alone.
-    pub fn record<B>(&self, path: &str, response: &Response<B>, charge: Option<f64>) {
-        let Some((database, container)) = names(path) else { return };
+    /// Counts an answered request to a path in a container; others are left alone. `names` finds a container's names by names
+    /// or resource ids.
+    pub fn record<B>(
+        &self,
+        path: &str,
+        response: &Response<B>,
+        charge: Option<f64>,
+        names: impl Fn(&str, &str) -> Option<ContainerLabels>,
+    ) {
+        let Some((database, container)) = segments(path) else { return };
         let status = response.status().as_u16();
-        let Some(counts) = self.counts(database, container, status) else { return };
+        let Some(counts) = self.counts(&database, &container, status, names) else { return };
         if let Some(count) = counts.by_status.get(usize::from(status) - STATUS_MIN) {
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -59,32 +81,33 @@ impl ContainerCounters {
         counts.charge_centi.fetch_add(charge_centi, Ordering::Relaxed);
     }
 
-    fn counts(&self, database: &str, container: &str, status: u16) -> Option<Arc<Counts>> {
+    fn counts(
+        &self,
+        database: &str,
+        container: &str,
+        status: u16,
+        names: impl Fn(&str, &str) -> Option<ContainerLabels>,
+    ) -> Option<Arc<Counts>> {
         let known = self.containers.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(counts) = known.get(database).and_then(|containers| containers.get(container)) {
+        if let Some(counts) = known.by_spelling.get(database).and_then(|containers| containers.get(container))
+        {
             return Some(counts.clone());
         }
+        drop(known);
         // Refused at the door, or not there.
-        if matches!(status, 400 | 401 | 403 | 404 | 405 | 501)
-            || known.values().map(HashMap::len).sum::<usize>() >= CONTAINERS_MAX
-        {
+        if matches!(status, 400 | 401 | 403 | 404 | 405 | 501) {
             return None;
         }
-        drop(known);
-        let mut known = self.containers.write().unwrap_or_else(PoisonError::into_inner);
-        let containers = known.entry(database.to_owned()).or_default();
-        Some(containers.entry(container.to_owned()).or_default().clone())
+        let names = names(database, container)?;
+        self.containers.write().unwrap_or_else(PoisonError::into_inner).add(database, container, names)
     }
 
     pub fn register(&self, to: &mut Registry) {
         let requests: Family<StatusLabels, Counter> = Family::default();
         let units: Family<ContainerLabels, Counter<f64, AtomicU64>> = Family::default();
         let known = self.containers.read().unwrap_or_else(PoisonError::into_inner);
-        let all = known.iter().flat_map(|(database, containers)| {
-            containers.iter().map(move |(container, counts)| (database, container, counts))
-        });
-        for (database, container, counts) in all {
-            let [database, container] = [database, container].map(String::clone);
+        for counts in &known.all {
+            let ContainerLabels { database, container } = &counts.names;
             for (status, count) in counts.by_status.iter().enumerate() {
                 let count = count.load(Ordering::Relaxed);
                 if count > 0 {
@@ -95,26 +118,59 @@ impl ContainerCounters {
                 }
             }
             let charge = counts.charge_centi.load(Ordering::Relaxed) as f64 / 100.0;
-            units.get_or_create(&ContainerLabels { database, container }).inc_by(charge);
+            units.get_or_create(&counts.names).inc_by(charge);
         }
         to.register("total_requests", "Requests to a container", requests);
         to.register("total_request_units", "Request units charged in a container", units);
     }
 }
 
-impl Default for Counts {
-    fn default() -> Self {
-        Counts { by_status: std::array::from_fn(|_| AtomicU64::new(0)), charge_centi: AtomicU64::new(0) }
+impl Known {
+    /// The counts of a container under one more spelling; `None` where there are too many.
+    fn add(&mut self, database: &str, container: &str, names: ContainerLabels) -> Option<Arc<Counts>> {
+        let spellings: usize = self.by_spelling.values().map(HashMap::len).sum();
+        if spellings >= CONTAINERS_MAX * SPELLINGS_MAX {
+            return None;
+        }
+        let known = self.all.iter().find(|counts| counts.names == names).cloned();
+        let counts = match known {
+            Some(counts) => counts,
+            None if self.all.len() >= CONTAINERS_MAX => return None,
+            None => {
+                let counts = Arc::new(Counts::of(names));
+                self.all.push(counts.clone());
+                counts
+            }
+        };
+        let containers = self.by_spelling.entry(database.to_owned()).or_default();
+        containers.insert(container.to_owned(), counts.clone());
+        Some(counts)
     }
 }
 
-/// Database and container of a path below a container.
-fn names(path: &str) -> Option<(&str, &str)> {
+impl Counts {
+    fn of(names: ContainerLabels) -> Counts {
+        Counts {
+            names,
+            by_status: std::array::from_fn(|_| AtomicU64::new(0)),
+            charge_centi: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Database and container of a path below a container, decoded.
+fn segments(path: &str) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     match (segments.next(), segments.next(), segments.next(), segments.next()) {
-        (Some("dbs"), Some(database), Some("colls"), Some(container)) => Some((database, container)),
+        (Some("dbs"), Some(database), Some("colls"), Some(container)) => {
+            Some((decoded(database)?, decoded(container)?))
+        }
         _ => None,
     }
+}
+
+fn decoded(segment: &str) -> Option<Cow<'_, str>> {
+    percent_decode_str(segment).decode_utf8().ok()
 }
 
 #[cfg(test)]
@@ -131,17 +187,42 @@ mod tests {
         page
     }
 
+    fn as_spelled(database: &str, container: &str) -> Option<ContainerLabels> {
+        Some(ContainerLabels { database: database.to_owned(), container: container.to_owned() })
+    }
+
+    #[test]
+    fn spellings_of_one_container_are_counted_together() {
+        let counters = ContainerCounters::default();
+        let answer = Response::builder().status(200).body(()).expect("valid");
+        let names = |database: &str, container: &str| match (database, container) {
+            ("db" | "rid=", "x\"y" | "rid2=") => as_spelled("db", "x\"y"),
+            _ => None,
+        };
+        for path in [
+            "/dbs/db/colls/x%22y/docs",
+            "/dbs/db/colls/%78%22y",
+            "/dbs/rid=/colls/rid2=/docs",
+            "/dbs/db/colls/z",
+        ] {
+            counters.record(path, &answer, None, names);
+        }
+        let line = r#"total_requests_total{database="db",container="x\"y",status="200"} 3"#;
+        assert!(page(&counters).contains(line), "{}", page(&counters));
+        assert_eq!(page(&counters).matches("total_requests_total{").count(), 1);
+    }
+
     #[test]
     fn containers_are_counted_once_they_have_answered() {
         let counters = ContainerCounters::default();
         let answer = |status: u16| Response::builder().status(status).body(()).expect("valid");
-        counters.record("/dbs/db/colls/unknown/docs", &answer(404), None);
-        counters.record("/dbs/db/colls/unsigned/docs", &answer(401), None);
-        counters.record("/dbs/db", &answer(200), Some(1.0));
+        counters.record("/dbs/db/colls/unknown/docs", &answer(404), None, as_spelled);
+        counters.record("/dbs/db/colls/unsigned/docs", &answer(401), None, as_spelled);
+        counters.record("/dbs/db", &answer(200), Some(1.0), as_spelled);
         assert!(!page(&counters).contains("container="), "{}", page(&counters));
-        counters.record("/dbs/db/colls/items/docs", &answer(201), Some(6.29));
-        counters.record("/dbs/db/colls/items/docs/a", &answer(404), Some(1.0));
-        counters.record("/dbs/db/colls/items/docs/a", &answer(429), Some(0.0));
+        counters.record("/dbs/db/colls/items/docs", &answer(201), Some(6.29), as_spelled);
+        counters.record("/dbs/db/colls/items/docs/a", &answer(404), Some(1.0), as_spelled);
+        counters.record("/dbs/db/colls/items/docs/a", &answer(429), Some(0.0), as_spelled);
         for line in [
             r#"total_requests_total{database="db",container="items",status="201"} 1"#,
             r#"total_requests_total{database="db",container="items",status="404"} 1"#,
@@ -157,7 +238,7 @@ mod tests {
         let counters = ContainerCounters::default();
         let answer = Response::builder().status(200).body(()).expect("valid");
         for number in 0..CONTAINERS_MAX + 10 {
-            counters.record(&format!("/dbs/db/colls/c{number}"), &answer, None);
+            counters.record(&format!("/dbs/db/colls/c{number}"), &answer, None, as_spelled);
         }
         assert_eq!(page(&counters).matches("total_requests_total{").count(), CONTAINERS_MAX);
     }

@@ -1,61 +1,88 @@
-//! What answers a request: the operator's routes, then the gateway once it is there.
+//! What answers a request: first the checks of its head, then the operator's routes, then the gateway once it is there.
 //!
 //! | path | needs a key | what |
 //! |---|---|---|
+//! | `/` of a browser | no | a page that says what this is and how to connect |
 //! | `/livez` | no | 200 while the process runs |
 //! | `/readyz` | no | 200 only while requests are served and storage accepts writes, else 503 |
 //! | `/metrics` | no | Prometheus text |
 //! | `/_shardlake/ca.pem` | no | the certificate of the authority that signed this server's certificate |
 //! | anything else | yes | the gateway |
 //!
-//! The listener is open before the account is, so that a probe gets a clear "not yet" instead of a refused connection. A
+//! No path is answered before the head has passed: one host by which this server may be called (`host_check.rs`), no more headers
+//! than [`HEADERS_MAX`], no transfer coding but `chunked`. The listener is open before the account is, so that a probe gets a clear "not yet" instead of a refused connection. A
 //! panic in a handler becomes a 500 and a log line; a request that outlives its time gets a 408.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER,
+    TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Body;
-use shardlake_gateway_nosql::{Gateway, Scheme};
+use shardlake_account::Account;
+use shardlake_gateway_nosql::{Endpoint, Gateway, Scheme};
 use shardlake_stdx::Clock;
 
+use crate::container_counters::ContainerLabels;
+use crate::host_check::{Announced, HostCheck};
 use crate::metrics::{Metrics, Operation};
+use crate::metrics_page::MetricsPage;
+use crate::welcome;
 
 pub type Reply = Response<Full<Bytes>>;
 
 /// The gateway ends an operation at its deadline; this much later the server stops waiting for it.
 const GRACE: Duration = Duration::from_secs(2);
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const HTML_TYPE: &str = "text/html; charset=utf-8";
+/// Headers of one request. The HTTP library holds HTTP/1.1 to the same number.
+const HEADERS_MAX: usize = 100;
 
 pub struct Front {
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
+    page: MetricsPage,
+    hosts: HostCheck,
     clock: Clock,
     request_max: Duration,
-    ca_pem: OnceLock<String>,
+    ca_pem: Option<String>,
     gateway: OnceLock<Gateway>,
     ready: AtomicBool,
 }
 
+/// Why a request is not let in.
+#[derive(Debug)]
+pub struct Refusal {
+    pub status: StatusCode,
+    pub code: &'static str,
+    pub message: String,
+}
+
 impl Front {
-    pub fn new(metrics: Metrics, clock: Clock, request_max: Duration) -> Front {
+    pub fn new(
+        metrics: Metrics,
+        hosts: HostCheck,
+        ca_pem: Option<String>,
+        clock: Clock,
+        request_max: Duration,
+    ) -> Front {
         Front {
-            metrics,
+            metrics: Arc::new(metrics),
+            page: MetricsPage::new(clock.clone()),
+            hosts,
             clock,
             request_max,
-            ca_pem: OnceLock::new(),
+            ca_pem,
             gateway: OnceLock::new(),
             ready: AtomicBool::new(false),
         }
-    }
-
-    pub fn publish_ca(&self, pem: String) {
-        let _set_once = self.ca_pem.set(pem);
     }
 
     /// From here on requests are served.
@@ -74,24 +101,51 @@ impl Front {
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
+        let mut reply = match self.check(&request) {
+            Ok(announced) => self.route(request, scheme, announced).await,
+            Err(refusal) => failure(refusal.status, refusal.code, &refusal.message),
+        };
+        reply.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        reply
+    }
+
+    fn check<B>(&self, request: &Request<B>) -> Result<Announced<'_>, Refusal> {
+        let headers = request.headers();
+        if headers.len() > HEADERS_MAX {
+            return Err(Refusal {
+                status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                code: "RequestHeaderFieldsTooLarge",
+                message: format!("a request has at most {HEADERS_MAX} headers"),
+            });
+        }
+        let coding = headers.get_all(TRANSFER_ENCODING).iter();
+        if coding.into_iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
+            return Err(Refusal {
+                status: StatusCode::NOT_IMPLEMENTED,
+                code: "NotImplemented",
+                message: "of the transfer codings only 'chunked' is understood".into(),
+            });
+        }
+        self.hosts.check(request)
+    }
+
+    async fn route<B>(&self, request: Request<B>, scheme: Scheme, announced: Announced<'_>) -> Reply
+    where
+        B: Body<Data = Bytes>,
+        B::Error: std::fmt::Display,
+    {
         match request.uri().path() {
             "/livez" => probe(&request, true, "alive"),
             "/readyz" => self.readiness(&request),
-            "/metrics" => {
-                let account = self.gateway.get().map(Gateway::account);
-                let projections = match account {
-                    Some(account) => account.projections().await,
-                    None => Vec::new(),
-                };
-                page(&request, StatusCode::OK, METRICS_TYPE, || self.metrics.render(account, &projections))
-            }
-            "/_shardlake/ca.pem" => match self.ca_pem.get() {
+            "/metrics" => self.metrics(&request).await,
+            "/_shardlake/ca.pem" => match &self.ca_pem {
                 Some(pem) => page(&request, StatusCode::OK, "application/x-pem-file", || pem.clone()),
                 None => {
                     failure(StatusCode::NOT_FOUND, "NotFound", "this server's certificate comes from outside")
                 }
             },
-            _ => self.serve(request, scheme).await,
+            "/" if is_of_a_browser(&request) => self.welcome(&request, scheme, announced),
+            _ => self.serve(request, scheme, announced).await,
         }
     }
 
@@ -106,7 +160,43 @@ impl Front {
         }
     }
 
-    async fn serve<B>(&self, request: Request<B>, scheme: Scheme) -> Reply
+    async fn metrics<B>(&self, request: &Request<B>) -> Reply {
+        if let Some(refusal) = refuse_method(request) {
+            return refusal;
+        }
+        let account = self.gateway.get().map(|gateway| gateway.account().clone());
+        let rendered = self.page.get(rendered(self.metrics.clone(), account));
+        match tokio::time::timeout(self.request_max + GRACE, rendered).await {
+            Ok(Ok(text)) => page(request, StatusCode::OK, METRICS_TYPE, || text),
+            Ok(Err(error)) => {
+                tracing::error!(error, "the page of metrics was not made");
+                failure(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "InternalServerError",
+                    "a defect: see the server's log",
+                )
+            }
+            Err(_) => {
+                failure(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "the metrics wait for storage")
+            }
+        }
+    }
+
+    fn welcome<B>(&self, request: &Request<B>, scheme: Scheme, announced: Announced<'_>) -> Reply {
+        let host = request.headers().get(http::header::HOST).and_then(|host| host.to_str().ok());
+        let host = request.uri().authority().map(|authority| authority.as_str()).or(host);
+        let authority = match announced {
+            Announced::Listener(authority) => authority,
+            Announced::AsSent => host.unwrap_or("localhost"),
+        };
+        let text = || welcome::page(scheme, authority, self.hosts.is_strict);
+        let mut reply = page(request, StatusCode::OK, HTML_TYPE, text);
+        let policy = HeaderValue::from_static(welcome::CONTENT_SECURITY_POLICY);
+        reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+        reply
+    }
+
+    async fn serve<B>(&self, request: Request<B>, scheme: Scheme, announced: Announced<'_>) -> Reply
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
@@ -123,7 +213,12 @@ impl Front {
         let started = self.clock.elapsed();
         let operation = Operation::of(request.method(), request.uri().path());
         let uri = request.uri().clone();
-        let handled = AssertUnwindSafe(gateway.handle(request, scheme)).catch_unwind();
+        let authority = match announced {
+            Announced::AsSent => None,
+            Announced::Listener(authority) => Some(authority),
+        };
+        let handled = gateway.handle(request, Endpoint { scheme, authority });
+        let handled = AssertUnwindSafe(handled).catch_unwind();
         let reply = match tokio::time::timeout(self.request_max + GRACE, handled).await {
             Ok(Ok(reply)) => reply,
             Ok(Err(panic)) => {
@@ -138,9 +233,38 @@ impl Front {
                 failure(StatusCode::REQUEST_TIMEOUT, "RequestTimeout", "the request took too long: retry")
             }
         };
-        self.metrics.record(operation, uri.path(), &reply, self.clock.elapsed().saturating_sub(started));
+        let duration = self.clock.elapsed().saturating_sub(started);
+        let names = |database: &str, container: &str| names_of(gateway.account(), database, container);
+        self.metrics.record(operation, uri.path(), &reply, duration, names);
         reply
     }
+}
+
+/// The page of metrics, made where blocking is allowed: the size of the files waits for a journal that is being synced.
+async fn rendered(metrics: Arc<Metrics>, account: Option<Account>) -> Result<String, String> {
+    let projections = match &account {
+        Some(account) => account.projections().await,
+        None => Vec::new(),
+    };
+    let made = tokio::task::spawn_blocking(move || metrics.render(account.as_ref(), &projections)).await;
+    made.map_err(|error| error.to_string())
+}
+
+/// The names of a container that a path names by names or resource ids.
+fn names_of(account: &Account, database: &str, container: &str) -> Option<ContainerLabels> {
+    let container = account.container(database, container).ok()?;
+    Some(ContainerLabels {
+        database: container.database().id.clone(),
+        container: container.container().definition.id.clone(),
+    })
+}
+
+/// Browsers ask for HTML and have no key; the SDKs ask for JSON, or sign.
+fn is_of_a_browser<B>(request: &Request<B>) -> bool {
+    let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    matches!(*request.method(), Method::GET | Method::HEAD)
+        && accept.split(',').any(|kind| kind.trim().starts_with("text/html"))
+        && !request.headers().contains_key(AUTHORIZATION)
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -154,23 +278,29 @@ fn probe<B>(request: &Request<B>, good: bool, word: &str) -> Reply {
 }
 
 /// A page for GET and HEAD; the HTTP library leaves the body of a HEAD out.
-fn page<B>(
+fn page<B, T: Into<Bytes>>(
     request: &Request<B>,
     status: StatusCode,
     kind: &'static str,
-    text: impl FnOnce() -> String,
+    text: impl FnOnce() -> T,
 ) -> Reply {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        let mut reply =
-            failure(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "only GET is defined here");
-        reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return reply;
+    if let Some(refusal) = refuse_method(request) {
+        return refusal;
     }
-    let mut reply = Response::new(Full::new(Bytes::from(text())));
+    let mut reply = Response::new(Full::new(text().into()));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     reply
+}
+
+fn refuse_method<B>(request: &Request<B>) -> Option<Reply> {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    let mut reply = failure(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "only GET is defined here");
+    reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    Some(reply)
 }
 
 /// An error that the server itself answers, in the form of the gateway's.
@@ -184,24 +314,53 @@ fn failure(status: StatusCode, code: &str, message: &str) -> Reply {
 
 #[cfg(test)]
 mod tests {
+    use futures::future::join_all;
+
     use super::*;
 
+    fn front(clock: &Clock, ca_pem: Option<&str>) -> Front {
+        let hosts = HostCheck::for_tests(&[], true);
+        Front::new(
+            Metrics::new("sync"),
+            hosts,
+            ca_pem.map(str::to_owned),
+            clock.clone(),
+            Duration::from_secs(1),
+        )
+    }
+
     async fn ask(front: &Front, method: &str, path: &str) -> StatusCode {
-        let request =
-            Request::builder().method(method).uri(path).body(Full::new(Bytes::new())).expect("valid");
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.body(Full::new(Bytes::new())).expect("valid");
         front.answer(request, Scheme::Http).await.status()
     }
 
     #[tokio::test]
     async fn before_the_account_is_open_only_liveness_is_good() {
-        let front = Front::new(Metrics::new("sync"), Clock::System, Duration::from_secs(1));
-        assert_eq!(ask(&front, "GET", "/livez").await, 200);
-        assert_eq!(ask(&front, "GET", "/readyz").await, 503);
-        assert_eq!(ask(&front, "GET", "/metrics").await, 200);
-        assert_eq!(ask(&front, "GET", "/").await, 503);
-        assert_eq!(ask(&front, "GET", "/_shardlake/ca.pem").await, 404);
-        front.publish_ca("pem".into());
-        assert_eq!(ask(&front, "GET", "/_shardlake/ca.pem").await, 200);
-        assert_eq!(ask(&front, "POST", "/readyz").await, 405);
+        let server = front(&Clock::System, None);
+        assert_eq!(ask(&server, "GET", "/livez").await, 200);
+        assert_eq!(ask(&server, "GET", "/readyz").await, 503);
+        assert_eq!(ask(&server, "GET", "/metrics").await, 200);
+        assert_eq!(ask(&server, "GET", "/").await, 503);
+        assert_eq!(ask(&server, "GET", "/_shardlake/ca.pem").await, 404);
+        assert_eq!(ask(&front(&Clock::System, Some("pem")), "GET", "/_shardlake/ca.pem").await, 200);
+        assert_eq!(ask(&server, "POST", "/readyz").await, 405);
+        assert_eq!(ask(&server, "POST", "/metrics").await, 405);
+    }
+
+    #[tokio::test]
+    async fn many_scrapers_at_once_cost_one_rendering() {
+        let clock = Clock::manual(shardlake_stdx::Timestamp(5));
+        let server = front(&clock, None);
+        let scrape = || async {
+            let answers = join_all((0..32).map(|_| ask(&server, "GET", "/metrics"))).await;
+            assert!(answers.iter().all(|status| *status == 200), "{answers:?}");
+            server.page.renderings()
+        };
+        assert_eq!(scrape().await, 1);
+        clock.advance(Duration::from_millis(999));
+        assert_eq!(scrape().await, 1, "it is kept for a second");
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(scrape().await, 2);
     }
 }

@@ -45,6 +45,11 @@ pub enum KeySource {
 }
 
 impl AccountKeys {
+    /// Whether a key that everybody knows opens the account, from a file or not.
+    pub fn accept_the_well_known(&self) -> bool {
+        self.keys.iter().any(|key| key.key.trim() == WELL_KNOWN_KEY)
+    }
+
     /// The keys that the configuration asks for; generates them where they are needed and missing.
     pub fn load(config: &Config, random: &Random) -> Result<AccountKeys, String> {
         if let Some(path) = &config.key_file {

@@ -1,5 +1,8 @@
 //! Brings the three places of a setting together: flags over variables over the file.
 //!
+//! A variable `SHARDLAKE_…` that is no setting may be somebody else's: Kubernetes puts a dozen of them into every pod beside a service of
+//! that name. It is told and passed over, unless it looks like a setting that was misspelled (`near_miss.rs`).
+//!
 //! A variable is read as the flag of the same name would be, by the same parser; so the two cannot drift apart. The layers are
 //! then laid over one another as JSON objects that hold only what was said.
 
@@ -9,6 +12,7 @@ use std::path::Path;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use serde_json::{Map, Value};
 
+use crate::near_miss::near_miss;
 use crate::operate::KEY_VARIABLE;
 use crate::settings::Settings;
 
@@ -24,12 +28,20 @@ struct AsFlags {
     settings: Settings,
 }
 
+/// What all places together say.
+#[derive(Debug, Default)]
+pub struct Merged {
+    pub settings: Settings,
+    /// Variables with our prefix that are no settings, in order.
+    pub passed_over: Vec<String>,
+}
+
 /// Merges `flags` over the variables among `environment` over the file, if one is named.
 pub fn merge(
     flags: &Settings,
     config: Option<&Path>,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<Settings, String> {
+) -> Result<Merged, String> {
     let mut named = None;
     let mut variables = Vec::new();
     for (name, value) in environment {
@@ -37,7 +49,9 @@ pub fn merge(
             Some(CONFIG_VARIABLE) => named = Some(value),
             // For the operator's commands; a server has its keys from files.
             Some(KEY_VARIABLE) => {}
-            Some(name) if name.starts_with(PREFIX) => variables.push((name.to_owned(), value)),
+            Some(name) if name.starts_with(PREFIX) && !is_of_kubernetes(name) => {
+                variables.push((name.to_owned(), value));
+            }
             _ => {}
         }
     }
@@ -46,9 +60,23 @@ pub fn merge(
         Some(path) => to_map(&read_file(path)?),
         None => Map::new(),
     };
-    merged.extend(to_map(&read_variables(&variables)?));
+    let (from_variables, passed_over) = read_variables(variables)?;
+    merged.extend(to_map(&from_variables));
     merged.extend(to_map(flags));
-    serde_json::from_value(Value::Object(merged)).map_err(|error| error.to_string())
+    let settings = serde_json::from_value(Value::Object(merged)).map_err(|error| error.to_string())?;
+    Ok(Merged { settings, passed_over })
+}
+
+/// Where a service is whose name begins with `shardlake`: `…_SERVICE_HOST`, `…_SERVICE_PORT_HTTP`, `…_PORT`, `…_PORT_8081_TCP_ADDR`.
+fn is_of_kubernetes(name: &str) -> bool {
+    if name.ends_with("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || name.ends_with("_PORT") {
+        return true;
+    }
+    let Some((_, rest)) = name.split_once("_PORT_") else { return false };
+    let mut parts = rest.split('_');
+    let number = parts.next().unwrap_or_default();
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && matches!(parts.next(), Some("TCP" | "UDP" | "SCTP"))
 }
 
 fn to_map(settings: &Settings) -> Map<String, Value> {
@@ -71,23 +99,32 @@ fn read_file(path: &Path) -> Result<Settings, String> {
     settings.fold_tables().map_err(|error| format!("the settings file '{}': {error}", path.display()))
 }
 
-fn read_variables(variables: &[(String, OsString)]) -> Result<Settings, String> {
+/// The settings among variables, and the names of the others.
+fn read_variables(variables: Vec<(String, OsString)>) -> Result<(Settings, Vec<String>), String> {
     let known = AsFlags::command();
     let mut arguments = Vec::new();
+    let mut passed_over = Vec::new();
     for (name, value) in variables {
         let flag = name[PREFIX.len()..].to_ascii_lowercase().replace('_', "-");
-        if !known.get_arguments().any(|argument| argument.get_long() == Some(flag.as_str())) {
+        if known.get_arguments().any(|argument| argument.get_long() == Some(flag.as_str())) {
+            let mut argument = OsString::from(format!("--{flag}="));
+            argument.push(value);
+            arguments.push(argument);
+            continue;
+        }
+        let settings = known.get_arguments().filter_map(|argument| argument.get_long());
+        if let Some(meant) = near_miss(&flag, settings.chain(["config", "key"])) {
+            let meant = meant.to_ascii_uppercase().replace('-', "_");
             return Err(format!(
-                "the environment variable {name} is no setting: `shardlake serve --help` lists them; --data-dir is {PREFIX}DATA_DIR"
+                "the environment variable {name} is no setting; {PREFIX}{meant} is one: correct the name, or remove the variable"
             ));
         }
-        let mut argument = OsString::from(format!("--{flag}="));
-        argument.push(value);
-        arguments.push(argument);
+        passed_over.push(name);
     }
+    passed_over.sort();
     let matches = AsFlags::command().try_get_matches_from(arguments);
     let parsed = matches.and_then(|matches| AsFlags::from_arg_matches(&matches));
-    parsed.map(|parsed| parsed.settings).map_err(|error| {
+    parsed.map(|parsed| (parsed.settings, passed_over)).map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
         format!("the environment variables {PREFIX}…: {first}")
@@ -122,7 +159,7 @@ mod tests {
             ("SHARDLAKE_TLS_NAME", "a,b"),
             ("PATH", "/bin"),
         ]);
-        let merged = merge(&flags, Some(file.path()), environment).expect("valid");
+        let merged = merge(&flags, Some(file.path()), environment).expect("valid").settings;
         assert_eq!(merged.durability, Some(DurabilityMode::Sync));
         assert_eq!(merged.cache_size, Some(ByteSize(2 << 20)));
         assert_eq!(merged.clock_skew, Some(5));
@@ -140,11 +177,11 @@ mod tests {
             "[limits]\nscale = 0.001",
             "limits.scale = 0.001",
         ] {
-            let merged = merge(&nothing, Some(file(text).path()), []).expect(text);
+            let merged = merge(&nothing, Some(file(text).path()), []).expect(text).settings;
             assert_eq!(merged.limits_scale, milli, "{text}");
         }
         let merged = merge(&nothing, None, variables(&[("SHARDLAKE_LIMITS_SCALE", "0.001")]));
-        assert_eq!(merged.expect("valid").limits_scale, milli);
+        assert_eq!(merged.expect("valid").settings.limits_scale, milli);
         for (text, words) in [
             ("limits-scale = 2", "is no scale"),
             ("limits.size = 1", "unknown field `size`"),
@@ -152,6 +189,38 @@ mod tests {
         ] {
             let message = merge(&nothing, Some(file(text).path()), []).expect_err(text);
             assert!(message.contains(words), "{message}");
+        }
+    }
+
+    #[test]
+    fn variables_of_others_are_passed_over_and_misspelled_ones_are_not() {
+        let merged = |names: &[&str]| {
+            let pairs: Vec<(&str, &str)> = names.iter().map(|name| (*name, "x")).collect();
+            merge(&Settings::default(), None, variables(&pairs)).map(|merged| merged.passed_over)
+        };
+        assert_eq!(
+            merged(&["SHARDLAKE_ROLE", "SHARDLAKE_CLUSTER"]),
+            Ok(vec!["SHARDLAKE_CLUSTER".into(), "SHARDLAKE_ROLE".into()])
+        );
+        let of_services = [
+            "SHARDLAKE_SERVICE_HOST",
+            "SHARDLAKE_SERVICE_PORT",
+            "SHARDLAKE_SERVICE_PORT_HTTP",
+            "SHARDLAKE_PORT",
+            "SHARDLAKE_PORT_8081_TCP",
+            "SHARDLAKE_PORT_8081_TCP_PROTO",
+            "SHARDLAKE_DATA_PORT_1_UDP_ADDR",
+            "SHARDLAKE_TLS_PORT",
+        ];
+        assert_eq!(merged(&of_services), Ok(vec![]));
+        for name in [
+            "SHARDLAKE_DATADIR",
+            "SHARDLAKE_DURABILTY",
+            "SHARDLAKE_TLS_NAMES",
+            "SHARDLAKE_KEYFILE",
+            "SHARDLAKE_CONFIGS",
+        ] {
+            assert!(merged(&[name]).expect_err(name).contains(name));
         }
     }
 

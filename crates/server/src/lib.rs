@@ -3,10 +3,11 @@
 //! | file | what it does |
 //! |---|---|
 //! | `cli.rs` | the commands |
-//! | `settings.rs`, `layers.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
+//! | `settings.rs`, `layers.rs`, `near_miss.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
 //! | `serve.rs`, `shards.rs` | a server from start to end; what the data directory holds |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
-//! | `front.rs`, `metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs` | operator routes, panics and timeouts, counting |
+//! | `front.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
+//! | `metrics.rs`, `metrics_page.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
 //! | `ready.rs`, `logging.rs` | what is said, and where |
 //! | `seed/`, `demo/` | data to begin with |
@@ -25,11 +26,14 @@ mod container_counters;
 mod counted_body;
 mod demo;
 mod front;
+mod host_check;
 mod keys;
 mod layers;
 mod listener;
 mod logging;
 mod metrics;
+mod metrics_page;
+mod near_miss;
 mod operate;
 mod partition_metrics;
 mod private_file;
@@ -44,3 +48,4 @@ mod shards;
 mod tls;
 mod verify;
 mod watched_io;
+mod welcome;

@@ -20,7 +20,7 @@ const REFUSALS_MAX: usize = 64;
 const REFUSAL_MAX: Duration = Duration::from_millis(500);
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-connection: close\r\ncontent-length: 71\r\n\r\n\
+x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: 71\r\n\r\n\
 {\"code\":\"ServiceUnavailable\",\"message\":\"too many connections: retry\"}\r\n";
 
 /// A bound listener and the name clients use for it.

@@ -18,7 +18,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use shardlake_account::{Account, ProjectionReport};
 
-use crate::container_counters::ContainerCounters;
+use crate::container_counters::{ContainerCounters, ContainerLabels};
 use crate::{partition_metrics, projection_metrics, script_metrics};
 
 pub const PREFIX: &str = "shardlake";
@@ -157,7 +157,14 @@ impl Metrics {
     }
 
     /// Counts an answered request.
-    pub fn record<B>(&self, operation: Operation, path: &str, response: &Response<B>, duration: Duration) {
+    pub fn record<B>(
+        &self,
+        operation: Operation,
+        path: &str,
+        response: &Response<B>,
+        duration: Duration,
+        names: impl Fn(&str, &str) -> Option<ContainerLabels>,
+    ) {
         let labels = RequestLabels { operation, status: response.status().as_u16() };
         self.requests.get_or_create(&labels).inc();
         let labels = OperationLabels { operation };
@@ -167,7 +174,7 @@ impl Metrics {
         if let Some(charge) = charge {
             self.charges.get_or_create(&labels).inc_by(charge);
         }
-        self.containers_counted.record(path, response, charge);
+        self.containers_counted.record(path, response, charge, names);
     }
 
     /// The whole page. `account` is there once the server is ready.
@@ -239,7 +246,8 @@ mod tests {
         let metrics = Metrics::new("sync");
         let response =
             Response::builder().status(201).header("x-ms-request-charge", "6.29").body(()).expect("valid");
-        metrics.record(Operation::CreateItem, "/dbs/a/colls/b/docs", &response, Duration::from_micros(300));
+        let path = "/dbs/a/colls/b/docs";
+        metrics.record(Operation::CreateItem, path, &response, Duration::from_micros(300), |_, _| None);
         let page = metrics.render(None, &[]);
         for line in [
             r#"shardlake_requests_total{operation="CreateItem",status="201"} 1"#,

@@ -25,6 +25,7 @@ use crate::config::{Config, Demo};
 use crate::connection::Connections;
 use crate::demo::WebStore;
 use crate::front::Front;
+use crate::host_check::HostCheck;
 use crate::keys::AccountKeys;
 use crate::listener::{self, Bound};
 use crate::metrics::Metrics;
@@ -37,9 +38,10 @@ use crate::tls::Tls;
 /// What a person at the terminal wants to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Introduction {
-    /// At a terminal, or with the demo.
+    /// At a terminal, or with demo data.
     Default,
-    Always,
+    /// Of the command `demo`, always.
+    OfDemo,
 }
 
 /// Runs a server until it is told to stop. `Err` is the line to show.
@@ -49,14 +51,13 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     raise_file_limit();
     let bound = listener::bind(&config.listen)?;
     let authorities: Vec<String> = bound.iter().map(|bound| bound.authority.clone()).collect();
-    let metrics = Metrics::new(config.durability.name());
-    let front = Arc::new(Front::new(metrics, clock.clone(), config.limits.request_max));
     let shards = shards::open(&config).await?;
     let keys = AccountKeys::load(&config, &random)?;
     let tls = Tls::load(&config, clock.now())?;
-    if let Some(pem) = &tls.ca_pem {
-        front.publish_ca(pem.clone());
-    }
+    let hosts = HostCheck::new(&config, &tls, &keys, &authorities[0]);
+    let metrics = Metrics::new(config.durability.name());
+    let front =
+        Arc::new(Front::new(metrics, hosts, tls.ca_pem.clone(), clock.clone(), config.limits.request_max));
     let door =
         Door::open(bound, &config, front.clone(), TlsAcceptor::from(tls.server.clone()), clock.clone());
 
@@ -82,7 +83,7 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     record.print().map_err(|error| format!("the ready record cannot be printed: {error}"))?;
     tracing::info!(endpoints = ?record.endpoints, durability = config.durability.name(), "ready");
     let is_terminal = std::io::stderr().is_terminal();
-    if introduction == Introduction::Always || config.demo.is_some() || is_terminal {
+    if introduction == Introduction::OfDemo || config.demo.is_some() || is_terminal {
         record.print_introduction(config.demo.is_some());
     }
 

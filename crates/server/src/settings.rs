@@ -2,8 +2,9 @@
 //!
 //! There is one struct, [`Settings`], and every field of it is optional: a layer holds what was said there. The flag
 //! `--data-dir`, the variable `SHARDLAKE_DATA_DIR` and the key `data-dir` of the file are one setting; a flag wins over
-//! a variable, a variable over the file. A name that no setting has is an error in all three, because a setting
-//! that is silently ignored is worse than a server that does not start. `layers.rs` brings the three together. Lists are written with commas in a variable.
+//! a variable, a variable over the file. A name that no setting has is an error in flags and files, because a setting
+//! that is silently ignored is worse than a server that does not start; a variable is one where it looks like a misspelled setting, and
+//! is told of otherwise, since it may be somebody else's. `layers.rs` brings the three together. Lists are written with commas in a variable.
 //! `config.rs` fills in defaults and checks what belongs together.
 
 use std::path::PathBuf;
@@ -68,6 +69,8 @@ pub struct Settings {
     ///
     /// localhost, the loopback addresses and this machine's name are always in it. A new name makes a new
     /// certificate at the next start, signed by the same authority, so that clients need not learn to trust anything new.
+    /// While the well-known key is accepted, requests by other names than these are refused; with keys of its own the server answers
+    /// them, but tells clients to go on at its address. *.example.com stands for every name directly below.
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Network")]
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "one_or_many")]
     pub tls_name: Option<Vec<String>>,
@@ -128,7 +131,7 @@ pub struct Settings {
     /// Whether the load of partitions is counted: on or off [default: on]
     ///
     /// off: for measuring what counting costs. The operator's interface then shows no load, and nothing is diagnosed.
-    #[arg(long, value_name = "MODE", hide = true)]
+    #[arg(long, value_name = "MODE", help_heading = "Throughput")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heat: Option<HeatMode>,
 
@@ -159,7 +162,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<usize>,
 
-    /// Size of a request's line and headers; more is answered 431 [default: 64KiB, at least 8KiB]
+    /// Size of a request's line and headers; more is answered 431, and so are more than 100 headers [default: 64KiB, at least 8KiB]
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_header_size: Option<ByteSize>,
@@ -313,4 +316,40 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<
         Written::One(text) => vec![text],
         Written::Many(texts) => texts,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct AsFlags {
+        #[command(flatten)]
+        _settings: Settings,
+    }
+
+    fn documents() -> String {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let read = |name: &str| std::fs::read_to_string(root.join(name)).expect("a file of the repository");
+        read("README.md") + &read("docs/operations.md")
+    }
+
+    #[test]
+    fn every_setting_has_help_and_is_in_the_documents() {
+        let documents = documents();
+        let command = AsFlags::command();
+        let settings = command.get_arguments().filter_map(|argument| Some((argument.get_long()?, argument)));
+        let mut count = 0;
+        for (name, argument) in settings.filter(|(name, _)| *name != "help") {
+            assert!(!argument.is_hide_set(), "--{name} is in no help");
+            assert!(argument.get_help().is_some() && argument.get_help_heading().is_some(), "--{name}");
+            let is_named =
+                [format!("`{name}`"), format!("`--{name}")].iter().any(|form| documents.contains(form));
+            assert!(is_named, "{name} is neither in README.md nor in docs/operations.md");
+            count += 1;
+        }
+        assert!(count > 30, "{count}");
+    }
 }

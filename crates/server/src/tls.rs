@@ -40,6 +40,8 @@ pub struct Tls {
     pub ca_pem: Option<String>,
     /// Where `ca_pem` lies.
     pub ca_file: Option<PathBuf>,
+    /// A certificate from outside, which may be good for more names than are configured.
+    pub certificate: Option<CertificateDer<'static>>,
 }
 
 /// What `server.pem` was issued for.
@@ -60,9 +62,10 @@ struct Generated {
 impl Tls {
     pub fn load(config: &Config, now: Timestamp) -> Result<Tls, String> {
         if let Some(files) = &config.tls_files {
-            return Ok(Tls { server: from_files(files)?, ca_pem: None, ca_file: None });
+            let (server, certificate) = from_files(files)?;
+            return Ok(Tls { server, ca_pem: None, ca_file: None, certificate: Some(certificate) });
         }
-        let names = certificate_names(config);
+        let names = known_names(config);
         let directory = config.data_dir.as_ref().map(|directory| directory.join("tls"));
         let generated = match &directory {
             Some(directory) => Store { directory }.load_or_issue(&names, now)?,
@@ -72,14 +75,14 @@ impl Tls {
                 Generated { ca, certificate, key }
             }
         };
-        let server = from_pem(generated.certificate.as_bytes(), generated.key.as_bytes())?;
+        let (server, _known_names) = from_pem(generated.certificate.as_bytes(), generated.key.as_bytes())?;
         let ca_file = directory.map(|directory| directory.join("ca.pem"));
-        Ok(Tls { server, ca_pem: Some(generated.ca), ca_file })
+        Ok(Tls { server, ca_pem: Some(generated.ca), ca_file, certificate: None })
     }
 }
 
 /// Every name a client might use for this server, in a fixed order.
-fn certificate_names(config: &Config) -> Vec<String> {
+pub fn known_names(config: &Config) -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let listening = config.listen.iter().map(|listen| listen.host.trim_matches(['[', ']']).to_owned());
@@ -204,7 +207,7 @@ fn failed(error: rcgen::Error) -> String {
     format!("a certificate cannot be made: {error}")
 }
 
-fn from_files(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
+fn from_files(files: &TlsFiles) -> Result<Served, String> {
     let read = |path: &Path| {
         fs::read(path).map_err(|error| format!("the TLS file '{}' cannot be read: {error}", path.display()))
     };
@@ -217,13 +220,16 @@ fn from_files(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
     })
 }
 
-fn from_pem(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
+/// The configuration, and the certificate that it shows.
+type Served = (Arc<ServerConfig>, CertificateDer<'static>);
+
+fn from_pem(chain: &[u8], key: &[u8]) -> Result<Served, String> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<_, _>>()
         .map_err(|error| format!("the certificate chain is not PEM: {error}"))?;
-    if chain.is_empty() {
+    let Some(certificate) = chain.first().cloned() else {
         return Err("the certificate file holds no certificate".into());
-    }
+    };
     let key =
         PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the private key is not PEM: {error}"))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -234,7 +240,7 @@ fn from_pem(chain: &[u8], key: &[u8]) -> Result<Arc<ServerConfig>, String> {
         .with_single_cert(chain, key)
         .map_err(|error| format!("certificate and key do not fit: {error}"))?;
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(server))
+    Ok((Arc::new(server), certificate))
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@
 //! | `operate.rs` | the operator's commands |
 //! | `data.rs` | seeds and the demo |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
+//! | `hosts.rs` | which names and origins are answered, and what a request's head must be |
+//! | `newcomer.rs` | what somebody meets in the first minutes |
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
 //! | `scripts.rs` | workers: confined, killed from outside, held by loops |
 //! | `support.rs` | what the tests share |
@@ -17,9 +19,11 @@
 
 mod data;
 mod hostile;
+mod hosts;
 mod hot_tenant;
 mod lifecycle;
 mod lost_files;
+mod newcomer;
 mod operate;
 #[cfg(target_os = "linux")]
 mod scripts;

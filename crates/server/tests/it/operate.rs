@@ -76,11 +76,11 @@ fn partitions_are_shown_split_moved_merged_and_given_shares() {
     let before = report(&server);
     let target = 1 - before["partitions"][0]["shard"].as_u64().unwrap();
     let moved = printed(&server, &["move", ORDERS, "2", &target.to_string()]);
-    assert!(moved.starts_with("move done: partitions 2, "), "{moved}");
+    assert!(moved.starts_with("move done: partition 2, "), "{moved}");
     assert_eq!(report(&server)["partitions"][0]["shard"], target);
 
     let merged = printed(&server, &["merge", ORDERS, "3", "2"]);
-    assert!(merged.starts_with("merge done: partitions 4, "), "{merged}");
+    assert!(merged.starts_with("merge done: partition 4, "), "{merged}");
     let shown = report(&server);
     assert_eq!((ids(&shown), &shown["items"]), (vec!["4", "1"], &json!(40)));
 
@@ -107,7 +107,7 @@ fn failures_are_one_line_that_says_why() {
     let server = server_with_orders();
     for (arguments, words) in [
         (&["partitions", "shop/none"] as &[&str], "none"),
-        (&["split", ORDERS, "9"], "range 9 does not exist"),
+        (&["split", ORDERS, "9"], "there is no partition 9"),
         (&["split", ORDERS, "0", "--at", "xyz"], "bound"),
         (&["move", ORDERS, "0", "7"], "there is no shard 7"),
         (&["merge", ORDERS, "0", "0"], "each of them once"),
@@ -194,7 +194,10 @@ fn projections_are_created_shown_paused_and_deleted() {
     assert!(printed(&server, &["projections", "resume", "customer-names"]).contains("running"));
     assert_eq!(printed(&server, &["projections", "delete", "customer-names"]), "deleted: customer-names\n");
     let words = complaint(&server, &["projections", "show", "customer-names"]);
-    assert!(words.contains("there is no projection 'customer-names' (404"), "{words}");
+    assert!(
+        words.contains("there is no projection 'customer-names': `shardlake projections list`"),
+        "{words}"
+    );
     std::fs::write(&file, "{").unwrap();
     assert!(complaint(&server, &["projections", "create", file.to_str().unwrap()]).contains("is no JSON"));
 }

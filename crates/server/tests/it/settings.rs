@@ -18,11 +18,44 @@ fn unknown_settings_are_refused_wherever_they_are() {
         message.contains(path) && message.contains("line 2") && message.contains("listen-on"),
         "{message}"
     );
-    let message = refused(command(&["serve"]).env("SHARDLAKE_LISTENON", "127.0.0.1:0"));
-    assert!(message.contains("SHARDLAKE_LISTENON"), "{message}");
+    for (near_miss, meant) in [
+        ("SHARDLAKE_LISTENON", "SHARDLAKE_LISTEN"),
+        ("SHARDLAKE_DATADIR", "SHARDLAKE_DATA_DIR"),
+        ("SHARDLAKE_DURABILTY", "SHARDLAKE_DURABILITY"),
+        ("SHARDLAKE_CONFG", "SHARDLAKE_CONFIG"),
+    ] {
+        let message = refused(command(&["serve"]).env(near_miss, "127.0.0.1:0"));
+        assert!(message.contains(near_miss) && message.contains(&format!("{meant} ")), "{message}");
+    }
     let output = command(&["serve", "--listen-on=127.0.0.1:0"]).output().unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("--listen-on"), "{output:?}");
+}
+
+/// Kubernetes puts variables like these into every pod beside a service of the name.
+#[test]
+fn variables_of_others_do_not_stop_the_start() {
+    let mut options = in_memory();
+    let of_kubernetes = [
+        ("SHARDLAKE_SERVICE_HOST", "10.0.0.1"),
+        ("SHARDLAKE_SERVICE_PORT", "8081"),
+        ("SHARDLAKE_SERVICE_PORT_HTTP", "8081"),
+        ("SHARDLAKE_PORT", "tcp://10.0.0.1:8081"),
+        ("SHARDLAKE_PORT_8081_TCP", "tcp://10.0.0.1:8081"),
+        ("SHARDLAKE_PORT_8081_TCP_ADDR", "10.0.0.1"),
+        ("SHARDLAKE_PORT_8081_TCP_PORT", "8081"),
+        ("SHARDLAKE_PORT_8081_TCP_PROTO", "tcp"),
+        ("SHARDLAKE_TLS_PORT", "tcp://10.0.0.2:1"),
+    ];
+    options.environment.extend(of_kubernetes.map(|(name, value)| (name.into(), value.into())));
+    // A warning would fail the test.
+    drop(options.clone().start());
+    options.environment.push(("SHARDLAKE_REPLICAS".into(), "3".into()));
+    options.environment.push(("SHARDLAKE_IMAGE_TAG".into(), "latest".into()));
+    let server = options.start();
+    server.expects_log("SHARDLAKE_IMAGE_TAG, SHARDLAKE_REPLICAS");
+    let log = server.log();
+    assert_eq!(log.matches("SHARDLAKE_").count(), 2, "told once, and of Kubernetes nothing: {log}");
 }
 
 #[test]
@@ -49,14 +82,28 @@ fn a_small_scale_of_limits_makes_small_partitions() {
     let client = server.client();
     let _ = client.create_database("db").expect_status(201);
     let _ = client.create_container("db", "c", "/pk").expect_status(201);
-    let ranges = client.get("/dbs/db/colls/c/pkranges", &[]).expect_status(200).json();
-    assert_eq!(ranges["_count"], 200, "400 RU/s in partitions of one RU/s, and at most so many");
+    let ranges = |container: &str| {
+        let path = format!("/dbs/db/colls/{container}/pkranges");
+        client.get(&path, &[]).expect_status(200).json()["_count"].as_u64().unwrap()
+    };
+    assert_eq!(ranges("c"), 1, "nobody asked for throughput that would need more");
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let definition = json!({ "id": "asked", "partitionKey": key });
+    let throughput = [("x-ms-offer-throughput", "400")];
+    let _ = client.create_container_of("db", &definition, &throughput).expect_status(201);
+    assert_eq!(ranges("asked"), 200, "400 RU/s in partitions of one RU/s, and at most so many");
     let key = json!(["k"]);
-    let item = |id: &str| json!({ "id": id, "pk": "k", "pad": "x".repeat(12_000) });
-    let _ = client.create_item("db", "c", &key, &item("a")).expect_status(201);
-    let full = client.create_item("db", "c", &key, &item("b")).expect_status(403);
+    let item = |id: &str, key: &str| json!({ "id": id, "pk": key, "pad": "x".repeat(12_000) });
+    let _ = client.create_item("db", "c", &key, &item("a", "k")).expect_status(201);
+    let full = client.create_item("db", "c", &key, &item("b", "k")).expect_status(403);
     assert_eq!(full.header("x-ms-substatus"), Some("1014"));
     assert!(full.text().contains("Partition key reached maximum size of 20.97 KB"), "{}", full.text());
+    for other in 0..5 {
+        let other = format!("k{other}");
+        let answer = client.create_item("db", "c", &json!([other]), &item("a", &other));
+        assert!(matches!(answer.status, 201 | 403), "{answer}");
+    }
+    shardlake_testkit::eventually("a partition that is too large is split", || ranges("c") > 1);
 }
 
 #[test]
