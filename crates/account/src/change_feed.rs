@@ -103,6 +103,7 @@ impl Account {
         let page_min = self.0.charges.feed_page([].into_iter(), ctx.consistency).0;
         let mut charge_centi = 0;
         loop {
+            self.take_answer_space(ctx).await?;
             let charge_min = if charge_centi == 0 { page_min } else { 0 };
             let looked = self.look(ctx, &routing.entry, request, (position.as_ref(), charge_min)).await;
             if routing.has_moved(&looked).await? {
@@ -113,6 +114,9 @@ impl Account {
             if page.count > 0 || !page.is_last || is_over {
                 page.meta.charge_centi = charge_centi;
                 return Ok(page);
+            }
+            if let Some(space) = &ctx.answer_space {
+                space.give_back();
             }
             tokio::select! {
                 biased;

@@ -50,6 +50,7 @@ impl Account {
         max_items: Option<i64>,
         continuation: Option<&str>,
     ) -> Result<FeedPage> {
+        self.take_answer_space(ctx).await?;
         let mut routing = self.routing(container);
         loop {
             let page = self.page_of_feed(ctx, &routing.entry, &scope, max_items, continuation).await;

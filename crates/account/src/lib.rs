@@ -18,6 +18,7 @@
 //! | `throughput.rs` | the budgets that containers live by |
 //! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
+//! | `answer_space.rs` | pages wait until there is room for their answers |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
 //! | `script_run.rs`, `script_run_store.rs`, `script_run_links.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
 //! | `change_feed.rs`, `change_feed_position.rs`, `change_feed_compaction.rs` | what changed, page by page; where a reader stands; keeping the logs small |
@@ -29,6 +30,7 @@
 //! is an immutable value behind an atomic pointer: readers take no lock, changes are made durable before they show.
 
 mod account;
+mod answer_space;
 mod balance;
 mod batch;
 mod change_feed;

@@ -165,10 +165,8 @@ impl Running<'_> {
         let part = parts.first().ok_or_else(|| Error::internal("a query asks no partition"))?;
         let source = self.function_source(&part.partition).await?;
         let tab = source.tab();
-        let output = self.account.beside_requests(&self.prepared, self.ctx.deadline, move || {
-            Ok(merged.calling(source.open()).finish(true, &is_interrupted)?)
-        });
-        let output = output.await;
+        let work = move || Ok(merged.calling(source.open()).finish(true, &is_interrupted)?);
+        let output = self.account.beside_requests(&self.prepared, None, (deadline, work)).await;
         if let Some(tab) = tab {
             self.surcharge_centi.fetch_add(tab.surcharge_centi(0), Ordering::Relaxed);
         }

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_model::{Error, Result};
+use shardlake_model::{AnswerSpace, Error, Result};
 use shardlake_partition::{CommandContext, ContainerShape, OwnItems, PageWork, QueryPage, QueryPageRequest};
 use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery, SqlError};
 use shardlake_stdx::Clock;
 
 use crate::Account;
+use crate::answer_space::{try_take_space, wait_for_space};
 use crate::query::Running;
 use crate::query_charge::PagePermit;
 use crate::query_functions::FunctionSource;
@@ -57,6 +58,7 @@ impl Running<'_> {
             page_end: self.page_end,
             deadline: self.ctx.deadline,
             work: permit.work(),
+            answer_space: self.ctx.answer_space.clone(),
         })
     }
 }
@@ -64,27 +66,40 @@ impl Running<'_> {
 impl Account {
     pub(crate) async fn run_page(self, task: PageTask) -> Result<QueryPage> {
         if !task.prepared.is_heavy() {
+            if let Some(space) = &task.answer_space {
+                space.take(task.deadline.saturating_sub(self.clock().elapsed())).await?;
+            }
             return task.run().await;
         }
         let runtime = tokio::runtime::Handle::current();
-        let prepared = task.prepared.clone();
-        self.beside_requests(&prepared, task.deadline, move || runtime.block_on(task.run())).await
+        let (prepared, space) = (task.prepared.clone(), task.answer_space.clone());
+        let work = (task.deadline, move || runtime.block_on(task.run()));
+        self.beside_requests(&prepared, space.as_ref(), work).await
     }
 
     /// Work that blocks, on a thread of its own, when it is its turn. What calls functions has had its turn at the workers.
     pub(crate) async fn beside_requests<T: Send + 'static>(
         &self,
         prepared: &PreparedQuery,
-        deadline: Duration,
-        work: impl FnOnce() -> Result<T> + Send + 'static,
+        space: Option<&Arc<dyn AnswerSpace>>,
+        (deadline, work): (Duration, impl FnOnce() -> Result<T> + Send + 'static),
     ) -> Result<T> {
-        let mut permit = None;
-        if prepared.user_functions().is_empty() {
-            let time = deadline.saturating_sub(self.clock().elapsed());
-            let turn = tokio::time::timeout(time, self.0.heavy_queries.acquire()).await;
-            let turn = turn.map_err(|_| Error::from(SqlError::Interrupted))?;
-            permit = Some(turn.map_err(|_| Error::internal("the account is closed"))?);
-        }
+        let time_left = || deadline.saturating_sub(self.clock().elapsed());
+        let has_turn = !prepared.user_functions().is_empty();
+        let permit = loop {
+            wait_for_space(space, time_left()).await?;
+            let permit = match has_turn {
+                true => None,
+                false => {
+                    let turn = tokio::time::timeout(time_left(), self.0.heavy_queries.acquire()).await;
+                    let turn = turn.map_err(|_| Error::from(SqlError::Interrupted))?;
+                    Some(turn.map_err(|_| Error::internal("the account is closed"))?)
+                }
+            };
+            if try_take_space(space) {
+                break permit;
+            }
+        };
         let run = tokio::task::spawn_blocking(work);
         let outcome = run.await;
         drop(permit);
@@ -108,6 +123,7 @@ pub(crate) struct PageTask {
     page_end: Duration,
     deadline: Duration,
     work: Arc<PageWork>,
+    answer_space: Option<Arc<dyn AnswerSpace>>,
 }
 
 impl PageTask {

@@ -12,6 +12,7 @@ use shardlake_model::{ContainerRid, Error, ErrorKind, ReplyMeta, RequestContext,
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_script::{Completion, Invocation, Meter, Role, ScriptLimits, Turn, is_worker_lost};
 
+use crate::answer_space::{try_take_space, wait_for_space};
 use crate::container_handle::ContainerEntry;
 use crate::items::check_session;
 use crate::keys::{key_of_read, partition_of};
@@ -89,7 +90,9 @@ impl Account {
         let tab = ProcessorTab::open(self, ctx, entry, partition);
         let begin = || partition.begin(&entry.shape, self.command(ctx, 0), logical, self.clock());
         let mut transaction = begin().await?;
-        let turn = match self.0.scripts.try_turn(container, tab.meter()) {
+        let space = ctx.answer_space.as_ref();
+        let turn = self.0.scripts.try_turn(container, tab.meter());
+        let turn = match turn.filter(|_| try_take_space(space)) {
             Some(turn) => turn,
             None => {
                 // Others may write to the logical partition while all workers are busy elsewhere.
@@ -107,13 +110,21 @@ impl Account {
 
     /// Waits for a worker, no longer than the request may.
     async fn script_turn(&self, ctx: &RequestContext, container: ContainerRid, meter: Meter) -> Result<Turn> {
-        let left = ctx.deadline.saturating_sub(self.clock().elapsed());
-        tokio::time::timeout(left, self.0.scripts.turn(container, meter)).await.unwrap_or_else(|_| {
-            Err(Error::new(
-                ErrorKind::Timeout,
-                "other scripts kept all workers busy for as long as the request could wait: nothing was done, retry",
-            ))
-        })
+        let left = || ctx.deadline.saturating_sub(self.clock().elapsed());
+        let space = ctx.answer_space.as_ref();
+        loop {
+            wait_for_space(space, left()).await?;
+            let turn = self.0.scripts.turn(container, meter.clone());
+            let turn = tokio::time::timeout(left(), turn).await.unwrap_or_else(|_| {
+                Err(Error::new(
+                    ErrorKind::Timeout,
+                    "other scripts kept all workers busy for as long as the request could wait: nothing was done, retry",
+                ))
+            })?;
+            if try_take_space(space) {
+                return Ok(turn);
+            }
+        }
     }
 }
 

@@ -58,6 +58,8 @@ impl<'a> ScriptStore<'a> {
             now: transaction.command().now,
             session: None,
             priority: Priority::System,
+            // What a script reads stays in the server.
+            answer_space: None,
             ..ctx.clone()
         };
         ScriptStore {

@@ -307,7 +307,7 @@ impl Results {
             status: if self.failed { StatusCode::MULTI_STATUS } else { StatusCode::OK },
             meta,
             container: Some(container.clone()),
-            body: Some(self.text),
+            body: Some(self.text.into()),
             ..Reply::default()
         }
     }

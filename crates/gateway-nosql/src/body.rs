@@ -2,6 +2,7 @@
 //!
 //! A body that arrives in one piece is passed on without a copy.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -9,18 +10,43 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use shardlake_model::{Error, ErrorKind, Result};
 
-/// Reads a body to its end.
-pub(crate) async fn read<B>(body: B, size_bytes_max: usize, time_max: Duration) -> Result<Bytes>
+use crate::message_space::{BodyHold, ConnectionSpace};
+
+/// A whole body, with the room that it takes.
+#[derive(Debug)]
+pub(crate) struct WholeBody {
+    pub bytes: Bytes,
+    _hold: Option<BodyHold>,
+}
+
+/// Waits for room for a body, then reads it to its end.
+pub(crate) async fn receive<B>(
+    body: B,
+    (size_bytes_max, time_max): (usize, Duration),
+    space: &Arc<ConnectionSpace>,
+) -> Result<WholeBody>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
     if body.is_end_stream() {
-        return Ok(Bytes::new());
+        return Ok(WholeBody { bytes: Bytes::new(), _hold: None });
     }
     if body.size_hint().lower() > size_bytes_max as u64 {
         return Err(too_large(size_bytes_max));
     }
+    // All of it at once: bodies that each have a part and wait for the rest would wait for one another.
+    let announced = body.size_hint().upper().unwrap_or(u64::MAX).min(size_bytes_max as u64);
+    let hold = space.take_body(announced, time_max).await?;
+    Ok(WholeBody { bytes: read(body, size_bytes_max, time_max).await?, _hold: hold })
+}
+
+/// Reads a body to its end.
+async fn read<B>(body: B, size_bytes_max: usize, time_max: Duration) -> Result<Bytes>
+where
+    B: Body<Data = Bytes>,
+    B::Error: std::fmt::Display,
+{
     tokio::time::timeout(time_max, collect(body, size_bytes_max)).await.unwrap_or_else(|_| {
         Err(Error::new(
             ErrorKind::Timeout,

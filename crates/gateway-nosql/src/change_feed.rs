@@ -14,6 +14,7 @@ use shardlake_account::{
 use shardlake_model::{Error, Result};
 use shardlake_stdx::Timestamp;
 
+use crate::answer_body::Text;
 use crate::feed::scope;
 use crate::gateway::Call;
 use crate::headers::RequestHeaders;
@@ -89,15 +90,9 @@ fn respond(page: ChangeFeedPage, container: &ContainerHandle) -> Reply {
     let etag = HeaderValue::try_from(format!("\"{}\"", page.etag)).expect("an etag is ASCII");
     // Time ran out among changes that are not asked for: there is more, which 304 would deny.
     let is_unmodified = page.count == 0 && page.is_last;
-    let body = (!is_unmodified).then(|| {
-        let mut body = Vec::with_capacity(page.changes.len() + 64);
-        body.extend_from_slice(b"{\"_rid\":\"");
-        body.extend_from_slice(container.rid_text().as_bytes());
-        body.extend_from_slice(b"\",\"Documents\":[");
-        body.extend_from_slice(&page.changes);
-        body.extend_from_slice(format!("],\"_count\":{}}}", page.count).as_bytes());
-        body
-    });
+    let head = format!("{{\"_rid\":\"{}\",\"Documents\":[", container.rid_text()).into_bytes();
+    let end = format!("],\"_count\":{}}}", page.count).into_bytes();
+    let body = (!is_unmodified).then(|| Text::of_pieces([head, page.changes, end]));
     let reply = Reply {
         status: if is_unmodified { StatusCode::NOT_MODIFIED } else { StatusCode::OK },
         session_token: (!page.ranges.is_empty())

@@ -7,6 +7,7 @@ use http::StatusCode;
 use shardlake_account::{ContainerHandle, FeedPage, FeedScope};
 use shardlake_model::{Error, Result};
 
+use crate::answer_body::PageText;
 use crate::gateway::Call;
 use crate::headers::RequestHeaders;
 use crate::items::reading;
@@ -53,27 +54,22 @@ pub(crate) fn scope(headers: &RequestHeaders<'_>) -> Result<FeedScope> {
 }
 
 fn respond(page: FeedPage, container: &ContainerHandle) -> Reply {
+    let count = page.items.len();
     let size: usize = page.items.iter().map(|item| item.json_size_bytes() + 1).sum();
-    let mut body = Vec::with_capacity(size + 64);
-    body.extend_from_slice(b"{\"_rid\":\"");
-    body.extend_from_slice(container.rid_text().as_bytes());
-    body.extend_from_slice(b"\",\"Documents\":[");
-    for (index, item) in page.items.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        item.write_json(&mut body);
+    let mut text = PageText::of_container(container.rid_text(), size);
+    // Each item goes as soon as it is written.
+    for item in page.items {
+        text.row(|out| item.write_json(out));
     }
-    body.extend_from_slice(format!("],\"_count\":{}}}", page.items.len()).as_bytes());
     Reply {
         status: StatusCode::OK,
         meta: page.meta,
         container: Some(container.clone()),
         session_token: (!page.ranges.is_empty())
             .then(|| session::joined(page.meta.session_version, &page.ranges)),
-        item_count: Some(page.items.len()),
+        item_count: Some(count),
         continuation: page.continuation,
-        body: Some(body),
+        body: Some(text.finish()),
         ..Reply::default()
     }
 }

@@ -54,10 +54,10 @@ impl AnswerFormat {
 /// another body.
 pub(crate) fn in_format(reply: Reply, format: AnswerFormat) -> Result<Reply> {
     match reply.body {
-        Some(text) if format == AnswerFormat::Binary && reply.status.is_success() && !is_binary(&text) => {
-            let body = binary_of_json(&text)
+        Some(text) if format == AnswerFormat::Binary && reply.status.is_success() && !text.is_binary() => {
+            let body = binary_of_json(&text.into_vec())
                 .map_err(|error| Error::internal(format!("an answer is no JSON text: {error}")))?;
-            Ok(Reply { body: Some(body), ..reply })
+            Ok(Reply { body: Some(body.into()), ..reply })
         }
         _ => Ok(reply),
     }

@@ -10,17 +10,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response};
-use http_body_util::Full;
 use hyper::body::Body;
 use shardlake_account::{Account, ContainerHandle};
 use shardlake_model::{Error, RequestContext, Result, ScriptKind};
 use shardlake_stdx::Guid;
 
 use crate::access::{self, Asked, Scope};
+use crate::answer_body::AnswerBody;
 use crate::auth::{AccountKey, Caller, Keyring};
+use crate::body::WholeBody;
 use crate::errors::Failure;
 use crate::formats::{AnswerFormat, in_format};
 use crate::headers::RequestHeaders;
+use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::operator::{self, Address, OperatorCall};
 use crate::reply::{Echo, Renderer, Reply};
@@ -78,11 +80,13 @@ impl Scheme {
 }
 
 /// Where a request came in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Endpoint<'e> {
     pub scheme: Scheme,
     /// Told to clients instead of the host that the request names; `None` where that one may be repeated.
     pub authority: Option<&'e str>,
+    /// The memory that the requests and answers of the connection may take.
+    pub space: &'e Arc<ConnectionSpace>,
 }
 
 /// Serves the protocol over an account. Cloning is cheap and shares everything.
@@ -160,7 +164,7 @@ impl Gateway {
     }
 
     /// Serves one request. Errors are responses too.
-    pub async fn handle<B>(&self, request: Request<B>, endpoint: Endpoint<'_>) -> Response<Full<Bytes>>
+    pub async fn handle<B>(&self, request: Request<B>, endpoint: Endpoint<'_>) -> Response<AnswerBody>
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
@@ -169,28 +173,37 @@ impl Gateway {
         let started = inner.account.clock().elapsed();
         let (parts, body) = request.into_parts();
         let activity_id = inner.activity_ids.of(&parts);
-        let outcome = inner.serve(&parts, body, endpoint, activity_id, started).await;
+        let mut hold = None;
+        let arrival = Arrival { endpoint, activity_id, started, hold: &mut hold };
+        let outcome = inner.serve(&parts, body, arrival).await;
         let duration = inner.account.clock().elapsed().saturating_sub(started);
-        inner.renderer.render(outcome, Echo { activity_id, request_uri: parts.uri.path(), duration })
+        let echo = Echo { activity_id, request_uri: parts.uri.path(), duration };
+        let response = inner.renderer.render(outcome, echo);
+        if let Some(hold) = &hold {
+            hold.settle(response.body().left_bytes());
+        }
+        response.map(|body| body.holding(hold))
     }
 }
 
+/// What is known of a request before it is read.
+struct Arrival<'r> {
+    endpoint: Endpoint<'r>,
+    activity_id: Guid,
+    started: Duration,
+    /// What its answer holds, from when it is let in.
+    hold: &'r mut Option<Arc<AnswerHold>>,
+}
+
 impl Inner {
-    async fn serve<B>(
-        &self,
-        parts: &Parts,
-        body: B,
-        endpoint: Endpoint<'_>,
-        activity_id: Guid,
-        started: Duration,
-    ) -> Result<Reply, Failure>
+    async fn serve<B>(&self, parts: &Parts, body: B, arrival: Arrival<'_>) -> Result<Reply, Failure>
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
         let headers = RequestHeaders::parse(&parts.headers)?;
         if let Some(address) = Address::parse(parts.uri.path(), parts.uri.query())? {
-            let operate = self.operate(parts, body, &headers, &address, (activity_id, started));
+            let operate = self.operate(parts, body, &headers, &address, arrival);
             return Ok(operate.await?);
         }
         let path = Path::parse(parts.uri.path())?;
@@ -198,7 +211,8 @@ impl Inner {
         let caller = self.authenticate(&parts.method, &path, route, &headers)?;
         let operation = Operation::of(route, &parts.method, &headers)?;
         access::allow(&caller, &Asked { operation, path: &path, headers: &headers }, &self.account)?;
-        let body = body::read(body, self.settings.body_size_bytes_max, self.settings.request_timeout).await?;
+        let endpoint = arrival.endpoint;
+        let (body, context) = self.admit(body, &headers, arrival).await?;
         let call = Call {
             account: &self.account,
             settings: &self.settings,
@@ -208,8 +222,8 @@ impl Inner {
             headers: &headers,
             host: endpoint.authority.or_else(|| host(parts, &headers)).unwrap_or("localhost"),
             scheme: endpoint.scheme,
-            context: self.context(&headers, activity_id, started)?,
-            body,
+            context,
+            body: body.bytes.clone(),
         };
         dispatch(&call, operation).await
     }
@@ -221,7 +235,7 @@ impl Inner {
         body: B,
         headers: &RequestHeaders<'_>,
         address: &Address<'_>,
-        (activity_id, started): (Guid, Duration),
+        arrival: Arrival<'_>,
     ) -> Result<Reply>
     where
         B: Body<Data = Bytes>,
@@ -231,8 +245,8 @@ impl Inner {
         let now = self.account.clock().now();
         let access = self.keyring.authenticate_key(headers.authorization, &[form], now)?;
         operator::allow(access, &parts.method)?;
-        let body = body::read(body, self.settings.body_size_bytes_max, self.settings.request_timeout).await?;
-        let context = self.context(headers, activity_id, started)?;
+        let (body, context) = self.admit(body, headers, arrival).await?;
+        let body = body.bytes.clone();
         let call = OperatorCall { account: &self.account, method: &parts.method, address, context, body };
         operator::serve(&call).await
     }
@@ -249,16 +263,36 @@ impl Inner {
         })
     }
 
+    /// Lets a request in whose sender may ask: once there is room for a small answer and for the body, which is read.
+    async fn admit<B>(
+        &self,
+        body: B,
+        headers: &RequestHeaders<'_>,
+        arrival: Arrival<'_>,
+    ) -> Result<(WholeBody, RequestContext)>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: std::fmt::Display,
+    {
+        let (space, time_max) = (arrival.endpoint.space, self.settings.request_timeout);
+        let hold = arrival.hold.insert(AnswerHold::enter(space, time_max).await?);
+        let context = self.context(headers, arrival.activity_id, arrival.started, hold)?;
+        let body = body::receive(body, (self.settings.body_size_bytes_max, time_max), space).await?;
+        Ok((body, context))
+    }
+
     fn context(
         &self,
         headers: &RequestHeaders<'_>,
         activity_id: Guid,
         started: Duration,
+        hold: &Arc<AnswerHold>,
     ) -> Result<RequestContext> {
         Ok(RequestContext {
             activity_id,
             now: self.account.clock().now(),
             deadline: started + self.settings.request_timeout,
+            answer_space: Some(hold.clone()),
             consistency: headers.consistency(self.account.consistency())?,
             session: None,
             priority: headers.priority()?,

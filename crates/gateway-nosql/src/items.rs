@@ -157,7 +157,7 @@ fn respond_triggered(triggered: TriggeredReply, container: &ContainerHandle, con
     if content != Content::None
         && let Some(body) = triggered.body
     {
-        reply.body = Some(body.into_bytes());
+        reply.body = Some(body.into());
     }
     reply
 }
@@ -167,7 +167,7 @@ fn respond(reply: ItemReply, container: &ContainerHandle, content: Content) -> R
     if let Some(item) = &reply.item
         && reply.outcome != Outcome::NotModified
     {
-        body = content.render(item);
+        body = content.render(item).map(Into::into);
     }
     Reply {
         status: status(reply.outcome),

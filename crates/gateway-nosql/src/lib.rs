@@ -5,6 +5,7 @@
 //! | `gateway.rs` | [`Gateway`]: one request from headers to response |
 //! | `router.rs`, `headers.rs`, `operation.rs`, `body.rs` | paths, request headers, what they ask for together, bodies |
 //! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
+//! | `message_space.rs`, `byte_space.rs`, `answer_body.rs` | memory for bodies and answers, bounded; answers in pieces |
 //! | `reply.rs`, `item_headers.rs`, `errors.rs`, `session.rs` | response headers, error bodies, session tokens |
 //! | `resource_document.rs` | feeds and JSON of metadata resources |
 //! | `account_document.rs`, `databases.rs`, `containers.rs`, `pkranges.rs`, `conflicts.rs`, `offers.rs` | metadata operations |
@@ -24,9 +25,11 @@
 
 mod access;
 mod account_document;
+mod answer_body;
 mod auth;
 mod batch;
 mod body;
+mod byte_space;
 mod change_feed;
 mod conflicts;
 mod containers;
@@ -38,6 +41,7 @@ mod gateway;
 mod headers;
 mod item_headers;
 mod items;
+mod message_space;
 mod metadata_query;
 mod offers;
 mod operation;
@@ -62,7 +66,9 @@ mod triggers;
 mod unsupported;
 mod users;
 
+pub use answer_body::{AnswerBody, Text};
 pub use auth::{Access, AccountKey};
 pub use errors::own_words;
 pub use gateway::{Endpoint, Gateway, GatewaySettings, Scheme};
+pub use message_space::{AnswerHold, ConnectionSpace, MessageSpace};
 pub use operator::OperatorRequest;

@@ -7,6 +7,7 @@ use http::{HeaderValue, StatusCode};
 use shardlake_account::{ContainerHandle, QueryReply, QueryRequest};
 use shardlake_model::{ErrorKind, Result};
 
+use crate::answer_body::PageText;
 use crate::gateway::Call;
 use crate::headers::flag;
 use crate::items::reading;
@@ -53,17 +54,8 @@ fn is_of_the_reference(token: &str) -> bool {
 }
 
 fn respond(reply: &QueryReply, container: &ContainerHandle) -> Reply {
-    let mut body = Vec::with_capacity(reply.rows.size_bytes() + reply.rows.len() + 64);
-    body.extend_from_slice(b"{\"_rid\":\"");
-    body.extend_from_slice(container.rid_text().as_bytes());
-    body.extend_from_slice(b"\",\"Documents\":[");
-    for (index, row) in reply.rows.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(row);
-    }
-    body.extend_from_slice(format!("],\"_count\":{}}}", reply.rows.len()).as_bytes());
+    let mut text = PageText::of_container(container.rid_text(), reply.rows.size_bytes() + reply.rows.len());
+    reply.rows.iter().for_each(|row| text.row(|out| out.extend_from_slice(row)));
     Reply {
         status: StatusCode::OK,
         meta: reply.meta,
@@ -71,7 +63,7 @@ fn respond(reply: &QueryReply, container: &ContainerHandle) -> Reply {
         session_token: (!reply.ranges.is_empty())
             .then(|| session::joined(reply.meta.session_version, &reply.ranges)),
         item_count: Some(reply.rows.len()),
-        body: Some(body),
+        body: Some(text.finish()),
         ..Reply::default()
     }
 }

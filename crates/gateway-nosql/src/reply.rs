@@ -9,13 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::Full;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use shardlake_account::ContainerHandle;
-use shardlake_document::is_binary;
 use shardlake_model::ReplyMeta;
 use shardlake_stdx::{Guid, Timestamp};
 
+use crate::answer_body::{AnswerBody, Text};
 use crate::errors::{self, Failure};
 use crate::item_headers::ItemHeaders;
 use crate::session;
@@ -35,13 +34,13 @@ pub(crate) struct Reply {
     /// Rare headers.
     pub extra: Vec<(HeaderName, HeaderValue)>,
     /// JSON text or Cosmos binary JSON; `None` for replies without a body.
-    pub body: Option<Vec<u8>>,
+    pub body: Option<Text>,
 }
 
 impl Reply {
-    pub fn json(status: StatusCode, charge_centi: u64, body: Vec<u8>) -> Reply {
+    pub fn json(status: StatusCode, charge_centi: u64, body: impl Into<Text>) -> Reply {
         let meta = ReplyMeta { charge_centi, ..ReplyMeta::default() };
-        Reply { status, meta, body: Some(body), ..Reply::default() }
+        Reply { status, meta, body: Some(body.into()), ..Reply::default() }
     }
 
     pub fn empty(status: StatusCode, charge_centi: u64) -> Reply {
@@ -136,14 +135,14 @@ impl Renderer {
         Renderer { constant, item, requests: AtomicU64::new(1) }
     }
 
-    pub fn render(&self, outcome: Result<Reply, Failure>, echo: Echo<'_>) -> Response<Full<Bytes>> {
+    pub fn render(&self, outcome: Result<Reply, Failure>, echo: Echo<'_>) -> Response<AnswerBody> {
         match outcome {
             Ok(reply) => self.reply(reply, echo),
             Err(failure) => self.failure(&failure, echo),
         }
     }
 
-    fn reply(&self, reply: Reply, echo: Echo<'_>) -> Response<Full<Bytes>> {
+    fn reply(&self, reply: Reply, echo: Echo<'_>) -> Response<AnswerBody> {
         let mut headers = match (&reply.container, reply.etag) {
             (Some(container), Some(etag)) if reply.meta.range_id.is_some() && reply.body.is_some() => {
                 self.item.render(&reply.meta, container, etag, echo, self.next_request_id())
@@ -169,7 +168,7 @@ impl Renderer {
         assemble(reply.status, headers, reply.body)
     }
 
-    fn failure(&self, failure: &Failure, echo: Echo<'_>) -> Response<Full<Bytes>> {
+    fn failure(&self, failure: &Failure, echo: Echo<'_>) -> Response<AnswerBody> {
         let error = &failure.error;
         let shape = errors::shape(error.kind());
         if shape.status == StatusCode::INTERNAL_SERVER_ERROR {
@@ -182,9 +181,12 @@ impl Renderer {
         }
         if let Some(milliseconds) = error.retry_after_ms() {
             headers.insert(&RETRY_AFTER, HeaderValue::from(milliseconds));
+            if shape.status == StatusCode::SERVICE_UNAVAILABLE {
+                headers.insert(http::header::RETRY_AFTER, HeaderValue::from(milliseconds.div_ceil(1000)));
+            }
         }
         let body = errors::body(error, echo.activity_id, echo.request_uri);
-        assemble(shape.status, headers, Some(body))
+        assemble(shape.status, headers, Some(body.into()))
     }
 
     fn common(&self, meta: &ReplyMeta, container: Option<&ContainerHandle>, echo: Echo<'_>) -> HeaderMap {
@@ -228,12 +230,12 @@ fn set_positions(headers: &mut HeaderMap, range_id: u32, meta: &ReplyMeta) {
     }
 }
 
-fn assemble(status: StatusCode, mut headers: HeaderMap, body: Option<Vec<u8>>) -> Response<Full<Bytes>> {
+fn assemble(status: StatusCode, mut headers: HeaderMap, body: Option<Text>) -> Response<AnswerBody> {
     if let Some(body) = &body {
-        let media_type = if is_binary(body) { "application/octet-stream" } else { "application/json" };
+        let media_type = if body.is_binary() { "application/octet-stream" } else { "application/json" };
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     }
-    let mut response = Response::new(Full::new(Bytes::from(body.unwrap_or_default())));
+    let mut response = Response::new(AnswerBody::from(body.unwrap_or_default()));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
@@ -325,7 +327,7 @@ mod tests {
         Renderer::new(Timestamp(1_493_254_272_000))
     }
 
-    fn header<'r>(response: &'r Response<Full<Bytes>>, name: &str) -> Option<&'r str> {
+    fn header<'r>(response: &'r Response<AnswerBody>, name: &str) -> Option<&'r str> {
         response.headers().get(name).map(|value| value.to_str().expect("ASCII"))
     }
 
@@ -342,8 +344,12 @@ mod tests {
     fn an_item_reply_carries_every_position() {
         let meta =
             ReplyMeta { charge_centi: 571, lsn: 42, item_lsn: 40, range_id: Some(3), session_version: 5 };
-        let reply =
-            Reply { status: StatusCode::CREATED, meta, body: Some(b"{}".to_vec()), ..Reply::default() };
+        let reply = Reply {
+            status: StatusCode::CREATED,
+            meta,
+            body: Some(b"{}".to_vec().into()),
+            ..Reply::default()
+        };
         let response = renderer().render(Ok(reply.with_etag([0x11; 16])), ECHO);
         for (name, value) in [
             ("x-ms-request-charge", "5.71"),

@@ -139,7 +139,7 @@ mod tests {
     fn feeds_have_their_envelope_even_when_empty() {
         let text = |documents: &[Vec<u8>]| {
             let reply = feed("AAAAAQ==", "DocumentCollections", documents);
-            (String::from_utf8(reply.body.expect("a body")).expect("UTF-8"), reply.item_count)
+            (String::from_utf8(reply.body.expect("a body").into_vec()).expect("UTF-8"), reply.item_count)
         };
         assert_eq!(text(&[]), (r#"{"_rid":"AAAAAQ==","DocumentCollections":[],"_count":0}"#.into(), Some(0)));
         let two = [b"{\"id\":1}".to_vec(), b"{}".to_vec()];

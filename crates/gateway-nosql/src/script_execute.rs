@@ -36,7 +36,7 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
         status: StatusCode::OK,
         meta: reply.meta,
         container: Some(container.clone()),
-        body: Some(reply.body.map_or_else(|| b"\"\"".to_vec(), String::into_bytes)),
+        body: Some(reply.body.unwrap_or_else(|| "\"\"".to_owned()).into()),
         ..Reply::default()
     };
     if logs && !reply.log.is_empty() {

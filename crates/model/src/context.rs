@@ -1,8 +1,11 @@
 //! What a front end says about a request besides the operation itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_stdx::{Clock, Guid, Timestamp};
+
+use crate::AnswerSpace;
 
 /// The five levels of the reference, strongest first; a request may only weaken the account's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -154,6 +157,8 @@ pub struct RequestContext {
     pub consistency: ConsistencyLevel,
     pub session: Option<SessionToken>,
     pub priority: Priority,
+    /// Bounds the answers that wait for their clients; `None` where nobody is answered.
+    pub answer_space: Option<Arc<dyn AnswerSpace>>,
 }
 
 impl RequestContext {
@@ -166,6 +171,7 @@ impl RequestContext {
             consistency: ConsistencyLevel::Session,
             session: None,
             priority: Priority::System,
+            answer_space: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Pure data: nothing here does I/O, hashes, or knows a protocol. Policies carry `serde` names because their JSON form
 //! is both what a user writes and what the catalog stores; no other wire spelling lives here.
 
+mod answer_space;
 mod context;
 mod error;
 mod indexing;
@@ -16,6 +17,7 @@ mod script;
 mod throughput;
 mod user;
 
+pub use answer_space::{AnswerSpace, SpaceFuture};
 pub use context::{
     ConsistencyLevel, ETagCondition, Preconditions, Priority, RequestContext, SessionEntry, SessionToken,
 };

@@ -18,6 +18,10 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_DATA_DIR: &str = "shardlake-data";
 /// The HTTP library reads headers into a buffer of at least this size.
 const HEADER_SIZE_BYTES_MIN: u64 = 8 * 1024;
+/// Sixty pages of 4 MB, and as much for bodies; less than the default cache and write buffer twice over.
+const MESSAGE_BYTES_DEFAULT: u64 = 512 << 20;
+/// Room for three pages.
+const MESSAGE_BYTES_MIN: u64 = 32 << 20;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -67,6 +71,8 @@ pub struct ConnectionLimits {
     pub connections_max: usize,
     pub header_size_bytes_max: usize,
     pub body_size_bytes_max: usize,
+    /// Of all connections together.
+    pub message_bytes_max: u64,
     pub request_max: Duration,
     pub header_max: Duration,
     pub idle_max: Duration,
@@ -132,6 +138,9 @@ impl Config {
                     .map_or(64 << 10, |size| size.0.max(HEADER_SIZE_BYTES_MIN))
                     as usize,
                 body_size_bytes_max: settings.max_body_size.map_or(4 << 20, |size| size.0) as usize,
+                message_bytes_max: settings
+                    .message_memory
+                    .map_or(MESSAGE_BYTES_DEFAULT, |size| size.0.max(MESSAGE_BYTES_MIN)),
                 request_max: seconds("--request-seconds", settings.request_seconds, 60)?,
                 header_max: seconds("--header-seconds", settings.header_seconds, 20)?,
                 idle_max: seconds("--idle-seconds", settings.idle_seconds, 300)?,

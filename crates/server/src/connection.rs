@@ -4,7 +4,8 @@
 //! a plain connection HTTP/2 opens with `PRI `, which no method of ours begins with. The bytes are looked at without being taken.
 //!
 //! Limits: the first bytes and the handshake have the header time; `watched_io.rs` notes progress, and a timer closes
-//! what is idle or trickles its headers. On shutdown a connection finishes the request in flight and closes.
+//! what is idle, trickles its headers or takes nothing of its answers. On shutdown a connection finishes the requests in flight, which
+//! includes sending their answers, and closes.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,12 +13,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::CONNECTION;
-use http::{HeaderValue, Request, Version};
-use hyper::body::Incoming;
+use bytes::Bytes;
+use http::header::{CONNECTION, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Request, Response, Version};
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use shardlake_gateway_nosql::Scheme;
 use shardlake_stdx::Clock;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -27,8 +29,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::ConnectionLimits;
 use crate::counted_body::CountedBody;
-use crate::front::{Front, Reply};
-use crate::watched_io::{Activity, Protocol, WatchedIo};
+use crate::front::{self, Front, Origin, Reply};
+use crate::sent_body::SentBody;
+use crate::stream_tasks::StreamTasks;
+use crate::watched_io::{Activity, InFlight, Protocol, WatchedIo};
 
 const TLS_HANDSHAKE: u8 = 0x16;
 const HTTP2_OPENING: &[u8] = b"PRI ";
@@ -37,8 +41,9 @@ const PART_LOOKS_MAX: usize = 50;
 const PART_LOOKS_APART: Duration = Duration::from_millis(10);
 /// Requests that one HTTP/2 connection may have in flight.
 const STREAMS_MAX: u32 = 256;
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// What a client may send ahead of what is read, on a stream and on the whole connection. It lies in memory that nothing else bounds,
+/// so it is as little as one upload needs to be fast over a distance.
+const WINDOW_BYTES: u32 = 1 << 20;
 
 /// What all connections share.
 pub struct Connections {
@@ -90,9 +95,9 @@ impl Connections {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        let activity = Activity::new(self.clock.clone(), Protocol::Http1);
-        let io = TokioIo::new(WatchedIo::new(stream, activity.clone()));
-        let service = service_fn(|request| self.answer(request, scheme, &activity));
+        let requests = self.requests(scheme, Protocol::Http1);
+        let io = TokioIo::new(WatchedIo::new(stream, requests.activity.clone()));
+        let service = service_fn(|request| requests.answer_http1(request));
         let connection = http1::Builder::new()
             .max_buf_size(self.limits.header_size_bytes_max)
             // A read may go beyond the buffer's limit and end the headers there.
@@ -103,7 +108,7 @@ impl Connections {
         let mut connection = pin!(connection);
         tokio::select! {
             ended = connection.as_mut() => return ended.map_err(io::Error::other),
-            next = self.watch(&activity) => match next {
+            next = self.watch(&requests.activity) => match next {
                 Next::Stop => connection.as_mut().graceful_shutdown(),
                 Next::Close => return Ok(()),
             }
@@ -115,24 +120,21 @@ impl Connections {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        let activity = Activity::new(self.clock.clone(), Protocol::Http2);
+        let requests = self.requests(scheme, Protocol::Http2);
+        let activity = requests.activity.clone();
         let io = TokioIo::new(WatchedIo::new(stream, activity.clone()));
-        let front = self.front.clone();
-        let of_requests = activity.clone();
-        // Streams are tasks of their own, so they own what they need.
+        // Streams are tasks of their own, so they own what they need. What the work needs is boxed, so that it goes when the
+        // answer is made, however long the stream then waits for its client.
         let service = service_fn(move |request: Request<Incoming>| {
-            let (front, in_flight) = (front.clone(), of_requests.begin_request());
-            async move {
-                let _in_flight = in_flight;
-                Ok::<Reply, Infallible>(front.answer(request, scheme).await)
-            }
+            let requests = requests.clone();
+            Box::pin(async move { Ok::<_, Infallible>(requests.answer(request).await) })
         });
-        let connection = http2::Builder::new(TokioExecutor::new())
+        let connection = http2::Builder::new(StreamTasks)
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(self.limits.header_size_bytes_max).unwrap_or(u32::MAX))
             .max_concurrent_streams(STREAMS_MAX)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
             .serve_connection(io, service);
         let mut connection = pin!(connection);
         tokio::select! {
@@ -145,21 +147,12 @@ impl Connections {
         connection.await.map_err(io::Error::other)
     }
 
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        scheme: Scheme,
-        activity: &Arc<Activity>,
-    ) -> Result<Reply, Infallible> {
-        let _in_flight = activity.begin_request();
-        debug_assert_ne!(request.version(), Version::HTTP_2, "each protocol has its own service");
-        let (head, body) = request.into_parts();
-        let (body, left) = CountedBody::new(body);
-        let mut reply = self.front.answer(Request::from_parts(head, body), scheme).await;
-        if left.is_in_the_way() {
-            reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    fn requests(&self, scheme: Scheme, protocol: Protocol) -> Requests {
+        Requests {
+            front: self.front.clone(),
+            origin: Arc::new(Origin { scheme, space: self.front.space.connection() }),
+            activity: Activity::new(self.clock.clone(), protocol),
         }
-        Ok(reply)
     }
 
     /// Until the server stops or the connection has wasted its time.
@@ -167,19 +160,81 @@ impl Connections {
         let mut stopping = self.stopping.clone();
         let limits = &self.limits;
         // Limits are kept to within a quarter.
-        let period = (limits.header_max.min(limits.idle_max) / 4).max(Duration::from_millis(100));
+        let shortest = limits.header_max.min(limits.idle_max).min(limits.request_max);
+        let period = (shortest / 4).max(Duration::from_millis(100));
         loop {
             let tick = tokio::time::timeout(period, stopping.wait_for(|stopping| *stopping)).await;
             if tick.is_ok() {
                 return Next::Stop;
             }
-            if let Some(overdue) = activity.overdue(limits.header_max, limits.idle_max) {
+            let (ended, stalled) = activity.end_stalled(self.front.space.patience(limits.request_max));
+            self.front.metrics.answers_abandoned.inc_by(ended as u64);
+            if let Some(overdue) = stalled.or_else(|| activity.overdue(limits.header_max, limits.idle_max)) {
                 tracing::debug!(?overdue, "connection closed");
                 self.front.metrics.connections_overdue.inc();
                 return Next::Close;
             }
         }
     }
+}
+
+/// What the requests of one connection share.
+#[derive(Clone)]
+struct Requests {
+    front: Arc<Front>,
+    origin: Arc<Origin>,
+    activity: Arc<Activity>,
+}
+
+impl Requests {
+    async fn answer_http1(&self, request: Request<Incoming>) -> Result<Response<SentBody>, Infallible> {
+        debug_assert_ne!(request.version(), Version::HTTP_2, "each protocol has its own service");
+        let (head, body) = request.into_parts();
+        let (body, left) = CountedBody::new(body);
+        let is_understood = has_known_coding(&head.headers);
+        let mut response = if is_understood {
+            self.answer(Request::from_parts(head, body)).await
+        } else {
+            self.sent(self.activity.begin_request(), front::unknown_transfer_coding())
+        };
+        if left.is_in_the_way() || !is_understood {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(response)
+    }
+
+    async fn answer<B>(&self, request: Request<B>) -> Response<SentBody>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: std::fmt::Display,
+    {
+        let in_flight = self.activity.begin_request();
+        let reply = if self.origin.space.is_exhausted() {
+            front::exhausted()
+        } else {
+            self.front.answer(request, &self.origin).await
+        };
+        self.sent(in_flight, reply)
+    }
+
+    /// The request stays in flight, and its answer counted, until the client has taken it.
+    fn sent(&self, in_flight: InFlight, reply: Reply) -> Response<SentBody> {
+        reply.map(|mut body| {
+            let hold = body.take_hold().unwrap_or_else(|| {
+                let hold = self.origin.space.hold();
+                hold.settle(body.left_bytes());
+                hold
+            });
+            SentBody::new(body, in_flight.answering(hold))
+        })
+    }
+}
+
+/// Whether the body is as it was sent, chunked at most. The HTTP library looks at the last coding alone.
+fn has_known_coding(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    codings.next().is_none_or(is_chunked) && codings.next().is_none()
 }
 
 enum Next {

@@ -22,13 +22,12 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER,
-    TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::Full;
 use hyper::body::Body;
 use shardlake_account::Account;
-use shardlake_gateway_nosql::{Endpoint, Gateway, Scheme};
+use shardlake_gateway_nosql::{AnswerBody, ConnectionSpace, Endpoint, Gateway, MessageSpace, Scheme};
 use shardlake_stdx::Clock;
 
 use crate::container_counters::ContainerLabels;
@@ -37,7 +36,7 @@ use crate::metrics::{Metrics, Operation};
 use crate::metrics_page::MetricsPage;
 use crate::welcome;
 
-pub type Reply = Response<Full<Bytes>>;
+pub type Reply = Response<AnswerBody>;
 
 /// The gateway ends an operation at its deadline; this much later the server stops waiting for it.
 const GRACE: Duration = Duration::from_secs(2);
@@ -46,10 +45,20 @@ const HTML_TYPE: &str = "text/html; charset=utf-8";
 /// Headers of one request. The HTTP library holds HTTP/1.1 to the same number.
 const HEADERS_MAX: usize = 100;
 
+/// What all requests of a connection share.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    pub scheme: Scheme,
+    /// The memory that its requests and answers may take.
+    pub space: Arc<ConnectionSpace>,
+}
+
 pub struct Front {
     pub metrics: Arc<Metrics>,
     page: MetricsPage,
     hosts: HostCheck,
+    /// The memory for messages of all connections.
+    pub space: Arc<MessageSpace>,
     clock: Clock,
     request_max: Duration,
     ca_pem: Option<String>,
@@ -70,13 +79,14 @@ impl Front {
         metrics: Metrics,
         hosts: HostCheck,
         ca_pem: Option<String>,
-        clock: Clock,
-        request_max: Duration,
+        space: Arc<MessageSpace>,
+        (clock, request_max): (Clock, Duration),
     ) -> Front {
         Front {
             metrics: Arc::new(metrics),
             page: MetricsPage::new(clock.clone()),
             hosts,
+            space,
             clock,
             request_max,
             ca_pem,
@@ -96,13 +106,13 @@ impl Front {
         self.ready.store(false, Ordering::Release);
     }
 
-    pub async fn answer<B>(&self, request: Request<B>, scheme: Scheme) -> Reply
+    pub async fn answer<B>(&self, request: Request<B>, origin: &Origin) -> Reply
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
         let mut reply = match self.check(&request) {
-            Ok(announced) => self.route(request, scheme, announced).await,
+            Ok(announced) => self.route(request, origin, announced).await,
             Err(refusal) => failure(refusal.status, refusal.code, &refusal.message),
         };
         reply.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -118,18 +128,10 @@ impl Front {
                 message: format!("a request has at most {HEADERS_MAX} headers"),
             });
         }
-        let coding = headers.get_all(TRANSFER_ENCODING).iter();
-        if coding.into_iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked")) {
-            return Err(Refusal {
-                status: StatusCode::NOT_IMPLEMENTED,
-                code: "NotImplemented",
-                message: "of the transfer codings only 'chunked' is understood".into(),
-            });
-        }
         self.hosts.check(request)
     }
 
-    async fn route<B>(&self, request: Request<B>, scheme: Scheme, announced: Announced<'_>) -> Reply
+    async fn route<B>(&self, request: Request<B>, origin: &Origin, announced: Announced<'_>) -> Reply
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
@@ -144,8 +146,8 @@ impl Front {
                     failure(StatusCode::NOT_FOUND, "NotFound", "this server's certificate comes from outside")
                 }
             },
-            "/" if is_of_a_browser(&request) => self.welcome(&request, scheme, announced),
-            _ => self.serve(request, scheme, announced).await,
+            "/" if is_of_a_browser(&request) => self.welcome(&request, origin.scheme, announced),
+            _ => self.serve(request, origin, announced).await,
         }
     }
 
@@ -165,7 +167,7 @@ impl Front {
             return refusal;
         }
         let account = self.gateway.get().map(|gateway| gateway.account().clone());
-        let rendered = self.page.get(rendered(self.metrics.clone(), account));
+        let rendered = self.page.get(rendered(self.metrics.clone(), account, self.space.clone()));
         match tokio::time::timeout(self.request_max + GRACE, rendered).await {
             Ok(Ok(text)) => page(request, StatusCode::OK, METRICS_TYPE, || text),
             Ok(Err(error)) => {
@@ -176,9 +178,7 @@ impl Front {
                     "a defect: see the server's log",
                 )
             }
-            Err(_) => {
-                failure(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "the metrics wait for storage")
-            }
+            Err(_) => unavailable("the metrics wait for storage"),
         }
     }
 
@@ -196,19 +196,13 @@ impl Front {
         reply
     }
 
-    async fn serve<B>(&self, request: Request<B>, scheme: Scheme, announced: Announced<'_>) -> Reply
+    async fn serve<B>(&self, request: Request<B>, origin: &Origin, announced: Announced<'_>) -> Reply
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
         let Some(gateway) = self.gateway.get() else {
-            let mut reply = failure(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "ServiceUnavailable",
-                "the server is starting: retry",
-            );
-            reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            return reply;
+            return unavailable("the server is starting: retry");
         };
         let started = self.clock.elapsed();
         let operation = Operation::of(request.method(), request.uri().path());
@@ -217,8 +211,8 @@ impl Front {
             Announced::AsSent => None,
             Announced::Listener(authority) => Some(authority),
         };
-        let handled = gateway.handle(request, Endpoint { scheme, authority });
-        let handled = AssertUnwindSafe(handled).catch_unwind();
+        let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space };
+        let handled = AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind();
         let reply = match tokio::time::timeout(self.request_max + GRACE, handled).await {
             Ok(Ok(reply)) => reply,
             Ok(Err(panic)) => {
@@ -241,13 +235,17 @@ impl Front {
 }
 
 /// The page of metrics, made where blocking is allowed: the size of the files waits for a journal that is being synced.
-async fn rendered(metrics: Arc<Metrics>, account: Option<Account>) -> Result<String, String> {
+async fn rendered(
+    metrics: Arc<Metrics>,
+    account: Option<Account>,
+    space: Arc<MessageSpace>,
+) -> Result<String, String> {
     let projections = match &account {
         Some(account) => account.projections().await,
         None => Vec::new(),
     };
-    let made = tokio::task::spawn_blocking(move || metrics.render(account.as_ref(), &projections)).await;
-    made.map_err(|error| error.to_string())
+    let render = move || metrics.render(account.as_ref(), &projections, &space);
+    tokio::task::spawn_blocking(render).await.map_err(|error| error.to_string())
 }
 
 /// The names of a container that a path names by names or resource ids.
@@ -265,6 +263,28 @@ fn is_of_a_browser<B>(request: &Request<B>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD)
         && accept.split(',').any(|kind| kind.trim().starts_with("text/html"))
         && !request.headers().contains_key(AUTHORIZATION)
+}
+
+/// For a request on a connection that takes no answers, when there is no memory left for more of them. Without a body the answer
+/// waits for no window.
+pub fn exhausted() -> Reply {
+    let mut reply = unavailable("");
+    *reply.body_mut() = AnswerBody::default();
+    reply
+}
+
+pub fn unknown_transfer_coding() -> Reply {
+    failure(
+        StatusCode::NOT_IMPLEMENTED,
+        "NotImplemented",
+        "the only transfer coding that is supported is 'chunked'",
+    )
+}
+
+fn unavailable(message: &str) -> Reply {
+    let mut reply = failure(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message);
+    reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    reply
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -287,7 +307,7 @@ fn page<B, T: Into<Bytes>>(
     if let Some(refusal) = refuse_method(request) {
         return refusal;
     }
-    let mut reply = Response::new(Full::new(text().into()));
+    let mut reply = Response::new(AnswerBody::from(text().into()));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -306,7 +326,7 @@ fn refuse_method<B>(request: &Request<B>) -> Option<Reply> {
 /// An error that the server itself answers, in the form of the gateway's.
 fn failure(status: StatusCode, code: &str, message: &str) -> Reply {
     let body = serde_json::json!({ "code": code, "message": message }).to_string();
-    let mut reply = Response::new(Full::new(Bytes::from(body)));
+    let mut reply = Response::new(AnswerBody::from(Bytes::from(body)));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply
@@ -315,6 +335,7 @@ fn failure(status: StatusCode, code: &str, message: &str) -> Reply {
 #[cfg(test)]
 mod tests {
     use futures::future::join_all;
+    use http_body_util::Full;
 
     use super::*;
 
@@ -324,15 +345,16 @@ mod tests {
             Metrics::new("sync"),
             hosts,
             ca_pem.map(str::to_owned),
-            clock.clone(),
-            Duration::from_secs(1),
+            MessageSpace::new(1 << 30, 4 << 20),
+            (clock.clone(), Duration::from_secs(1)),
         )
     }
 
     async fn ask(front: &Front, method: &str, path: &str) -> StatusCode {
         let request = Request::builder().method(method).uri(path).header("host", "localhost");
         let request = request.body(Full::new(Bytes::new())).expect("valid");
-        front.answer(request, Scheme::Http).await.status()
+        let origin = Origin { scheme: Scheme::Http, space: front.space.connection() };
+        front.answer(request, &origin).await.status()
     }
 
     #[tokio::test]

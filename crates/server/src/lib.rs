@@ -6,6 +6,7 @@
 //! | `settings.rs`, `layers.rs`, `near_miss.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
 //! | `serve.rs`, `shards.rs` | a server from start to end; what the data directory holds |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
+//! | `sent_body.rs`, `stream_tasks.rs` | answers until they are sent; ending a single stream |
 //! | `front.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
 //! | `metrics.rs`, `metrics_page.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
@@ -42,9 +43,11 @@ mod ready;
 mod script_metrics;
 pub mod script_worker;
 mod seed;
+mod sent_body;
 mod serve;
 mod settings;
 mod shards;
+mod stream_tasks;
 mod tls;
 mod verify;
 mod watched_io;

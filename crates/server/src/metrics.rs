@@ -17,6 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use shardlake_account::{Account, ProjectionReport};
+use shardlake_gateway_nosql::MessageSpace;
 
 use crate::container_counters::{ContainerCounters, ContainerLabels};
 use crate::{partition_metrics, projection_metrics, script_metrics};
@@ -94,6 +95,10 @@ pub struct Metrics {
     pub connections: Gauge,
     pub connections_refused: Counter,
     pub connections_overdue: Counter,
+    pub answers_abandoned: Counter,
+    answer_bytes: Gauge,
+    body_bytes: Gauge,
+    requests_waiting: Gauge,
     databases: Gauge,
     containers: Gauge,
     partitions: Gauge,
@@ -115,6 +120,10 @@ impl Metrics {
             connections: Gauge::default(),
             connections_refused: Counter::default(),
             connections_overdue: Counter::default(),
+            answers_abandoned: Counter::default(),
+            answer_bytes: Gauge::default(),
+            body_bytes: Gauge::default(),
+            requests_waiting: Gauge::default(),
             databases: Gauge::default(),
             containers: Gauge::default(),
             partitions: Gauge::default(),
@@ -138,6 +147,14 @@ impl Metrics {
         to.register("connections_refused", "Connections refused because there were too many", refused);
         let overdue = self.connections_overdue.clone();
         to.register("connections_overdue", "Connections closed because they were idle or slow", overdue);
+        let help = "Answers ended because their client took nothing of them";
+        to.register("answers_abandoned", help, self.answers_abandoned.clone());
+        let help = "Memory of answers that clients have not taken, with what requests at work may need";
+        to.register_with_unit("answers_waiting", help, Unit::Bytes, self.answer_bytes.clone());
+        let help = "Memory of large request bodies that arrive or are worked on";
+        to.register_with_unit("bodies_arriving", help, Unit::Bytes, self.body_bytes.clone());
+        let help = "Requests that wait for memory before they are worked on";
+        to.register("requests_waiting", help, self.requests_waiting.clone());
         to.register("databases", "Databases", self.databases.clone());
         to.register("containers", "Containers", self.containers.clone());
         to.register("partitions", "Physical partitions", self.partitions.clone());
@@ -178,7 +195,16 @@ impl Metrics {
     }
 
     /// The whole page. `account` is there once the server is ready.
-    pub fn render(&self, account: Option<&Account>, projections: &[ProjectionReport]) -> String {
+    pub fn render(
+        &self,
+        account: Option<&Account>,
+        projections: &[ProjectionReport],
+        space: &MessageSpace,
+    ) -> String {
+        let total = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.answer_bytes.set(total(space.answer_bytes()));
+        self.body_bytes.set(total(space.body_bytes()));
+        self.requests_waiting.set(total(space.waiting() as u64));
         if let Some(account) = account {
             let statistics = account.statistics();
             let totals = [
@@ -191,8 +217,8 @@ impl Metrics {
                 (&self.disk_bytes, statistics.disk_bytes),
                 (&self.storage_poisoned, u64::from(!account.is_writable())),
             ];
-            for (gauge, total) in totals {
-                gauge.set(i64::try_from(total).unwrap_or(i64::MAX));
+            for (gauge, value) in totals {
+                gauge.set(total(value));
             }
         }
         let mut page = String::new();
@@ -248,7 +274,7 @@ mod tests {
             Response::builder().status(201).header("x-ms-request-charge", "6.29").body(()).expect("valid");
         let path = "/dbs/a/colls/b/docs";
         metrics.record(Operation::CreateItem, path, &response, Duration::from_micros(300), |_, _| None);
-        let page = metrics.render(None, &[]);
+        let page = metrics.render(None, &[], &MessageSpace::new(1 << 30, 4 << 20));
         for line in [
             r#"shardlake_requests_total{operation="CreateItem",status="201"} 1"#,
             r#"shardlake_request_charge_total{operation="CreateItem"} 6.29"#,

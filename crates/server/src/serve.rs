@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_account::{Account, AccountOptions, Shards};
-use shardlake_gateway_nosql::{Gateway, GatewaySettings};
+use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
 use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -56,8 +56,9 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let tls = Tls::load(&config, clock.now())?;
     let hosts = HostCheck::new(&config, &tls, &keys, &authorities[0]);
     let metrics = Metrics::new(config.durability.name());
-    let front =
-        Arc::new(Front::new(metrics, hosts, tls.ca_pem.clone(), clock.clone(), config.limits.request_max));
+    let space = MessageSpace::new(config.limits.message_bytes_max, Limits::default().page_size_bytes_max);
+    let timing = (clock.clone(), config.limits.request_max);
+    let front = Arc::new(Front::new(metrics, hosts, tls.ca_pem.clone(), space, timing));
     let door =
         Door::open(bound, &config, front.clone(), TlsAcceptor::from(tls.server.clone()), clock.clone());
 

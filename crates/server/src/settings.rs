@@ -174,7 +174,16 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_body_size: Option<ByteSize>,
 
-    /// Seconds for a request, from its headers to its answer; then 408 [default: 60]
+    /// Memory for requests and answers on their way [default: 512MiB, at least 32MiB]
+    ///
+    /// Half is for bodies that arrive, half for answers that clients have not taken yet; a connection gets an eighth of either.
+    /// A request for which there is none waits, and is answered 503 after ten seconds.
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_memory: Option<ByteSize>,
+
+    /// Seconds for a request, from its headers to its answer; then 408. A client that takes nothing of its answer for as
+    /// long is cut off [default: 60]
     #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_seconds: Option<u64>,

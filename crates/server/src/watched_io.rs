@@ -3,20 +3,26 @@
 //! The HTTP library would need a timer per request to time headers and idleness. Here the transport notes when things happen,
 //! and one slow timer per connection (`connection.rs`) looks at the notes.
 //!
+//! A request is in flight until its answer has been sent. An answer of which a client takes nothing for too long is ended: on
+//! HTTP/2 its stream alone, else the connection.
+//!
 //! A server that closes a socket with unread bytes makes the kernel reset it, and the client loses the answer that was sent
 //! before, a 413 for example. So a close first ends the sending side, then reads what still comes for a short time.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use shardlake_gateway_nosql::AnswerHold;
 use shardlake_stdx::Clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+
+use crate::stream_tasks::StreamEnd;
 
 /// A client that sends nothing for this long is not in the middle of a request.
 const LINGER_QUIET_MAX: Duration = Duration::from_millis(250);
@@ -33,6 +39,8 @@ pub struct Activity {
     idle_since: AtomicU64,
     /// When the first byte after that came, or [`NEVER`].
     headers_since: AtomicU64,
+    /// Answers that are being sent: one on HTTP/1.1, one of each stream on HTTP/2.
+    answers: Mutex<Vec<Weak<Answering>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +60,33 @@ impl Activity {
             in_flight: AtomicU32::new(0),
             idle_since: AtomicU64::new(now),
             headers_since: AtomicU64::new(NEVER),
+            answers: Mutex::default(),
         })
+    }
+
+    fn answers(&self) -> std::sync::MutexGuard<'_, Vec<Weak<Answering>>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the answers of which the client has taken nothing for so long, and says how many. Where a stream does not end, since
+    /// part of its answer is stuck in the library, or cannot be ended alone, the connection is overdue.
+    pub fn end_stalled(&self, patience: Duration) -> (usize, Option<Overdue>) {
+        let now = milliseconds(&self.clock);
+        // Not under the lock: the last reference to an answer takes it off the list.
+        let answers: Vec<Arc<Answering>> = self.answers().iter().filter_map(Weak::upgrade).collect();
+        let (mut ended, mut overdue) = (0, None);
+        for answer in answers {
+            let stalled = Duration::from_millis(now.saturating_sub(answer.since.load(Ordering::Relaxed)));
+            match &answer.stream {
+                _ if stalled < patience => {}
+                Some(stream) if stalled < patience * 2 => ended += usize::from(stream.end()),
+                _ => {
+                    ended += 1;
+                    overdue = Some(Overdue::Answer);
+                }
+            }
+        }
+        (ended, overdue)
     }
 
     /// A request's headers are complete; until the guard is dropped the connection is busy.
@@ -93,11 +127,51 @@ pub enum Overdue {
     Idle,
     /// A request has begun, but its headers do not end.
     Headers,
+    /// The client takes nothing of an answer.
+    Answer,
 }
 
 /// A request being served.
 #[derive(Debug)]
 pub struct InFlight(Arc<Activity>);
+
+impl InFlight {
+    /// The answer is made, and is being sent from here on.
+    pub fn answering(self, hold: Arc<AnswerHold>) -> Arc<Answering> {
+        let activity = self.0.clone();
+        let since = AtomicU64::new(milliseconds(&activity.clock));
+        let answering = Arc::new(Answering { in_flight: self, since, stream: StreamEnd::current(), hold });
+        activity.answers().push(Arc::downgrade(&answering));
+        answering
+    }
+}
+
+/// A request whose answer is being sent.
+#[derive(Debug)]
+pub struct Answering {
+    in_flight: InFlight,
+    /// When the client last took something of it.
+    since: AtomicU64,
+    stream: Option<StreamEnd>,
+    hold: Arc<AnswerHold>,
+}
+
+impl Answering {
+    /// So many bytes were written to the connection.
+    pub fn note_sent(&self, bytes: usize) {
+        self.hold.sent(bytes as u64);
+        self.since.store(milliseconds(&self.in_flight.0.clock), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let mut answers = self.in_flight.0.answers();
+        if let Some(place) = answers.iter().position(|answer| std::ptr::eq(answer.as_ptr(), self)) {
+            answers.swap_remove(place);
+        }
+    }
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {
@@ -211,12 +285,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WatchedIo<T> {
 
 #[cfg(test)]
 mod tests {
+    use shardlake_gateway_nosql::MessageSpace;
     use shardlake_stdx::Timestamp;
 
     use super::*;
 
     const HEADER_MAX: Duration = Duration::from_secs(10);
     const IDLE_MAX: Duration = Duration::from_secs(60);
+
+    fn hold() -> Arc<AnswerHold> {
+        MessageSpace::new(32 << 20, 4 << 20).connection().hold()
+    }
 
     #[test]
     fn frames_between_http2_requests_begin_no_request() {
@@ -250,5 +329,37 @@ mod tests {
         assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), None);
         clock.advance(Duration::from_secs(60));
         assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), Some(Overdue::Idle));
+    }
+
+    #[test]
+    fn a_request_is_in_flight_until_its_answer_was_taken() {
+        let clock = Clock::manual(Timestamp(5));
+        let activity = Activity::new(clock.clone(), Protocol::Http1);
+        let answer = activity.begin_request().answering(hold());
+        clock.advance(IDLE_MAX * 2);
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), None);
+        drop(answer);
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), None, "it is idle from here on");
+        clock.advance(IDLE_MAX);
+        assert_eq!(activity.overdue(HEADER_MAX, IDLE_MAX), Some(Overdue::Idle));
+    }
+
+    #[test]
+    fn an_answer_is_stalled_when_nothing_of_it_is_taken_for_too_long() {
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let clock = Clock::manual(Timestamp(5));
+        let activity = Activity::new(clock.clone(), Protocol::Http1);
+        let at_work = activity.begin_request();
+        let answer = activity.begin_request().answering(hold());
+        clock.advance(PATIENCE - Duration::from_millis(1));
+        assert_eq!(activity.end_stalled(PATIENCE), (0, None));
+        answer.note_sent(0);
+        clock.advance(PATIENCE - Duration::from_millis(1));
+        assert_eq!(activity.end_stalled(PATIENCE), (0, None), "the client takes it slowly");
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(activity.end_stalled(PATIENCE), (1, Some(Overdue::Answer)));
+        drop(answer);
+        assert_eq!(activity.end_stalled(PATIENCE), (0, None), "a request at work is no stalled answer");
+        drop(at_work);
     }
 }

@@ -5,7 +5,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use shardlake_account::{Account, AccountOptions};
 use shardlake_document::{ParseLimits, binary_of_json, json_of_binary};
-use shardlake_gateway_nosql::{Access, AccountKey, Endpoint, Gateway, GatewaySettings, Scheme};
+use shardlake_gateway_nosql::{Access, AccountKey, Endpoint, Gateway, GatewaySettings, MessageSpace, Scheme};
 use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
@@ -21,6 +21,7 @@ pub struct Server {
     pub gateway: Gateway,
     pub clock: Clock,
     /// Last, because what ends with the account may warn, too.
+    pub space: std::sync::Arc<MessageSpace>,
     _logs: Logs,
 }
 
@@ -89,7 +90,8 @@ impl Server {
             AccountKey { key: READ_ONLY_KEY.into(), access: Access::ReadOnly },
         ];
         let gateway = Gateway::new(account, GatewaySettings { keys, ..settings }).expect("valid keys");
-        Server { gateway, clock, _logs: logs }
+        let space = MessageSpace::new(1 << 30, 4 << 20);
+        Server { gateway, clock, space, _logs: logs }
     }
 
     /// With a database `db` and a container `items`, whose key is `/pk`.
@@ -243,8 +245,9 @@ impl<'s> Call<'s> {
             .body(Full::new(self.body.into()))
             .expect("a request");
         *request.headers_mut() = self.headers;
-        let response =
-            self.server.gateway.handle(request, Endpoint { scheme: self.scheme, authority: None }).await;
+        let space = self.server.space.connection();
+        let endpoint = Endpoint { scheme: self.scheme, authority: None, space: &space };
+        let response = self.server.gateway.handle(request, endpoint).await;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.expect("bodies in memory do not break off").to_bytes();
         let is_binary = body.first() == Some(&0x80);

@@ -1,0 +1,188 @@
+//! A bounded number of bytes: who wants some takes them, waits for them in order, and gives them back.
+//!
+//! Bytes that may be many at once (pages) may take three quarters of the space, those of single items all of it, so that pages that
+//! nobody reads leave room for items. Each kind has its own queue; the first in it alone looks for room when some is given back.
+//! Taking without waiting is one atomic operation, giving back is one and a look at both queues.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::{Mutex, Notify};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Page,
+    Item,
+}
+
+#[derive(Debug)]
+pub(crate) struct ByteSpace {
+    bytes_max: u64,
+    held: AtomicU64,
+    pages: Queue,
+    items: Queue,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: AtomicUsize,
+    /// Held by the first.
+    first: Mutex<()>,
+    freed: Notify,
+}
+
+impl ByteSpace {
+    pub fn new(bytes_max: u64) -> ByteSpace {
+        let held = AtomicU64::new(0);
+        ByteSpace { bytes_max, held, pages: Queue::default(), items: Queue::default() }
+    }
+
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::SeqCst)
+    }
+
+    /// Whether pages have to wait, or soon will.
+    pub fn is_short(&self) -> bool {
+        self.held() > self.mark(Lane::Page) || self.is_waited_for()
+    }
+
+    fn is_waited_for(&self) -> bool {
+        [&self.pages, &self.items].iter().any(|queue| queue.waiting.load(Ordering::SeqCst) > 0)
+    }
+
+    fn mark(&self, lane: Lane) -> u64 {
+        match lane {
+            Lane::Page => self.bytes_max / 4 * 3,
+            Lane::Item => self.bytes_max,
+        }
+    }
+
+    fn queue(&self, lane: Lane) -> &Queue {
+        match lane {
+            Lane::Page => &self.pages,
+            Lane::Item => &self.items,
+        }
+    }
+
+    /// Takes bytes if there is room and nobody waits for it.
+    pub fn try_take(&self, bytes: u64, lane: Lane) -> bool {
+        self.queue(lane).waiting.load(Ordering::SeqCst) == 0 && self.try_take_first(bytes, lane)
+    }
+
+    /// Takes bytes if there is room, before all that wait. More than the space is has room when nothing else is held.
+    pub fn try_take_first(&self, bytes: u64, lane: Lane) -> bool {
+        let mark = self.mark(lane);
+        let taken = |held: u64| (held == 0 || held + bytes <= mark).then_some(held + bytes);
+        self.held.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).is_ok()
+    }
+
+    /// Takes bytes when there is room and those that came before have theirs. Dropping the future leaves the queue.
+    pub async fn take(&self, bytes: u64, lane: Lane) {
+        if self.try_take(bytes, lane) {
+            return;
+        }
+        let queue = self.queue(lane);
+        // Counted before the first look: whoever gives bytes back after that look sees somebody waiting.
+        let _waiting = Waiting::enter(&queue.waiting);
+        let _first = queue.first.lock().await;
+        while !self.try_take_first(bytes, lane) {
+            queue.freed.notified().await;
+        }
+    }
+
+    /// Holds bytes that are there already, whether there was room or not.
+    pub fn add(&self, bytes: u64) {
+        self.held.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    pub fn give_back(&self, bytes: u64) {
+        let before = self.held.fetch_sub(bytes, Ordering::SeqCst);
+        debug_assert!(before >= bytes, "more is given back than was taken");
+        for queue in [&self.pages, &self.items] {
+            if queue.waiting.load(Ordering::SeqCst) > 0 {
+                queue.freed.notify_one();
+            }
+        }
+    }
+}
+
+/// One more that waits, until it is dropped.
+pub(crate) struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    pub fn enter(count: &'a AtomicUsize) -> Waiting<'a> {
+        count.fetch_add(1, Ordering::SeqCst);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures::poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_are_handed_out_in_the_order_of_asking_and_within_the_bound() {
+        let space = ByteSpace::new(100);
+        space.take(60, Lane::Page).await;
+        let (mut second, mut third) = (pin!(space.take(60, Lane::Page)), pin!(space.take(10, Lane::Page)));
+        assert!(poll!(second.as_mut()).is_pending());
+        assert!(poll!(third.as_mut()).is_pending(), "the second comes first, though the third has room");
+        assert!(!space.try_take(1, Lane::Page));
+        assert!(space.try_take_first(10, Lane::Page), "one whose turn it is does not wait");
+        space.give_back(70);
+        assert!(poll!(third.as_mut()).is_pending());
+        assert!(poll!(second.as_mut()).is_ready());
+        assert!(poll!(third.as_mut()).is_ready());
+        assert_eq!(space.held(), 70);
+        space.give_back(70);
+        assert!(!space.is_short());
+    }
+
+    #[tokio::test]
+    async fn one_that_leaves_the_queue_does_not_hold_up_those_behind_it() {
+        let space = ByteSpace::new(100);
+        space.take(60, Lane::Page).await;
+        let mut second = Box::pin(space.take(70, Lane::Page));
+        let mut third = pin!(space.take(20, Lane::Page));
+        assert!(poll!(second.as_mut()).is_pending());
+        assert!(poll!(third.as_mut()).is_pending());
+        space.give_back(10);
+        // It was told of the room, and leaves without having looked.
+        drop(second);
+        assert!(poll!(third.as_mut()).is_ready());
+        assert_eq!(space.held(), 70);
+    }
+
+    #[tokio::test]
+    async fn pages_leave_room_for_items() {
+        let space = ByteSpace::new(100);
+        space.take(75, Lane::Page).await;
+        let mut page = pin!(space.take(1, Lane::Page));
+        assert!(poll!(page.as_mut()).is_pending());
+        assert!(space.try_take(25, Lane::Item));
+        let mut item = pin!(space.take(1, Lane::Item));
+        assert!(poll!(item.as_mut()).is_pending());
+        space.give_back(1);
+        assert!(poll!(page.as_mut()).is_pending());
+        assert!(poll!(item.as_mut()).is_ready());
+    }
+
+    #[tokio::test]
+    async fn what_is_larger_than_the_space_has_room_alone() {
+        let space = ByteSpace::new(100);
+        space.take(500, Lane::Page).await;
+        let mut next = pin!(space.take(1, Lane::Item));
+        assert!(poll!(next.as_mut()).is_pending());
+        space.give_back(500);
+        assert!(poll!(next.as_mut()).is_ready());
+    }
+}
