@@ -14,7 +14,9 @@ pub fn run(arguments: &[String]) -> Outcome {
     build.args(["build", "--release", "--locked", "--package", "shardlake"]).current_dir(project::root());
     run_to_end(&mut build)?;
 
-    let mut server = Command::new(project::server_binary("release"));
+    let binary = project::server_binary("release");
+    eprintln!("xtask: starting {}; `cargo install --locked --path crates/server` makes it the command shardlake", binary.display());
+    let mut server = Command::new(binary);
     server.arg("serve");
     if !names(arguments, "--demo") && !names(arguments, "--seed") {
         server.args(["--demo", "webstore"]);

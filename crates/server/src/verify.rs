@@ -87,8 +87,8 @@ fn to_json(report: &VerifyReport, inspected: &[Inspected]) -> Value {
 fn to_text(report: &VerifyReport, inspected: &[Inspected]) -> String {
     let mut text = format!(
         "{}, {}, {}\n",
-        counted(report.databases as u64, "database"),
-        counted(report.containers as u64, "container"),
+        counted(report.databases, "database"),
+        counted(report.containers, "container"),
         counted(report.partitions.len() as u64, "partition")
     );
     text.extend(inspected.iter().map(shard_to_text));

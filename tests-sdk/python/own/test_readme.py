@@ -1,0 +1,37 @@
+"""The README's snippet and its line about warnings, pasted as a newcomer would do it."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+README = pathlib.Path(os.environ["SHARDLAKE_OWN_DATA"]) / "../../README.md"
+QUIET = "import urllib3; urllib3.disable_warnings()"
+DELETE = "\nclient.delete_database('shop')\n"
+
+
+def snippet(endpoint):
+    text = re.search(r"^```python\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[1]
+    assert "http://127.0.0.1:8081/" in text
+    return text.replace("http://127.0.0.1:8081/", endpoint)
+
+
+def run(text):
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_the_snippet_runs():
+    done = run(snippet(os.environ["SHARDLAKE_HTTP"]) + DELETE)
+    assert done.stdout == "{'id': '1', 'total': 42.5}\n", done.stdout
+    assert done.stderr == ""
+
+
+def test_one_line_quiets_the_warnings_over_tls():
+    text = snippet(os.environ["SHARDLAKE_HTTPS"]) + DELETE
+    assert "InsecureRequestWarning" in run(text).stderr
+    assert QUIET in README.read_text(encoding="utf-8")
+    done = run(QUIET + "\n" + text)
+    assert done.stderr == "" and "42.5" in done.stdout
