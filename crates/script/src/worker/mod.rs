@@ -41,7 +41,8 @@ pub fn worker_main() -> ExitCode {
     let Ok(socket) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
     let Ok(channel) = Channel::new(UnixStream::from(socket)) else { return ExitCode::FAILURE };
     let confinement = Confinement::of_process();
-    // Everything that has to be opened is open.
+    // What libraries look up once, in files, they have looked up; everything that has to be opened is open.
+    processor_time();
     match serve(channel, confinement, confine()) {
         Ok(()) => ExitCode::SUCCESS,
         // The pool learns of it by the end of the stream.

@@ -15,12 +15,12 @@ const ENDLESS: &str = "function () { for (;;); }";
 fn serving(procedures: &[(&str, &str)]) -> ServerProcess {
     let server = in_memory().start();
     let client = server.client();
-    client.create_database("db").expect_status(201);
+    drop(client.create_database("db").expect_status(201));
     for container in ["a", "b"] {
-        client.create_container("db", container, "/pk").expect_status(201);
+        drop(client.create_container("db", container, "/pk").expect_status(201));
         let path = format!("{}/sprocs", container_path("db", container));
         for (id, body) in procedures {
-            client.post_json(&path, &[], &json!({"id": id, "body": body})).expect_status(201);
+            drop(client.post_json(&path, &[], &json!({"id": id, "body": body})).expect_status(201));
         }
     }
     server
@@ -104,7 +104,7 @@ fn what_a_killed_run_wrote_is_not_there_when_it_is_run_again() {
         let run = scope.spawn(|| execute(&server.client(), "a", "writes"));
         eventually("the worker computes", || ticks(&idle[0]) > before + 1 || run.is_finished());
         kill(&idle[0]);
-        run.join().unwrap().expect_status(200);
+        drop(run.join().unwrap().expect_status(200));
     });
     let path = container_path("db", "a") + "/docs";
     let found = server.client().get(&path, &[]).expect_status(200).json();
@@ -116,7 +116,7 @@ fn what_a_killed_run_wrote_is_not_there_when_it_is_run_again() {
 #[test]
 fn workers_of_the_server_are_confined_and_metrics_say_so() {
     let server = serving(&[("small", "function () { }")]);
-    execute(&server.client(), "a", "small").expect_status(200);
+    drop(execute(&server.client(), "a", "small").expect_status(200));
     let worker = worker_beside(&server, &[]);
     let status = fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
     for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000", "CapPrm:\t0000000000000000"] {
@@ -147,7 +147,7 @@ fn loops_of_one_container_do_not_hold_up_another() {
         .collect();
     let computing = || workers(&server).iter().filter(|worker| ticks(worker) > 10).count();
     eventually("loops run on every worker that they may have", || computing() >= cores);
-    execute(&server.client(), "b", "small").expect_status(200);
+    drop(execute(&server.client(), "b", "small").expect_status(200));
     assert!(!loops.iter().any(|run| run.is_finished()), "it waited for none of them");
     server.kill();
     loops.into_iter().for_each(|run| run.join().unwrap());
