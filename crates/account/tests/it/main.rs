@@ -22,6 +22,7 @@ mod query_grammar;
 mod query_linq;
 mod query_properties;
 mod query_samples;
+mod query_work;
 mod relocation;
 mod scripts;
 mod scripts_fairness;
