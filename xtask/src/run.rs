@@ -15,7 +15,10 @@ pub fn run(arguments: &[String]) -> Outcome {
     run_to_end(&mut build)?;
 
     let binary = project::server_binary("release");
-    eprintln!("xtask: starting {}; `cargo install --locked --path crates/server` makes it the command shardlake", binary.display());
+    eprintln!(
+        "xtask: starting {}; `cargo install --locked --path crates/server` makes it the command shardlake",
+        binary.display()
+    );
     let mut server = Command::new(binary);
     server.arg("serve");
     if !names(arguments, "--demo") && !names(arguments, "--seed") {

@@ -156,5 +156,6 @@ fn keeps(query: &BoundQuery, row: Row<'_>) -> Result<bool, SqlError> {
     let functions = FunctionContext::default();
     let meter = Meter::default();
     let context = EvaluationContext::new(&functions, &|| false, &meter);
+    meter.begin_item();
     holds(filter, &Scope::new(&context).with(0, row))
 }

@@ -97,9 +97,8 @@ async fn item_that_takes_more_than_a_page_has_time_for_is_refused() {
     let (fixture, container) = filled(400, 1, 20_000).await;
     // Each of the searches in the list is counted as if it went through all of it, and ends at its first element.
     let searches = ",0".repeat(1000);
-    let text = format!(
-        "SELECT VALUE COUNT(1) FROM c JOIN x IN c.list WHERE ARRAY_CONTAINS_ALL(c.list{searches})"
-    );
+    let text =
+        format!("SELECT VALUE COUNT(1) FROM c JOIN x IN c.list WHERE ARRAY_CONTAINS_ALL(c.list{searches})");
     let error = fixture.page(&container, &text, 10, None).await.expect_err("too dear");
     assert_eq!(error.kind(), ErrorKind::BadRequest, "{error}");
     assert!(error.message().contains("steps of evaluation for one item"), "{error}");
@@ -139,7 +138,10 @@ async fn queries_without_time_are_charged_for_what_they_did() {
         Some(error.kind())
     })
     .await;
-    assert!(timeouts > 10 && spent_centi.abs_diff(CAPACITY_CENTI) < CAPACITY_CENTI / 4, "{timeouts}: {spent_centi}");
+    assert!(
+        timeouts > 10 && spent_centi.abs_diff(CAPACITY_CENTI) < CAPACITY_CENTI / 4,
+        "{timeouts}: {spent_centi}"
+    );
 }
 
 #[tokio::test]
@@ -179,7 +181,8 @@ async fn client_that_hangs_up_pays_for_what_was_done() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turn_of_a_client_that_hangs_up_is_free_again() {
     let (fixture, container) = filled(400, 1, 1000).await;
-    let endless = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list JOIN e IN c.list";
+    let endless =
+        "SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list JOIN e IN c.list";
     // More of them than run at a time; the clock stands still, so that none ends by its deadline.
     for _ in 0..20 {
         let ctx = fixture.ctx();

@@ -18,7 +18,7 @@ use super::ordered::Ordered;
 use super::position::{AccessPosition, KeyPosition, OrderedPosition};
 use super::scan::ItemScan;
 use super::scope::ScopeItems;
-use super::spans::{Posting, Spans};
+use super::spans::{Posting, STEPS_OF_SCAN, Spans};
 use crate::feed::FeedFilter;
 
 /// Options looked at; a filter with more has as many good ones among the first.
@@ -282,9 +282,11 @@ async fn smallest(reader: &mut Reader<'_>, choices: &[Choice<'_>]) -> Result<Opt
 async fn count_postings(reader: &mut Reader<'_>, choice: &Choice<'_>, limit: usize) -> Result<usize> {
     let mut count = 0;
     for leaf in &choice.leaves {
+        reader.check_interrupted()?;
         let prefix = reader.prefix_of(&leaf.index)?;
         for range in &leaf.ranges {
             let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
+            reader.request.work.meter().add(STEPS_OF_SCAN);
             let options = ScanOptions { limit: Some(limit - count), reverse: false };
             let mut scan = reader.snapshot.scan(start..end, options);
             while let Some(more) = scan.count_chunk().await.map_err(crate::storage_error)? {
@@ -345,6 +347,7 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
         let prefix = reader.prefix_of(&leaf.index)?;
         for range in &leaf.ranges {
             let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
+            reader.request.work.meter().add(STEPS_OF_SCAN);
             let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
             while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
                 reader.statistics.postings_read += rows.len() as u64;

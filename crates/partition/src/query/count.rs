@@ -10,7 +10,7 @@ use shardlake_storage::ScanOptions;
 use super::lookup::is_many_valued;
 use super::position::AccessPosition;
 use super::scope::ScopeItems;
-use super::spans::Posting;
+use super::spans::{Posting, STEPS_OF_SCAN};
 use super::{QueryPage, Reader};
 use crate::change_log::LogEntry;
 use crate::keys;
@@ -87,6 +87,7 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
     let mut items = 0;
     for range in &leaf.ranges {
         let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
+        reader.request.work.meter().add(STEPS_OF_SCAN);
         let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
         let Some(test) = &leaf.test else {
             while let Some(count) = scan.count_chunk().await.map_err(crate::storage_error)? {

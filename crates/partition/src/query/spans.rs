@@ -17,6 +17,9 @@ use super::scan::Resumed;
 use super::{Ended, Feed, Last, Reader};
 use crate::index;
 
+/// What it takes to find the start of a range.
+pub(super) const STEPS_OF_SCAN: u64 = 100;
+
 pub(super) struct Spans<'p> {
     pub branches: Vec<&'p Leaf>,
     pub after: Option<Place>,
@@ -92,6 +95,8 @@ async fn run_range(
     if resumed.start >= end {
         return Ok(None);
     }
+    reader.check_interrupted()?;
+    reader.request.work.meter().add(STEPS_OF_SCAN);
     let mut scan = reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default());
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
         let examined = chunk.last().map(|(key, _)| key.slice(prefix.len()..));

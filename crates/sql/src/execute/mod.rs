@@ -30,6 +30,7 @@ use shardlake_document::{ItemView, Value};
 
 use crate::bound::BoundQuery;
 use crate::error::SqlError;
+use crate::evaluate::READ_BYTES_PER_STEP;
 use crate::evaluate::meter::Meter;
 use crate::evaluate::rows::{Step, for_each_row, for_each_unfiltered_row};
 use crate::evaluate::scope::{EvaluationContext, Scope};
@@ -71,6 +72,9 @@ pub struct PageOutput {
     /// Rows that were collected and passed over for `OFFSET`.
     pub skipped: u64,
 }
+
+/// What it takes to reach an item, beside looking at what is in it.
+const STEPS_OF_ITEM: u64 = 40;
 
 /// A test of time that may be asked from any thread.
 pub type Interrupt<'q> = &'q (dyn Fn() -> bool + Send + Sync);
@@ -247,6 +251,9 @@ impl Execution {
         let context =
             EvaluationContext::new(&self.functions, interrupt, &self.meter).with_calls(self.calls.as_ref());
         self.meter.begin_item();
+        if let Some(item) = item {
+            context.step(STEPS_OF_ITEM + item.body.as_bytes().len() as u64 / (2 * READ_BYTES_PER_STEP))?;
+        }
         let scope = item.map_or_else(|| Scope::new(&context), |item| Scope::of_item(&context, item));
         let query = &*self.query;
         let ordinal = item.map_or(0, |item| item.envelope.ordinal);
