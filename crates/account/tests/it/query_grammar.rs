@@ -110,8 +110,8 @@ impl World {
             let paged = self.fixture.answer(&container, &text, page).await.expect("answered at once, too");
             expected.check(&paged.rows, &format!("{text} in {name}, pages of {page}"))?;
             prop_assert_eq!(
-                paged.charge_centi,
-                whole.charge_centi,
+                paged.work_centi(),
+                whole.work_centi(),
                 "{} in {}, pages of {}",
                 text,
                 name,

@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 
+use crate::support::queries::ASKED_CENTI;
 use crate::support::{Fixture, none};
 use proptest::prelude::*;
 use shardlake_account::{ContainerHandle, FeedScope, ParseLimits, QueryReply, QueryRequest, Value};
@@ -127,9 +128,6 @@ fn policy() -> impl Strategy<Value = &'static str> {
         r#"{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/o/x/?"}],"compositeIndexes":[[{"path":"/a"},{"path":"/b","order":"descending"}],[{"path":"/b","order":"descending"},{"path":"/a"}]]}"#,
     ])
 }
-
-/// What asking a partition costs.
-const ASKED_CENTI: u64 = 280;
 
 struct Containers {
     fixture: Fixture,

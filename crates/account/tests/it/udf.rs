@@ -214,7 +214,7 @@ async fn calls_are_charged_alike_in_one_page_and_in_many() {
     let (fixture, container) = filled(400, IndexingPolicy::default()).await;
     let charge = |text: &'static str, page| {
         let (fixture, container) = (&fixture, &container);
-        async move { fixture.answer(container, text, page).await.expect(text).charge_centi }
+        async move { fixture.answer(container, text, page).await.expect(text).work_centi() }
     };
     for (own, built_in, calls) in [
         ("SELECT VALUE udf.abs(c.n) FROM c", "SELECT VALUE ABS(c.n) FROM c", 60),

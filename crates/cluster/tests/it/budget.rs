@@ -33,27 +33,6 @@ fn run(bucket: &mut Bucket, operations: &[(u64, u64)], urgency: Urgency) -> (u64
 
 proptest! {
     #[test]
-fn an_idle_container_spends_a_second_of_its_throughput_at_once() {
-    let budget = ContainerBudget::default();
-    let ranges = [RangeThroughput { range_id: 0, parents: &[], by_hand: None }];
-    let rules = BudgetRules { burst: Burst::Off, partition_throughput_max: 10_000 };
-    budget.follow(&ranges, &Allowance::Own { throughput: 400 }, rules, START);
-    let mut spent = 0;
-    while let Ok(reservation) = budget.admit(0, Urgency::High, || START) {
-        reservation.expect("it is limited").settle(1_000);
-        spent += 1_000;
-    }
-    assert_eq!(spent, 40_000, "hundredths of 400 RU");
-    // Another second brings as much again, and no more.
-    let mut again = 0;
-    while let Ok(reservation) = budget.admit(0, Urgency::High, || after_ms(1_000)) {
-        reservation.expect("it is limited").settle(1_000);
-        again += 1_000;
-    }
-    assert_eq!(again, 40_000);
-}
-
-#[test]
     fn never_more_than_rate_times_time_and_capacity(rate in 1u64..2_000_000, operations in operations()) {
         let mut bucket = Bucket::new(rate, Burst::Off, START);
         let (charged, took_ms) = run(&mut bucket, &operations, Urgency::High);
@@ -279,4 +258,25 @@ fn those_who_wait_as_told_come_one_after_the_other() {
 #[test]
 fn serverless_containers_grow_with_their_partitions() {
     assert_eq!([1, 5, 6, 20].map(serverless_throughput), [5_000, 5_000, 6_000, 20_000]);
+}
+
+#[test]
+fn an_idle_container_spends_a_second_of_its_throughput_at_once() {
+    let budget = ContainerBudget::default();
+    let ranges = [RangeThroughput { range_id: 0, parents: &[], by_hand: None }];
+    let rules = BudgetRules { burst: Burst::Off, partition_throughput_max: 10_000 };
+    budget.follow(&ranges, &Allowance::Own { throughput: 400 }, rules, START);
+    let mut spent = 0;
+    while let Ok(reservation) = budget.admit(0, Urgency::High, || START) {
+        reservation.expect("it is limited").settle(1_000);
+        spent += 1_000;
+    }
+    assert_eq!(spent, 40_000, "hundredths of 400 RU");
+    // Another second brings as much again, and no more.
+    let mut again = 0;
+    while let Ok(reservation) = budget.admit(0, Urgency::High, || after_ms(1_000)) {
+        reservation.expect("it is limited").settle(1_000);
+        again += 1_000;
+    }
+    assert_eq!(again, 40_000);
 }

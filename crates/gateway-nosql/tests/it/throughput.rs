@@ -8,7 +8,7 @@ use shardlake_account::{AccountOptions, CapacityMode, Enforcement};
 use crate::batch::statuses;
 use crate::harness::{Answer, ITEMS, Server};
 
-/// A container `items` of 400 RU/s, which is 200 RU at once.
+/// A container `items` of 400 RU/s, which is 400 RU at once after a second without requests.
 async fn metered(options: AccountOptions) -> Server {
     let server = Server::with_account(options).await;
     server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
@@ -48,7 +48,7 @@ fn wait_of(answer: &Answer) -> u64 {
 async fn a_spent_budget_is_429_with_the_time_to_wait() {
     let server = metered(AccountOptions::default()).await;
     let (refused, charged) = spend(&server, None).await;
-    assert!((200.0..215.0).contains(&charged), "{charged}");
+    assert!((400.0..415.0).contains(&charged), "{charged}");
     assert_eq!(refused.header("x-ms-request-charge"), Some("0"));
     let wait = wait_of(&refused);
     let refused = refused.refused(429, 3200, "Request rate is large.");
@@ -75,7 +75,7 @@ async fn low_priority_is_refused_first_and_other_priorities_are_unknown() {
     let server = metered(AccountOptions::default()).await;
     let (refused, charged) = spend(&server, Some("low")).await;
     refused.refused(429, 3200, "Request rate is large.");
-    assert!((140.0..155.0).contains(&charged), "30 % are left: {charged}");
+    assert!((280.0..295.0).contains(&charged), "30 % are left: {charged}");
     upsert(&server, "a", Some("High")).await.expect(200);
     upsert(&server, "a", None).await.expect(200);
     upsert(&server, "a", Some("Medium")).await.refused(400, 0, "x-ms-cosmos-priority-level");

@@ -84,7 +84,7 @@ pub(super) fn access(
     if keys.is_empty() {
         return None;
     }
-    if let Some(by_composite) = composite_access(schema, &keys, filter) {
+    if let Some(by_composite) = composite_access(schema, &keys, filter, scope) {
         return Some(by_composite);
     }
     let [(key, descending)] = &keys[..] else { return None };
@@ -100,16 +100,17 @@ pub(super) fn access(
     let same = of_path().find(|leaf| leaf.test.is_none()).or(of_path().next());
     let is_whole = same.is_some_and(|leaf| leaf.test.is_none() && leaf.ranges.len() == 1);
     // What the scope says needs no look at the item.
-    let conditions = scope::beyond(filter.clone(), scope);
+    let mut others = scope::says_more(filter, scope);
+    let (other, another) = (others.next(), others.next());
     Some(OrderAccess {
         range: same.and_then(|leaf| {
             let (first, last) = (leaf.ranges.first()?, leaf.ranges.last()?);
             Some(ValueRange { start: first.start.clone(), end: last.end.clone() })
         }),
         includes_undefined: same.is_none(),
-        exact: match &conditions {
-            IndexFilter::Everything => true,
-            IndexFilter::Leaf(leaf) => is_whole && leaf.index == index,
+        exact: match (other, another) {
+            (None, _) => true,
+            (Some(IndexFilter::Leaf(leaf)), None) => is_whole && leaf.index == index,
             _ => false,
         },
         index,
@@ -122,6 +123,7 @@ fn composite_access(
     schema: &IndexSchema<'_>,
     keys: &[(Vec<String>, bool)],
     filter: &IndexFilter,
+    scope: &[Leaf],
 ) -> Option<OrderAccess> {
     let leaves = leaves(filter);
     let conditions = match filter {
@@ -137,10 +139,15 @@ fn composite_access(
             if keys.len() == 1 && skipped == 0 {
                 continue;
             }
+            // A walk forwards gives the declared order where the first member ascends, else its opposite.
+            let reverse = candidate.members[0].1 != opposite;
+            // Clients that go on by themselves take rows of equal keys to come in the direction of the first key.
+            if reverse != keys[0].1 && !scope.is_empty() {
+                continue;
+            }
             return Some(OrderAccess {
                 index: IndexRef::Composite(number),
-                // A walk forwards gives the declared order where the first member ascends, else its opposite.
-                reverse: candidate.members[0].1 != opposite,
+                reverse,
                 exact: covered.exact && conditions == covered.members,
                 range: covered.range,
                 includes_undefined: false,

@@ -46,22 +46,33 @@ pub(super) fn with_scope(filter: IndexFilter, scope: &[Leaf]) -> IndexFilter {
 
 /// The filter without the scope's equalities.
 pub(super) fn beyond(filter: IndexFilter, scope: &[Leaf]) -> IndexFilter {
-    let says_more = |part: &IndexFilter| !matches!(part, IndexFilter::Leaf(leaf) if is_of_scope(leaf, scope));
     match filter {
         IndexFilter::And(mut parts) => {
-            parts.retain(says_more);
+            parts.retain(|part| !is_of_scope(part, scope));
             match parts.len() {
                 0 => IndexFilter::Everything,
                 1 => parts.remove(0),
                 _ => IndexFilter::And(parts),
             }
         }
-        other if says_more(&other) => other,
-        _ => IndexFilter::Everything,
+        other if is_of_scope(&other, scope) => IndexFilter::Everything,
+        other => other,
     }
 }
 
-/// Whether a leaf says no more than the scope does.
-pub(super) fn is_of_scope(leaf: &Leaf, scope: &[Leaf]) -> bool {
+/// The parts of a filter, all of which must hold, that say more than the scope does.
+pub(super) fn says_more<'f>(
+    filter: &'f IndexFilter,
+    scope: &[Leaf],
+) -> impl Iterator<Item = &'f IndexFilter> {
+    let parts = match filter {
+        IndexFilter::And(parts) => &parts[..],
+        other => std::slice::from_ref(other),
+    };
+    parts.iter().filter(|part| !matches!(part, IndexFilter::Everything) && !is_of_scope(part, scope))
+}
+
+fn is_of_scope(part: &IndexFilter, scope: &[Leaf]) -> bool {
+    let IndexFilter::Leaf(leaf) = part else { return false };
     leaf.test.is_none() && scope.iter().any(|one| one.index == leaf.index && one.ranges == leaf.ranges)
 }

@@ -13,12 +13,24 @@ use super::Fixture;
 /// More pages than any test's query has.
 const PAGES_MAX: usize = 100_000;
 
+/// What asking a partition costs, by every page that asks it.
+pub const ASKED_CENTI: u64 = 280;
+
 /// Everything that a query gave.
 #[derive(Debug, Default)]
 pub struct Answer {
     pub rows: Vec<Value>,
     pub charge_centi: u64,
     pub pages: usize,
+    /// Partitions, as often as pages have asked them.
+    pub asked: usize,
+}
+
+impl Answer {
+    /// The charge without what pages pay for asking.
+    pub fn work_centi(&self) -> u64 {
+        self.charge_centi - ASKED_CENTI * self.asked as u64
+    }
 }
 
 pub fn request<'a>(text: &'a str, max_items: i64, continuation: Option<&'a str>) -> QueryRequest<'a> {
@@ -71,6 +83,7 @@ impl Fixture {
             answer.rows.extend(reply.rows.iter().map(parse));
             answer.charge_centi += reply.meta.charge_centi;
             answer.pages += 1;
+            answer.asked += reply.ranges.len();
             assert!(answer.pages < PAGES_MAX, "{text}: pages without end");
             token = reply.continuation;
             match &token {
