@@ -33,7 +33,7 @@ async function withContainer(retryOptions, work) {
   await database.delete();
 }
 
-// About 6 RU each; 400 RU/s have 200 at once.
+// About 6 RU each; 400 RU/s have 400 at once.
 const writes = (container, count) => Array.from({ length: count }, (_, n) => container.items.create({ id: `i${n}`, pk: `k${n}` }));
 
 test('retries come through', () =>
