@@ -84,6 +84,7 @@ impl Builder {
     }
 
     /// The shape of the innermost container that is open.
+    #[inline]
     pub fn innermost(&self) -> Option<Shape> {
         self.stack.last().map(|frame| frame.shape)
     }
@@ -117,6 +118,7 @@ impl Builder {
     }
 
     /// The value of `slot` is complete.
+    #[inline]
     pub fn finish(&mut self, slot: Slot) {
         self.writer.finish(slot);
         if self.discard == Some(slot.type_at) {
@@ -126,6 +128,7 @@ impl Builder {
     }
 
     /// The slot of the next element of the innermost container, an array.
+    #[inline]
     pub fn element(&mut self) -> Slot {
         let frame = self.stack.last_mut().expect("only called inside an array");
         let index = frame.next_index;
@@ -134,6 +137,7 @@ impl Builder {
     }
 
     /// Begins the name of a member: the reader appends it to the output, and passes on what this returns.
+    #[inline]
     pub fn begin_name(&mut self) -> usize {
         let type_at = self.writer.out.len();
         self.writer.out.push(kind::END);

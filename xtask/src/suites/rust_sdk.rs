@@ -1,4 +1,4 @@
-//! A smoke test with the Rust SDK, `tests-sdk/rust`, which is a workspace of its own with its own build directory.
+//! What applications do with the Rust SDK: `tests-sdk/rust`, which is a workspace of its own with its own build directory.
 
 use super::{Run, SuiteResult};
 use crate::command::run_and_listen;

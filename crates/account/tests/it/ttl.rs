@@ -98,7 +98,8 @@ async fn a_time_to_live_that_is_none_is_refused_however_it_is_written() {
             let create = account.create_item(&ctx, &c, None, body.replace("there", "new").as_bytes()).await;
             let upsert = account.upsert_item(&ctx, &c, None, body.as_bytes(), &none()).await;
             let replace = account.replace_item(&ctx, &c, None, "there", body.as_bytes(), &none()).await;
-            let limits = shardlake_account::ParseLimits { size_max_bytes: 100, nesting_max: 9 };
+            let limits =
+                shardlake_account::ParseLimits { size_max_bytes: 100, nesting_max: 9, ..Default::default() };
             let value = Value::from_json(ttl.as_bytes(), &limits).expect("JSON");
             let set = shardlake_account::PatchOperation::Set { path: vec!["ttl".into()], value };
             let patch = Patch { operations: vec![set], condition: None };

@@ -6,8 +6,9 @@ use bson::Bson;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 use shardlake_document::{
-    DocumentError, ParseLimits, RawDocument, RawValue, Value, json_size, parse_document,
+    DocumentError, ParseLimits, RawDocument, RawValue, Value, check_numbers, json_size, parse_document,
 };
+use shardlake_model::Numbers;
 
 fn refuse(text: &str) -> DocumentError {
     parse_document(text.as_bytes(), &ParseLimits::default()).expect_err(text)
@@ -146,6 +147,52 @@ fn numbers_keep_their_type_and_their_digits() {
         refuse(&format!("{{\"n\":-{}}}", "9".repeat(400))),
         DocumentError::NumberOutOfRange { .. }
     ));
+}
+
+/// Where numbers are kept, an integer beyond 64 bits is accepted if it is the value of a double or its shortest text.
+#[test]
+fn integers_that_would_be_read_back_as_others_are_refused_with_their_path() {
+    let exact = ParseLimits { numbers: Numbers::Exact, ..ParseLimits::default() };
+    let refusal = |text: &str| match parse_document(text.as_bytes(), &exact) {
+        Err(DocumentError::NumberNotKept { path, number }) => Some((path, number)),
+        Ok(_) => None,
+        Err(other) => panic!("{text}: {other}"),
+    };
+    for text in [
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "18446744073709551616",
+        "18446744073709552000",
+        "-12345678901234567168",
+        "-12345678901234567000",
+        "100000000000000000000000",
+        "1e22",
+        "12345678901234567890.5",
+        "-0",
+    ] {
+        assert_eq!(refusal(&format!("{{\"n\":{text}}}")), None, "{text}");
+    }
+    let exact_value = format!("{:.0}", f64::MAX);
+    assert_eq!(refusal(&format!("{{\"n\":{exact_value}}}")), None);
+    for (text, path) in [
+        ("{\"n\":#}", "/n"),
+        ("{\"a\":1,\"n\":[0,[{\"b\":{},\"c\":[1,#]}]]}", "/n/1/0/c/1"),
+        ("{\"a\":{\"x\":1,\"y\":2},\"a\\u0000b\":{\"\":#}}", "/a\0b/"),
+        ("{\"_ts\":1,\"in\":{\"_ts\":#}}", "/in/_ts"),
+    ] {
+        for number in ["9223372036854775809", "-9223372036854775809", "18446744073709551615"] {
+            let found = refusal(&text.replace('#', number));
+            assert_eq!(found, Some((path.to_owned(), number.to_owned())), "{text}");
+        }
+    }
+    assert_eq!(refusal("{\"_ts\":[18446744073709551615]}"), None, "a system property is not kept at all");
+    let lone = Value::from_json(b"18446744073709551615", &exact);
+    let expected = DocumentError::NumberNotKept { path: String::new(), number: u64::MAX.to_string() };
+    assert_eq!(lone, Err(expected));
+    for (text, is_kept) in [("[1,2e400]", true), ("[1,", true), ("[18446744073709551615", false), ("[0]", true)] {
+        assert_eq!(check_numbers(text.as_bytes(), &exact).is_ok(), is_kept, "{text}");
+    }
 }
 
 #[test]

@@ -47,7 +47,8 @@ pub fn request<'a>(text: &'a str, max_items: i64, continuation: Option<&'a str>)
 }
 
 pub fn parse(row: &[u8]) -> Value {
-    let limits = ParseLimits { size_max_bytes: row.len(), nesting_max: NESTING_CEILING };
+    let limits =
+        ParseLimits { size_max_bytes: row.len(), nesting_max: NESTING_CEILING, ..ParseLimits::default() };
     Value::from_json(row, &limits).expect("rows are JSON")
 }
 
