@@ -67,7 +67,9 @@ async fn ordinary_evaluation_costs_nothing() {
     for (text, charge_centi) in [
         ("SELECT * FROM c", 280 + 1300),
         ("SELECT c.id, UPPER(c.pk) AS p, [c.n, c.n + 1] AS q FROM c", 280 + 1300),
-        ("SELECT VALUE SUM(x) FROM c JOIN x IN c.list WHERE x > 2", 280 + 13 + 663),
+        // An index could have named the items, so a scan in its place costs no more.
+        ("SELECT VALUE SUM(x) FROM c JOIN x IN c.list WHERE x > 2", 280 + 13),
+        ("SELECT VALUE SUM(x) FROM c JOIN x IN c.list WHERE x + 1 > 2", 280 + 13 + 663),
         ("SELECT VALUE c.id FROM c WHERE c.n + 1 > 90", 280 + 130 + 603),
         ("SELECT VALUE COUNT(1) FROM c GROUP BY c.n % 10", 280 + 130 + 603),
     ] {

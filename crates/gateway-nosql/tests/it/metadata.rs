@@ -1,7 +1,8 @@
 //! The account document, databases, containers and offers.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use shardlake_gateway_nosql::Scheme;
+use shardlake_model::LanguageLimits;
 
 use crate::harness::Server;
 
@@ -17,7 +18,19 @@ async fn the_account_document_names_the_endpoint_the_client_used() {
             assert_eq!(account[member][0]["databaseAccountEndpoint"], endpoint);
         }
         assert_eq!(account["userConsistencyPolicy"]["defaultConsistencyLevel"], "Session");
-        assert!(account["queryEngineConfiguration"].is_string());
+        let engine = account["queryEngineConfiguration"].as_str().expect("a text");
+        let engine: Value = serde_json::from_str(engine).expect("JSON");
+        let limits = LanguageLimits::PUBLISHED;
+        for (name, limit) in [
+            ("maxSqlQueryInputLength", limits.text_length_max),
+            ("maxJoinsPerSqlQuery", limits.joins_max),
+            ("maxLogicalAndPerSqlQuery", limits.ands_max),
+            ("maxLogicalOrPerSqlQuery", limits.ors_max),
+            ("maxUdfRefPerSqlQuery", limits.user_functions_max),
+            ("maxInExpressionItemsCount", limits.list_items_max),
+        ] {
+            assert_eq!(engine[name], limit, "{name}");
+        }
         assert!(account.as_object().expect("object").keys().all(|name| !name.starts_with("thinClient")));
     }
 }
