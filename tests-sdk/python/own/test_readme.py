@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 README = pathlib.Path(os.environ["SHARDLAKE_OWN_DATA"]) / "../../README.md"
+VERIFYING = ["from azure.cosmos.documents import SSLConfiguration", ', ssl_config=SSLConfiguration(), connection_verify="ca.pem")']
 QUIET = "import urllib3; urllib3.disable_warnings()"
 DELETE = "\nclient.delete_database('shop')\n"
 
@@ -35,3 +36,17 @@ def test_one_line_quiets_the_warnings_over_tls():
     assert QUIET in README.read_text(encoding="utf-8")
     done = run(QUIET + "\n" + text)
     assert done.stderr == "" and "42.5" in done.stdout
+
+
+def test_the_authority_is_verified_as_the_readme_says():
+    readme = README.read_text(encoding="utf-8")
+    assert all(part in readme for part in VERIFYING)
+    given, argument = VERIFYING
+
+    def verifying(certificate):
+        text = snippet(os.environ["SHARDLAKE_HTTPS"]).replace(", KEY)", ", KEY" + argument.replace("ca.pem", certificate))
+        return f"{given}\n{text}{DELETE}"
+
+    assert run(verifying(os.environ["SHARDLAKE_CA_FILE"])).stderr == ""
+    wrong = subprocess.run([sys.executable, "-c", verifying(os.devnull)], capture_output=True, timeout=500)
+    assert wrong.returncode != 0, "it verifies"

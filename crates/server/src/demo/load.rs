@@ -37,6 +37,7 @@ pub async fn load(account: &Account, store: &WebStore, data_dir: Option<&Path>) 
         private_file::write(mark, b"", Secrecy::Public)
             .map_err(|error| format!("the demo: '{}' cannot be written: {error}", mark.display()))?;
     }
+    tracing::info!(customers = store.customers, "loading the demo");
     fill(account, store).await.map_err(|error| format!("the demo: {error}"))?;
     if let Some(mark) = &mark {
         std::fs::remove_file(mark)
