@@ -80,7 +80,8 @@ impl Shard {
     /// Commits and waits until that is durable; foreground commits come first when the queue is full.
     pub async fn commit_in_background(&self, batch: Batch) -> Result<(), StorageError> {
         loop {
-            match self.commit(batch.clone()) {
+            let turn = self.turn_for(batch.len()).await?;
+            match self.commit_in_turn(batch.clone(), turn) {
                 Ok(commit) => return commit.await,
                 Err(StorageError::Overloaded) => tokio::time::sleep(OVERLOADED_PAUSE).await,
                 Err(error) => return Err(error),

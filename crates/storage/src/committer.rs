@@ -22,10 +22,13 @@ use tokio::sync::oneshot;
 
 use crate::engine::EngineFuture;
 use crate::shard::Shared;
+use crate::turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn};
 use crate::{Batch, Durability, Seq, StorageError};
 
 /// Bytes of one group; a larger queue is written in several.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Rows of one group, unless it is a single commit.
+pub(crate) const GROUP_ROWS_MAX: usize = LARGE_ROWS_IN_FLIGHT;
 /// How long an acknowledged commit may stay undurable with [`Durability::Async`].
 const ASYNC_SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -36,6 +39,16 @@ pub(crate) struct Queued {
     pub seq: Seq,
     pub batch: Batch,
     pub done: oneshot::Sender<Result<(), StorageError>>,
+    /// Of a large commit, until it is written.
+    pub turn: Option<RowsTurn>,
+}
+
+/// Who writes a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GroupWriter {
+    Committer,
+    /// A thread of a runtime, which writes small commits only.
+    Leader,
 }
 
 /// Commits on their way to the committer, bounded by number and size.
@@ -52,6 +65,8 @@ struct QueueState {
     size_bytes: usize,
     last_seq: Seq,
     closed: bool,
+    /// Small commits have come since the last group with a large one was taken.
+    has_small_since: bool,
     /// The committer was called for something else than a commit that finds the queue empty. Kept until it looks, since
     /// a notification reaches only a thread that waits at that moment.
     is_called: bool,
@@ -80,6 +95,7 @@ impl Queue {
             return Err(StorageError::Overloaded);
         }
         state.last_seq += 1;
+        state.has_small_since |= commit.turn.is_none();
         commit.seq = state.last_seq;
         state.size_bytes += size_bytes;
         let was_empty = state.queued.is_empty();
@@ -100,6 +116,11 @@ impl Queue {
 
     fn is_empty(&self) -> bool {
         self.lock().queued.is_empty()
+    }
+
+    /// Whether small commits have come since the last group with a large one was taken.
+    pub fn has_small_since(&self) -> bool {
+        self.lock().has_small_since
     }
 
     pub fn close(&self) {
@@ -130,19 +151,31 @@ impl Queue {
     }
 
     /// The next group, perhaps empty. Call with [`Shared::writing`] held, so that groups are written in order.
-    fn take_group(&self) -> Vec<Queued> {
+    fn take_group(&self, writer: GroupWriter) -> Vec<Queued> {
         let mut state = self.lock();
-        let mut group = Vec::with_capacity(state.queued.len());
-        let mut size_bytes = 0;
+        let mut group: Vec<Queued> = Vec::with_capacity(state.queued.len());
+        let (mut size_bytes, mut rows) = (0, 0);
+        let mut has_large = false;
         while let Some(commit) = state.queued.front() {
-            let next = commit.batch.size_bytes();
-            if !group.is_empty() && size_bytes + next > GROUP_BYTES_MAX {
+            let is_large = commit.turn.is_some();
+            if is_large && writer == GroupWriter::Leader {
                 break;
             }
-            size_bytes += next;
+            let (next_bytes, next_rows) = (commit.batch.size_bytes(), commit.batch.len());
+            let is_full = size_bytes + next_bytes > GROUP_BYTES_MAX || rows + next_rows > GROUP_ROWS_MAX;
+            // Small commits do not wait for the large one behind them.
+            if !group.is_empty() && (is_full || (is_large && !has_large)) {
+                break;
+            }
+            size_bytes += next_bytes;
+            rows += next_rows;
+            has_large |= is_large;
             group.extend(state.queued.pop_front());
         }
         state.size_bytes -= size_bytes;
+        if has_large {
+            state.has_small_since = !state.queued.is_empty();
+        }
         group
     }
 }
@@ -195,7 +228,7 @@ impl Committer {
                 break;
             }
             let mut writing = shared.lock_writing();
-            let group = shared.queue.take_group();
+            let group = shared.queue.take_group(GroupWriter::Committer);
             if !group.is_empty() {
                 commit(shared, &mut writing, group);
             }
@@ -217,7 +250,7 @@ pub(crate) fn lead(shared: &Shared) {
         && let Ok(mut writing) = shared.writing.try_lock()
     {
         let was_synced = writing.unsynced_since.is_none();
-        let group = shared.queue.take_group();
+        let group = shared.queue.take_group(GroupWriter::Leader);
         if !group.is_empty() {
             commit(shared, &mut writing, group);
         }
@@ -241,11 +274,20 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
     let started = Clock::System.elapsed();
     let is_lone = group.len() == 1;
     let last = group.last().map(|commit| commit.seq).expect("the group is not empty");
-    let (batches, writers): (Vec<Batch>, Vec<_>) =
-        group.into_iter().map(|commit| (commit.batch, commit.done)).unzip();
+    let (mut batches, mut writers) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
+    let mut turns = Vec::new();
+    for commit in group {
+        batches.push(commit.batch);
+        writers.push(commit.done);
+        turns.extend(commit.turn);
+    }
     let result = write(shared, writing, batches, last);
-    let is_quick = Clock::System.elapsed() - started < LEAD_SYNC_MAX;
-    shared.lone.store(is_lone && is_quick, Ordering::Relaxed);
+    let took = Clock::System.elapsed() - started;
+    shared.lone.store(is_lone && took < LEAD_SYNC_MAX, Ordering::Relaxed);
+    if !turns.is_empty() {
+        shared.large_commits.rest_after(took);
+        drop(turns);
+    }
     for writer in writers {
         // A writer that went away is no reason to stop.
         let _ = writer.send(result.clone());

@@ -30,6 +30,8 @@ struct Inner {
     lets_writers_lead: AtomicBool,
     is_held_up: AtomicBool,
     last_writer: Mutex<Option<ThreadId>>,
+    /// Of each group, in order.
+    group_rows: Mutex<Vec<usize>>,
 }
 
 /// Syncs that do not return.
@@ -104,6 +106,11 @@ impl FaultEngine {
         *self.0.last_writer.lock().expect("no holder panics")
     }
 
+    /// How many rows each group had that was written so far.
+    pub fn group_rows(&self) -> Vec<usize> {
+        self.0.group_rows.lock().expect("no holder panics").clone()
+    }
+
     pub fn applies(&self) -> u64 {
         self.0.applies.load(Ordering::SeqCst)
     }
@@ -138,6 +145,8 @@ impl FaultEngine {
 
 impl Engine for FaultEngine {
     fn apply(&self, batches: Vec<Batch>) -> EngineFuture<'_, ()> {
+        let rows = batches.iter().map(Batch::len).sum();
+        self.0.group_rows.lock().expect("no holder panics").push(rows);
         let number = self.0.applies.fetch_add(1, Ordering::SeqCst) + 1;
         *self.0.last_writer.lock().expect("no holder panics") = Some(std::thread::current().id());
         if number == self.0.fail_apply_at.load(Ordering::SeqCst) {

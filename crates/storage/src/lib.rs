@@ -5,6 +5,7 @@
 //! | `shard.rs` | the handle: queueing commits, watermarks, reads, closing |
 //! | `bulk.rs` | work on whole ranges: dropping, filling, measuring |
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
+//! | `turns.rs` | turns of large commits, so that small ones never have many rows before them |
 //! | `engine.rs` | what an engine implements |
 //! | `local.rs`, `memory.rs` | the engines: fjall on a local disk, and a map in memory |
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
@@ -39,6 +40,7 @@ mod scan;
 mod shard;
 #[cfg(feature = "testing")]
 pub mod suite;
+mod turns;
 mod view;
 
 pub use batch::{Batch, Op};
@@ -49,3 +51,4 @@ pub use inspection::{InspectionReport, TornWrite};
 pub use memory::MemoryEngine;
 pub use scan::{Scan, ScanOptions, Snapshot};
 pub use shard::{Durability, EngineKind, PendingCommit, Seq, Shard, ShardOptions};
+pub use turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn, SMALL_COMMIT_ROWS};

@@ -17,6 +17,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::committer::{Committer, Queue, Queued, Writing, lead};
 use crate::local::{LocalEngine, LocalOptions};
+use crate::turns::{LargeCommits, RowsTurn, SMALL_COMMIT_ROWS};
 use crate::view::View;
 use crate::{Batch, Engine, KEY_BYTES_MAX, MemoryEngine, Row, Snapshot, StorageError, Value};
 
@@ -98,11 +99,15 @@ pub(crate) struct Shared {
     pub writing: Mutex<Writing>,
     /// The last group had one member and was written quickly: a writer may as well write its own.
     pub lone: AtomicBool,
+    pub large_commits: LargeCommits,
 }
 
 impl Shared {
     pub fn poison(&self, reason: &StorageError) -> StorageError {
-        let reason = self.poisoned.get_or_init(|| reason.to_string().into());
+        let reason = self.poisoned.get_or_init(|| {
+            tracing::error!(%reason, "a shard refuses writes from now on: free space or replace the disk, then restart");
+            reason.to_string().into()
+        });
         // Whoever waits for durability must look again.
         self.durable.send_modify(|_| {});
         StorageError::Poisoned { reason: reason.clone() }
@@ -155,6 +160,7 @@ impl Shard {
             poisoned: OnceLock::new(),
             writing: Mutex::default(),
             lone: AtomicBool::new(false),
+            large_commits: LargeCommits::default(),
         });
         let committer = Committer::new(shared.clone());
         let thread = std::thread::Builder::new()
@@ -172,18 +178,40 @@ impl Shard {
         self.shared().durability
     }
 
-    /// Queues a commit behind all earlier ones. Dropping the future does not take it back.
+    /// Queues a commit behind all earlier ones. Dropping the future does not take it back. Where the batch may have more than
+    /// [`SMALL_COMMIT_ROWS`], the caller waits for a turn first and hands it over: [`Shard::commit_in_turn`].
     pub fn commit(&self, batch: Batch) -> Result<PendingCommit, StorageError> {
+        self.commit_in_turn(batch, None)
+    }
+
+    /// Likewise with what [`Shard::turn_for`] gave, which ends when the commit is written.
+    pub fn commit_in_turn(
+        &self,
+        batch: Batch,
+        turn: Option<RowsTurn>,
+    ) -> Result<PendingCommit, StorageError> {
         let shared = self.shared();
         shared.check()?;
         check_sizes(&batch)?;
         let (done, receiver) = oneshot::channel();
         // Asking the engine costs more than the rest, and is in vain while writers come in groups.
         let may_lead = shared.lone.load(Ordering::Relaxed)
+            && turn.is_none()
             && shared.engine.never_pends()
             && !shared.engine.may_be_held_up();
-        let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done }, may_lead)?;
+        let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done, turn }, may_lead)?;
         Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
+    }
+
+    /// Leave to commit so many rows; `None` where they are few. Waits until the large commits before it are written, and a
+    /// moment longer where small ones have been waiting for those.
+    pub async fn turn_for(&self, rows: usize) -> Result<Option<RowsTurn>, StorageError> {
+        if rows <= SMALL_COMMIT_ROWS {
+            return Ok(None);
+        }
+        let shared = self.shared();
+        shared.check()?;
+        shared.large_commits.turn(rows, || shared.queue.has_small_since()).await.map(Some)
     }
 
     /// The acknowledged value of a key.

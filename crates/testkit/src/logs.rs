@@ -56,6 +56,15 @@ impl Logs {
     }
 }
 
+impl Logs {
+    /// The warnings and errors so far that hold these words and were logged in the test's own runtime.
+    pub fn lines_with(&self, words: &str) -> Vec<String> {
+        let book = book();
+        let is_it = |event: &&(Place, String)| event.0 == self.place && event.1.contains(words);
+        book.events.iter().filter(is_it).map(|(_, line)| line.clone()).collect()
+    }
+}
+
 impl Drop for Logs {
     fn drop(&mut self) {
         if std::thread::panicking() {

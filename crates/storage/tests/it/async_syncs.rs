@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
-use shardlake_testkit::Logs;
+use shardlake_testkit::{Logs, expects_log};
 
 fn shard(engine: &FaultEngine) -> Shard {
     engine.let_writers_lead();
@@ -79,6 +79,7 @@ async fn waiting_for_durability_syncs_at_once() {
 #[tokio::test]
 async fn failed_sync_behind_a_lone_writer_is_told_to_those_that_wait_and_to_the_next_writer() {
     let _logs = Logs::watch();
+    expects_log("a shard refuses writes from now on");
     let engine = FaultEngine::new();
     let shard = shard(&engine);
     write(&shard, 1).await;

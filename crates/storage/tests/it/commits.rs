@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Batch, Durability, PendingCommit, Shard, ShardOptions, StorageError};
-use shardlake_testkit::Logs;
+use shardlake_testkit::{Logs, expects_log};
 
 fn shard(engine: &FaultEngine, options: &ShardOptions) -> Shard {
     Shard::with_engine(Arc::new(engine.clone()), options).expect("the shard opens")
@@ -87,6 +87,7 @@ async fn readers_neither_wait_for_a_sync_nor_see_what_it_has_not_reached() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn readers_see_every_acknowledged_commit_and_no_other() {
     let _logs = Logs::watch();
+    expects_log("a shard refuses writes from now on");
     const COMMITS: u64 = 2000;
     let engine = FaultEngine::new();
     engine.fail_sync(COMMITS);
@@ -168,6 +169,7 @@ async fn dropping_the_future_does_not_take_the_commit_back() {
 #[tokio::test]
 async fn a_failure_poisons_for_ever_but_reads_go_on() {
     let _logs = Logs::watch();
+    expects_log("a shard refuses writes from now on");
     for fails_sync in [false, true] {
         let engine = FaultEngine::new();
         let shard = shard(&engine, &options());
@@ -200,6 +202,7 @@ async fn a_failure_poisons_for_ever_but_reads_go_on() {
 #[tokio::test]
 async fn a_panic_in_the_engine_answers_everyone() {
     let _logs = Logs::watch();
+    expects_log("a shard refuses writes from now on");
     struct Panics(FaultEngine);
     impl shardlake_storage::Engine for Panics {
         fn apply(&self, _: Vec<Batch>) -> shardlake_storage::EngineFuture<'_, ()> {
@@ -293,6 +296,7 @@ async fn a_writer_does_not_commit_where_it_waits_when_the_engine_is_held_up() {
 #[tokio::test]
 async fn async_commits_are_synced_soon_even_when_they_never_pause() {
     let _logs = Logs::watch();
+    expects_log("a shard refuses writes from now on");
     let engine = FaultEngine::new();
     let shard = shard(&engine, &ShardOptions { durability: Durability::Async, ..options() });
     let mut number = 0;
@@ -321,6 +325,7 @@ async fn async_commits_are_synced_by_closing() {
 /// Writers that commit until the engine fails, then a crash that keeps everything synced and a few writes more.
 async fn crash_history(fails_at: u64, fails_sync: bool, writers: u64, lucky: usize) {
     let _logs = Logs::watch();
+    expects_log("a shard refuses writes from now on");
     let engine = FaultEngine::new();
     let shard = shard(&engine, &options());
     if fails_sync {

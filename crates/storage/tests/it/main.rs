@@ -7,6 +7,7 @@ mod async_syncs;
 mod commits;
 mod faults;
 mod journal;
+mod large_commits;
 mod local;
 mod model;
 mod process;

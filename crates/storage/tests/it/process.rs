@@ -161,6 +161,7 @@ async fn fill(directory: &Path) {
 #[tokio::test]
 async fn a_full_disk_is_an_error_and_loses_nothing_acknowledged() {
     let _logs = Logs::watch();
+    expects_log("a shard refuses writes from now on");
     let directory = tempfile::tempdir().expect("a directory");
     expects_log(TORN);
     // Blocks of 512 or 1024 bytes, depending on the shell: more than the 64 MB that a journal starts with.
