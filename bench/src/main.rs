@@ -5,6 +5,8 @@
 //! budget, and its neighbour. `cargo xtask bench metering`: what budgets and the record of heat cost. `cargo xtask bench ttl`: what
 //! clients feel while expired items are removed.
 //!
+//! `cargo xtask bench heavy`: what others feel while items with very many properties are written.
+//!
 //! `cargo xtask bench feed`: following the changes of a partition. `cargo xtask bench script`: functions and procedures in JavaScript.
 //!
 //! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
@@ -16,6 +18,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
 
 mod feed;
+mod heavy;
 mod ideal;
 mod load;
 mod metering;
@@ -63,6 +66,8 @@ enum Benchmark {
     Feed(FeedOptions),
     /// Clients while items whose time to live has run out are removed
     Ttl(TtlOptions),
+    /// Clients while items with very many properties are written
+    Heavy(HeavyOptions),
     /// User-defined functions in queries, and stored procedures
     Script(ScriptOptions),
     /// The ideal handler, as a server of its own (started by `point`)
@@ -208,6 +213,25 @@ pub struct TtlOptions {
 }
 
 #[derive(Debug, Clone, Args)]
+pub struct HeavyOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 20)]
+    pub seconds: u64,
+    /// Small writes per second
+    #[arg(long, default_value_t = 100)]
+    pub rate: u64,
+    /// Writers of heavy items
+    #[arg(long, default_value_t = 4)]
+    pub writers: u64,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
 pub struct ScriptOptions {
     /// The release build of the server
     #[arg(long)]
@@ -237,6 +261,7 @@ fn main() -> Outcome {
         Benchmark::Metering(options) => metering::run(&options),
         Benchmark::Feed(options) => feed::run(&options),
         Benchmark::Ttl(options) => ttl::run(&options),
+        Benchmark::Heavy(options) => heavy::run(&options),
         Benchmark::Script(options) => script::run(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }

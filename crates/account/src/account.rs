@@ -8,6 +8,7 @@ use shardlake_catalog::{Change, ContainerRecord, Definitions, IndexRecord, Write
 use shardlake_charge::ChargeTable;
 use shardlake_cluster::budget::Burst;
 use shardlake_model::{ConsistencyLevel, Error, Limits, Result};
+use shardlake_partition::Turns;
 use shardlake_routing::ShardLoad;
 use shardlake_script::{Confined as ScriptConfined, ScriptSettings, Scripts};
 use shardlake_stdx::{Clock, Random};
@@ -15,6 +16,7 @@ use tokio::sync::{Mutex, Notify, Semaphore, watch};
 
 use crate::change_feed::FEED_WAITERS_MAX;
 use crate::definition_change::{added_marks, catalog_error};
+use crate::heavy_writes;
 use crate::index_build::index_moved_to;
 use crate::live_catalog::LiveCatalog;
 use crate::membership;
@@ -31,7 +33,7 @@ pub const METADATA_READ_CHARGE_CENTI: u64 = 100;
 pub const METADATA_WRITE_CHARGE_CENTI: u64 = 495;
 
 /// Heavy queries at work at a time; others wait their turn, within the time of their request.
-const HEAVY_QUERIES_MAX: usize = 8;
+const HEAVY_QUERIES_MAX: u32 = 8;
 
 /// Whether what keeps partitions busy is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,7 +97,9 @@ pub(crate) struct AccountState {
     pub index_builds: Mutex<()>,
     pub queries: QueryCache,
     /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
-    pub heavy_queries: Semaphore,
+    pub heavy_queries: Turns,
+    /// Room for the bodies of heavy writes.
+    pub heavy_bodies: Turns,
     /// Readers of change feeds that wait for a change.
     pub feed_waiters: Semaphore,
     pub relocations: RelocationCounts,
@@ -150,7 +154,9 @@ impl Account {
             balance_wake: Arc::default(),
             index_builds: Mutex::new(()),
             queries: QueryCache::default(),
-            heavy_queries: Semaphore::new(HEAVY_QUERIES_MAX),
+            // Those who wait are as many as requests may be, and hold little.
+            heavy_queries: Turns::new(HEAVY_QUERIES_MAX, usize::MAX),
+            heavy_bodies: heavy_writes::room(),
             feed_waiters: Semaphore::new(FEED_WAITERS_MAX),
             relocations: RelocationCounts::default(),
         }));

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use shardlake_model::{Error, ErrorKind, Preconditions, RequestContext, Result};
 use shardlake_partition::{
-    BatchReply, ItemReply, LogicalKey, Operation, Outcome, PreparedBody, prepare_body,
+    BatchReply, HEAVY_BYTES, ItemReply, LogicalKey, Operation, Outcome, PreparedBody, prepare,
 };
 
 use crate::items::{check_session, patch_operation};
@@ -62,6 +62,7 @@ impl Account {
             )));
         }
         let logical = key_of_read(container, Some(key))?;
+        let _room = self.room_for(ctx, size_of(&operations)).await?;
         let mut routing = self.routing(container);
         loop {
             let is_there = check_session(ctx, &routing.entry, routing.owner(&logical));
@@ -73,7 +74,13 @@ impl Account {
         let count = operations.len();
         let mut planned = Vec::with_capacity(count);
         let mut refused = None;
+        let mut since_pause = 0;
         for (index, operation) in operations.into_iter().enumerate() {
+            since_pause += operation.body.as_ref().map_or(0, Vec::len);
+            if since_pause > HEAVY_BYTES {
+                since_pause = 0;
+                tokio::task::yield_now().await;
+            }
             match self.plan(container, key, &logical, operation).await {
                 Ok(operation) => planned.push(operation),
                 Err(error) => {
@@ -137,17 +144,17 @@ impl Account {
         let needs_id = || Error::bad_request("the operation names no 'id'");
         Ok(match kind {
             BatchKind::Create => {
-                let item = body_of(container, body)?;
+                let item = body_of(container, body).await?;
                 let body_key = key_of_write(container, key, &item)?;
                 (Operation::Create { item }, Some(body_key))
             }
             BatchKind::Upsert => {
-                let item = body_of(container, body)?;
+                let item = body_of(container, body).await?;
                 let body_key = key_of_write(container, key, &item)?;
                 (Operation::Upsert { item, preconditions }, Some(body_key))
             }
             BatchKind::Replace => {
-                let item = body_of(container, body)?;
+                let item = body_of(container, body).await?;
                 let body_key = key_of_write(container, key, &item)?;
                 (Operation::Replace { id: id.ok_or_else(needs_id)?, item, preconditions }, Some(body_key))
             }
@@ -182,6 +189,7 @@ impl Account {
         if let Some(range_id) = range_id {
             crate::feed::range_by_id(container, range_id)?;
         }
+        let _room = self.room_for(ctx, size_of(&operations)).await?;
         if on_error == BulkOnError::Continue {
             // Polled in order, so that operations on one partition take its sequencer in order.
             let replies = operations.into_iter().map(|operation| self.bulk_one(ctx, container, operation));
@@ -215,7 +223,7 @@ impl Account {
         let logical = match (key, &operation.body) {
             (Some(key), _) => key_of_read(container, Some(key))?,
             (None, Some(_)) => {
-                let item = body_of(container, operation.body.clone())?;
+                let item = body_of(container, operation.body.clone()).await?;
                 logical(&container.entry, body_key(&container.entry, &item)?)
             }
             (None, None) => return Err(Error::bad_request("the operation names no 'partitionKey'")),
@@ -239,9 +247,14 @@ fn cost_of_batch(reply: &BatchReply) -> Cost {
     }
 }
 
-fn body_of(container: &ContainerHandle, body: Option<Vec<u8>>) -> Result<PreparedBody> {
+async fn body_of(container: &ContainerHandle, body: Option<Vec<u8>>) -> Result<PreparedBody> {
     let body = body.ok_or_else(|| Error::bad_request("the operation has no 'resourceBody'"))?;
-    prepare_body(&body, &container.entry.shape)
+    prepare(&body, &container.entry.shape).await
+}
+
+/// Bytes of all bodies together.
+fn size_of(operations: &[BatchOperation]) -> usize {
+    operations.iter().filter_map(|operation| operation.body.as_ref()).map(Vec::len).sum()
 }
 
 fn mismatch() -> Error {

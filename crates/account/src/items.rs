@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardlake_document::PatchOperation;
 use shardlake_model::{Error, ErrorKind, Preconditions, RequestContext, Result, Rid};
 use shardlake_partition::{
-    CommandContext, ItemReply, LogicalKey, Operation, Outcome, Partition, prepare_body, validate_item_id,
+    CommandContext, ItemReply, LogicalKey, Operation, Outcome, Partition, validate_item_id,
 };
 use shardlake_sql::parse_condition;
 
@@ -30,7 +30,7 @@ impl Account {
         key: Option<KeyInput<'_>>,
         json: &[u8],
     ) -> Result<ItemReply> {
-        let item = prepare_body(json, &container.entry.shape)?;
+        let (item, _room) = self.prepared(ctx, container, json).await?;
         let logical = key_of_write(container, key, &item)?;
         self.write(ctx, container, &logical, Operation::Create { item }).await
     }
@@ -43,7 +43,7 @@ impl Account {
         json: &[u8],
         preconditions: &Preconditions,
     ) -> Result<ItemReply> {
-        let item = prepare_body(json, &container.entry.shape)?;
+        let (item, _room) = self.prepared(ctx, container, json).await?;
         let logical = key_of_write(container, key, &item)?;
         let operation = Operation::Upsert { item, preconditions: preconditions.clone() };
         self.write(ctx, container, &logical, operation).await
@@ -58,7 +58,7 @@ impl Account {
         json: &[u8],
         preconditions: &Preconditions,
     ) -> Result<ItemReply> {
-        let item = prepare_body(json, &container.entry.shape)?;
+        let (item, _room) = self.prepared(ctx, container, json).await?;
         let logical = key_of_write(container, key, &item)?;
         let id = self.resolve_id(container, &logical, id).await?;
         let operation = Operation::Replace { id, item, preconditions: preconditions.clone() };

@@ -19,6 +19,7 @@
 //! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `answer_space.rs` | pages wait until there is room for their answers |
+//! | `heavy_writes.rs` | room for requests with large bodies |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
 //! | `script_run.rs`, `script_run_store.rs`, `script_run_links.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
 //! | `change_feed.rs`, `change_feed_position.rs`, `change_feed_compaction.rs` | what changed, page by page; where a reader stands; keeping the logs small |
@@ -42,6 +43,7 @@ mod databases;
 mod definition_change;
 mod diagnosis;
 mod feed;
+mod heavy_writes;
 mod index_build;
 mod items;
 mod keys;
@@ -116,6 +118,8 @@ pub use shardlake_partition::QueryStatistics;
 pub use shardlake_partition::heat::{HeatReport, Series};
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
+/// Where front ends work on what is large.
+pub use shardlake_partition::{HEAVY_BYTES, beside};
 pub use shardlake_routing::EpkRange;
 /// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.
 pub use shardlake_script::worker_main as script_worker_main;

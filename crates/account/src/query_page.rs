@@ -85,25 +85,23 @@ impl Account {
         (deadline, work): (Duration, impl FnOnce() -> Result<T> + Send + 'static),
     ) -> Result<T> {
         let time_left = || deadline.saturating_sub(self.clock().elapsed());
-        let has_turn = !prepared.user_functions().is_empty();
-        let permit = loop {
+        let failed = |error| Error::internal(format!("a query's thread failed: {error}"));
+        loop {
             wait_for_space(space, time_left()).await?;
-            let permit = match has_turn {
-                true => None,
-                false => {
-                    let turn = tokio::time::timeout(time_left(), self.0.heavy_queries.acquire()).await;
-                    let turn = turn.map_err(|_| Error::from(SqlError::Interrupted))?;
-                    Some(turn.map_err(|_| Error::internal("the account is closed"))?)
-                }
+            // What calls functions has had its turn.
+            let turn = match prepared.user_functions().is_empty() {
+                true => Some(tokio::time::timeout(time_left(), self.0.heavy_queries.turn()).await),
+                false => None,
             };
-            if try_take_space(space) {
-                break permit;
+            let turn = turn.transpose().map_err(|_| Error::from(SqlError::Interrupted))?.transpose()?;
+            if !try_take_space(space) {
+                continue;
             }
-        };
-        let run = tokio::task::spawn_blocking(work);
-        let outcome = run.await;
-        drop(permit);
-        outcome.map_err(|error| Error::internal(format!("a query's thread failed: {error}")))?
+            return match turn {
+                Some(turn) => turn.run(work).await.map_err(failed)?,
+                None => tokio::task::spawn_blocking(work).await.map_err(failed)?,
+            };
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use shardlake_document::{ParseLimits, Value};
 use shardlake_model::{ETagCondition, Error, ErrorKind, Preconditions, Priority, RequestContext, Result};
 use shardlake_partition::{
-    FeedFilter, ItemReply, LogicalTransaction, Operation, Outcome, PreparedBody, StoredItem, prepare_body,
+    FeedFilter, ItemReply, LogicalTransaction, Operation, Outcome, PreparedBody, StoredItem, prepare,
 };
 use shardlake_script::{Store, StoreAnswer, StoreFailure, StoreOperation, StoreReply, StoreRequest};
 use shardlake_sql::Rows;
@@ -97,18 +97,18 @@ impl<'a> ScriptStore<'a> {
             StoreOperation::QueryDocuments => self.query(request).await,
             StoreOperation::CreateDocument => {
                 check_container_link(self.entry, &request.link)?;
-                let item = self.body_of_new(&request)?;
+                let item = self.body_of_new(&request).await?;
                 self.write(Operation::Create { item }).await
             }
             StoreOperation::UpsertDocument => {
                 check_container_link(self.entry, &request.link)?;
-                let item = self.body_of_new(&request)?;
+                let item = self.body_of_new(&request).await?;
                 let preconditions = preconditions(&request);
                 self.write(Operation::Upsert { item, preconditions }).await
             }
             StoreOperation::ReplaceDocument => {
                 let id = self.id_of_link(&request.link).await?;
-                let item = self.prepared(body(&request)?)?;
+                let item = self.prepared(body(&request)?).await?;
                 let preconditions = preconditions(&request);
                 self.write(Operation::Replace { id, item, preconditions }).await
             }
@@ -239,8 +239,8 @@ impl<'a> ScriptStore<'a> {
     }
 
     /// The body of an item of the transaction's logical partition.
-    pub fn prepared(&self, json: &str) -> Result<PreparedBody> {
-        let item = prepare_body(json.as_bytes(), &self.entry.shape)?;
+    pub async fn prepared(&self, json: &str) -> Result<PreparedBody> {
+        let item = prepare(json.as_bytes(), &self.entry.shape).await?;
         let key = body_key(self.entry, &item)?;
         if !key.same(&self.transaction.logical().partition_key) {
             return Err(Error::new(
@@ -252,9 +252,9 @@ impl<'a> ScriptStore<'a> {
     }
 
     /// The same of one that may lack an id, which it then gets.
-    fn body_of_new(&self, request: &StoreRequest) -> Result<PreparedBody> {
+    async fn body_of_new(&self, request: &StoreRequest) -> Result<PreparedBody> {
         let json = body(request)?;
-        let prepared = self.prepared(json);
+        let prepared = self.prepared(json).await;
         if prepared.is_ok() || request.disables_id_generation {
             return prepared;
         }
@@ -269,7 +269,7 @@ impl<'a> ScriptStore<'a> {
             None => members.push(("id".to_owned(), id)),
         }
         let json = Value::Object(members).to_json();
-        self.prepared(&json.map_err(|error| Error::bad_request(error.to_string()))?)
+        self.prepared(&json.map_err(|error| Error::bad_request(error.to_string()))?).await
     }
 }
 

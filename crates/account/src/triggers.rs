@@ -11,7 +11,7 @@ use shardlake_model::{
     Error, ErrorKind, Limits, Preconditions, RequestContext, Result, Rid, Script, ScriptKind,
     TriggerOperation, TriggerType,
 };
-use shardlake_partition::{ItemReply, LogicalKey, Operation, prepare_body};
+use shardlake_partition::{ItemReply, LogicalKey, Operation, prepare};
 use shardlake_script::Role;
 
 use crate::container_handle::ContainerEntry;
@@ -140,7 +140,8 @@ impl Account {
         let entry = &write.container.entry;
         let pre = trigger(entry, write.triggers.pre, TriggerType::Pre, write.operation)?;
         let post = trigger(entry, write.triggers.post, TriggerType::Post, write.operation)?;
-        let logical = write.logical()?;
+        let _room = self.room_for(ctx, write.json.map_or(0, str::len)).await?;
+        let logical = write.logical().await?;
         let mut routing = self.routing(write.container);
         loop {
             let partition = routing.owner(&logical);
@@ -161,10 +162,10 @@ impl Account {
 
 impl TriggeredWrite<'_> {
     /// The logical partition that the request is about, whatever a trigger makes of its body.
-    fn logical(&self) -> Result<LogicalKey> {
+    async fn logical(&self) -> Result<LogicalKey> {
         match (self.key, self.json) {
             (None, Some(json)) => {
-                let item = prepare_body(json.as_bytes(), &self.container.entry.shape)?;
+                let item = prepare(json.as_bytes(), &self.container.entry.shape).await?;
                 key_of_write(self.container, None, &item)
             }
             (key, _) => key_of_read(self.container, key),
@@ -234,7 +235,7 @@ impl TriggeredWrite<'_> {
         let preconditions = self.preconditions.clone();
         let item = match json {
             Some(json) => {
-                let item = prepare_body(json.as_bytes(), &run.store.entry.shape)?;
+                let item = prepare(json.as_bytes(), &run.store.entry.shape).await?;
                 let key = key_of_write(self.container, self.key, &item)?;
                 if !key.partition_key.same(&run.store.transaction.logical().partition_key) {
                     return Err(Error::new(

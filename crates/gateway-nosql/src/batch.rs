@@ -8,10 +8,12 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use shardlake_account::{
-    BatchKind, BatchOperation, BatchReply, BulkOnError, ContainerHandle, ItemReply, KeyInput,
+    BatchKind, BatchOperation, BatchReply, BulkOnError, ContainerHandle, HEAVY_BYTES, ItemReply, KeyInput,
+    beside,
 };
 use shardlake_model::{ETagCondition, Error, ErrorKind, Limits, Preconditions, ReplyMeta, Result};
 
+use crate::formats::text_of;
 use crate::gateway::Call;
 use crate::headers::flag;
 use crate::reply::{Reply, push_charge};
@@ -53,8 +55,16 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(call: &Call<'_>, atomic: bool) -> Result<Asked> {
-        let parsed = parse(&call.text()?, atomic, call.account.limits())?;
+    async fn read(call: &Call<'_>, atomic: bool) -> Result<Asked> {
+        let limits = call.account.limits();
+        let parsed = match call.body.len() > HEAVY_BYTES {
+            false => parse(&call.text()?, atomic, limits)?,
+            true => {
+                let (body, limits) = (call.body.clone(), limits.clone());
+                let size_bytes_max = call.settings.body_size_bytes_max;
+                beside(move || parse(&text_of(&body, size_bytes_max)?, atomic, &limits)).await??
+            }
+        };
         let content = call.headers.wants_content()?;
         let wants = |entry: &Parsed| (content && entry.content) || entry.operation.kind == BatchKind::Read;
         let wants = parsed.iter().map(wants).collect();
@@ -63,25 +73,38 @@ impl Asked {
 }
 
 pub(crate) async fn execute_atomic(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let Asked { operations, wants } = Asked::read(call, true)?;
+    let Asked { operations, wants } = Asked::read(call, true).await?;
     let key = call.headers.partition_key.map(KeyInput).ok_or_else(|| {
         Error::bad_request(
             "a transactional batch needs its partition key in header 'x-ms-documentdb-partitionkey'",
         )
     })?;
     let reply = call.account.batch(&items::reading(call)?, container, key, operations).await?;
-    Ok(respond_atomic(reply, &wants, container))
+    let size_bytes = reply.outcome.iter().flatten().map(size_of).sum();
+    let container = container.clone();
+    rendered(size_bytes, move || respond_atomic(reply, &wants, &container)).await
 }
 
 pub(crate) async fn execute_bulk(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let Asked { operations, wants } = Asked::read(call, false)?;
+    let Asked { operations, wants } = Asked::read(call, false).await?;
     call.scope()?.map_or(Ok(()), |scope| scope.check_bulk(container, &operations))?;
     let continues = flag("x-ms-cosmos-batch-continue-on-error", call.headers.batch_continue_on_error)?;
     let on_error = if continues { BulkOnError::Continue } else { BulkOnError::Stop };
     let range_id = call.headers.range_id()?;
     let results =
         call.account.bulk(&items::reading(call)?, container, range_id, operations, on_error).await?;
-    Ok(respond_bulk(&results, &wants, container))
+    let size_bytes = results.iter().flatten().map(size_of).sum();
+    let container = container.clone();
+    rendered(size_bytes, move || respond_bulk(&results, &wants, &container)).await
+}
+
+fn size_of(reply: &ItemReply) -> usize {
+    reply.item.as_ref().map_or(0, |item| item.json_size_bytes())
+}
+
+/// Renders a reply, beside the threads that answer requests where it is long.
+async fn rendered(size_bytes: usize, render: impl FnOnce() -> Reply + Send + 'static) -> Result<Reply> {
+    if size_bytes > HEAVY_BYTES { beside(render).await } else { Ok(render()) }
 }
 
 fn parse(body: &[u8], atomic: bool, limits: &Limits) -> Result<Vec<Parsed>> {

@@ -4,7 +4,7 @@
 //! whole container. The change feed shares the path and not this file.
 
 use http::StatusCode;
-use shardlake_account::{ContainerHandle, FeedPage, FeedScope};
+use shardlake_account::{ContainerHandle, FeedPage, FeedScope, HEAVY_BYTES, beside};
 use shardlake_model::{Error, Result};
 
 use crate::answer_body::PageText;
@@ -20,7 +20,12 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
         .account
         .read_feed(&reading(call)?, container, scope(headers)?, headers.max_items()?, headers.continuation)
         .await?;
-    Ok(respond(page, container))
+    let size: usize = page.items.iter().map(|item| item.json_size_bytes()).sum();
+    if size <= HEAVY_BYTES {
+        return Ok(respond(page, container));
+    }
+    let container = container.clone();
+    beside(move || respond(page, &container)).await
 }
 
 pub(crate) fn scope(headers: &RequestHeaders<'_>) -> Result<FeedScope> {

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 use serde::Deserialize;
-use shardlake_account::{ContainerHandle, ItemReply, KeyInput, Outcome, StoredItem, TriggeredReply};
+use shardlake_account::{
+    ContainerHandle, HEAVY_BYTES, ItemReply, KeyInput, Outcome, StoredItem, TriggeredReply, beside,
+};
 use shardlake_model::{Error, RequestContext, Result};
 
 use crate::access::Scope;
@@ -53,7 +55,7 @@ pub(crate) async fn create(call: &Call<'_>, container: &ContainerHandle) -> Resu
     let account = call.account;
     let reply =
         account.create_item_with_triggers(&call.context, container, key(call), item, triggers).await?;
-    Ok(respond_triggered(reply, container, content))
+    respond_triggered(reply, container, content).await
 }
 
 pub(crate) async fn upsert(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
@@ -65,7 +67,7 @@ pub(crate) async fn upsert(call: &Call<'_>, container: &ContainerHandle) -> Resu
         .account
         .upsert_item_with_triggers(&call.context, container, key(call), item, &preconditions, triggers)
         .await?;
-    Ok(respond_triggered(reply, container, content))
+    respond_triggered(reply, container, content).await
 }
 
 pub(crate) async fn replace(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
@@ -73,22 +75,30 @@ pub(crate) async fn replace(call: &Call<'_>, container: &ContainerHandle) -> Res
     let preconditions = call.headers.preconditions();
     let triggers = TriggerNames::of(call.headers);
     let (id, item, triggers) = (call.path.item(), sent_item(call)?, triggers.as_triggers());
-    check_replacement(call, container, item).await?;
+    check_replacement(call, container).await?;
     let reply = call
         .account
         .replace_item_with_triggers(&call.context, container, key(call), id, item, &preconditions, triggers)
         .await?;
-    Ok(respond_triggered(reply, container, content))
+    respond_triggered(reply, container, content).await
 }
 
 pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = Content::of_write(call)?;
     let preconditions = call.headers.preconditions();
-    let patch = patch_body::parse(&call.text()?, call.account.limits())?;
+    let limits = call.account.limits();
+    let patch = match call.body.len() > HEAVY_BYTES {
+        false => patch_body::parse(&call.text()?, limits)?,
+        true => {
+            let (body, limits) = (call.body.clone(), limits.clone());
+            let size_bytes_max = call.settings.body_size_bytes_max;
+            beside(move || patch_body::parse(&*text_of(&body, size_bytes_max)?, &limits)).await??
+        }
+    };
     let id = call.path.item();
     let reply =
         call.account.patch_item(&call.context, container, key(call), id, patch, &preconditions).await?;
-    Ok(respond(reply, container, content))
+    respond(reply, container, content).await
 }
 
 pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
@@ -97,7 +107,7 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
     let preconditions = call.headers.preconditions();
     let reply =
         call.account.read_item(&context, container, key(call), call.path.item(), &preconditions).await?;
-    let mut reply = respond(reply, container, content);
+    let mut reply = respond(reply, container, content).await?;
     reply.item_count = reply.body.is_some().then_some(1);
     Ok(reply)
 }
@@ -110,11 +120,11 @@ pub(crate) async fn delete(call: &Call<'_>, container: &ContainerHandle) -> Resu
         .account
         .delete_item_with_triggers(&call.context, container, key(call), id, &preconditions, triggers)
         .await?;
-    Ok(respond_triggered(reply, container, Content::None))
+    respond_triggered(reply, container, Content::None).await
 }
 
 /// A token for one item must not leave another behind.
-async fn check_replacement(call: &Call<'_>, container: &ContainerHandle, item: &[u8]) -> Result<()> {
+async fn check_replacement(call: &Call<'_>, container: &ContainerHandle) -> Result<()> {
     #[derive(Deserialize)]
     struct Named<'t> {
         #[serde(borrow)]
@@ -125,10 +135,14 @@ async fn check_replacement(call: &Call<'_>, container: &ContainerHandle, item: &
         true => Cow::Owned(call.account.item_id(container, key(call), call.path.item()).await?),
         false => Cow::Borrowed(call.path.item()),
     };
-    let text = text_of(item, call.settings.body_size_bytes_max)?;
     // A text that names several ids is none of the item's, whichever of them counts.
-    let sent = serde_json::from_slice::<Named<'_>>(&text);
-    scope.check_replacement(sent.is_ok_and(|sent| sent.id == id))
+    let (body, id, size_bytes_max) = (call.body.clone(), id.into_owned(), call.settings.body_size_bytes_max);
+    let names_it = move || {
+        let text = text_of(&body, size_bytes_max)?;
+        Ok::<_, Error>(serde_json::from_slice::<Named<'_>>(&text).is_ok_and(|sent| sent.id == id))
+    };
+    let names_it = if call.body.len() > HEAVY_BYTES { beside(names_it).await? } else { names_it() };
+    scope.check_replacement(names_it?)
 }
 
 /// The context of a read, which waits for the session's position.
@@ -152,31 +166,43 @@ pub(crate) fn status(outcome: Outcome) -> StatusCode {
 }
 
 /// A post-trigger may have set another body, for replies that carry one.
-fn respond_triggered(triggered: TriggeredReply, container: &ContainerHandle, content: Content) -> Reply {
-    let mut reply = respond(triggered.reply, container, content);
+async fn respond_triggered(
+    triggered: TriggeredReply,
+    container: &ContainerHandle,
+    content: Content,
+) -> Result<Reply> {
+    let mut reply = respond(triggered.reply, container, content).await?;
     if content != Content::None
         && let Some(body) = triggered.body
     {
         reply.body = Some(body.into());
     }
-    reply
+    Ok(reply)
 }
 
-fn respond(reply: ItemReply, container: &ContainerHandle, content: Content) -> Reply {
+async fn respond(reply: ItemReply, container: &ContainerHandle, content: Content) -> Result<Reply> {
     let mut body = None;
     if let Some(item) = &reply.item
         && reply.outcome != Outcome::NotModified
+        && content != Content::None
     {
-        body = content.render(item).map(Into::into);
+        let text = match item.is_heavy_to_render() {
+            false => content.render(item),
+            true => {
+                let item = item.clone();
+                beside(move || content.render(&item)).await?
+            }
+        };
+        body = text.map(Into::into);
     }
-    Reply {
+    Ok(Reply {
         status: status(reply.outcome),
         etag: reply.item.as_ref().map(|item| item.etag()),
         meta: reply.meta,
         container: Some(container.clone()),
         body,
         ..Reply::default()
-    }
+    })
 }
 
 /// The item as it was sent: JSON text or Cosmos binary JSON.

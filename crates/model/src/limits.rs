@@ -19,6 +19,13 @@ pub enum Numbers {
 pub struct Limits {
     /// UTF-8 JSON size of one item: 2 MB.
     pub item_size_bytes_max: usize,
+    /// Ours: terms of one item in the index of its container: distinct values per path, and one per object and array.
+    /// The reference names no such limit; but each term is a row that all writers of a shard wait for. A vector of
+    /// 3,072 numbers has as many terms; a polygon of 10,000 points 20,000.
+    pub item_index_terms_max: usize,
+    /// Ours: entries of each index that one transaction changes, as many as two items with the most terms have that take
+    /// the place of two others.
+    pub transaction_index_entries_max: usize,
     /// Nesting levels of an item (wire.md §17).
     pub nesting_max: usize,
     /// Ours: the service rounds.
@@ -135,6 +142,8 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             item_size_bytes_max: 2 * 1024 * 1024,
+            item_index_terms_max: 25_000,
+            transaction_index_entries_max: 100_000,
             nesting_max: 128,
             numbers: Numbers::Exact,
             item_id_bytes_max: 1023,

@@ -4,13 +4,14 @@ use shardlake_model::{Error, ErrorKind, Preconditions, Result};
 use shardlake_stdx::Guid;
 
 use crate::change_log::ChangeKind;
+use crate::heavy;
 use crate::item::StoredItem;
 use crate::keys;
 use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody};
 use crate::partition::Partition;
 use crate::plan::{self, Stamp};
 use crate::shape::ContainerShape;
-use crate::terms::{SYSTEM_TERMS, TermSet};
+use crate::terms::SYSTEM_TERMS;
 use crate::transaction::Transaction;
 
 impl Partition {
@@ -27,6 +28,9 @@ impl Partition {
         let id = operation.id();
         let key = keys::item_key(self.uid, logical, id);
         let existing = existing(transaction, logical, &key).await?;
+        if !matches!(operation, Operation::Read { .. }) {
+            transaction.check_foreseen(existing.as_ref())?;
+        }
         let (expired, existing) = match existing {
             Some(item) if item.is_expired(command.now.seconds()) => (Some(item), None),
             other => (None, other),
@@ -54,7 +58,7 @@ impl Partition {
             Operation::Delete { preconditions, .. } => {
                 let existing = existing.ok_or_else(plan::not_found)?;
                 check(&existing, preconditions)?;
-                let terms = terms_of(&existing, shape);
+                let terms = heavy::charged_terms(&existing, shape).await?;
                 let charge =
                     shape.charges.delete(existing.json_size_bytes(), terms.len() + system_terms(shape));
                 transaction.delete(logical, id, &existing, ChangeKind::Delete).await?;
@@ -76,7 +80,7 @@ impl Partition {
                         ));
                     }
                 }
-                let item = plan::patched_body(&existing, id, operations, shape)?;
+                let item = heavy::patched_body(&existing, id, operations, shape).await?;
                 let mut reply = self.replace(transaction, logical, id, &item, (existing, etag)).await?;
                 reply.outcome = Outcome::Patched;
                 reply.meta.charge_centi += shape.charges.patch_operations(operations.len() as u64).0;
@@ -130,7 +134,7 @@ impl Partition {
         } else {
             self.rename(transaction, logical, (id, &existing), (&item.id, &version)).await?;
         }
-        let (removed, added) = terms_of(&existing, shape).difference(&item.terms);
+        let (removed, added) = heavy::charged_terms(&existing, shape).await?.difference(&item.terms);
         // `_ts` changes with every write.
         let always = u64::from(shape.indexed_paths.indexes_anything());
         let sizes = (existing.json_size_bytes(), version.json_size_bytes());
@@ -180,10 +184,6 @@ fn check(existing: &StoredItem, preconditions: &Preconditions) -> Result<()> {
 fn with_item_lsn(mut error: Error, item: &StoredItem) -> Error {
     error.meta_mut().item_lsn = item.lsn();
     error
-}
-
-pub(crate) fn terms_of(item: &StoredItem, shape: &ContainerShape) -> TermSet {
-    TermSet::of(item.body(), &shape.indexed_paths)
 }
 
 pub(crate) fn system_terms(shape: &ContainerShape) -> u64 {

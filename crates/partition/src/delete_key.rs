@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use shardlake_model::{ReplyMeta, Result};
-use shardlake_storage::ScanOptions;
+use shardlake_storage::{LARGE_ROWS_IN_FLIGHT, ScanOptions};
 
-use crate::apply::{system_terms, terms_of};
+use crate::apply::system_terms;
 use crate::change_log::ChangeKind;
+use crate::heavy::charged_terms;
 use crate::item::StoredItem;
 use crate::keys;
 use crate::operation::{CommandContext, LogicalKey};
@@ -23,24 +24,24 @@ impl Partition {
         logical: &LogicalKey,
     ) -> Result<(u64, ReplyMeta)> {
         const ITEMS_PER_COMMIT: usize = 200;
-        const POSTINGS_BYTES_PER_COMMIT: usize = 4 * 1024 * 1024;
         let mut deleted = 0;
         let mut charge_centi = 0;
         // What is written behind it meanwhile stays: else writers that go on would keep this going on.
         let mut next = keys::logical_prefix(self.uid, logical);
         let end = keys::after_prefix(&next);
         loop {
-            let mut sequencer = self.turn_to_write(logical, command.patience).await?;
+            let mut sequencer = self.turn_to_write(logical, command.patience, LARGE_ROWS_IN_FLIGHT).await?;
             self.check_open()?;
             // With every queued commit acknowledged, a snapshot alone shows the logical partition.
             self.drain(&mut sequencer).await?;
             let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), reverse: false };
             let mut scan = self.shard().snapshot().scan(next.clone()..end.clone(), options);
             let (mut items, mut is_last) = (0, true);
+            let turn = sequencer.take_turn();
             let mut transaction = self.transaction(&sequencer, shape, command.now);
             'planning: while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
                 for (key, value) in chunk {
-                    if transaction.postings_bytes() >= POSTINGS_BYTES_PER_COMMIT {
+                    if transaction.postings() >= LARGE_ROWS_IN_FLIGHT {
                         is_last = false;
                         break 'planning;
                     }
@@ -53,7 +54,7 @@ impl Partition {
                         transaction.delete(logical, id, &item, ChangeKind::Expire).await?;
                         continue;
                     }
-                    let terms = terms_of(&item, shape).len() + system_terms(shape);
+                    let terms = charged_terms(&item, shape).await?.len() + system_terms(shape);
                     charge_centi += shape.charges.delete(item.json_size_bytes(), terms).0;
                     transaction.delete(logical, id, &item, ChangeKind::Delete).await?;
                     deleted += 1;
@@ -63,7 +64,7 @@ impl Partition {
                 transaction.record_size().await?;
                 let lsn = transaction.lsn;
                 let planned = transaction.into_batch();
-                let commit = self.queue(&mut sequencer, lsn, planned)?;
+                let commit = self.queue(&mut sequencer, lsn, planned, turn)?;
                 drop(sequencer);
                 self.acknowledge(lsn, commit).await?;
             }

@@ -14,10 +14,11 @@ use bytes::Bytes;
 use shardlake_document::{Envelope, Record};
 use shardlake_model::{ErrorKind, Result};
 use shardlake_stdx::Timestamp;
-use shardlake_storage::ScanOptions;
+use shardlake_storage::{LARGE_ROWS_IN_FLIGHT, ScanOptions};
 
-use crate::apply::{system_terms, terms_of};
+use crate::apply::system_terms;
 use crate::change_log::ChangeKind;
+use crate::heavy::charged_terms;
 use crate::keys::{self, HEADER};
 use crate::partition::Partition;
 use crate::sequencer::Sequencer;
@@ -25,9 +26,9 @@ use crate::shape::ContainerShape;
 
 /// Items that one step looks at.
 const ITEMS_READ_MAX: usize = 256;
-/// Deletions of one commit, and the bytes of index entries they take away: writers wait while it is planned.
+/// Deletions of one commit, and the rows of the index they take away: writers wait while it is planned.
 const ITEMS_DELETED_MAX: usize = 32;
-const POSTINGS_BYTES_MAX: usize = 256 * 1024;
+const ROWS_MAX: usize = LARGE_ROWS_IN_FLIGHT;
 
 const NEVER: u64 = u64::MAX;
 
@@ -231,6 +232,12 @@ impl Partition {
         now: Timestamp,
         found: &[Bytes],
     ) -> Result<(SweepStep, Option<Bytes>)> {
+        let turn = match self.turn_for(ROWS_MAX).await {
+            Err(error) if error.kind() == ErrorKind::TooManyRequests => {
+                return Ok((SweepStep::Overloaded, None));
+            }
+            turn => turn?,
+        };
         let mut sequencer = self.sequencer.hold().await;
         self.check_open()?;
         if !sequencer.may_expire(shape) {
@@ -259,11 +266,11 @@ impl Partition {
                 transaction.record_size().await?;
             }
             last_owner = Some(owner);
-            let terms = terms_of(&item, shape).len() + system_terms(shape);
+            let terms = charged_terms(&item, shape).await?.len() + system_terms(shape);
             charge_centi += shape.charges.delete(item.json_size_bytes(), terms).0;
             transaction.delete(&logical, id, &item, ChangeKind::Expire).await?;
             purged += 1;
-            if transaction.postings_bytes() >= POSTINGS_BYTES_MAX {
+            if transaction.postings() >= ROWS_MAX {
                 cut = Some(key.clone());
                 break;
             }
@@ -275,7 +282,7 @@ impl Partition {
         transaction.record_size().await?;
         let lsn = transaction.lsn;
         let planned = transaction.into_batch();
-        let commit = match self.queue(&mut sequencer, lsn, planned) {
+        let commit = match self.queue(&mut sequencer, lsn, planned, turn) {
             Err(error) if error.kind() == ErrorKind::TooManyRequests => {
                 return Ok((SweepStep::Overloaded, None));
             }

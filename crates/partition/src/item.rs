@@ -8,6 +8,8 @@ use shardlake_model::Result;
 use shardlake_routing::effective_partition_key;
 use shardlake_stdx::Guid;
 
+use crate::beside::HEAVY_BYTES;
+use crate::index::{Foreseen, IndexLayout, ItemTerms};
 use crate::keys::{self, PartitionUid};
 use crate::operation::LogicalKey;
 use crate::prepare::extract_partition_key;
@@ -26,6 +28,8 @@ pub struct StoredItem {
     envelope: Envelope,
     /// Members as text where a write has already rendered them.
     members: Option<Bytes>,
+    /// Of a heavy one, where its terms are known already.
+    foreseen: Option<Arc<Foreseen>>,
     shape: Arc<ContainerShape>,
 }
 
@@ -34,12 +38,43 @@ impl StoredItem {
     pub fn decode(bytes: Bytes, shape: &Arc<ContainerShape>) -> Result<StoredItem> {
         let record = Record::decode(&bytes).map_err(crate::corrupt)?;
         let (envelope, body) = (record.envelope, bytes.slice_ref(record.body.as_bytes()));
-        Ok(StoredItem { bytes, body, envelope, members: None, shape: shape.clone() })
+        Ok(StoredItem { bytes, body, envelope, members: None, foreseen: None, shape: shape.clone() })
     }
 
     /// A version just written, whose body members are already rendered.
     pub(crate) fn with_members(self, members: Bytes) -> StoredItem {
         StoredItem { members: Some(members), ..self }
+    }
+
+    pub(crate) fn with_foreseen(self, foreseen: Option<Arc<Foreseen>>) -> StoredItem {
+        StoredItem { foreseen, ..self }
+    }
+
+    pub(crate) fn foreseen(&self) -> Option<&Arc<Foreseen>> {
+        self.foreseen.as_ref()
+    }
+
+    /// Whether work on all of it is too much for a thread that answers requests.
+    pub fn is_heavy(&self) -> bool {
+        self.json_size_bytes() > HEAVY_BYTES
+    }
+
+    /// Whether the text of its body has to be made first.
+    pub fn is_heavy_to_render(&self) -> bool {
+        self.members.is_none() && self.is_heavy()
+    }
+
+    pub(crate) fn index_terms(&self, layout: &Arc<IndexLayout>) -> ItemTerms {
+        match self.foreseen.as_ref().and_then(|foreseen| foreseen.terms(layout)) {
+            Some(terms) => terms.clone().completed(&self.view(), layout),
+            None => ItemTerms::of(&self.view(), layout),
+        }
+    }
+
+    /// With its terms found out, under the policies that its shape knows.
+    pub(crate) fn foreseeing(self) -> StoredItem {
+        let foreseen = Foreseen::of(self.body(), &self.shape.indexed_paths, self.shape.maintained());
+        self.with_foreseen(Some(Arc::new(foreseen)))
     }
 
     /// The same version as a commit writes it.

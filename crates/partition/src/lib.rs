@@ -9,6 +9,7 @@
 //! | `transaction.rs` | one commit in the making |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `interactive/` | transactions that take their time: those of scripts |
+//! | `beside.rs`, `heavy.rs` | turns for work that is too long for the threads that answer requests; heavy items |
 //! | `pending.rs` | queued commits that the engine does not show yet |
 //! | `delete_key.rs` | deleting a whole logical partition |
 //! | `feed.rs` | pages of items in key order |
@@ -33,6 +34,7 @@
 mod acknowledged;
 mod all_versions;
 mod apply;
+mod beside;
 mod change_feed;
 mod change_log;
 mod changes;
@@ -43,6 +45,7 @@ mod expire;
 mod feed;
 mod followers;
 pub mod heat;
+mod heavy;
 mod index;
 mod interactive;
 mod item;
@@ -70,6 +73,9 @@ mod verify_versions;
 mod versions;
 
 pub use all_versions::not_enabled as all_versions_not_enabled;
+#[cfg(feature = "testing")]
+pub use beside::witness;
+pub use beside::{HEAVY_BYTES, Turn, Turns, beside};
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
@@ -77,6 +83,7 @@ pub use compaction::{Compaction, CompactionStep};
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
+pub use heavy::prepare;
 pub use index::{BuildEnd, IndexLayout, path_hash};
 pub use interactive::{LogicalTransaction, OwnItems};
 pub use item::StoredItem;

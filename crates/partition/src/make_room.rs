@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use shardlake_model::{ErrorKind, Result};
-use shardlake_storage::ScanOptions;
+use shardlake_storage::{LARGE_ROWS_IN_FLIGHT, ScanOptions};
 
 use crate::change_log::ChangeKind;
 use crate::interactive::WriteTurn;
@@ -18,8 +18,8 @@ use crate::shape::ContainerShape;
 
 /// Items that one look reads.
 const ITEMS_READ_MAX: usize = 500;
-/// Index entries that one look takes away, in bytes.
-const POSTINGS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Rows of the index that one look takes away, unless they are of one item: writers of the partition wait for them.
+pub(crate) const ROWS_OF_ROOM: usize = LARGE_ROWS_IN_FLIGHT;
 /// Looks of one write, as long as each finds something.
 pub(crate) const LOOKS_MAX: usize = 8;
 
@@ -37,7 +37,7 @@ impl Partition {
         command: &CommandContext,
         logical: &LogicalKey,
     ) -> Result<bool> {
-        let sequencer = self.turn_to_write(logical, command.patience).await?;
+        let sequencer = self.turn_to_write(logical, command.patience, ROWS_OF_ROOM).await?;
         self.make_room_in(sequencer, shape, command, logical).await
     }
 
@@ -60,6 +60,7 @@ impl Partition {
         let goes_on = sequencer.room_sought_to.take().filter(|key| key.starts_with(&prefix));
         let options = ScanOptions { limit: Some(ITEMS_READ_MAX), reverse: false };
         let mut scan = self.shard().snapshot().scan(goes_on.unwrap_or(prefix)..end, options);
+        let turn = sequencer.take_turn();
         let mut transaction = self.transaction(&sequencer, shape, command.now);
         let (mut read, mut last) = (0, None);
         'looking: while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
@@ -71,7 +72,7 @@ impl Partition {
                 }
                 read += 1;
                 last = Some(key);
-                if transaction.postings_bytes() >= POSTINGS_BYTES_MAX {
+                if transaction.postings() >= ROWS_OF_ROOM {
                     read = ITEMS_READ_MAX;
                     break 'looking;
                 }
@@ -83,7 +84,7 @@ impl Partition {
                 transaction.record_size().await?;
                 let lsn = transaction.lsn;
                 let planned = transaction.into_batch();
-                Some((lsn, self.queue(&mut sequencer, lsn, planned)?))
+                Some((lsn, self.queue(&mut sequencer, lsn, planned, turn)?))
             }
             false => None,
         };

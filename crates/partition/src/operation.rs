@@ -1,13 +1,16 @@
 //! What a partition is asked to do, and what it answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use shardlake_document::{Body, PatchOperation};
 use shardlake_model::{ConsistencyLevel, Error, PartitionKey, Preconditions, ReplyMeta};
 use shardlake_routing::Epk;
 use shardlake_sql::Condition;
 use shardlake_stdx::{Guid, Timestamp};
 
+use crate::index::Foreseen;
 use crate::item::StoredItem;
 use crate::terms::TermSet;
 
@@ -24,8 +27,10 @@ pub struct PreparedBody {
     pub id: String,
     pub body: Body,
     /// The body's members as JSON text without the braces.
-    pub members: Vec<u8>,
+    pub members: Bytes,
     pub terms: TermSet,
+    /// Of a heavy one.
+    pub(crate) foreseen: Option<Arc<Foreseen>>,
     pub ttl_seconds: Option<i32>,
 }
 
@@ -62,6 +67,20 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// The body that it writes.
+    pub(crate) fn item(&self) -> Option<&PreparedBody> {
+        match self {
+            Operation::Create { item } | Operation::Upsert { item, .. } | Operation::Replace { item, .. } => {
+                Some(item)
+            }
+            Operation::Delete { .. } | Operation::Patch { .. } | Operation::Read { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_heavy(&self) -> bool {
+        self.item().is_some_and(|item| item.foreseen.is_some())
+    }
+
     /// The id that the operation names; a replace may give the item another one.
     pub fn id(&self) -> &str {
         match self {

@@ -8,8 +8,9 @@
 //! undo; the engine's newest version of an item is looked at first, because it nearly always is acknowledged. After a
 //! failed sync reads go on with what was acknowledged before it.
 //!
-//! Lock order: the walk over sizes or the gate of a logical partition, then the sequencer; there is no other lock. LSNs go up by exactly one per commit, whatever
-//! the number of operations.
+//! Lock order: the walk over sizes or the gate of a logical partition, then a turn for a large commit, then the sequencer;
+//! there is no other lock. Whoever holds the sequencer waits for none of the others. LSNs go up by exactly one per commit,
+//! whatever the number of operations.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
@@ -17,14 +18,16 @@ use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use shardlake_model::{Error, ErrorKind, PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
 use shardlake_stdx::Timestamp;
-use shardlake_storage::{Durability, PendingCommit, ScanOptions, Seq, Shard};
+use shardlake_storage::{Durability, PendingCommit, RowsTurn, SMALL_COMMIT_ROWS, ScanOptions, Seq, Shard};
 use tokio::sync::Mutex;
 
 use crate::acknowledged::Acknowledged;
+use crate::beside::HEAVY_BYTES;
 use crate::change_log::{Counters, LogEntry};
 use crate::end::{End, Life};
 use crate::expire::Expiry;
 use crate::heat::Heat;
+use crate::heavy::Ahead;
 use crate::index::{IndexLayout, Maintained};
 use crate::interactive::Gates;
 use crate::item::StoredItem;
@@ -36,7 +39,7 @@ use crate::plan;
 use crate::sequencer::{Sequencer, SequencerLock};
 use crate::shape::ContainerShape;
 use crate::sizes::count_if_missing;
-use crate::transaction::{PlannedCommit, Transaction};
+use crate::transaction::{Foresight, PlannedCommit, Transaction};
 use crate::versions::KeptPast;
 
 #[derive(Debug)]
@@ -62,6 +65,15 @@ pub struct Partition {
     pub(crate) past: KeptPast,
     /// Made when the first operation is counted.
     heat: OnceLock<Box<std::sync::Mutex<Heat>>>,
+}
+
+/// How an attempt to execute operations ended; nothing was changed unless it is done.
+enum Attempt {
+    Done(BatchReply),
+    /// It met a heavy item that was not looked at before.
+    LacksForesight,
+    /// The commit has so many rows, and others are before it.
+    NeedsTurn(usize),
 }
 
 /// What distinguishes a partition from its siblings.
@@ -331,13 +343,48 @@ impl Partition {
         logical: &LogicalKey,
         operations: &[Operation],
     ) -> Result<BatchReply> {
-        let mut sequencer = self.turn_to_write(logical, command.patience).await?;
+        let mut ahead = None;
+        if operations.iter().any(Operation::is_heavy) {
+            ahead = Some(self.look_ahead(shape, logical, operations).await?);
+        }
+        let terms = |operation: &Operation| operation.item().map_or(0, |item| item.terms.len() as usize);
+        let mut rows = match &ahead {
+            Some(ahead) => ahead.rows,
+            None => operations.iter().map(terms).sum(),
+        };
+        loop {
+            match self.attempt(shape, command, logical, operations, (ahead.as_ref(), rows)).await? {
+                Attempt::Done(reply) => return Ok(reply),
+                Attempt::NeedsTurn(needed) => rows = needed,
+                Attempt::LacksForesight => {
+                    let looked = self.look_ahead(shape, logical, operations).await?;
+                    rows = rows.max(looked.rows);
+                    ahead = Some(looked);
+                }
+            }
+        }
+    }
+
+    /// `ahead` is what looking ahead has found; the commit is expected to have about so many `rows`.
+    async fn attempt(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+        operations: &[Operation],
+        (ahead, rows): (Option<&Ahead>, usize),
+    ) -> Result<Attempt> {
+        let mut sequencer = self.turn_to_write(logical, command.patience, rows).await?;
         self.check_open()?;
         sequencer.pending.forget_applied(self.shard.applied());
+        let turn = sequencer.take_turn();
         let mut transaction = self.transaction(&sequencer, shape, command.now);
+        transaction.is_clients = true;
+        transaction.foresight = ahead.map_or(Foresight::Wanted, Foresight::Known);
         let mut replies = Vec::with_capacity(operations.len());
         let mut charge_centi = 0;
         let mut last_growth = 0;
+        let mut since_pause = 0;
         let mut failure = None;
         for (index, operation) in operations.iter().enumerate() {
             let grown_before = transaction.growth_bytes();
@@ -354,6 +401,15 @@ impl Partition {
             if transaction.growth_bytes() > grown_before {
                 last_growth = index;
             }
+            // Of a stored item that an operation names, the size is not known here.
+            since_pause += operation.item().map_or(HEAVY_BYTES / 8, |item| item.members.len());
+            if since_pause > HEAVY_BYTES {
+                since_pause = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        if transaction.lacks_foresight {
+            return Ok(Attempt::LacksForesight);
         }
         if failure.is_none() {
             // The whole decides; the last operation that took room stands for it.
@@ -370,7 +426,7 @@ impl Partition {
             let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
             *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
             let meta = self.meta(charge_centi + charge, 0);
-            return Ok(BatchReply { outcome: Err(BatchFailure { index, error }), meta });
+            return Ok(Attempt::Done(BatchReply { outcome: Err(BatchFailure { index, error }), meta }));
         }
         if !transaction.changes_anything() {
             let queued = transaction.queued();
@@ -378,18 +434,22 @@ impl Partition {
             self.wait_for(queued).await?;
             let seen = replies.iter().map(|reply| reply.meta.item_lsn).max().unwrap_or(0);
             self.acknowledged.note_lsn(seen);
-            return Ok(BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) });
+            let meta = self.meta(charge_centi, 0);
+            return Ok(Attempt::Done(BatchReply { outcome: Ok(replies), meta }));
         }
         let lsn = transaction.lsn;
         let planned = transaction.into_batch();
-        let commit = self.queue(&mut sequencer, lsn, planned)?;
+        let Some(turn) = self.turn_at_once(turn, &planned) else {
+            return Ok(Attempt::NeedsTurn(planned.batch.len()));
+        };
+        let commit = self.queue(&mut sequencer, lsn, planned, turn)?;
         drop(sequencer);
         self.acknowledge(lsn, commit).await?;
         for reply in &mut replies {
             reply.meta.lsn = lsn;
         }
         let meta = self.write_meta(charge_centi, lsn);
-        Ok(BatchReply { outcome: Ok(replies), meta })
+        Ok(Attempt::Done(BatchReply { outcome: Ok(replies), meta }))
     }
 
     /// The next commit in the making.
@@ -407,12 +467,27 @@ impl Partition {
         transaction
     }
 
+    /// The turn that a planned commit needs, if it needs one: the one that its writer has, or one that is free. `None`, and
+    /// the writer has to wait for one without the sequencer, where others are before it.
+    pub(crate) fn turn_at_once(
+        &self,
+        held: Option<RowsTurn>,
+        planned: &PlannedCommit,
+    ) -> Option<Option<RowsTurn>> {
+        let rows = planned.batch.len();
+        match held.filter(|_| rows > SMALL_COMMIT_ROWS) {
+            Some(held) => Some(Some(held)),
+            None => self.shard.try_turn_for(rows),
+        }
+    }
+
     /// Hands a planned commit to the shard and moves the sequencer past it. Nothing changed when this fails.
     pub(crate) fn queue(
         &self,
         sequencer: &mut Sequencer,
         lsn: u64,
         planned: PlannedCommit,
+        turn: Option<RowsTurn>,
     ) -> Result<PendingCommit> {
         assert_eq!(lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
         let mut batch = planned.batch;
@@ -420,7 +495,7 @@ impl Partition {
         if let Some(marks) = &marks {
             batch.put(keys::log_marks_key(self.uid), marks.encode());
         }
-        let commit = match self.shard.commit(batch) {
+        let commit = match self.shard.commit_in_turn(batch, turn) {
             Ok(commit) => commit,
             Err(error) => {
                 self.past.give_back(marks);

@@ -7,6 +7,7 @@ use shardlake_document::{Envelope, PatchOperation, RawValue, Record, apply_patch
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
 use shardlake_stdx::Guid;
 
+use crate::heavy;
 use crate::item::{StoredItem, rendered_size};
 use crate::operation::PreparedBody;
 use crate::shape::ContainerShape;
@@ -63,7 +64,7 @@ pub(crate) fn new_version(
     };
     let record = Record::encode(&envelope, item.body.raw());
     let version = StoredItem::decode(Bytes::from(record), shape)?;
-    Ok(version.with_members(Bytes::copy_from_slice(&item.members)))
+    Ok(version.with_members(item.members.clone()).with_foreseen(item.foreseen.clone()))
 }
 
 /// The body after a patch, checked like a body that a client sends.
@@ -80,7 +81,9 @@ pub(crate) fn patched_body(
     check_size(members.len(), shape)?;
     let terms = TermSet::of(body.raw(), &shape.indexed_paths);
     let ttl_seconds = ttl_of(body.raw().get("ttl"))?;
-    Ok(PreparedBody { id: id.to_owned(), body, members, terms, ttl_seconds })
+    let prepared =
+        PreparedBody { id: id.to_owned(), body, members: members.into(), terms, foreseen: None, ttl_seconds };
+    heavy::foreseen(prepared, shape)
 }
 
 pub(crate) fn check_size(members: usize, shape: &ContainerShape) -> Result<()> {

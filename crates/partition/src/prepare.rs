@@ -1,4 +1,5 @@
 //! From what a client sent, JSON text or Cosmos binary JSON, to a body ready to be written: parsed, checked, rendered, analysed. No lock is held here.
+//! Callers on threads that answer requests go through [`crate::prepare`], which works on heavy ones beside them.
 
 use shardlake_document::{DocumentError, ParseLimits, RawDocument, RawValue, parse_item, write_members};
 use shardlake_model::{Error, ErrorKind, KeyComponent, KeyPath, Limits, PartitionKey, Result};
@@ -32,7 +33,7 @@ pub fn prepare_body(sent: &[u8], shape: &ContainerShape) -> Result<PreparedBody>
     write_members(body.raw(), &mut members);
     plan::check_size(members.len(), shape)?;
     let terms = TermSet::of(body.raw(), &shape.indexed_paths);
-    Ok(PreparedBody { id, body, members, terms, ttl_seconds })
+    Ok(PreparedBody { id, body, members: members.into(), terms, foreseen: None, ttl_seconds })
 }
 
 fn document_error(error: &DocumentError, limits: &Limits) -> Error {

@@ -23,6 +23,8 @@ impl TermSet {
         let mut collector =
             Collector { terms: Vec::with_capacity(32), paths, filters: !paths.indexes_everything() };
         collector.object(document, 0, paths.root());
+        #[cfg(feature = "testing")]
+        crate::witness::note(collector.terms.len());
         collector.terms.sort_unstable();
         collector.terms.dedup();
         TermSet(collector.terms)

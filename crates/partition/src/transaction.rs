@@ -12,8 +12,10 @@ use shardlake_storage::{Batch, Seq, Shard};
 use std::sync::Arc;
 
 use crate::LogicalKey;
+use crate::beside::beside;
 use crate::change_log::{self, ChangeKind, Counters, LogEntry, LogOperation};
 use crate::expire::Due;
+use crate::heavy::Ahead;
 use crate::index::{self, IndexChange, Maintained, PostingOps};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
@@ -21,8 +23,17 @@ use crate::pending::Pending;
 use crate::shape::ContainerShape;
 use crate::sizes::{LogicalSize, RecentSizes, SizeChange, limit};
 
-/// Keys of postings in one transaction. A single operation may exceed it: an item's size bounds what it changes.
-const POSTINGS_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// What a transaction does where it meets a heavy item whose terms it does not know.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Foresight<'a> {
+    /// It finds them out while it holds the sequencer.
+    #[default]
+    None,
+    /// It fails: the caller is to look ahead and to begin anew.
+    Wanted,
+    /// The caller has looked ahead. Where an item has changed since, or is the transaction's own, the same as `None`.
+    Known(&'a Ahead),
+}
 
 /// What a transaction plans on, besides the engine.
 #[derive(Clone, Copy)]
@@ -114,6 +125,11 @@ pub(crate) struct Transaction<'a> {
     pub timestamp_ms: u64,
     /// Versions that end are kept.
     pub keeps_versions: bool,
+    /// It does what a client asked for.
+    pub is_clients: bool,
+    pub foresight: Foresight<'a>,
+    /// It has failed for want of foresight.
+    pub lacks_foresight: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -146,6 +162,9 @@ impl<'a> Transaction<'a> {
             now,
             timestamp_ms: now.milliseconds(),
             keeps_versions: false,
+            is_clients: false,
+            foresight: Foresight::None,
+            lacks_foresight: false,
         }
     }
 
@@ -164,9 +183,22 @@ impl<'a> Transaction<'a> {
 
     /// The item under a key, also when its time to live has run out.
     pub async fn item(&self, key: &[u8]) -> Result<Option<StoredItem>> {
-        match self.get(key).await? {
-            Some(bytes) => StoredItem::decode(bytes, self.shape).map(Some),
-            None => Ok(None),
+        let Some(bytes) = self.get(key).await? else { return Ok(None) };
+        if let Foresight::Known(ahead) = self.foresight
+            && let Some(known) = ahead.item(key, &bytes)
+        {
+            return Ok(Some(known.clone()));
+        }
+        StoredItem::decode(bytes, self.shape).map(Some)
+    }
+
+    /// Fails where the item that an operation takes the place of should have been looked at before.
+    pub fn check_foreseen(&mut self, existing: Option<&StoredItem>) -> Result<()> {
+        let is_wanted = matches!(self.foresight, Foresight::Wanted);
+        self.lacks_foresight = is_wanted && existing.is_some_and(StoredItem::is_heavy);
+        match self.lacks_foresight {
+            true => Err(Error::internal("the transaction is to begin anew")),
+            false => Ok(()),
         }
     }
 
@@ -385,12 +417,29 @@ impl<'a> Transaction<'a> {
     async fn index(&mut self, old: Option<&StoredItem>, new: Option<&StoredItem>) -> Result<()> {
         let postings = std::mem::take(&mut self.postings);
         let mut change = IndexChange { postings, counts: Vec::new() };
-        self.maintained.change(self.uid, old, new, &mut change);
+        if old.into_iter().chain(new).any(StoredItem::is_heavy) {
+            let (uid, maintained) = (self.uid, self.maintained.clone());
+            let (old, new) = (old.cloned(), new.cloned());
+            change = beside(move || {
+                maintained.change(uid, old.as_ref(), new.as_ref(), &mut change);
+                change.postings.seal();
+                change
+            })
+            .await?;
+        } else {
+            self.maintained.change(self.uid, old, new, &mut change);
+        }
         self.postings = change.postings;
-        if self.postings.size_bytes() > POSTINGS_BYTES_MAX && self.operations.len() > 1 {
+        // A single operation may exceed it: an item stored under another policy can have any number of terms. What the server
+        // does for itself keeps to bounds of its own, since nobody could split it.
+        let entries_max = self.shape.limits.transaction_index_entries_max * self.maintained.layouts.len();
+        if self.is_clients && self.operations.len() > 1 && self.postings.len() > entries_max {
             return Err(Error::new(
                 ErrorKind::TooLarge,
-                "the operations change too many index entries for one transaction: split them",
+                format!(
+                    "the operations change more than {} index entries, too many for one transaction: split them",
+                    self.shape.limits.transaction_index_entries_max
+                ),
             ));
         }
         for (place, by) in change.counts {
@@ -473,9 +522,9 @@ impl<'a> Transaction<'a> {
         .collect()
     }
 
-    /// What the changes of the index take so far.
-    pub fn postings_bytes(&self) -> usize {
-        self.postings.size_bytes()
+    /// How many rows of the index change so far.
+    pub fn postings(&self) -> usize {
+        self.postings.len()
     }
 
     pub fn changes_anything(&self) -> bool {

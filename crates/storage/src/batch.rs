@@ -48,6 +48,13 @@ impl Batch {
         self.ops.push(Op::Delete { key });
     }
 
+    /// Adds what is to be written behind the rest; `size_bytes` are its keys and values together.
+    pub fn append(&mut self, mut ops: Vec<Op>, size_bytes: usize) {
+        debug_assert_eq!(size_bytes, ops.iter().map(Op::size_bytes).sum::<usize>(), "sizes add up");
+        self.size_bytes += size_bytes;
+        self.ops.append(&mut ops);
+    }
+
     pub fn len(&self) -> usize {
         self.ops.len()
     }

@@ -80,8 +80,19 @@ impl Shard {
     /// Commits and waits until that is durable; foreground commits come first when the queue is full.
     pub async fn commit_in_background(&self, batch: Batch) -> Result<(), StorageError> {
         loop {
-            let turn = self.turn_for(batch.len()).await?;
-            match self.commit_in_turn(batch.clone(), turn) {
+            let turn = self.turn_for(batch.len()).await;
+            match turn.and_then(|turn| self.commit_in_turn(batch.clone(), turn)) {
+                Ok(commit) => return commit.await,
+                Err(StorageError::Overloaded) => tokio::time::sleep(OVERLOADED_PAUSE).await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Likewise for who holds what others with a turn may wait for.
+    pub async fn commit_without_turn(&self, batch: Batch) -> Result<(), StorageError> {
+        loop {
+            match self.commit(batch.clone()) {
                 Ok(commit) => return commit.await,
                 Err(StorageError::Overloaded) => tokio::time::sleep(OVERLOADED_PAUSE).await,
                 Err(error) => return Err(error),

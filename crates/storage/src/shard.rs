@@ -214,6 +214,15 @@ impl Shard {
         shared.large_commits.turn(rows, || shared.queue.has_small_since()).await.map(Some)
     }
 
+    /// Likewise at once; `None` where others are before it.
+    pub fn try_turn_for(&self, rows: usize) -> Option<Option<RowsTurn>> {
+        if rows <= SMALL_COMMIT_ROWS {
+            return Some(None);
+        }
+        let shared = self.shared();
+        shared.large_commits.try_turn(rows, || shared.queue.has_small_since()).map(Some)
+    }
+
     /// The acknowledged value of a key.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
         self.snapshot().get(key).await

@@ -24,6 +24,8 @@ use crate::StorageError;
 pub const SMALL_COMMIT_ROWS: usize = 1024;
 /// Rows of the large commits that may be queued at a time; a single one may have more.
 pub const LARGE_ROWS_IN_FLIGHT: usize = 8192;
+/// Large commits that may wait for their turn; more are refused with [`StorageError::Overloaded`].
+const WAITING_MAX: usize = 256;
 /// The longest rest between two large commits.
 const REST_MAX: Duration = Duration::from_millis(100);
 
@@ -38,13 +40,19 @@ pub struct RowsTurn {
 #[derive(Debug)]
 pub(crate) struct LargeCommits {
     rows: Arc<Semaphore>,
+    /// Those that wait, and those that may begin to.
+    waiting: Semaphore,
     /// When the rest after the last one ends, in nanoseconds of the process's clock.
     rest_until: AtomicU64,
 }
 
 impl Default for LargeCommits {
     fn default() -> Self {
-        LargeCommits { rows: Arc::new(Semaphore::new(LARGE_ROWS_IN_FLIGHT)), rest_until: AtomicU64::new(0) }
+        LargeCommits {
+            rows: Arc::new(Semaphore::new(LARGE_ROWS_IN_FLIGHT)),
+            waiting: Semaphore::new(WAITING_MAX),
+            rest_until: AtomicU64::new(0),
+        }
     }
 }
 
@@ -55,12 +63,20 @@ impl LargeCommits {
         rows: usize,
         somebody_waited: impl Fn() -> bool,
     ) -> Result<RowsTurn, StorageError> {
+        let _waiting = self.waiting.try_acquire().map_err(|_| StorageError::Overloaded)?;
         let rows = rows.min(LARGE_ROWS_IN_FLIGHT) as u32;
         let permit = self.rows.clone().acquire_many_owned(rows).await.map_err(|_| StorageError::Closed)?;
         while let Some(rest) = self.rest_left().filter(|_| somebody_waited()) {
             tokio::time::sleep(rest).await;
         }
         Ok(RowsTurn { permit })
+    }
+
+    pub fn try_turn(&self, rows: usize, somebody_waited: impl Fn() -> bool) -> Option<RowsTurn> {
+        let rows = rows.min(LARGE_ROWS_IN_FLIGHT) as u32;
+        let permit = self.rows.clone().try_acquire_many_owned(rows).ok()?;
+        let rests = self.rest_left().is_some() && somebody_waited();
+        (!rests).then_some(RowsTurn { permit })
     }
 
     /// Notes how long small commits had to wait for a group with large ones.

@@ -10,7 +10,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Which benchmark to run: `point`, `query`, `partitions`, `throttle`, `metering`, `feed`, `script` or `ttl`
+    /// Which benchmark to run: `point`, `query`, `partitions`, `throttle`, `metering`, `feed`, `script`, `ttl` or `heavy`
     name: String,
     /// Arguments of that benchmark; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -8,6 +8,7 @@ use shardlake_account::{BatchKind, ContainerHandle, KeyInput, Patch, PatchOperat
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
+use shardlake_testkit::expects_log;
 
 const KEYS: u64 = 12;
 
@@ -112,6 +113,7 @@ async fn reads_after(fault: Fault, shards: usize) {
     let applies: Vec<_> = applies.collect();
     for engine in &world.engines {
         engine.stall_syncs(true);
+        expects_log("(injected)");
         match fault {
             Fault::Sync => engine.fail_sync(1),
             Fault::Apply => engine.fail_apply(1),

@@ -13,6 +13,7 @@ use shardlake_model::{ErrorKind, ReplyMeta, Result};
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
+use shardlake_testkit::expects_log;
 
 use crate::support::everything::{self, Items, body, definition, key_of, operation};
 use crate::support::oracle::{Effects, Oracle};
@@ -136,6 +137,7 @@ async fn crash_once(shards: u64, seed: u64) {
     let random = Random::seeded(seed);
     // The fault meets one shard; the power goes for all of them.
     let engine = &engines[(seed / 3 % shards) as usize];
+    expects_log("(injected)");
     match seed % 3 {
         0 => engine.fail_sync(10 + random.below(40)),
         1 => engine.fail_apply(10 + random.below(40)),

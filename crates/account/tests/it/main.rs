@@ -11,6 +11,7 @@ mod crash_async;
 mod equivalence;
 mod feeds_and_batches;
 mod heat;
+mod heavy_items;
 mod index;
 mod items;
 mod keyed_order;

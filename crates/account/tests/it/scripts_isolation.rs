@@ -11,6 +11,7 @@ use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, Un
 use shardlake_stdx::{Guid, Random};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
+use shardlake_testkit::expects_log;
 use shardlake_testkit::history::{Action, Answer, Guard, Recorder, Reply, SeenItem, check};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -230,6 +231,7 @@ async fn crash_once(seed: u64) {
     definition.unique_key_policy.unique_keys = vec![UniqueKey { paths: vec!["/u".into()] }];
     let container = fixture.container_with(definition, 400).await;
     fixture.procedure(&container, "twins", "pk, step", TWINS).await;
+    expects_log("(injected)");
     match seed % 2 {
         0 => engine.fail_sync(1 + random.below(30)),
         _ => engine.fail_apply(1 + random.below(30)),

@@ -9,22 +9,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use shardlake_model::Result;
-use shardlake_storage::{Batch, PendingCommit, ScanOptions, StorageError};
+use shardlake_storage::{Batch, PendingCommit, SMALL_COMMIT_ROWS, ScanOptions, StorageError};
 
 use super::keys::{self, BuildMarker};
 use super::layout::IndexLayout;
 use super::maintain::PostingOps;
 use super::terms::ItemTerms;
+use crate::beside::beside;
 use crate::item::StoredItem;
-use crate::keys::{HEADER, ITEMS, after_item, space_range};
+use crate::keys::{HEADER, ITEMS, PartitionUid, after_item, space_range};
 use crate::partition::Partition;
 use crate::sequencer::Sequencer;
 use crate::shape::ContainerShape;
 
-/// Items and bytes of terms in one commit, during whose planning writes of the partition wait.
+/// Items and entries of one commit, during whose planning writes of the partition wait. The entries of one item may come in
+/// several commits: nobody reads the generation before it is whole.
 const CHUNK_ITEMS: usize = 100;
-const CHUNK_BYTES: usize = 256 * 1024;
+const CHUNK_ENTRIES: usize = 4096;
 /// Between two commits, so that the work in the foreground goes first.
 const PAUSE: Duration = Duration::from_millis(2);
 /// When the shard has no room for background work.
@@ -36,6 +39,63 @@ pub enum BuildEnd {
     Complete,
     /// The generation is not wanted any more.
     Superseded,
+}
+
+/// How far a build is.
+struct Progress {
+    /// Stored with each commit.
+    marker: BuildMarker,
+    begun: Option<Begun>,
+}
+
+/// The item behind the marker, of which some entries are there already.
+#[derive(Debug, Clone)]
+struct Begun {
+    key: Bytes,
+    /// A later version begins anew: its writer has added only what was new to the item.
+    lsn: u64,
+    entries: usize,
+}
+
+/// What one commit adds.
+struct Entries {
+    postings: PostingOps,
+    marker: BuildMarker,
+    begun: Option<Begun>,
+}
+
+impl Entries {
+    /// Those of the items behind the marker, until there are enough of them. An item is `None` where it is deleted.
+    fn of(
+        uid: PartitionUid,
+        layout: &IndexLayout,
+        items: Vec<(Bytes, Option<StoredItem>)>,
+        (marker, begun): (BuildMarker, Option<Begun>),
+    ) -> Entries {
+        let mut entries = Entries { postings: PostingOps::default(), marker, begun: None };
+        for (key, item) in items {
+            if entries.postings.len() >= CHUNK_ENTRIES {
+                break;
+            }
+            if let Some(item) = item {
+                let is_it = |begun: &&Begun| begun.key == key && begun.lsn == item.lsn();
+                let there = begun.as_ref().filter(is_it).map_or(0, |begun| begun.entries);
+                let (terms, ordinal) = (ItemTerms::of(&item.view(), layout), item.envelope().ordinal);
+                let room = CHUNK_ENTRIES - entries.postings.len();
+                for term in terms.iter().skip(there).take(room) {
+                    entries.postings.put(uid, layout.id, term, ordinal);
+                }
+                if terms.len() > there + room {
+                    entries.begun = Some(Begun { key, lsn: item.lsn(), entries: there + room });
+                    break;
+                }
+            }
+            entries.marker.items += 1;
+            entries.marker.last = Some(key[HEADER..].to_vec());
+        }
+        entries.postings.seal();
+        entries
+    }
 }
 
 /// One commit of a build.
@@ -75,10 +135,11 @@ impl Partition {
     ) -> Result<BuildEnd> {
         let key = keys::marker_key(self.uid, layout.id);
         let stored = self.shard().get(&key).await.map_err(crate::storage_error)?;
-        let mut marker = stored.as_deref().map_or(Ok(BuildMarker::default()), BuildMarker::decode)?;
+        let marker = stored.as_deref().map_or(Ok(BuildMarker::default()), BuildMarker::decode)?;
         done(marker.items);
+        let mut progress = Progress { marker, begun: None };
         loop {
-            match self.build_chunk(shape, layout, &mut marker).await? {
+            match self.build_chunk(shape, layout, &mut progress).await? {
                 Chunk::Queued { commit, items } => {
                     commit.await.map_err(crate::storage_error)?;
                     done(items);
@@ -94,8 +155,12 @@ impl Partition {
         &self,
         shape: &Arc<ContainerShape>,
         layout: &Arc<IndexLayout>,
-        marker: &mut BuildMarker,
+        progress: &mut Progress,
     ) -> Result<Chunk> {
+        let turn = match self.shard().turn_for(CHUNK_ENTRIES).await {
+            Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),
+            turn => turn.map_err(crate::storage_error)?,
+        };
         let mut sequencer = self.sequencer.hold().await;
         let is_wanted = sequencer.maintained.layouts.iter().any(|maintained| maintained.id == layout.id);
         if self.is_closed() || !is_wanted {
@@ -104,7 +169,7 @@ impl Partition {
         // Before the snapshot: what the overlay forgets, the snapshot shows.
         sequencer.pending.forget_applied(self.shard().applied());
         let (mut start, end) = space_range(self.uid, ITEMS);
-        if let Some(last) = &marker.last {
+        if let Some(last) = &progress.marker.last {
             start = after_item(self.uid, last);
         }
         let options = ScanOptions { limit: Some(CHUNK_ITEMS), reverse: false };
@@ -112,31 +177,25 @@ impl Partition {
         let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? else {
             return Ok(Chunk::End(BuildEnd::Complete));
         };
-        let mut next = marker.clone();
-        let mut postings = PostingOps::default();
+        let mut items = Vec::with_capacity(rows.len());
         for (key, value) in rows {
-            if let Some(value) = sequencer.pending.get(&key).unwrap_or(Some(value)) {
-                let item = StoredItem::decode(value, shape)?;
-                let ordinal = item.envelope().ordinal;
-                for term in ItemTerms::of(&item.view(), layout).iter() {
-                    postings.put(self.uid, layout.id, term, ordinal);
-                }
-            }
-            next.items += 1;
-            next.last = Some(key[HEADER..].to_vec());
-            if postings.size_bytes() >= CHUNK_BYTES {
-                break;
-            }
+            let value = sequencer.pending.get(&key).unwrap_or(Some(value));
+            items.push((key, value.map(|value| StoredItem::decode(value, shape)).transpose()?));
         }
+        let (uid, layout_id, layout) = (self.uid, layout.id, layout.clone());
+        let from = (progress.marker.clone(), progress.begun.take());
+        let Entries { postings, marker, begun } =
+            beside(move || Entries::of(uid, &layout, items, from)).await?;
         let mut batch = Batch::new();
         postings.add_to(&mut batch);
-        batch.put(keys::marker_key(self.uid, layout.id), next.encode());
-        let commit = match self.shard().commit(batch) {
+        batch.put(keys::marker_key(self.uid, layout_id), marker.encode());
+        let turn = turn.filter(|_| batch.len() > SMALL_COMMIT_ROWS);
+        let commit = match self.shard().commit_in_turn(batch, turn) {
             Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),
             result => result.map_err(crate::storage_error)?,
         };
-        let items = next.items - marker.items;
-        *marker = next;
+        let items = marker.items - progress.marker.items;
+        *progress = Progress { marker, begun };
         Ok(Chunk::Queued { commit, items })
     }
 

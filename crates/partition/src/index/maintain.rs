@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardlake_storage::Batch;
+use shardlake_storage::{Batch, Op};
 
 use super::keys::push_posting_key;
 use super::layout::IndexLayout;
@@ -18,7 +18,7 @@ use crate::keys::PartitionUid;
 pub(crate) const COUNTED_PATHS_MAX: usize = 64;
 
 /// What a partition's writes keep up to date.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Maintained {
     /// Every generation that exists: the serving one and the one being built.
     pub layouts: Vec<Arc<IndexLayout>>,
@@ -45,6 +45,9 @@ pub(crate) struct IndexChange {
 /// Puts and deletes of postings, whose keys lie in one buffer: one allocation instead of one each.
 #[derive(Default)]
 pub(crate) struct PostingOps {
+    /// Those before the ones in the buffer, ready for the batch.
+    sealed: Vec<Op>,
+    sealed_bytes: usize,
     keys: Vec<u8>,
     /// Where each key ends, and whether it is put.
     ends: Vec<(usize, bool)>,
@@ -61,8 +64,21 @@ impl PostingOps {
         self.ends.push((self.keys.len(), false));
     }
 
-    pub fn size_bytes(&self) -> usize {
-        self.keys.len()
+    pub fn len(&self) -> usize {
+        self.sealed.len() + self.ends.len()
+    }
+
+    /// Makes all of them ready for the batch, which takes a while where they are many.
+    pub fn seal(&mut self) {
+        let keys = Bytes::from(std::mem::take(&mut self.keys));
+        self.sealed_bytes += keys.len();
+        let mut start = 0;
+        let op = |(end, is_put): (usize, bool)| {
+            let key = keys.slice(start..end);
+            start = end;
+            if is_put { Op::Put { key, value: Bytes::new() } } else { Op::Delete { key } }
+        };
+        self.sealed.extend(std::mem::take(&mut self.ends).into_iter().map(op));
     }
 
     /// Forgets the last put or deletion, for tests.
@@ -75,17 +91,9 @@ impl PostingOps {
         self.ends[place..].iter_mut().for_each(|(end, _)| *end -= length);
     }
 
-    pub fn add_to(self, batch: &mut Batch) {
-        let keys = Bytes::from(self.keys);
-        let mut start = 0;
-        for (end, is_put) in self.ends {
-            let key = keys.slice(start..end);
-            match is_put {
-                true => batch.put(key, Bytes::new()),
-                false => batch.delete(key),
-            }
-            start = end;
-        }
+    pub fn add_to(mut self, batch: &mut Batch) {
+        self.seal();
+        batch.append(self.sealed, self.sealed_bytes);
     }
 }
 
@@ -99,9 +107,8 @@ impl Maintained {
         change: &mut IndexChange,
     ) {
         for layout in &self.layouts {
-            let terms = |item: Option<&StoredItem>| {
-                item.map(|item| ItemTerms::of(&item.view(), layout)).unwrap_or_default()
-            };
+            let terms =
+                |item: Option<&StoredItem>| item.map(|item| item.index_terms(layout)).unwrap_or_default();
             let (old_terms, new_terms) = (terms(old), terms(new));
             let ordinal = |item: Option<&StoredItem>| item.map_or(0, |item| item.envelope().ordinal);
             let (old_ordinal, new_ordinal) = (ordinal(old), ordinal(new));

@@ -30,10 +30,41 @@ const HASH: usize = 8;
 
 impl ItemTerms {
     pub fn of(item: &ItemView<'_>, layout: &IndexLayout) -> ItemTerms {
+        let mut terms = ItemTerms::walked(item.body, layout);
+        terms.push_rest(item, layout);
+        terms.sort();
+        terms
+    }
+
+    /// Those that follow from the body alone.
+    pub fn of_body(body: RawDocument<'_>, layout: &IndexLayout) -> ItemTerms {
+        let mut terms = ItemTerms::walked(body, layout);
+        terms.sort();
+        terms
+    }
+
+    /// All terms of an item whose body has these.
+    pub fn completed(mut self, item: &ItemView<'_>, layout: &IndexLayout) -> ItemTerms {
+        self.push_rest(item, layout);
+        // All but the last few are in order, which this sort makes use of.
+        let bytes = &self.bytes;
+        self.spans.sort_by(|left, right| left.order(right, bytes));
+        self.deduplicate();
+        self
+    }
+
+    fn walked(body: RawDocument<'_>, layout: &IndexLayout) -> ItemTerms {
         let terms = ItemTerms { bytes: Vec::with_capacity(768), spans: Vec::with_capacity(40) };
         let mut walk = Walk { terms, layout, filters: !layout.paths.indexes_everything() };
-        walk.item(item.body);
-        let mut terms = walk.terms;
+        walk.item(body);
+        #[cfg(feature = "testing")]
+        crate::witness::note(walk.terms.len());
+        walk.terms
+    }
+
+    /// Those that depend on more than one place of the body, or on the version.
+    fn push_rest(&mut self, item: &ItemView<'_>, layout: &IndexLayout) {
+        let terms = self;
         let seconds = item.envelope.timestamp_seconds as i64;
         terms.push(hash_of_member(ROOT_HASH, "_ts"), RawValue::Int(seconds));
         for explicit in &layout.explicit {
@@ -49,8 +80,10 @@ impl ItemTerms {
             composite.push_value(item, &layout.computed, &mut terms.bytes);
             terms.close(composite.hash, start);
         }
-        terms.sort();
-        terms
+    }
+
+    pub fn len(&self) -> usize {
+        self.spans.len()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
@@ -116,11 +149,20 @@ impl ItemTerms {
 
     fn sort(&mut self) {
         let bytes = &self.bytes;
+        self.spans.sort_unstable_by(|left, right| left.order(right, bytes));
+        self.deduplicate();
+    }
+
+    fn deduplicate(&mut self) {
+        let bytes = &self.bytes;
+        self.spans.dedup_by(|later, kept| later.order(kept, bytes).is_eq());
+    }
+}
+
+impl Span {
+    fn order(&self, other: &Span, bytes: &[u8]) -> std::cmp::Ordering {
         let value = |span: &Span| &bytes[span.start as usize + HASH..span.end as usize];
-        self.spans.sort_unstable_by(|left, right| {
-            left.path_hash.cmp(&right.path_hash).then_with(|| value(left).cmp(value(right)))
-        });
-        self.spans.dedup_by(|later, kept| later.path_hash == kept.path_hash && value(later) == value(kept));
+        self.path_hash.cmp(&other.path_hash).then_with(|| value(self).cmp(value(other)))
     }
 }
 

@@ -21,7 +21,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use shardlake_model::Result;
+use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_storage::{RowsTurn, SMALL_COMMIT_ROWS};
 
 pub(crate) use locks::Gates;
 use locks::Place;
@@ -41,14 +42,20 @@ static NOTHING_MAINTAINED: OnceLock<Maintained> = OnceLock::new();
 /// The sequencer, at a moment at which no transaction holds the logical partition to be written to.
 pub(crate) struct WriteTurn<'p> {
     sequencer: Turn<'p>,
+    /// Where the commit is expected to be large.
+    large: Option<RowsTurn>,
     /// Given back after the sequencer, where the writer had to wait for its turn.
     _place: Option<Place>,
 }
 
 impl<'p> WriteTurn<'p> {
     /// For the transaction that holds the logical partition.
-    fn of_holder(sequencer: Turn<'p>) -> Self {
-        WriteTurn { sequencer, _place: None }
+    fn of_holder(sequencer: Turn<'p>, large: Option<RowsTurn>) -> Self {
+        WriteTurn { sequencer, large, _place: None }
+    }
+
+    pub fn take_turn(&mut self) -> Option<RowsTurn> {
+        self.large.take()
     }
 }
 
@@ -67,19 +74,41 @@ impl DerefMut for WriteTurn<'_> {
 }
 
 impl Partition {
-    /// The sequencer for a write to a logical partition, once no transaction holds that.
+    /// The sequencer for a write to a logical partition of about so many rows, once no transaction holds that.
     pub(crate) async fn turn_to_write(
         &self,
         logical: &LogicalKey,
         patience: Duration,
+        rows: usize,
     ) -> Result<WriteTurn<'_>> {
         self.shard().check_writable().map_err(crate::storage_error)?;
+        let large = self.turn_within(rows, patience).await?;
         let sequencer = self.sequencer.hold().await;
         let Some(mut place) = self.gates.place_if_any(|| keys::logical_prefix(self.uid, logical)) else {
-            return Ok(WriteTurn { sequencer, _place: None });
+            return Ok(WriteTurn { sequencer, large, _place: None });
         };
         drop(sequencer);
+        // Large commits of others go on while a script keeps this one waiting.
+        drop(large);
         place.pass(patience).await?;
-        Ok(WriteTurn { sequencer: self.sequencer.hold().await, _place: Some(place) })
+        let large = self.turn_within(rows, patience).await?;
+        Ok(WriteTurn { sequencer: self.sequencer.hold().await, large, _place: Some(place) })
+    }
+
+    async fn turn_within(&self, rows: usize, patience: Duration) -> Result<Option<RowsTurn>> {
+        if rows <= SMALL_COMMIT_ROWS {
+            return Ok(None);
+        }
+        tokio::time::timeout(patience, self.turn_for(rows)).await.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Timeout,
+                "other large writes went on for as long as the request could wait: nothing was done, retry",
+            ))
+        })
+    }
+
+    /// Leave to commit so many rows; `None` where they are few. For callers that do not hold the sequencer.
+    pub(crate) async fn turn_for(&self, rows: usize) -> Result<Option<RowsTurn>> {
+        self.shard().turn_for(rows).await.map_err(crate::storage_error)
     }
 }

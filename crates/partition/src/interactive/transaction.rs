@@ -22,7 +22,7 @@ use crate::feed::{FeedFilter, PageLimits, PartitionPage};
 use crate::index::Maintained;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
-use crate::make_room::LOOKS_MAX;
+use crate::make_room::{LOOKS_MAX, ROWS_OF_ROOM};
 use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation};
 use crate::partition::Partition;
 use crate::sequencer::Sequencer;
@@ -190,7 +190,8 @@ impl LogicalTransaction {
     }
 
     async fn make_room(&self) -> Result<bool> {
-        let turn = WriteTurn::of_holder(self.partition.sequencer.hold().await);
+        let large = self.partition.turn_for(ROWS_OF_ROOM).await?;
+        let turn = WriteTurn::of_holder(self.partition.sequencer.hold().await, large);
         self.partition.make_room_in(turn, &self.shape, &self.command, &self.logical).await
     }
 
@@ -227,27 +228,36 @@ impl LogicalTransaction {
             return self.end().await;
         }
         let partition = self.partition.clone();
-        let mut sequencer = partition.sequencer.hold().await;
-        partition.check_open()?;
-        sequencer.pending.forget_applied(partition.shard().applied());
-        let mut transaction = partition.transaction(&sequencer, &self.shape, self.command.now);
-        if let Err(error) = self.plan(&mut transaction).await {
+        let mut rows = 0;
+        loop {
+            let turn = partition.turn_for(rows).await?;
+            let mut sequencer = partition.sequencer.hold().await;
+            partition.check_open()?;
+            sequencer.pending.forget_applied(partition.shard().applied());
+            let mut transaction = partition.transaction(&sequencer, &self.shape, self.command.now);
+            transaction.is_clients = true;
+            if let Err(error) = self.plan(&mut transaction).await {
+                drop(sequencer);
+                self.partition.wait_for(self.rests_on).await?;
+                return Err(error);
+            }
+            if !transaction.changes_anything() {
+                drop(sequencer);
+                return self.end().await;
+            }
+            let lsn = transaction.lsn;
+            let planned = transaction.into_batch();
+            let Some(turn) = partition.turn_at_once(turn, &planned) else {
+                rows = planned.batch.len();
+                continue;
+            };
+            let commit = partition.queue(&mut sequencer, lsn, planned, turn)?;
             drop(sequencer);
-            self.partition.wait_for(self.rests_on).await?;
-            return Err(error);
+            // The next one may begin: it finds the commit queued.
+            self.place = None;
+            partition.acknowledge(lsn, commit).await?;
+            return Ok(partition.write_meta(0, lsn));
         }
-        if !transaction.changes_anything() {
-            drop(sequencer);
-            return self.end().await;
-        }
-        let lsn = transaction.lsn;
-        let planned = transaction.into_batch();
-        let commit = partition.queue(&mut sequencer, lsn, planned)?;
-        drop(sequencer);
-        // The next one may begin: it finds the commit queued.
-        self.place = None;
-        partition.acknowledge(lsn, commit).await?;
-        Ok(partition.write_meta(0, lsn))
     }
 
     async fn plan(&self, transaction: &mut Transaction<'_>) -> Result<()> {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use rustc_hash::{FxHashMap, FxHashSet};
 use shardlake_model::Result;
 use shardlake_stdx::Timestamp;
-use shardlake_storage::{Batch, ScanOptions, Snapshot};
+use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, ScanOptions, Snapshot};
 
 use super::{Relocation, SeededBug, nothing_pending};
 use crate::change_log::{ChangeKind, LogEntry};
@@ -19,6 +19,7 @@ use crate::transaction::{Transaction, View};
 
 const ROUND_ENTRIES: usize = 512;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
+const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
 
 impl Relocation {
     /// Rounds until little is left to do, or until they gain nothing on the writers any more.
@@ -100,7 +101,7 @@ impl Relocation {
             let mut keys = keys.into_iter().peekable();
             while keys.peek().is_some() {
                 let mut transaction = self.transaction(place);
-                while let Some(key) = keys.next_if(|_| transaction.postings_bytes() < COMMIT_BYTES) {
+                while let Some(key) = keys.next_if(|_| transaction.postings() < COMMIT_ROWS) {
                     let there = snapshot.get(&keys::with_header(source_uid, ITEMS, key)).await;
                     let there = there.map_err(crate::storage_error)?;
                     let item = there.map(|bytes| StoredItem::decode(bytes, &self.shape)).transpose()?;
@@ -109,7 +110,8 @@ impl Relocation {
                 let counters = transaction.into_copy(&mut batch).await?;
                 self.targets[place].state.counters = counters;
                 // The position stays: what is committed early is only confirmed when the entries are applied again.
-                if keys.peek().is_some() || batch.size_bytes() >= COMMIT_BYTES {
+                let is_full = batch.size_bytes() >= COMMIT_BYTES || batch.len() >= COMMIT_ROWS;
+                if keys.peek().is_some() || is_full {
                     self.commit(place, std::mem::take(&mut batch)).await?;
                 }
             }
@@ -152,7 +154,12 @@ impl Relocation {
     async fn commit(&self, place: usize, mut batch: Batch) -> Result<()> {
         let target = &self.targets[place];
         batch.put(keys::relocation_key(target.uid()), target.state.encode());
-        target.shard.commit_in_background(batch).await.map_err(crate::storage_error)
+        let commit = match self.holds_writers {
+            // Large commits with a turn may wait for the sources' sequencers, which this one must not wait for in turn.
+            true => target.shard.commit_without_turn(batch).await,
+            false => target.shard.commit_in_background(batch).await,
+        };
+        commit.map_err(crate::storage_error)
     }
 }
 

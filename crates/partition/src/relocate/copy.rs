@@ -11,6 +11,7 @@ use shardlake_storage::{Batch, BulkLoad, Row, Scan, ScanOptions, Snapshot};
 
 use super::ordinals::OrdinalSet;
 use super::{Relocation, SeededBug, TargetState};
+use crate::beside::HEAVY_BYTES;
 use crate::change_log::{Counters, LogEntry};
 use crate::index::POSTINGS;
 use crate::item::StoredItem;
@@ -136,10 +137,11 @@ impl Relocation {
                 cursor.advance().await?;
                 cursors.push(cursor);
             }
-            let mut steps = 0u32;
+            let (mut steps, mut read_bytes) = (0u32, 0);
             while let Some(least) = least(&cursors) {
                 let (key, value) = cursors[least].head.take().expect("the least has a head");
                 cursors[least].advance().await?;
+                let size_bytes = value.len();
                 match space {
                     CHANGE_LOG => {
                         let mut entry = LogEntry::decode(&value)?;
@@ -164,7 +166,9 @@ impl Relocation {
                     }
                 }
                 steps += 1;
-                if steps.is_multiple_of(1024) {
+                read_bytes += size_bytes;
+                if steps.is_multiple_of(1024) || read_bytes > HEAVY_BYTES {
+                    read_bytes = 0;
                     self.progress.check()?;
                     tokio::task::yield_now().await;
                 }

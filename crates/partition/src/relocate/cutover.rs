@@ -56,7 +56,10 @@ impl Relocation {
         if clock.elapsed() > deadline {
             return Ok(None);
         }
-        self.catch_up_round().await?;
+        self.holds_writers = true;
+        let caught_up = self.catch_up_round().await;
+        self.holds_writers = false;
+        caught_up?;
         if clock.elapsed() > deadline {
             return Ok(None);
         }

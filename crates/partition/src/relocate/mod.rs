@@ -106,6 +106,8 @@ pub struct Relocation {
     shape: Arc<ContainerShape>,
     /// The generations of the index that are carried over.
     maintained: Maintained,
+    /// The sources' sequencers are held.
+    holds_writers: bool,
     pub progress: Arc<RelocationProgress>,
     pub bug: Option<SeededBug>,
 }
@@ -175,6 +177,7 @@ impl Relocation {
             state: TargetState { generations: generations.clone(), ..TargetState::default() },
         };
         Relocation {
+            holds_writers: false,
             targets: targets.into_iter().map(target).collect(),
             sources,
             shape,

@@ -1,0 +1,207 @@
+//! Work that is too long for the threads that answer requests: beside them, a few pieces at a time.
+//!
+//! A thread of the runtime that parses an item of 2 MB answers nobody for some 20 ms. So heavy work waits for a turn and runs
+//! on a thread for blocking work. A turn lasts until the work ends, also where the request that asked for it has gone away:
+//! otherwise clients that hang up could have any number of them at work.
+//!
+//! Work on items ([`beside`]) computes and nothing else: it holds no lock and waits for nothing. So whoever holds a
+//! partition's sequencer may wait for a turn.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use shardlake_model::{Error, ErrorKind, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinError;
+
+/// JSON bytes from which an item or a request body is heavy. Less is worked on in well under a millisecond.
+pub const HEAVY_BYTES: usize = 64 * 1024;
+/// What a client is to wait that was refused since too many wait already.
+const RETRY_AFTER_MS: u64 = 500;
+
+/// Turns at something that only a few may do at a time.
+#[derive(Debug)]
+pub struct Turns {
+    units: Arc<Semaphore>,
+    units_max: u32,
+    waiting: AtomicUsize,
+    waiting_max: usize,
+}
+
+/// Leave to do it, until it is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    #[expect(dead_code, reason = "held, and given back when it is dropped")]
+    permit: OwnedSemaphorePermit,
+}
+
+/// Counts one that waits for as long as it does.
+struct Waiting<'t>(&'t AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Turns {
+    /// So many units at once; when `waiting_max` wait, others are refused.
+    pub fn new(units: u32, waiting_max: usize) -> Turns {
+        Turns {
+            units: Arc::new(Semaphore::new(units as usize)),
+            units_max: units,
+            waiting: AtomicUsize::new(0),
+            waiting_max,
+        }
+    }
+
+    /// A turn that takes one unit.
+    pub async fn turn(&self) -> Result<Turn> {
+        self.turn_of(1).await
+    }
+
+    /// A turn that takes several units, or all where there are not as many.
+    pub async fn turn_of(&self, units: u32) -> Result<Turn> {
+        let units = units.min(self.units_max);
+        if let Ok(permit) = self.units.clone().try_acquire_many_owned(units) {
+            return Ok(Turn { permit });
+        }
+        let _waiting = self.wait()?;
+        let permit = self.units.clone().acquire_many_owned(units).await;
+        permit.map(|permit| Turn { permit }).map_err(|_| Error::internal("turns are never closed"))
+    }
+
+    fn wait(&self) -> Result<Waiting<'_>> {
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(&self.waiting);
+        if before < self.waiting_max {
+            return Ok(waiting);
+        }
+        let message = "too many large requests are at work: nothing was done, retry later";
+        Err(Error::new(ErrorKind::TooManyRequests, message).with_retry_after_ms(RETRY_AFTER_MS))
+    }
+
+    /// How many wait now.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+impl Turn {
+    /// Runs work on a thread for blocking work, which gives the turn back at its end.
+    pub async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> std::result::Result<T, JoinError> {
+        let run = move || {
+            let done = work();
+            drop(self);
+            done
+        };
+        tokio::task::spawn_blocking(run).await
+    }
+}
+
+/// For work on items, in the whole process: half of the processors, so that requests find one free.
+static PROCESSORS: LazyLock<Turns> = LazyLock::new(|| {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32 / 2);
+    // Those who wait are bounded by what they have: a place of their own, or a partition's sequencer.
+    Turns::new(processors.max(1), usize::MAX)
+});
+
+/// Computes something of the size of an item beside the threads that answer requests.
+pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    match PROCESSORS.turn().await?.run(work).await {
+        Ok(done) => Ok(done),
+        // As if it had happened here: a panic under the sequencer ends the partition.
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(Error::new(ErrorKind::Unavailable, "the server is stopping")),
+    }
+}
+
+/// Counts, for tests, the terms that were found out on each thread.
+#[cfg(feature = "testing")]
+pub mod witness {
+    use std::cell::Cell;
+
+    thread_local! {
+        static TERMS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(crate) fn note(terms: usize) {
+        TERMS.set(TERMS.get() + terms);
+    }
+
+    /// Terms found out on this thread so far.
+    pub fn terms_here() -> usize {
+        TERMS.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn more_than_may_wait_are_refused_and_told_when_to_come_back() {
+        let turns = Arc::new(Turns::new(4, 2));
+        let first = turns.turn_of(100).await.expect("one that is larger than all units takes all");
+        let waiting: Vec<_> = (0..2)
+            .map(|_| {
+                let turns = turns.clone();
+                tokio::spawn(async move { turns.turn_of(3).await.map(drop) })
+            })
+            .collect();
+        while turns.waiting() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let refused = turns.turn().await.expect_err("a third would wait");
+        assert_eq!(refused.kind(), ErrorKind::TooManyRequests);
+        assert_eq!(refused.retry_after_ms(), Some(RETRY_AFTER_MS));
+        drop(first);
+        for turn in waiting {
+            turn.await.expect("ends").expect("its turn came");
+        }
+        assert_eq!(turns.waiting(), 0);
+        drop(turns.turn().await.expect("free again"));
+    }
+
+    #[tokio::test]
+    async fn a_waiter_that_gives_up_makes_room_for_another() {
+        let turns = Turns::new(1, 1);
+        let first = turns.turn().await.expect("free");
+        assert!(futures_poll(turns.turn()).await.is_none(), "it waits, and is dropped");
+        assert_eq!(turns.waiting(), 0);
+        drop(first);
+        drop(turns.turn().await.expect("free"));
+    }
+
+    /// What a future gives at once.
+    async fn futures_poll<T>(future: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = future => Some(done),
+            () = std::future::ready(()) => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_turn_lasts_as_long_as_its_work_even_when_nobody_waits_for_that() {
+        let turns = Turns::new(1, 1);
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let turn = turns.turn().await.expect("free");
+        let work = turn.run(move || ended.recv().expect("the test tells the end"));
+        assert!(futures_poll(work).await.is_none(), "the client hangs up");
+        assert!(futures_poll(turns.turn()).await.is_none(), "the work goes on");
+        end.send(()).expect("the work waits for it");
+        drop(turns.turn().await.expect("free when the work has ended"));
+    }
+
+    #[tokio::test]
+    async fn work_beside_runs_on_another_thread_and_panics_here() {
+        let here = std::thread::current().id();
+        assert_ne!(beside(|| std::thread::current().id()).await.expect("runs"), here);
+        let panicked = tokio::spawn(beside(|| panic!("a bug (expected by this test)"))).await;
+        assert!(panicked.expect_err("it panicked").is_panic());
+    }
+}
