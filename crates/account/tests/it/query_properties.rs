@@ -357,3 +357,24 @@ proptest! {
         });
     }
 }
+
+/// As in the service, where twenty items in pages of two cost about 35 RU.
+#[tokio::test]
+async fn every_page_pays_for_asking_its_partition() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container(400).await;
+    for number in 0..20 {
+        let body = format!(r#"{{"id":"{number}","pk":"k"}}"#);
+        fixture
+            .account
+            .upsert_item(&fixture.ctx(), &container, None, body.as_bytes(), &none())
+            .await
+            .expect("written");
+    }
+    let text = "SELECT * FROM c";
+    let whole = fixture.answer(&container, text, 100).await.expect("answered");
+    let paged = fixture.answer(&container, text, 2).await.expect("answered");
+    assert_eq!((whole.pages, paged.pages), (1, 10));
+    assert_eq!(whole.charge_centi, 280 + 20 * 13);
+    assert_eq!(paged.charge_centi, whole.charge_centi + 9 * 280);
+}

@@ -156,7 +156,7 @@ fn splits_and_merges_neither_make_nor_lose_budget() {
         container.report(START).into_iter().map(|(_, report)| report.level_centi).collect()
     };
     container.follow(&ranges(&[0]), &own, RULES, START);
-    container.admit(0, Urgency::High, || START).unwrap().expect("limited").settle(90_000);
+    container.admit(0, Urgency::High, || START).unwrap().expect("limited").settle(140_000);
     assert_eq!(levels(), [-40_000]);
     let child = |range_id, parents| RangeThroughput { range_id, parents, by_hand: None };
     container.follow(&[child(1, &[0]), child(2, &[0])], &own, RULES, START);
@@ -188,11 +188,11 @@ fn containers_of_a_database_draw_from_one_bucket() {
     }
     containers[0].admit(0, Urgency::High, || START).unwrap().expect("limited").settle(100_000);
     let spent = containers[1].admit(0, Urgency::High, || START).unwrap_err();
-    // 1,000 RU were taken of 200, and 400 come back every second.
-    assert_eq!(spent, Spent::Database(Refusal { retry_after_ms: 2_001 }));
+    // 1,000 RU were taken of 400, and 400 come back every second.
+    assert_eq!(spent, Spent::Database(Refusal { retry_after_ms: 1_501 }));
     assert_eq!(
         containers[1].report(START)[0].1.level_centi,
-        500_000,
+        1_000_000,
         "the partition gets its reservation back"
     );
 }
@@ -212,7 +212,7 @@ fn many_at_once_do_not_overdraw_once_their_cost_is_known() {
     while let Ok(reserved) = budget.admit(Urgency::High, START) {
         admitted.push(reserved);
     }
-    assert_eq!(admitted.len(), 20, "200 RU of capacity are 20 operations of 10");
+    assert_eq!(admitted.len(), 40, "400 RU of capacity are 40 operations of 10");
     admitted.iter().for_each(|reserved| budget.settle(*reserved, cost));
     assert!(budget.report(START).level_centi > -100, "{:?}", budget.report(START));
 }
@@ -233,7 +233,7 @@ fn autoscale_shows_the_busiest_recent_second() {
 #[test]
 fn those_who_wait_as_told_come_one_after_the_other() {
     let mut bucket = Bucket::new(40_000, Burst::Off, START);
-    bucket.settle(0, 20_000);
+    bucket.settle(0, 40_000);
     let cost = 1_000;
     let mut waits = Vec::new();
     for _ in 0..100 {
