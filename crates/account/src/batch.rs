@@ -1,5 +1,7 @@
 //! Transactional batches (all or nothing, one logical partition) and bulk requests (each operation for itself).
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures::StreamExt;
 use shardlake_model::{Error, ErrorKind, Preconditions, RequestContext, Result};
 use shardlake_partition::{
@@ -63,6 +65,7 @@ impl Account {
         }
         let logical = key_of_read(container, Some(key))?;
         let _room = self.room_for(ctx, size_of(&operations)).await?;
+        self.take_space_for_reads(ctx, &operations).await?;
         let mut routing = self.routing(container);
         loop {
             let is_there = check_session(ctx, &routing.entry, routing.owner(&logical));
@@ -190,9 +193,12 @@ impl Account {
             crate::feed::range_by_id(container, range_id)?;
         }
         let _room = self.room_for(ctx, size_of(&operations)).await?;
+        self.take_space_for_reads(ctx, &operations).await?;
+        let read_bytes = AtomicUsize::new(0);
         if on_error == BulkOnError::Continue {
             // Polled in order, so that operations on one partition take its sequencer in order.
-            let replies = operations.into_iter().map(|operation| self.bulk_one(ctx, container, operation));
+            let one = |operation| self.bulk_one(ctx, container, operation, &read_bytes);
+            let replies = operations.into_iter().map(one);
             return Ok(futures::stream::iter(replies).buffered(BULK_CONCURRENCY).collect().await);
         }
         let mut replies: Vec<Result<ItemReply>> = Vec::with_capacity(operations.len());
@@ -205,11 +211,19 @@ impl Account {
                 )));
                 continue;
             }
-            let reply = self.bulk_one(ctx, container, operation).await;
+            let reply = self.bulk_one(ctx, container, operation, &read_bytes).await;
             failed = reply.is_err();
             replies.push(reply);
         }
         Ok(replies)
+    }
+
+    /// What is read may be as much as a page; what is written is no more than was sent.
+    async fn take_space_for_reads(&self, ctx: &RequestContext, operations: &[BatchOperation]) -> Result<()> {
+        match operations.iter().any(|operation| operation.kind == BatchKind::Read) {
+            true => self.take_answer_space(ctx).await,
+            false => Ok(()),
+        }
     }
 
     async fn bulk_one(
@@ -217,6 +231,7 @@ impl Account {
         ctx: &RequestContext,
         container: &ContainerHandle,
         operation: BatchOperation,
+        read_bytes: &AtomicUsize,
     ) -> Result<ItemReply> {
         let own_key = operation.partition_key.clone();
         let key = own_key.as_deref().map(KeyInput);
@@ -231,7 +246,15 @@ impl Account {
         let (operation, body_key) = self.operation(container, key, &logical, operation).await?;
         let logical = body_key.unwrap_or(logical);
         if let Operation::Read { id, preconditions } = &operation {
-            return self.read(ctx, container, &logical, id, preconditions).await;
+            let limits = self.limits();
+            if read_bytes.load(Ordering::Relaxed) > limits.page_size_bytes_max {
+                return Err(limits.too_much_read());
+            }
+            let reply = self.read(ctx, container, &logical, id, preconditions).await?;
+            let size_bytes = reply.item.as_ref().map_or(0, |item| item.json_size_bytes());
+            let before = read_bytes.fetch_add(size_bytes, Ordering::Relaxed);
+            let fits = before == 0 || before + size_bytes <= limits.page_size_bytes_max;
+            return if fits { Ok(reply) } else { Err(limits.too_much_read()) };
         }
         self.write(ctx, container, &logical, operation).await
     }

@@ -294,7 +294,7 @@ impl Results {
     fn failure(&mut self, error: &Error) {
         self.failed = true;
         let shape = errors::shape(error.kind());
-        self.open(shape.status, shape.substatus, error.meta().charge_centi);
+        self.open(shape.status, error.substatus().unwrap_or(shape.substatus), error.meta().charge_centi);
         if let Some(milliseconds) = error.retry_after_ms() {
             self.push(&format!(",\"retryAfterMilliseconds\":{milliseconds}"));
         }

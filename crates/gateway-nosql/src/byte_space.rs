@@ -1,8 +1,8 @@
 //! A bounded number of bytes: who wants some takes them, waits for them in order, and gives them back.
 //!
-//! Bytes that may be many at once (pages) may take three quarters of the space, those of single items all of it, so that pages that
-//! nobody reads leave room for items. Each kind has its own queue; the first in it alone looks for room when some is given back.
-//! Taking without waiting is one atomic operation, giving back is one and a look at both queues.
+//! Pages may take three quarters of the space, a connection's first page an eighth more, and single items all of it: clients that read
+//! nothing of many pages leave room for the one page of another, and for items. Each kind has its own queue; the first in it alone looks
+//! for room when some is given back. Taking without waiting is one atomic operation, giving back is one and a look at the queues.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -11,6 +11,8 @@ use tokio::sync::{Mutex, Notify};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     Page,
+    /// A page for a connection that has none.
+    FirstPage,
     Item,
 }
 
@@ -19,6 +21,7 @@ pub(crate) struct ByteSpace {
     bytes_max: u64,
     held: AtomicU64,
     pages: Queue,
+    first_pages: Queue,
     items: Queue,
 }
 
@@ -32,8 +35,13 @@ struct Queue {
 
 impl ByteSpace {
     pub fn new(bytes_max: u64) -> ByteSpace {
-        let held = AtomicU64::new(0);
-        ByteSpace { bytes_max, held, pages: Queue::default(), items: Queue::default() }
+        ByteSpace {
+            bytes_max,
+            held: AtomicU64::new(0),
+            pages: Queue::default(),
+            first_pages: Queue::default(),
+            items: Queue::default(),
+        }
     }
 
     pub fn held(&self) -> u64 {
@@ -46,12 +54,17 @@ impl ByteSpace {
     }
 
     fn is_waited_for(&self) -> bool {
-        [&self.pages, &self.items].iter().any(|queue| queue.waiting.load(Ordering::SeqCst) > 0)
+        self.queues().iter().any(|queue| queue.waiting.load(Ordering::SeqCst) > 0)
+    }
+
+    fn queues(&self) -> [&Queue; 3] {
+        [&self.pages, &self.first_pages, &self.items]
     }
 
     fn mark(&self, lane: Lane) -> u64 {
         match lane {
-            Lane::Page => self.bytes_max / 4 * 3,
+            Lane::Page => self.bytes_max / 8 * 6,
+            Lane::FirstPage => self.bytes_max / 8 * 7,
             Lane::Item => self.bytes_max,
         }
     }
@@ -59,6 +72,7 @@ impl ByteSpace {
     fn queue(&self, lane: Lane) -> &Queue {
         match lane {
             Lane::Page => &self.pages,
+            Lane::FirstPage => &self.first_pages,
             Lane::Item => &self.items,
         }
     }
@@ -97,7 +111,7 @@ impl ByteSpace {
     pub fn give_back(&self, bytes: u64) {
         let before = self.held.fetch_sub(bytes, Ordering::SeqCst);
         debug_assert!(before >= bytes, "more is given back than was taken");
-        for queue in [&self.pages, &self.items] {
+        for queue in self.queues() {
             if queue.waiting.load(Ordering::SeqCst) > 0 {
                 queue.freed.notify_one();
             }
@@ -164,16 +178,30 @@ mod tests {
 
     #[tokio::test]
     async fn pages_leave_room_for_items() {
-        let space = ByteSpace::new(100);
-        space.take(75, Lane::Page).await;
+        let space = ByteSpace::new(80);
+        space.take(60, Lane::Page).await;
         let mut page = pin!(space.take(1, Lane::Page));
         assert!(poll!(page.as_mut()).is_pending());
-        assert!(space.try_take(25, Lane::Item));
+        assert!(space.try_take(20, Lane::Item));
         let mut item = pin!(space.take(1, Lane::Item));
         assert!(poll!(item.as_mut()).is_pending());
         space.give_back(1);
         assert!(poll!(page.as_mut()).is_pending());
         assert!(poll!(item.as_mut()).is_ready());
+    }
+
+    #[tokio::test]
+    async fn many_pages_leave_room_for_the_first_of_a_connection() {
+        let space = ByteSpace::new(80);
+        space.take(60, Lane::Page).await;
+        let mut page = pin!(space.take(10, Lane::Page));
+        assert!(poll!(page.as_mut()).is_pending());
+        assert!(space.try_take(10, Lane::FirstPage));
+        let mut first = pin!(space.take(10, Lane::FirstPage));
+        assert!(poll!(first.as_mut()).is_pending());
+        space.give_back(10);
+        assert!(poll!(page.as_mut()).is_pending());
+        assert!(poll!(first.as_mut()).is_ready());
     }
 
     #[tokio::test]

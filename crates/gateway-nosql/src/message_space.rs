@@ -252,6 +252,11 @@ impl AnswerHold {
         self.connection.process.page_bytes
     }
 
+    fn page_lane(&self) -> Lane {
+        let is_first = self.connection.answers.held() < self.page_bytes();
+        if is_first { Lane::FirstPage } else { Lane::Page }
+    }
+
     fn is_page_taken(&self) -> bool {
         self.bytes.load(Ordering::Acquire) > ANSWER_BASE_BYTES
     }
@@ -269,7 +274,7 @@ impl AnswerSpace for AnswerHold {
     fn take(&self, time: Duration) -> SpaceFuture<'_> {
         Box::pin(async move {
             if !self.is_page_taken() {
-                self.connection.take(Kind::Answer, self.page_bytes(), Lane::Page, time).await?;
+                self.connection.take(Kind::Answer, self.page_bytes(), self.page_lane(), time).await?;
                 self.note_page();
             }
             Ok(())
@@ -279,7 +284,7 @@ impl AnswerSpace for AnswerHold {
     fn wait(&self, time: Duration) -> SpaceFuture<'_> {
         Box::pin(async move {
             if !self.is_page_taken() {
-                self.connection.take(Kind::Answer, self.page_bytes(), Lane::Page, time).await?;
+                self.connection.take(Kind::Answer, self.page_bytes(), self.page_lane(), time).await?;
                 self.connection.give_back(Kind::Answer, self.page_bytes());
             }
             Ok(())
@@ -290,7 +295,7 @@ impl AnswerSpace for AnswerHold {
         if self.is_page_taken() {
             return true;
         }
-        let has_room = self.connection.try_take_first(Kind::Answer, self.page_bytes(), Lane::Page);
+        let has_room = self.connection.try_take_first(Kind::Answer, self.page_bytes(), self.page_lane());
         if has_room {
             self.note_page();
         }
@@ -306,5 +311,116 @@ impl AnswerSpace for AnswerHold {
 impl Drop for AnswerHold {
     fn drop(&mut self) {
         self.connection.give_back(Kind::Answer, *self.bytes.get_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::poll;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+    const MEGABYTE: u64 = 1 << 20;
+
+    /// Room for three pages of 4 MB, and one for each connection.
+    fn small() -> Arc<MessageSpace> {
+        MessageSpace::new(32 * MEGABYTE, 4 << 20)
+    }
+
+    async fn request(connection: &Arc<ConnectionSpace>) -> Arc<AnswerHold> {
+        AnswerHold::enter(connection, LONG).await.expect("room for an item")
+    }
+
+    #[tokio::test]
+    async fn a_page_waits_until_the_one_before_it_was_taken() {
+        let process = small();
+        let connection = process.connection();
+        let (first, second) = (request(&connection).await, request(&connection).await);
+        first.take(LONG).await.expect("room");
+        let mut waits = second.take(LONG);
+        assert!(poll!(waits.as_mut()).is_pending());
+        assert_eq!(process.waiting(), 1);
+        first.settle(4 * MEGABYTE);
+        assert!(poll!(waits.as_mut()).is_pending());
+        first.sent(3 * MEGABYTE);
+        assert!(poll!(waits.as_mut()).is_ready());
+        assert_eq!(process.waiting(), 0);
+        drop(waits);
+        drop((first, second));
+        assert_eq!((process.answer_bytes(), connection.answers.held()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_page_that_turns_out_small_leaves_its_room_to_others() {
+        let process = small();
+        let connection = process.connection();
+        let (first, second) = (request(&connection).await, request(&connection).await);
+        first.take(LONG).await.expect("room");
+        first.settle(100);
+        second.take(LONG).await.expect("room");
+        second.give_back();
+        assert_eq!(process.answer_bytes(), 2 * ANSWER_BASE_BYTES + 100);
+    }
+
+    #[tokio::test]
+    async fn clients_that_take_nothing_leave_room_for_the_page_of_another() {
+        let process = small();
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let connection = process.connection();
+            for _ in 0..10 {
+                let hold = request(&connection).await;
+                let _no_room_for_most = hold.take(Duration::ZERO).await;
+                held.push(hold);
+            }
+        }
+        let other = request(&process.connection()).await;
+        other.take(Duration::ZERO).await.expect("room for a first page");
+        assert!(process.answer_bytes() <= 16 * MEGABYTE);
+        assert_eq!(process.patience(LONG), PATIENCE_WHILE_SHORT);
+        drop((held, other));
+        assert_eq!(process.patience(LONG), LONG);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_waits_too_long_is_told_to_retry_and_leaves_nothing_behind() {
+        let process = small();
+        let connection = process.connection();
+        let (first, second) = (request(&connection).await, request(&connection).await);
+        first.take(LONG).await.expect("room");
+        let held = process.answer_bytes();
+        let error = second.take(Duration::from_millis(1)).await.expect_err("no room");
+        assert_eq!((error.kind(), error.retry_after_ms()), (ErrorKind::Unavailable, Some(RETRY_AFTER_MS)));
+        assert_eq!((process.answer_bytes(), process.waiting()), (held, 0));
+        assert!(!second.try_take());
+        assert_eq!(process.answer_bytes(), held);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_room_takes_none_of_it() {
+        let process = small();
+        let hold = request(&process.connection()).await;
+        hold.wait(LONG).await.expect("room");
+        assert_eq!(process.answer_bytes(), ANSWER_BASE_BYTES);
+        assert!(hold.try_take());
+        assert!(hold.try_take(), "it has it already");
+        hold.wait(LONG).await.expect("it has it already");
+        hold.give_back();
+        hold.give_back();
+        assert_eq!(process.answer_bytes(), ANSWER_BASE_BYTES);
+    }
+
+    #[tokio::test]
+    async fn large_bodies_are_counted_and_small_ones_are_not() {
+        let process = small();
+        let connection = process.connection();
+        assert!(connection.take_body(BODY_BYTES_UNCOUNTED, LONG).await.expect("room").is_none());
+        let hold = connection.take_body(6 * MEGABYTE, LONG).await.expect("room");
+        assert_eq!(process.body_bytes(), 6 * MEGABYTE);
+        let refused = connection.take_body(6 * MEGABYTE, Duration::from_millis(1)).await;
+        assert_eq!(refused.expect_err("no room").kind(), ErrorKind::Unavailable);
+        drop(hold);
+        assert_eq!(process.body_bytes(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::LimitScale;
+use crate::{Error, ErrorKind, LimitScale};
 
 /// What becomes of an integer in an item that neither 64 bits nor a double hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,7 +38,7 @@ pub struct Limits {
     pub page_items_default: usize,
     /// Items of one feed page at most.
     pub page_items_max: usize,
-    /// Bytes of one response page.
+    /// Bytes of one response page, and of the items that a batch or bulk request reads.
     pub page_size_bytes_max: usize,
     pub batch_operations_max: usize,
     /// Request body of a transactional batch: 2 MB, with room for the envelope around the items.
@@ -196,7 +196,19 @@ impl Default for Limits {
     }
 }
 
+/// What the reference says where an answer is too large; its SDKs then send the reads of a bulk request again, fewer at a time.
+const SUBSTATUS_SIZE_LIMIT: u32 = 3402;
+
 impl Limits {
+    /// For a read of a batch or bulk request whose answer has no room for another item.
+    pub fn too_much_read(&self) -> Error {
+        let message = format!(
+            "the reads of one request may answer {} bytes together: read fewer items at a time",
+            self.page_size_bytes_max
+        );
+        Error::new(ErrorKind::TooLarge, message).with_substatus(SUBSTATUS_SIZE_LIMIT)
+    }
+
     /// Partitions become smaller and slower, and so more of them are made, while everything that a single item, request or
     /// offer needs stays as it is: items of 2 MB, and throughput from 400 in steps of 100.
     pub fn scaled(self, scale: LimitScale) -> Limits {

@@ -384,13 +384,20 @@ impl Partition {
         let mut replies = Vec::with_capacity(operations.len());
         let mut charge_centi = 0;
         let mut last_growth = 0;
-        let mut since_pause = 0;
+        let (mut read_bytes, mut since_pause) = (0, 0);
         let mut failure = None;
         for (index, operation) in operations.iter().enumerate() {
             let grown_before = transaction.growth_bytes();
             match self.apply(&mut transaction, command, command.etags[index], logical, operation).await {
                 Ok(reply) => {
                     charge_centi += reply.meta.charge_centi;
+                    if let (Operation::Read { .. }, Some(item)) = (operation, &reply.item) {
+                        read_bytes += item.json_size_bytes();
+                    }
+                    if read_bytes > shape.limits.page_size_bytes_max {
+                        failure = Some((index, shape.limits.too_much_read()));
+                        break;
+                    }
                     replies.push(reply);
                 }
                 Err(error) => {

@@ -39,6 +39,9 @@ const HTTP2_OPENING: &[u8] = b"PRI ";
 /// HTTP/2 clients send their opening in one piece; this often, this far apart, is looked for the rest of a part of it.
 const PART_LOOKS_MAX: usize = 50;
 const PART_LOOKS_APART: Duration = Duration::from_millis(10);
+/// How often a connection is looked at: seldom enough to cost nothing, and twice in the time that answers have while room is short.
+const WATCH_PERIOD_MIN: Duration = Duration::from_millis(100);
+const WATCH_PERIOD_MAX: Duration = Duration::from_millis(2500);
 /// Requests that one HTTP/2 connection may have in flight.
 const STREAMS_MAX: u32 = 256;
 /// What a client may send ahead of what is read, on a stream and on the whole connection. It lies in memory that nothing else bounds,
@@ -52,7 +55,7 @@ pub struct Connections {
     pub limits: ConnectionLimits,
     pub clock: Clock,
     /// True once the server is stopping.
-    pub stopping: watch::Receiver<bool>,
+    pub stopping: watch::Sender<bool>,
 }
 
 impl Connections {
@@ -84,7 +87,7 @@ impl Connections {
 
     /// Waits for the first bytes; a connection without any is closed when the server stops.
     async fn opening(&self, stream: &TcpStream) -> io::Result<Opening> {
-        let mut stopping = self.stopping.clone();
+        let mut stopping = self.stopping.subscribe();
         tokio::select! {
             opening = peek_opening(stream) => opening,
             _ = stopping.wait_for(|stopping| *stopping) => Ok(Opening::Nothing),
@@ -157,11 +160,11 @@ impl Connections {
 
     /// Until the server stops or the connection has wasted its time.
     async fn watch(&self, activity: &Activity) -> Next {
-        let mut stopping = self.stopping.clone();
+        let mut stopping = self.stopping.subscribe();
         let limits = &self.limits;
         // Limits are kept to within a quarter.
         let shortest = limits.header_max.min(limits.idle_max).min(limits.request_max);
-        let period = (shortest / 4).max(Duration::from_millis(100));
+        let period = (shortest / 4).clamp(WATCH_PERIOD_MIN, WATCH_PERIOD_MAX);
         loop {
             let tick = tokio::time::timeout(period, stopping.wait_for(|stopping| *stopping)).await;
             if tick.is_ok() {

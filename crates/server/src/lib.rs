@@ -5,6 +5,7 @@
 //! | `cli.rs` | the commands |
 //! | `settings.rs`, `layers.rs`, `near_miss.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
 //! | `serve.rs`, `shards.rs` | a server from start to end; what the data directory holds |
+//! | `descriptors.rs` | how many open files storage and connections may have |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
 //! | `sent_body.rs`, `stream_tasks.rs` | answers until they are sent; ending a single stream |
 //! | `front.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
@@ -26,6 +27,7 @@ mod connection;
 mod container_counters;
 mod counted_body;
 mod demo;
+mod descriptors;
 mod front;
 mod host_check;
 mod keys;

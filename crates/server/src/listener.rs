@@ -16,7 +16,6 @@ use crate::config::ListenAddress;
 use crate::connection::Connections;
 
 const BACKLOG: u32 = 4096;
-const REFUSALS_MAX: usize = 64;
 const REFUSAL_MAX: Duration = Duration::from_millis(500);
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
@@ -60,9 +59,15 @@ fn explain(address: SocketAddr, error: &io::Error) -> String {
     format!("the address {address} cannot be served on ({error}){advice}")
 }
 
-/// Accepts until the task is dropped or aborted. `slots` bounds the connections of all listeners together.
-pub async fn accept(listener: TcpListener, connections: Arc<Connections>, slots: Arc<Semaphore>) {
-    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+/// What bounds the connections of all listeners together.
+pub struct Slots {
+    pub connections: Arc<Semaphore>,
+    /// Connections that are told that there are too many.
+    pub refusals: Arc<Semaphore>,
+}
+
+/// Accepts until the task is dropped or aborted.
+pub async fn accept(listener: TcpListener, connections: Arc<Connections>, slots: Slots) {
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -74,7 +79,7 @@ pub async fn accept(listener: TcpListener, connections: Arc<Connections>, slots:
             }
         };
         let metrics = &connections.front.metrics;
-        if let Ok(slot) = slots.clone().try_acquire_owned() {
+        if let Ok(slot) = slots.connections.clone().try_acquire_owned() {
             let connections = connections.clone();
             metrics.connections.inc();
             tokio::spawn(async move {
@@ -84,7 +89,7 @@ pub async fn accept(listener: TcpListener, connections: Arc<Connections>, slots:
             });
         } else {
             metrics.connections_refused.inc();
-            if let Ok(refusal) = refusals.clone().try_acquire_owned() {
+            if let Ok(refusal) = slots.refusals.clone().try_acquire_owned() {
                 tokio::spawn(async move {
                     let _too_slow = tokio::time::timeout(REFUSAL_MAX, refuse(stream)).await;
                     drop(refusal);

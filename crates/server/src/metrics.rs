@@ -93,6 +93,7 @@ pub struct Metrics {
     charges: Family<OperationLabels, Counter<f64, AtomicU64>>,
     containers_counted: ContainerCounters,
     pub connections: Gauge,
+    pub connections_max: Gauge,
     pub connections_refused: Counter,
     pub connections_overdue: Counter,
     pub answers_abandoned: Counter,
@@ -118,6 +119,7 @@ impl Metrics {
             charges: Family::default(),
             containers_counted: ContainerCounters::default(),
             connections: Gauge::default(),
+            connections_max: Gauge::default(),
             connections_refused: Counter::default(),
             connections_overdue: Counter::default(),
             answers_abandoned: Counter::default(),
@@ -143,6 +145,8 @@ impl Metrics {
         to.register_with_unit("request_duration", help, Unit::Seconds, self.durations.clone());
         to.register("request_charge", "Request units charged", self.charges.clone());
         to.register("connections", "Open connections", self.connections.clone());
+        let help = "Connections that there may be, as far as open files are enough";
+        to.register("connections_max", help, self.connections_max.clone());
         let refused = self.connections_refused.clone();
         to.register("connections_refused", "Connections refused because there were too many", refused);
         let overdue = self.connections_overdue.clone();

@@ -24,10 +24,11 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::{Config, Demo};
 use crate::connection::Connections;
 use crate::demo::WebStore;
+use crate::descriptors::{self, Descriptors};
 use crate::front::Front;
 use crate::host_check::HostCheck;
 use crate::keys::AccountKeys;
-use crate::listener::{self, Bound};
+use crate::listener::{self, Bound, Slots};
 use crate::metrics::Metrics;
 use crate::ready::ReadyRecord;
 use crate::script_worker;
@@ -48,10 +49,10 @@ pub enum Introduction {
 pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCode, String> {
     let (clock, random) = (Clock::System, Random::System);
     let mut signals = Signals::listen()?;
-    raise_file_limit();
+    let files_max = descriptors::raise_limit();
     let bound = listener::bind(&config.listen)?;
     let authorities: Vec<String> = bound.iter().map(|bound| bound.authority.clone()).collect();
-    let shards = shards::open(&config).await?;
+    let (shards, descriptors) = shards::open(&config, files_max).await?;
     let keys = AccountKeys::load(&config, &random)?;
     let tls = Tls::load(&config, clock.now())?;
     let hosts = HostCheck::new(&config, &tls, &keys, &authorities[0]);
@@ -59,8 +60,22 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let space = MessageSpace::new(config.limits.message_bytes_max, Limits::default().page_size_bytes_max);
     let timing = (clock.clone(), config.limits.request_max);
     let front = Arc::new(Front::new(metrics, hosts, tls.ca_pem.clone(), space, timing));
-    let door =
-        Door::open(bound, &config, front.clone(), TlsAcceptor::from(tls.server.clone()), clock.clone());
+    let connections = Connections {
+        front: front.clone(),
+        tls: TlsAcceptor::from(tls.server.clone()),
+        limits: config.limits,
+        clock: clock.clone(),
+        stopping: watch::Sender::new(false),
+    };
+    let door = Door::open(bound, connections, &descriptors);
+    if door.connections_max < config.limits.connections_max {
+        tracing::info!(
+            connections_max = door.connections_max,
+            asked = config.limits.connections_max,
+            open_files_max = files_max,
+            "fewer connections than --max-connections: the system allows no more open files"
+        );
+    }
 
     let starting = start(&config, shards.clone(), &clock, &random);
     let account = tokio::select! {
@@ -137,23 +152,24 @@ async fn start(config: &Config, shards: Shards, clock: &Clock, random: &Random) 
 /// The listeners and every connection that came through them.
 struct Door {
     accepting: Vec<JoinHandle<()>>,
-    stopping: watch::Sender<bool>,
+    connections: Arc<Connections>,
     slots: Arc<Semaphore>,
     connections_max: usize,
 }
 
 impl Door {
-    fn open(bound: Vec<Bound>, config: &Config, front: Arc<Front>, tls: TlsAcceptor, clock: Clock) -> Door {
-        let (stopping, is_stopping) = watch::channel(false);
-        let connections =
-            Arc::new(Connections { front, tls, limits: config.limits, clock, stopping: is_stopping });
-        let connections_max = config.limits.connections_max.min(Semaphore::MAX_PERMITS);
+    fn open(bound: Vec<Bound>, connections: Connections, descriptors: &Descriptors) -> Door {
+        let connections_max = descriptors.connections_max.min(Semaphore::MAX_PERMITS);
+        connections.front.metrics.connections_max.set(connections_max as i64);
+        let connections = Arc::new(connections);
         let slots = Arc::new(Semaphore::new(connections_max));
-        let accepting = bound
-            .into_iter()
-            .map(|bound| tokio::spawn(listener::accept(bound.listener, connections.clone(), slots.clone())))
-            .collect();
-        Door { accepting, stopping, slots, connections_max }
+        let refusals = Arc::new(Semaphore::new(descriptors.refusals_max));
+        let accept = |bound: Bound| {
+            let slots = Slots { connections: slots.clone(), refusals: refusals.clone() };
+            tokio::spawn(listener::accept(bound.listener, connections.clone(), slots))
+        };
+        let accepting = bound.into_iter().map(accept).collect();
+        Door { accepting, connections, slots, connections_max }
     }
 
     fn abort(&self) {
@@ -163,7 +179,7 @@ impl Door {
     /// Stops accepting and waits until every connection has ended.
     async fn close(&self) {
         self.abort();
-        self.stopping.send_replace(true);
+        self.connections.stopping.send_replace(true);
         let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
         let _all_ended = self.slots.acquire_many(all).await;
     }
@@ -222,14 +238,5 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
-    }
-}
-
-/// A connection is a file; many systems allow 1,024 unless asked.
-fn raise_file_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        tracing::debug!(%error, "the limit of open files stays as it is");
     }
 }

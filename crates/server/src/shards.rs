@@ -13,6 +13,7 @@ use shardlake_storage::{Durability, EngineKind, InspectionReport, Shard, ShardOp
 
 use crate::account_file;
 use crate::config::Config;
+use crate::descriptors::Descriptors;
 use crate::settings::DurabilityMode;
 
 const FIRST: &str = "shard";
@@ -22,8 +23,8 @@ const BRING_BACK: &str = "mount its volume, or bring it back from where it was m
 /// Less per shard would mean a file for every few writes.
 const WRITE_BUFFER_SIZE_BYTES_MIN: u64 = 256 << 10;
 
-/// Opens every shard that the directory holds and makes those that it lacks.
-pub async fn open(config: &Config) -> Result<Shards, String> {
+/// Opens every shard that the directory holds and makes those that it lacks, within so many open files.
+pub async fn open(config: &Config, files_max: u64) -> Result<(Shards, Descriptors), String> {
     if let Some(data_dir) = &config.data_dir {
         check_is_no_file(data_dir)?;
         std::fs::create_dir_all(data_dir).map_err(|error| {
@@ -39,17 +40,20 @@ pub async fn open(config: &Config) -> Result<Shards, String> {
             "the data directory has {existing} shards, and data may lie on each of them: start with --shards {existing} or more"
         ));
     }
+    let on_disk = if data_dir.is_some() { wanted } else { 0 };
+    let descriptors = Descriptors::share(files_max, on_disk, config.limits.connections_max)?;
+    let tables_open_max = descriptors.tables_of_shard_max;
     let shards = open_all((0..wanted).map(|number| {
         let engine = match data_dir {
             Some(data_dir) => EngineKind::Local { directory: directory(data_dir, number) },
             None => EngineKind::Memory,
         };
         let must_exist = remembered.as_ref().is_some_and(|remembered| number < remembered.shards);
-        ShardOptions { engine, must_exist, ..options(config, wanted) }
+        ShardOptions { engine, must_exist, tables_open_max, ..options(config, wanted) }
     }))
     .await?;
     check(remembered.as_ref(), &shards).await?;
-    Ok(shards)
+    Ok((shards, descriptors))
 }
 
 /// After a good start: the data directory is to know what lies in it.

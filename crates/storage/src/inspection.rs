@@ -27,6 +27,7 @@ use crate::local::{LocalSnapshot, Purpose, open_database};
 use crate::{Batch, Engine, EngineSnapshot, Shard, ShardOptions, StorageError, Value};
 
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
+const TABLES_OPEN_MAX: usize = 64;
 
 /// What was found beside the rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,7 +91,7 @@ impl Inspection {
                 scratch.0.display()
             ))
         })?;
-        let (database, rows) = open_database(&scratch.0, CACHE_BYTES, Purpose::Inspect)?;
+        let (database, rows) = open_database(&scratch.0, (CACHE_BYTES, TABLES_OPEN_MAX), Purpose::Inspect)?;
         Ok((Inspection { rows, database, _scratch: scratch, _lock: lock }, report))
     }
 }

@@ -17,6 +17,8 @@
 //!   could fail: the journal stays uncompressed.
 //! - ingestion writes sorted tables directly; its end holds the journal's lock while it flushes the memtable, so the memtable is
 //!   sealed and sorted just before, which leaves that flush, and the pause of the writers, little to do.
+//! - it keeps as many tables open as it is told; beside them one file for each run that it merges (the tables of the first level and
+//!   one of the next at most), one that it writes, one journal, the lock, and for each reader at work what it has just opened.
 //!
 //! `clear`, keyspace deletion and separated values are not used.
 
@@ -60,6 +62,7 @@ pub(crate) struct LocalOptions {
     pub must_exist: bool,
     pub cache_bytes: u64,
     pub memtable_bytes: u64,
+    pub tables_open_max: usize,
     /// Whether every write reaches the operating system at once, for when it is acknowledged before a sync.
     pub writes_through: bool,
 }
@@ -89,7 +92,8 @@ impl LocalEngine {
             prepare(&directory, tolerance)?
         };
         let purpose = if directory.is_new() { Purpose::Create } else { Purpose::Serve };
-        let (database, rows) = open_database(&directory.database(), options.cache_bytes, purpose)?;
+        let (database, rows) =
+            open_database(&directory.database(), (options.cache_bytes, options.tables_open_max), purpose)?;
         if directory.is_new() {
             opened.replace(directory.path())?;
         }
@@ -222,12 +226,13 @@ pub(crate) enum Purpose {
 /// A database and the rows in it.
 pub(crate) fn open_database(
     path: &Path,
-    cache_bytes: u64,
+    (cache_bytes, tables_open_max): (u64, usize),
     purpose: Purpose,
 ) -> Result<(Database, Keyspace), StorageError> {
     let workers = if purpose == Purpose::Inspect { 0 } else { 1 };
     let database = Database::builder(path)
         .cache_size(cache_bytes)
+        .max_cached_files(Some(tables_open_max))
         .manual_journal_persist(true)
         .journal_compression(CompressionType::None)
         .max_journaling_size(JOURNAL_BYTES_MAX)

@@ -51,6 +51,8 @@ pub struct ShardOptions {
     pub cache_bytes: u64,
     /// Bytes of writes kept in memory before they are sorted to disk; a few of these can exist at once.
     pub memtable_bytes: u64,
+    /// Sorted files that are kept open; others are opened for each block that is read of them.
+    pub tables_open_max: usize,
     /// Commits that may be queued; more are refused with [`StorageError::Overloaded`].
     pub queue_commits_max: usize,
     pub queue_bytes_max: usize,
@@ -68,6 +70,7 @@ impl ShardOptions {
             durability: Durability::Sync,
             cache_bytes: 256 * 1024 * 1024,
             memtable_bytes: 32 * 1024 * 1024,
+            tables_open_max: 256,
             queue_commits_max: 8192,
             queue_bytes_max: 256 * 1024 * 1024,
         }
@@ -138,6 +141,7 @@ impl Shard {
                     must_exist: options.must_exist,
                     cache_bytes: options.cache_bytes,
                     memtable_bytes: options.memtable_bytes,
+                    tables_open_max: options.tables_open_max,
                     writes_through: options.durability == Durability::Async,
                 };
                 let open = tokio::task::spawn_blocking(move || LocalEngine::open(&local));

@@ -6,6 +6,7 @@ mod access;
 mod access_adversary;
 mod access_keys;
 mod all_versions;
+mod answer_space;
 mod batch;
 mod binary;
 mod change_feed;

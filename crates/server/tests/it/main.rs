@@ -12,6 +12,8 @@
 //! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hosts.rs` | which names and origins are answered, and what a request's head must be |
 //! | `newcomer.rs` | what somebody meets in the first minutes |
+//! | `unread_answers.rs` | clients that take no answers, and slow uploads: memory is bounded |
+//! | `open_files.rs` | few descriptors: storage has its part, connections get the rest |
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
 //! | `scripts.rs` | workers: confined, killed from outside, held by loops |
 //! | `support.rs` | what the tests share |
@@ -24,6 +26,7 @@ mod hot_tenant;
 mod lifecycle;
 mod lost_files;
 mod newcomer;
+mod open_files;
 mod operate;
 #[cfg(target_os = "linux")]
 mod scripts;
@@ -31,3 +34,4 @@ mod settings;
 mod shards;
 mod support;
 mod transports;
+mod unread_answers;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use shardlake_testkit::{ServerOptions, ServerProcess};
+use shardlake_testkit::{Client, Request, ServerOptions, ServerProcess};
 
 /// Turns a hang into a failure; no test is about how long something takes.
 pub const PATIENCE: Duration = shardlake_testkit::HANG;
@@ -174,11 +174,21 @@ const ACK: u8 = 1;
 const END_OF_STREAM_AND_HEADERS: u8 = 5;
 
 impl<S: Read + Write> Http2<S> {
-    pub fn new(mut stream: S) -> Http2<S> {
+    pub fn new(stream: S) -> Http2<S> {
+        Http2::with_settings(stream, b"")
+    }
+
+    /// A client that never has room for a byte of an answer's body.
+    pub fn without_window(stream: S) -> Http2<S> {
+        const INITIAL_WINDOW_SIZE: u8 = 4;
+        Http2::with_settings(stream, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0])
+    }
+
+    fn with_settings(mut stream: S, settings: &[u8]) -> Http2<S> {
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
         let mut connection = Http2 { stream, stream_id: 1 };
         // No table of fields seen before: a status is then always told in full.
-        connection.send(SETTINGS, 0, 0, &[0, 1, 0, 0, 0, 0]);
+        connection.send(SETTINGS, 0, 0, &[&[0, 1, 0, 0, 0, 0], settings].concat());
         connection
     }
 
@@ -189,6 +199,24 @@ impl<S: Read + Write> Http2<S> {
 
     /// The same with an `:authority` of its own.
     pub fn get_from(&mut self, authority: &str, path: &str, headers: &[(&str, &str)]) -> u16 {
+        let stream_id = self.ask_of(authority, path, headers);
+        loop {
+            let (kind, flags, of_stream, payload) = self.receive().expect("an answer");
+            match kind {
+                SETTINGS if flags & ACK == 0 => self.send(SETTINGS, ACK, 0, b""),
+                HEADERS if of_stream == stream_id => return status(&payload),
+                GOAWAY => panic!("the server went away"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends a GET, and gives its stream.
+    pub fn ask(&mut self, path: &str, headers: &[(&str, &str)]) -> u32 {
+        self.ask_of("localhost", path, headers)
+    }
+
+    fn ask_of(&mut self, authority: &str, path: &str, headers: &[(&str, &str)]) -> u32 {
         // :method GET and :scheme https, both indexed; the rest as plain text.
         let mut block = vec![0x82, 0x87];
         literal(&mut block, 4, path);
@@ -201,15 +229,7 @@ impl<S: Read + Write> Http2<S> {
         let stream_id = self.stream_id;
         self.stream_id += 2;
         self.send(HEADERS, END_OF_STREAM_AND_HEADERS, stream_id, &block);
-        loop {
-            let (kind, flags, of_stream, payload) = self.receive().expect("an answer");
-            match kind {
-                SETTINGS if flags & ACK == 0 => self.send(SETTINGS, ACK, 0, b""),
-                HEADERS if of_stream == stream_id => return status(&payload),
-                GOAWAY => panic!("the server went away"),
-                _ => {}
-            }
-        }
+        stream_id
     }
 
     /// What clients send to keep a connection that has nothing to do.
@@ -283,6 +303,23 @@ fn digits(code: &[u8]) -> u16 {
         number = number * 10 + digit as u16;
     }
     number
+}
+
+/// The headers that sign a GET of a path.
+pub fn signed_headers(client: &Client, path: &str) -> Vec<(String, String)> {
+    let bytes = client.signed_bytes(&Request { method: "GET", path, ..Request::default() });
+    let text = String::from_utf8(bytes).unwrap();
+    let lines = text.lines().skip(1).filter_map(|line| line.split_once(": "));
+    let of_http1 = |name: &str| matches!(name, "host" | "content-length");
+    lines.filter(|(name, _)| !of_http1(name)).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// A number on the metrics page; 0 where it is not there yet.
+#[track_caller]
+pub fn metric(client: &Client, name: &str) -> u64 {
+    let page = client.get("/metrics", &[]).expect_status(200).text();
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.map_or(0, |value| value.parse().unwrap())
 }
 
 /// Runs the program to its end.
