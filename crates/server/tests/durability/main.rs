@@ -19,6 +19,7 @@
 //! | `run.rs`, `tally.rs` | cycles and counts |
 //! | `cancelled.rs` | cancelled definition changes, one by one |
 //! | `deleted.rs` | containers deleted under writers |
+//! | `scrapers.rs` | metrics asked for while a sync stands still |
 //!
 //! `SHARDLAKE_KILL_CYCLES` is the number of kills of all four runs together (8 by default) and
 //! `SHARDLAKE_SEED` repeats the choices of a run, though not its timing. `SHARDLAKE_SERVER_BINARY`
@@ -45,6 +46,7 @@ mod oracle;
 mod oracle_tests;
 mod requests;
 mod run;
+mod scrapers;
 mod tally;
 mod weather;
 
