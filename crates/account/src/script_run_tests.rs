@@ -222,7 +222,7 @@ async fn a_function_that_does_not_end_takes_the_time_of_a_page_once() {
     account.create_script(&ctx, &container, definition).await.expect("registered");
     let container = account.container("db", "c").expect("there");
     let query = account.parsed("SELECT VALUE udf.f(c.x) FROM c").expect("a query");
-    let running = account.prepare(&ctx, &container.entry, &query, &[]).expect("prepares");
+    let running = account.prepare(&ctx, &container.entry, &query, &[], &[]).expect("prepares");
     let source = running.function_source(&first(&container)).await.expect("a turn");
     let calls = move || {
         let mut functions = source.open_within(Duration::from_millis(300));

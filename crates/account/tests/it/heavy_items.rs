@@ -295,7 +295,7 @@ async fn heavy_writes_of_every_kind_wait_for_each_other_in_one_order() {
                 batch.outcome.map_err(|failure| failure.error)?;
                 account.delete_item(&fixture.ctx(), &container, key, &id, &none()).await?;
             }
-            shardlake_model::Result::Ok(())
+            Ok::<_, shardlake_model::Error>(())
         })
     };
     let writers: Vec<_> = (0..6).map(writer).collect();
