@@ -266,7 +266,7 @@ async fn heavy_writes_of_every_kind_wait_for_each_other_in_one_order() {
     let world = World::new("{}").await;
     let fixture = Arc::new(world.fixture);
     let padding = Arc::new("x".repeat(70_000));
-    let writer = |number: usize| {
+    let writer = |number: usize| -> tokio::task::JoinHandle<shardlake_model::Result<()>> {
         let (fixture, container, padding) = (fixture.clone(), world.container.clone(), padding.clone());
         tokio::spawn(async move {
             let (account, key) = (&fixture.account, format!(r#"["k{}"]"#, number % 3));
