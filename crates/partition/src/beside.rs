@@ -188,7 +188,7 @@ mod tests {
     #[tokio::test]
     async fn a_turn_lasts_as_long_as_its_work_even_when_nobody_waits_for_that() {
         let turns = Turns::new(1, 1);
-        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (end, ended) = std::sync::mpsc::sync_channel::<()>(1);
         let turn = turns.turn().await.expect("free");
         let work = turn.run(move || ended.recv().expect("the test tells the end"));
         assert!(futures_poll(work).await.is_none(), "the client hangs up");
