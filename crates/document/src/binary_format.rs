@@ -1,6 +1,7 @@
 //! Cosmos binary JSON: the numbers that reader and writer share.
 //!
-//! The service's SDKs send and read items in this format, a stream of values that each begin with one marker byte:
+//! The service's SDKs send and read items in this format, a stream of values that each begin with
+//! one marker byte:
 //!
 //! | markers | value |
 //! |---|---|
@@ -18,10 +19,12 @@
 //! | `D0` `D1` `D2` | null, false, true |
 //! | `D3` | a GUID of 16 bytes |
 //! | `DD`–`DF` | bytes with a length of 1, 2 or 4 bytes |
-//! | `E0`–`E7`, `E8`–`EF` | arrays and objects: empty, of one, with a length, with length and count |
+//! | `E0`–`E7` | arrays: empty, of one, with a length, with length and count |
+//! | `E8`–`EF` | objects, likewise |
 //! | `F0`–`F3` | arrays of numbers of one width, and arrays of those |
 //!
-//! Numbers of several bytes are little-endian. Offsets count from the first byte of the document, [`PREAMBLE`].
+//! Numbers of several bytes are little-endian. Offsets count from the first byte of the document,
+//! [`PREAMBLE`].
 
 /// The first byte of a document. No JSON text begins with it, since it is no UTF-8.
 pub const PREAMBLE: u8 = 0x80;
@@ -118,7 +121,8 @@ pub(crate) mod marker {
     pub const BYTES_4: u8 = 0xDF;
     pub const ARRAY_EMPTY: u8 = 0xE0;
     pub const OBJECT_EMPTY: u8 = 0xE8;
-    /// Behind the marker of a shape's empty container: one value, then lengths of 1, 2, 4 bytes, then the same with counts.
+    /// Behind the marker of a shape's empty container: one value, then lengths of 1, 2, 4 bytes,
+    /// then the same with counts.
     pub const OF_ONE: u8 = 1;
     pub const LENGTH_1: u8 = 2;
     pub const LENGTH_2: u8 = 3;

@@ -1,14 +1,16 @@
 //! Cosmos binary JSON to BSON bytes in one pass, without a tree in between.
 //!
-//! What is accepted: every form that the published encoders write, see `binary_format.rs`. What is refused by name: names
-//! of a dictionary that is not in the document, half-precision numbers, a reference to anything but an earlier string,
-//! text that is not UTF-8, numbers that are not finite, lengths and counts that do not agree with the values.
+//! What is accepted: every form that the published encoders write, see `binary_format.rs`. What is
+//! refused by name: names of a dictionary that is not in the document, half-precision numbers, a
+//! reference to anything but an earlier string, text that is not UTF-8, numbers that are not
+//! finite, lengths and counts that do not agree with the values.
 //!
 //! # Bounds
-//! A few bytes of this format can stand for much text: a reference to a long string, a character packed into four bits,
-//! thousands of empty arrays. The limit of a document is that of its JSON text, so the reader counts the least text that
-//! the values read so far have ([`Reader::spend`]) and stops where it passes the limit. So a document costs what the same
-//! document costs as text: the output is bounded before it is written, each byte read and each reference followed is paid
+//! A few bytes of this format can stand for much text: a reference to a long string, a character
+//! packed into four bits, thousands of empty arrays. The limit of a document is that of its JSON
+//! text, so the reader counts the least text that the values read so far have ([`Reader::spend`])
+//! and stops where it passes the limit. So a document costs what the same document costs as text:
+//! the output is bounded before it is written, each byte read and each reference followed is paid
 //! for, and depth is limited by `builder.rs` without machine stack.
 
 use crate::binary_format::{PREAMBLE, marker};
@@ -119,8 +121,8 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// Reads a scalar, an array of numbers or an empty container to its end, or opens a container and returns the slot of
-    /// its first value.
+    /// Reads a scalar, an array of numbers or an empty container to its end, or opens a container
+    /// and returns the slot of its first value.
     fn value(&mut self, slot: Slot) -> Result<Option<Slot>, DocumentError> {
         let start = self.at;
         let marker = self.byte()?;
@@ -159,7 +161,8 @@ impl<'b> Reader<'b> {
         Ok(None)
     }
 
-    /// A value is complete: goes on to the next one of the innermost container, closing containers on the way.
+    /// A value is complete: goes on to the next one of the innermost container, closing containers
+    /// on the way.
     fn after_value(&mut self) -> Result<Option<Slot>, DocumentError> {
         loop {
             let at = self.at;
@@ -242,7 +245,8 @@ impl<'b> Reader<'b> {
         self.array_of_numbers(slot, item, count)
     }
 
-    /// An array of such arrays: the marker of the inner ones, that of their numbers, the count in each, their count.
+    /// An array of such arrays: the marker of the inner ones, that of their numbers, the count in
+    /// each, their count.
     fn number_arrays(&mut self, slot: Slot, marker: u8) -> Result<(), DocumentError> {
         let (inner, width) = match marker {
             marker::NUMBER_ARRAYS_1 => (marker::NUMBERS_1, 1),

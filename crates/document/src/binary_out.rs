@@ -1,12 +1,13 @@
 //! BSON to Cosmos binary JSON: one pass over the bytes, without a tree in between.
 //!
-//! Of the forms of a value (`binary_format.rs`) the shortest plain one is written: integers in the fewest bytes, names of
-//! the dictionary by their marker, other strings as they are. Packed strings and references are left to the
-//! reader: they cost a search for every string, and a reference makes a part of a document unreadable by itself, which
-//! clients take out of pages.
+//! Of the forms of a value (`binary_format.rs`) the shortest plain one is written: integers in the
+//! fewest bytes, names of the dictionary by their marker, other strings as they are. Packed strings
+//! and references are left to the reader: they cost a search for every string, and a reference
+//! makes a part of a document unreadable by itself, which clients take out of pages.
 //!
-//! A container's length comes before its values. Its width is chosen by how long the container is as BSON, which is never
-//! much less (see [`content_bound`]), and the length is filled in when the container is complete.
+//! A container's length comes before its values. Its width is chosen by how long the container is
+//! as BSON, which is never much less (see [`content_bound`]), and the length is filled in when the
+//! container is complete.
 
 use crate::binary_format::{PREAMBLE, SYSTEM_STRINGS, marker};
 use crate::error::DocumentError;
@@ -66,9 +67,9 @@ pub(crate) fn write_members(document: RawDocument<'_>, level: usize, out: &mut V
     }
 }
 
-/// More bytes than the values of a container have, from its bytes as BSON. Each value has a type, a name and a zero there,
-/// which is never shorter than its marker and its name here, except where the name has more than 63 bytes: those need up
-/// to 4 more.
+/// More bytes than the values of a container have, from its bytes as BSON. Each value has a type, a
+/// name and a zero there, which is never shorter than its marker and its name here, except where
+/// the name has more than 63 bytes: those need up to 4 more.
 fn content_bound(bson_bytes: usize) -> usize {
     bson_bytes + bson_bytes / 64
 }

@@ -1,7 +1,9 @@
-//! The strings of Cosmos binary JSON: plain, from the dictionary, packed, and references to earlier ones.
+//! The strings of Cosmos binary JSON: plain, from the dictionary, packed, and references to earlier
+//! ones.
 //!
-//! Each form is appended to the output as UTF-8. No form but a reference has more than three characters for a byte of the
-//! document; `binary_in.rs` counts what was appended against the limit of the document.
+//! Each form is appended to the output as UTF-8. No form but a reference has more than three
+//! characters for a byte of the document; `binary_in.rs` counts what was appended against the limit
+//! of the document.
 
 use crate::binary_format::{SYSTEM_STRINGS, marker};
 use crate::binary_in::Reader;
@@ -180,8 +182,9 @@ fn packed_text(reader: &mut Reader<'_>, length: usize, bits: usize, base: u8) ->
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Text that is base64, as the bytes that it stands for. Before them: how many groups of four characters it has, and how
-/// many of these are `=`, with all bits turned where the text leaves them out.
+/// Text that is base64, as the bytes that it stands for. Before them: how many groups of four
+/// characters it has, and how many of these are `=`, with all bits turned where the text leaves
+/// them out.
 fn base64_text(reader: &mut Reader<'_>, width: usize, digits: &[u8; 64]) -> Result<(), DocumentError> {
     let groups = reader.length(width)?;
     let padding = reader.byte()?;

@@ -1,21 +1,23 @@
 //! Puts a BSON document together while a reader of some format walks over what a client sent.
 //!
-//! The readers (`json_in.rs`) know a format's grammar; what every format shares is here: containers that are open, the
-//! limit of nesting, names that occur twice, system properties that are dropped. So two formats of one item can only
-//! become the same bytes.
+//! The readers (`json_in.rs`) know a format's grammar; what every format shares is here: containers
+//! that are open, the limit of nesting, names that occur twice, system properties that are dropped.
+//! So two formats of one item can only become the same bytes.
 //!
-//! A reader calls [`Builder::open`], then for each value [`Builder::element`], or [`Builder::begin_name`] and
-//! [`Builder::end_name`]; it writes the value into the slot, calls [`Builder::finish`], and at the end of the container
-//! [`Builder::close`]. Names and strings are written straight into the output. The stack of open containers is explicit,
-//! so depth costs no machine stack.
+//! A reader calls [`Builder::open`], then for each value [`Builder::element`], or
+//! [`Builder::begin_name`] and [`Builder::end_name`]; it writes the value into the slot, calls
+//! [`Builder::finish`], and at the end of the container [`Builder::close`]. Names and strings are
+//! written straight into the output. The stack of open containers is explicit, so depth costs no
+//! machine stack.
+//!
+//! Duplicate names are looked for when an object closes: every pair of a small object, neighbours
+//! after sorting in a large one (no hashing, so no hash flooding).
 //!
 //! # Integers beyond 64 bits
-//! Such an integer becomes a double, which holds few of them. Where numbers are to be kept ([`Numbers::Exact`]) it is
-//! accepted if the double stands for it: if it is the double's value, or the shortest text of the double, which is
-//! how JavaScript writes its numbers up to 10²¹. Any other would read back as another number and is refused.
-//!
-//! Duplicate names are looked for when an object closes: every pair of a small object, neighbours after sorting in a large
-//! one (no hashing, so no hash flooding).
+//! Such an integer becomes a double, which holds few of them. Where numbers are to be kept
+//! ([`Numbers::Exact`]) it is accepted if the double stands for it: if it is the double's value, or
+//! the shortest text of the double, which is how JavaScript writes its numbers up to 10²¹. Any
+//! other would read back as another number and is refused.
 
 use shardlake_model::Numbers;
 
@@ -58,7 +60,8 @@ pub(crate) struct Builder {
     /// Names of all open objects, innermost last.
     names: Vec<Name>,
     drops_system_properties: bool,
-    /// One bit for each of `SYSTEM_PROPERTIES` met so far; they leave no name in the output to compare with.
+    /// One bit for each of `SYSTEM_PROPERTIES` met so far; they leave no name in the output to
+    /// compare with.
     system_properties_seen: u8,
     /// Set while the value of a system property is read: where the output is cut afterwards.
     discard: Option<usize>,
@@ -136,7 +139,8 @@ impl Builder {
         self.writer.element(index)
     }
 
-    /// Begins the name of a member: the reader appends it to the output, and passes on what this returns.
+    /// Begins the name of a member: the reader appends it to the output, and passes on what this
+    /// returns.
     #[inline]
     pub fn begin_name(&mut self) -> usize {
         let type_at = self.writer.out.len();
@@ -152,7 +156,8 @@ impl Builder {
         let name = &self.writer.out[type_at + 1..];
         let (prefix, length, has_nul) = (prefix(name), name.len(), name.contains(&0));
         let slot = self.writer.member_in_place(type_at, has_nul);
-        // The exact name precedes the value; before it in the wrapped form lie a zero, the scope's length and a type byte.
+        // The exact name precedes the value; before it in the wrapped form lie a zero, the scope's
+        // length and a type byte.
         let start = if has_nul { slot.type_at - 4 - 1 - length } else { type_at + 1 };
         if self.discard != Some(slot.type_at) {
             self.names.push(Name { prefix, start, length });
@@ -160,7 +165,8 @@ impl Builder {
         Ok(slot)
     }
 
-    /// Writes an integer that 64 bits do not hold, from its digits and perhaps a sign. `offset` is where it stands.
+    /// Writes an integer that 64 bits do not hold, from its digits and perhaps a sign. `offset` is
+    /// where it stands.
     #[cold]
     pub fn large_integer(&mut self, slot: Slot, text: &str, offset: usize) -> Result<(), DocumentError> {
         let value: f64 = text.parse().expect("a run of digits is a number");

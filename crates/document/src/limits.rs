@@ -2,10 +2,12 @@
 
 use shardlake_model::{Limits, Numbers};
 
-/// More nesting than this is refused whatever the limits say: code that walks values may recurse this deep.
+/// More nesting than this is refused whatever the limits say: code that walks values may recurse
+/// this deep.
 pub const NESTING_CEILING: usize = 256;
 
-/// BSON lengths are 32-bit and an array of digits grows about sevenfold; texts above this are refused whatever the limits say.
+/// BSON lengths are 32-bit and an array of digits grows about sevenfold; texts above this are
+/// refused whatever the limits say.
 pub(crate) const SIZE_CEILING_BYTES: usize = 128 * 1024 * 1024;
 
 /// What the text of a document may cost.
@@ -15,7 +17,8 @@ pub struct ParseLimits {
     pub nesting_max: usize,
     /// Bytes of JSON text.
     pub size_max_bytes: usize,
-    /// Numbers that are kept: [`ParseLimits::of_items`]. Numbers that are only computed with are rounded.
+    /// Numbers that are kept: [`ParseLimits::of_items`]. Numbers that are only computed with are
+    /// rounded.
     pub numbers: Numbers,
 }
 

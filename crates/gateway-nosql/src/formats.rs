@@ -7,7 +7,8 @@
 //! | `CosmosBinary` | binary | binary |
 //! | nothing that is here, such as `HybridRow` | 400 | 400 |
 //!
-//! Only what succeeds is binary: errors are text for every client. What a client sends is told apart by its first byte.
+//! Only what succeeds is binary: errors are text for every client. What a client sends is told
+//! apart by its first byte.
 
 use std::borrow::Cow;
 
@@ -50,8 +51,8 @@ impl AnswerFormat {
     }
 }
 
-/// A reply in the format that the client asked for. Single items have been written in it already, unless a trigger has set
-/// another body.
+/// A reply in the format that the client asked for. Single items have been written in it already,
+/// unless a trigger has set another body.
 pub(crate) fn in_format(reply: Reply, format: AnswerFormat) -> Result<Reply> {
     match reply.body {
         Some(text) if format == AnswerFormat::Binary && reply.status.is_success() && !text.is_binary() => {

@@ -131,8 +131,8 @@ fn each_form_of_a_value_is_read() {
     }
 }
 
-/// Three vectors are of an earlier reading of GUID strings, with the high half of each byte first. The published encoder
-/// and a live account put the low half first, as in all other packed strings.
+/// Three vectors are of an earlier reading of GUID strings, with the high half of each byte first.
+/// The published encoder and a live account put the low half first, as in all other packed strings.
 #[test]
 fn the_published_vectors_are_read() {
     let Some(directory) = shared_directory("conformance", "document: binary vectors") else { return };

@@ -1,4 +1,5 @@
-//! Ids of items that look like a part of a path: with `/`, `\`, `?` and `#`. Clients reach them percent-encoded.
+//! Ids of items that look like a part of a path: with `/`, `\`, `?` and `#`. Clients reach them
+//! percent-encoded.
 
 use serde_json::{Value, json};
 
@@ -60,7 +61,8 @@ async fn they_are_created_and_reached_percent_encoded() {
     assert_eq!(server.get(ITEMS).send().await.expect(200).json()["_count"], 0);
 }
 
-/// A slash that is not encoded divides segments: such a path names something else, and never an item by accident.
+/// A slash that is not encoded divides segments: such a path names something else, and never an
+/// item by accident.
 #[tokio::test]
 async fn a_path_is_divided_before_it_is_decoded() {
     let server = Server::with_container().await;

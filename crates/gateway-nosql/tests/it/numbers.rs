@@ -1,4 +1,5 @@
-//! Numbers that neither 64 bits nor a double hold: refused by name, or rounded where the server is told to.
+//! Numbers that neither 64 bits nor a double hold: refused by name, or rounded where the server is
+//! told to.
 
 use serde_json::{Value, json};
 use shardlake_document::binary_of_json;
@@ -88,8 +89,8 @@ async fn the_binary_form_is_judged_like_the_text() {
     assert!(rounded.text.contains("\"n\":1.8446744073709552e+19,"), "{}", rounded.text);
 }
 
-/// What is read back is what was sent: as 64 bits, as the value of a double, or as its shortest text, which is what JavaScript
-/// writes. Fractions are read as everybody reads them.
+/// What is read back is what was sent: as 64 bits, as the value of a double, or as its shortest
+/// text, which is what JavaScript writes. Fractions are read as everybody reads them.
 #[tokio::test]
 async fn numbers_that_can_be_kept_are() {
     let server = Server::with_container().await;

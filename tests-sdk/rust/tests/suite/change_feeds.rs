@@ -1,4 +1,5 @@
-//! The change feed: the latest version from the beginning and on from a token, and all versions and deletes.
+//! The change feed: the latest version from the beginning and on from a token, and all versions and
+//! deletes.
 
 use crate::support::{Fixture, Outcome};
 use azure_data_cosmos::FeedScope;

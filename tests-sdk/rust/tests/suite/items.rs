@@ -182,8 +182,8 @@ async fn ids_may_hold_any_characters() -> Outcome {
     fixture.drop_database().await
 }
 
-/// The SDK does not percent-encode these in paths, so that point operations do not reach them, as in the service. Queries and
-/// batches do.
+/// The SDK does not percent-encode these in paths, so that point operations do not reach them, as
+/// in the service. Queries and batches do.
 #[tokio::test]
 async fn ids_that_look_like_paths_are_reached_by_queries_and_batches() -> Outcome {
     let fixture = Fixture::new().await?;
