@@ -135,6 +135,11 @@ fn uses_follow_the_conditions_and_the_policy() {
     for (policy, text, expected) in [
         (
             &plain,
+            "SELECT * FROM c WHERE c['größe'] = 1 AND c['zwei Worte'] = 2 AND c['速い'] = 3",
+            ["/größe/? /\"zwei Worte\"/? /速い/?", "", "", ""],
+        ),
+        (
+            &plain,
             "SELECT c.id FROM c WHERE c.name = 'Tim' AND c.age > 15 AND c.town = 'Redmond' AND c.seen > 23",
             [
                 "/name/? /age/? /town/? /seen/?",
