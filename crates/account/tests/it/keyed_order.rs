@@ -358,7 +358,7 @@ proptest! {
             let container = fixture.container_with(definition, 400).await;
             for (number, seed) in seeds.iter().enumerate() {
                 // Runs of one key, so that entries of others lie in heaps.
-                let customer = if number as u64 / 50 % mine == 0 { "mine" } else { "other" };
+                let customer = if (number as u64 / 50).is_multiple_of(mine) { "mine" } else { "other" };
                 let a = value_of(*seed).map_or(String::new(), |a| format!(r#","a":{a}"#));
                 let s = if seed / 7 % 3 == 0 { "x" } else { "y" };
                 let body = format!(r#"{{"id":"{number}","customerId":"{customer}","b":{},"s":"{s}"{a}}}"#, seed / 5 % 6);
