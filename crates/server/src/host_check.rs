@@ -71,13 +71,13 @@ impl HostCheck {
         let headers = request.headers();
         let host = one_host(headers)?;
         let target = request.uri().authority().map(|authority| authority.as_str());
-        if host.is_none() && target.is_none() {
-            return match request.version() {
-                // It knows no such header.
-                Version::HTTP_09 | Version::HTTP_10 => Ok(Announced::Listener(&self.listener)),
-                _ => Err(bad_request("the request names no host: send one Host header")),
-            };
+        match (host.or(target), request.version()) {
+            // They know no such header.
+            (None, Version::HTTP_09 | Version::HTTP_10) => return Ok(Announced::Listener(&self.listener)),
+            (Some(_), version) if version != Version::HTTP_11 || host.is_some() => {}
+            _ => return Err(bad_request("the request names no host: send one Host header")),
         }
+        // Each has to pass, since others may go by either of them.
         let mut announced = Announced::AsSent;
         for text in [target, host].into_iter().flatten() {
             let known = Authority::parse(text).map(|authority| self.knows(authority.name));
@@ -87,6 +87,7 @@ impl HostCheck {
                 (None, false) => {
                     return Err(bad_request(&format!("the host '{}' is malformed", shown(text))));
                 }
+                (Some(false), false) if is_private(text) => {}
                 (Some(false), false) => announced = self.instead_of(text),
             }
         }
@@ -96,11 +97,8 @@ impl HostCheck {
         Ok(announced)
     }
 
+    /// For a name that is not known, of a request that is let in.
     fn instead_of(&self, unknown: &str) -> Announced<'_> {
-        let is_told = self.is_private(unknown);
-        if is_told {
-            return Announced::AsSent;
-        }
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 host = shown(unknown),
@@ -118,13 +116,6 @@ impl HostCheck {
         is_local
             || self.names.iter().any(|known| matches(known, name))
             || self.certificate.as_ref().is_some_and(|certificate| is_good_for(certificate, name))
-    }
-
-    /// Names that the Internet's name service does not have: without a dot, or below a domain of private networks. Containers and
-    /// pods call one another by them.
-    fn is_private(&self, text: &str) -> bool {
-        let Some(Authority { name: Name::Dns(name), .. }) = Authority::parse(text) else { return false };
-        !name.contains('.') || [".local", ".internal", ".svc"].iter().any(|domain| ends_with(name, domain))
     }
 }
 
@@ -186,6 +177,13 @@ impl<'t> Name<'t> {
     }
 }
 
+/// Names that the Internet's name service does not have: without a dot, or below a domain of private networks. Containers and pods
+/// call one another by them.
+fn is_private(text: &str) -> bool {
+    let Some(Authority { name: Name::Dns(name), .. }) = Authority::parse(text) else { return false };
+    !name.contains('.') || [".local", ".internal", ".svc"].iter().any(|domain| ends_with(name, domain))
+}
+
 /// The one `Host` header; HTTP/2 may do without.
 fn one_host(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
@@ -224,14 +222,13 @@ fn check_origin(headers: &HeaderMap, hosts: [Option<&str>; 2]) -> Result<(), Ref
 }
 
 fn strange_host(text: &str) -> Refusal {
-    let remedy = match Authority::parse(text) {
-        Some(Authority { name: Name::Dns(name), .. }) => format!("start it with --tls-name {}", shown(name)),
-        _ => "start it with --tls-name and the name that you use".to_owned(),
+    let (name, remedy) = match Authority::parse(text) {
+        Some(Authority { name: Name::Dns(name), .. }) => (name, format!("--tls-name {}", shown(name))),
+        _ => (text, "--tls-name and the name that you use".to_owned()),
     };
-    let name = text.rsplit_once(':').map_or(text, |(name, _port)| name);
     let message = format!(
         "this server does not answer to the host '{}': while it accepts the emulator's well-known key, a web page could use it \
-         under a name of its own. Call it by an IP address, by localhost or by this machine's name, or {remedy}. \
+         under a name of its own. Call it by an IP address, by localhost or by this machine's name, or start it with {remedy}. \
          Other machines and containers reach it after --listen 0.0.0.0:8081, which also gives it keys of its own",
         shown(name)
     );
@@ -321,5 +318,8 @@ mod tests {
         assert_eq!(announced("shardlake"), Ok(Announced::AsSent), "a container's name");
         assert_eq!(announced("evil.example"), Ok(Announced::Listener("127.0.0.1:8081")));
         assert_eq!(announced("evil.example/x"), Err(StatusCode::BAD_REQUEST));
+        let both = Request::builder().uri("http://evil.example/").header("host", "shardlake");
+        let both = check.check(&both.body(()).expect("valid")).map_err(|refusal| refusal.status);
+        assert_eq!(both, Ok(Announced::Listener("127.0.0.1:8081")), "a good name hides no other");
     }
 }

@@ -312,7 +312,7 @@ fn spawn(options: &ServerOptions, data_dir: &Path, log: &Path) -> Result<Running
     }
 }
 
-/// The server takes its settings from `SHARDLAKE_*` too and rejects those it does not know.
+/// The server takes its settings from `SHARDLAKE_*` too, and rejects or warns of those it does not know.
 fn without_our_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SHARDLAKE_") {

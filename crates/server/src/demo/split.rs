@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::json;
-use shardlake_account::{Account, AccountOptions, ContainerHandle, ContainerReport};
+use shardlake_account::{Account, AccountOptions, ContainerHandle, ContainerReport, RelocationReport};
 use shardlake_model::{Error, Limits, RequestContext, Result};
 use shardlake_storage::{Shard, ShardOptions};
 
@@ -88,15 +88,17 @@ impl<W: Write> Stage<'_, W> {
         loop {
             self.store(orders).await?;
             let report = self.report().await?;
-            if report.partitions.len() > 1 && report.relocation.is_none() {
-                return self.tell_of_split(&report);
+            let is_split = report.partitions.len() > 1 && report.relocation.is_none();
+            // How it went is told a moment after it is done.
+            if let Some(ended) = report.container.last_relocation().filter(|_| is_split) {
+                return self.tell_of_split(&report, ended.map_err(Error::internal)?);
             }
             let size = report.partitions[0].size_bytes;
             if size * 4 / max > quarters && looks == 0 {
                 quarters = size * 4 / max;
                 self.show(&report)?;
             }
-            if size > max {
+            if size > max || looks > 0 {
                 if looks == 0 {
                     self.say(&format!(
                         "     partition 0 {}\n     Orders go on being stored meanwhile.",
@@ -114,10 +116,7 @@ impl<W: Write> Stage<'_, W> {
         }
     }
 
-    fn tell_of_split(&mut self, report: &ContainerReport) -> Result<()> {
-        let ended = report.container.last_relocation();
-        let ended = ended.ok_or_else(|| Error::internal("the split has left no report"))?;
-        let split = ended.map_err(Error::internal)?;
+    fn tell_of_split(&mut self, report: &ContainerReport, split: RelocationReport) -> Result<()> {
         let ids = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         self.say(&format!(
             "\n     split of {} into {}: {} in {} ms, writers were held for {:.1} ms\n",

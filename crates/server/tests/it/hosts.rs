@@ -146,6 +146,7 @@ fn requests_without_a_host_or_with_two_are_refused() {
             assert_eq!(status(&server, path, lines), 400, "{lines:?} {path}");
         }
     }
+    assert_eq!(status(&server, "http://localhost/livez", ""), 400, "an absolute target is no header");
     let old = |lines: &str| answer_at(server.address(), &format!("GET /livez HTTP/1.0\r\n{lines}\r\n"));
     assert!(old("").starts_with("HTTP/1.0 200"), "HTTP/1.0 knows no Host: {}", old(""));
     assert!(old("host: evil.example\r\n").starts_with("HTTP/1.0 403"));
