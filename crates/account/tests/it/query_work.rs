@@ -193,7 +193,8 @@ async fn turn_of_a_client_that_hangs_up_is_free_again() {
         // Some have begun by now.
         tokio::task::yield_now().await;
     }
-    let heavy = fixture.answer(&container, "SELECT VALUE COUNT(1) FROM c JOIN a IN c.list", 100);
+    let heavy = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.list";
+    let heavy = Box::pin(fixture.answer(&container, heavy, 100));
     let answer = ended("a heavy query behind those that hung up", heavy).await.expect("answered");
     assert_eq!(answer.rows, [Value::Int(1000)]);
 }
