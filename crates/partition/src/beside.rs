@@ -103,15 +103,30 @@ impl Turn {
 }
 
 /// For work on items, in the whole process: half of the processors, so that requests find one free.
-static PROCESSORS: LazyLock<Turns> = LazyLock::new(|| {
+static PREPARATION: LazyLock<Turns> = LazyLock::new(turns_at_processors);
+/// The same for those who hold a partition's sequencer: its other writers are not to wait for preparations.
+static PLANNING: LazyLock<Turns> = LazyLock::new(turns_at_processors);
+
+fn turns_at_processors() -> Turns {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32 / 2);
-    // Those who wait are bounded by what they have: a place of their own, or a partition's sequencer.
+    // Those who wait are bounded by what they have: room for a body, or a partition's sequencer.
     Turns::new(processors.max(1), usize::MAX)
-});
+}
 
 /// Computes something of the size of an item beside the threads that answer requests.
 pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    match PROCESSORS.turn().await?.run(work).await {
+    compute(&PREPARATION, work).await
+}
+
+/// Likewise for who holds a partition's sequencer.
+pub(crate) async fn beside_planning<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    compute(&PLANNING, work).await
+}
+
+async fn compute<T: Send + 'static>(turns: &Turns, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    match turns.turn().await?.run(work).await {
         Ok(done) => Ok(done),
         // As if it had happened here: a panic under the sequencer ends the partition.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use shardlake_document::{PatchOperation, Value};
 use shardlake_model::Result;
 
-use crate::beside::{HEAVY_BYTES, beside};
+use crate::beside::{HEAVY_BYTES, beside, beside_planning};
 use crate::index::{Foreseen, check_terms};
 use crate::item::StoredItem;
 use crate::keys;
@@ -61,7 +61,7 @@ pub(crate) async fn patched_body(
     }
     let (existing, id, operations, shape) =
         (existing.clone(), id.to_owned(), operations.to_vec(), shape.clone());
-    beside(move || plan::patched_body(&existing, &id, &operations, &shape)).await?
+    beside_planning(move || plan::patched_body(&existing, &id, &operations, &shape)).await?
 }
 
 fn is_heavy_patch(operation: &PatchOperation) -> bool {
@@ -97,7 +97,7 @@ pub(crate) async fn charged_terms<'i>(
         return Ok(Cow::Owned(TermSet::of(item.body(), &shape.indexed_paths)));
     }
     let (item, shape) = (item.clone(), shape.clone());
-    beside(move || TermSet::of(item.body(), &shape.indexed_paths)).await.map(Cow::Owned)
+    beside_planning(move || TermSet::of(item.body(), &shape.indexed_paths)).await.map(Cow::Owned)
 }
 
 /// What is known of the items that operations take the place of, as they were a moment ago.

@@ -12,7 +12,7 @@ use shardlake_storage::{Batch, Seq, Shard};
 use std::sync::Arc;
 
 use crate::LogicalKey;
-use crate::beside::beside;
+use crate::beside::beside_planning;
 use crate::change_log::{self, ChangeKind, Counters, LogEntry, LogOperation};
 use crate::expire::Due;
 use crate::heavy::Ahead;
@@ -420,7 +420,7 @@ impl<'a> Transaction<'a> {
         if old.into_iter().chain(new).any(StoredItem::is_heavy) {
             let (uid, maintained) = (self.uid, self.maintained.clone());
             let (old, new) = (old.cloned(), new.cloned());
-            change = beside(move || {
+            change = beside_planning(move || {
                 maintained.change(uid, old.as_ref(), new.as_ref(), &mut change);
                 change.postings.seal();
                 change

@@ -17,7 +17,7 @@ use super::keys::{self, BuildMarker};
 use super::layout::IndexLayout;
 use super::maintain::PostingOps;
 use super::terms::ItemTerms;
-use crate::beside::beside;
+use crate::beside::beside_planning;
 use crate::item::StoredItem;
 use crate::keys::{HEADER, ITEMS, PartitionUid, after_item, space_range};
 use crate::partition::Partition;
@@ -185,7 +185,7 @@ impl Partition {
         let (uid, layout_id, layout) = (self.uid, layout.id, layout.clone());
         let from = (progress.marker.clone(), progress.begun.take());
         let Entries { postings, marker, begun } =
-            beside(move || Entries::of(uid, &layout, items, from)).await?;
+            beside_planning(move || Entries::of(uid, &layout, items, from)).await?;
         let mut batch = Batch::new();
         postings.add_to(&mut batch);
         batch.put(keys::marker_key(self.uid, layout_id), marker.encode());
