@@ -205,6 +205,7 @@ async fn every_kind_of_read_shows_what_was_acknowledged_after_a_write_that_faile
 /// Where writes are acknowledged before they are durable, what was acknowledged stays visible until the server stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn asynchronous_writes_stay_visible_after_a_failed_sync() {
+    expects_log("(injected)");
     let mut world = World::new(1, Durability::Async).await;
     world.engines[0].fail_sync(1);
     for number in 0.. {

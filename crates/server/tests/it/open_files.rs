@@ -50,7 +50,7 @@ fn idle_connections_leave_storage_the_files_that_it_needs() {
     let _idle: Vec<TcpStream> = (0..400)
         .map(|_| {
             let mut stream = connect(server.address());
-            stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+            stream.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
             stream
         })
         .collect();
