@@ -35,16 +35,11 @@ impl QueryKey {
         QueryKey { components, named: None }
     }
 
-    /// The one key, or start of a hierarchical one, that a text leaves. Zero may be two keys, which queries do not tell apart.
+    /// The one key, or start of a hierarchical one, that a text leaves.
     fn named(entry: &ContainerEntry, query: &PreparedQuery) -> Option<QueryKey> {
         let definition = &entry.record.container.definition.partition_key;
         let KeyFilter::Keys(mut keys) = query.keys(definition) else { return None };
         let key = keys.pop().filter(|_| keys.is_empty())?;
-        let is_zero =
-            |component: &KeyComponent| matches!(component, KeyComponent::Number(number) if *number == 0.0);
-        if key.0.iter().any(is_zero) {
-            return None;
-        }
         let components = key.0.clone();
         let span = prefix_range(definition, &key);
         let filter = match components.len() == entry.shape.key_paths.len() {

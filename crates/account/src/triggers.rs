@@ -71,7 +71,8 @@ impl Account {
         let (json, preconditions) = (Some(&*text), &Preconditions::default());
         let operation = TriggerOperation::Create;
         let write = TriggeredWrite { operation, container, key, id: None, json, preconditions, triggers };
-        self.write_with_triggers(ctx, write).await
+        // Boxed, so that writes without triggers do not carry its state.
+        Box::pin(self.write_with_triggers(ctx, write)).await
     }
 
     pub async fn upsert_item_with_triggers(
@@ -90,7 +91,7 @@ impl Account {
         let text = text(json, self.limits())?;
         let json = Some(&*text);
         let write = TriggeredWrite { operation, container, key, id: None, json, preconditions, triggers };
-        self.write_with_triggers(ctx, write).await
+        Box::pin(self.write_with_triggers(ctx, write)).await
     }
 
     #[expect(clippy::too_many_arguments, reason = "a replace and its triggers")]
@@ -111,7 +112,7 @@ impl Account {
         let text = text(json, self.limits())?;
         let (id, json) = (Some(id), Some(&*text));
         let write = TriggeredWrite { operation, container, key, id, json, preconditions, triggers };
-        self.write_with_triggers(ctx, write).await
+        Box::pin(self.write_with_triggers(ctx, write)).await
     }
 
     pub async fn delete_item_with_triggers(
@@ -129,7 +130,7 @@ impl Account {
         let operation = TriggerOperation::Delete;
         let id = Some(id);
         let write = TriggeredWrite { operation, container, key, id, json: None, preconditions, triggers };
-        self.write_with_triggers(ctx, write).await
+        Box::pin(self.write_with_triggers(ctx, write)).await
     }
 
     async fn write_with_triggers(

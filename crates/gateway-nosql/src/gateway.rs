@@ -432,27 +432,29 @@ async fn item_operation(call: &Call<'_>, operation: Operation, container: &Conta
         | Operation::PatchItem
         | Operation::DeleteItem => on_items(call, container, operation).await,
         Operation::PlanQuery => query_plan::read(call, container),
-        Operation::DeletePartitionKey => partition_key_delete::execute(call, container).await,
+        Operation::DeletePartitionKey => Box::pin(partition_key_delete::execute(call, container)).await,
         Operation::Scripts(kind, operation) => on_scripts(call, container, kind, operation).await,
         Operation::Script(kind, ResourceOperation::Read) => scripts::read(call, container, kind),
         Operation::Script(kind, ResourceOperation::Replace) => scripts::replace(call, container, kind).await,
         Operation::Script(kind, ResourceOperation::Delete) => scripts::delete(call, container, kind).await,
-        Operation::ExecuteProcedure => script_execute::execute(call, container).await,
+        Operation::ExecuteProcedure => Box::pin(script_execute::execute(call, container)).await,
         other => Err(Error::internal(format!("{other:?} is no operation in a container"))),
     }
 }
 
 /// Operations whose answers hold items, in the format that the client asks for.
+///
+/// What is seldom or long is boxed: the future of every request is as large as its largest operation.
 async fn on_items(call: &Call<'_>, container: &ContainerHandle, operation: Operation) -> Result<Reply> {
     let format = AnswerFormat::of(call.headers)?;
     let reply = match operation {
         Operation::ReadFeed => feed::read(call, container).await,
-        Operation::ReadChangeFeed => change_feed::read(call, container).await,
-        Operation::QueryItems => query::execute(call, container).await,
+        Operation::ReadChangeFeed => Box::pin(change_feed::read(call, container)).await,
+        Operation::QueryItems => Box::pin(query::execute(call, container)).await,
         Operation::CreateItem => items::create(call, container).await,
         Operation::UpsertItem => items::upsert(call, container).await,
-        Operation::Batch => batch::execute_atomic(call, container).await,
-        Operation::Bulk => batch::execute_bulk(call, container).await,
+        Operation::Batch => Box::pin(batch::execute_atomic(call, container)).await,
+        Operation::Bulk => Box::pin(batch::execute_bulk(call, container)).await,
         Operation::ReadItem => items::read(call, container).await,
         Operation::ReplaceItem => items::replace(call, container).await,
         Operation::PatchItem => items::patch(call, container).await,

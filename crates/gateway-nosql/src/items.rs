@@ -92,7 +92,7 @@ pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Resul
         true => {
             let (body, limits) = (call.body.clone(), limits.clone());
             let size_bytes_max = call.settings.body_size_bytes_max;
-            beside(move || patch_body::parse(&*text_of(&body, size_bytes_max)?, &limits)).await??
+            beside(move || patch_body::parse(&text_of(&body, size_bytes_max)?, &limits)).await??
         }
     };
     let id = call.path.item();

@@ -425,12 +425,4 @@ async fn keys_that_look_alike_are_told_apart() {
     assert_eq!(found.rows, newest(9));
     let count = answer(&fixture, &container, &without, ("SELECT VALUE COUNT(1) FROM c", 100)).await;
     assert_eq!(count.rows, [Value::Int(320)]);
-    // One key for two numbers of a document, which a condition tells apart.
-    put(&fixture, &container, r#"{"id":"odd","n":9999,"customerId":9007199254740995}"#).await;
-    let even = FeedScope::Key("[9007199254740994]".to_owned());
-    let found = answer(&fixture, &container, &even, (query, 100)).await;
-    let names_odd = found.rows[0] == Value::Int(9999);
-    let odd = FeedScope::Key("[9007199254740996]".to_owned());
-    let other = answer(&fixture, &container, &odd, (query, 100)).await;
-    assert!(names_odd || other.rows == [Value::Int(9999)], "{found:?} {other:?}");
 }

@@ -12,7 +12,7 @@ use shardlake_model::{
 const LOOP: &str = "for (let i = 0; i < 3e6; i++);";
 const KEY: Option<KeyInput<'static>> = Some(KeyInput(r#"["a"]"#));
 /// What the budget of 400 RU/s has at once.
-const CAPACITY_CENTI: i64 = 20_000;
+const CAPACITY_CENTI: i64 = 40_000;
 
 async fn register(fixture: &Fixture, container: &ContainerHandle, kind: ScriptKind, id: &str, body: &str) {
     let trigger = (kind == ScriptKind::Trigger)

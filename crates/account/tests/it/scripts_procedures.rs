@@ -147,7 +147,7 @@ async fn a_failed_call_leaves_no_trace_and_the_script_goes_on() {
         c.replaceDocument(alt + '/docs/one', {id: 'one', pk: 'a', v: 3}, {etag: 'another'}, note);
         c.deleteDocument(alt + '/docs/one', {etag: 'another'}, note);
         c.createDocument(self, {id: 'two', pk: 'b'}, note);
-        c.createDocument(self, {id: 'a/b', pk: 'a'}, note);
+        c.createDocument(self, {id: 'x'.repeat(1024), pk: 'a'}, note);
         c.createDocument(self, {pk: 'a'}, {disableAutomaticIdGeneration: true}, note);
         c.queryDocuments(self, 'SELECT nonsense FROM', note);
         c.createDocument(self, {id: 'big', pk: 'a', text: 'x'.repeat(2 * 1024 * 1024)}, note);
