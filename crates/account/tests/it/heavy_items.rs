@@ -270,17 +270,17 @@ async fn heavy_writes_of_every_kind_wait_for_each_other_in_one_order() {
         let (fixture, container, padding) = (fixture.clone(), world.container.clone(), padding.clone());
         tokio::spawn(async move {
             let (account, key) = (&fixture.account, format!(r#"["k{}"]"#, number % 3));
-            let key = Some(KeyInput(&key));
+            let key = KeyInput(&key);
             let body = |id: String, first: usize| {
                 let (n, pk) = (numbers(first, 2 * SMALL_COMMIT_ROWS), number % 3);
                 format!(r#"{{"id":"{id}","pk":"k{pk}","n":{n},"rest":"{padding}"}}"#).into_bytes()
             };
             for step in 0..6 {
                 let (id, ctx) = (format!("h{number}"), fixture.ctx());
-                account.upsert_item(&ctx, &container, key, &body(id.clone(), step), &none()).await?;
+                account.upsert_item(&ctx, &container, Some(key), &body(id.clone(), step), &none()).await?;
                 let moved = Value::from_json(numbers(9000 * step, 1500).as_bytes(), &Default::default());
                 let patch = set("n", moved.expect("a value"));
-                account.patch_item(&fixture.ctx(), &container, key, &id, patch, &none()).await?;
+                account.patch_item(&fixture.ctx(), &container, Some(key), &id, patch, &none()).await?;
                 let small: Vec<_> = (0..60)
                     .map(|item| {
                         let body = format!(
@@ -291,9 +291,9 @@ async fn heavy_writes_of_every_kind_wait_for_each_other_in_one_order() {
                         operation(BatchKind::Upsert, &format!("s{number}-{item}"), Some(body.into_bytes()))
                     })
                     .collect();
-                let batch = account.batch(&fixture.ctx(), &container, key.expect("a key"), small).await?;
+                let batch = account.batch(&fixture.ctx(), &container, key, small).await?;
                 batch.outcome.map_err(|failure| failure.error)?;
-                account.delete_item(&fixture.ctx(), &container, key, &id, &none()).await?;
+                account.delete_item(&fixture.ctx(), &container, Some(key), &id, &none()).await?;
             }
             Ok::<_, shardlake_model::Error>(())
         })

@@ -125,7 +125,7 @@ async fn a_hot_key_shows_in_load_throttling_and_diagnosis() {
     let _cold = server.create(json!({ "id": "1", "pk": "cold" })).await;
     let _hot = server.create(json!({ "id": "1", "pk": "hot" })).await;
     let mut refused = 0;
-    for _ in 0..300 {
+    for _ in 0..600 {
         let answer = server.item("GET", "1", "[\"hot\"]").send().await;
         refused += u64::from(answer.status == 429);
     }

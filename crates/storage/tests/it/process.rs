@@ -139,6 +139,7 @@ async fn kill_9_loses_nothing_of_async_commits_either() {
 
 /// Writes until the disk takes no more.
 async fn fill(directory: &Path) {
+    expects_log("a shard refuses writes from now on");
     let options = ShardOptions { memtable_bytes: 1 << 30, ..ShardOptions::local(directory) };
     let shard = Shard::open(options).await.expect("opens");
     for number in 1..=200 {
@@ -161,7 +162,6 @@ async fn fill(directory: &Path) {
 #[tokio::test]
 async fn a_full_disk_is_an_error_and_loses_nothing_acknowledged() {
     let _logs = Logs::watch();
-    expects_log("a shard refuses writes from now on");
     let directory = tempfile::tempdir().expect("a directory");
     expects_log(TORN);
     // Blocks of 512 or 1024 bytes, depending on the shell: more than the 64 MB that a journal starts with.
@@ -189,6 +189,7 @@ async fn a_full_disk_is_an_error_and_loses_nothing_acknowledged() {
 #[tokio::test]
 async fn a_worker_that_dies_poisons_and_blocks_nobody() {
     let _logs = Logs::watch();
+    expects_log("a shard refuses writes from now on");
     let directory = tempfile::tempdir().expect("a directory");
     let options = options(directory.path(), Durability::Sync);
     let shard = Shard::open(options.clone()).await.expect("opens");
