@@ -213,7 +213,7 @@ impl Requests {
     {
         let in_flight = self.activity.begin_request();
         let reply = if self.origin.space.is_exhausted() {
-            front::exhausted()
+            self.front.exhausted(&request)
         } else {
             self.front.answer(request, &self.origin).await
         };

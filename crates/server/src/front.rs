@@ -151,6 +151,17 @@ impl Front {
         }
     }
 
+    /// For a request on a connection that takes no answers, when there is no memory left for more of them. Without a body the
+    /// answer waits for no window.
+    pub fn exhausted<B>(&self, request: &Request<B>) -> Reply {
+        let mut reply = unavailable("");
+        *reply.body_mut() = AnswerBody::default();
+        let path = request.uri().path();
+        let operation = Operation::of(request.method(), path);
+        self.metrics.record(operation, path, &reply, Duration::ZERO, |_, _| None);
+        reply
+    }
+
     fn readiness<B>(&self, request: &Request<B>) -> Reply {
         let gateway = self.gateway.get().filter(|_| self.ready.load(Ordering::Acquire));
         match gateway {
@@ -263,14 +274,6 @@ fn is_of_a_browser<B>(request: &Request<B>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD)
         && accept.split(',').any(|kind| kind.trim().starts_with("text/html"))
         && !request.headers().contains_key(AUTHORIZATION)
-}
-
-/// For a request on a connection that takes no answers, when there is no memory left for more of them. Without a body the answer
-/// waits for no window.
-pub fn exhausted() -> Reply {
-    let mut reply = unavailable("");
-    *reply.body_mut() = AnswerBody::default();
-    reply
 }
 
 pub fn unknown_transfer_coding() -> Reply {

@@ -38,9 +38,9 @@ const writes = (container, count) => Array.from({ length: count }, (_, n) => con
 
 test('retries come through', () =>
   withContainer({ maxRetryAttemptsOnThrottledRequests: 30, maxWaitTimeInSeconds: 30 }, async (container) => {
-    const written = await Promise.all(writes(container, 100));
+    const written = await Promise.all(writes(container, 150));
     assert.ok(written.some(({ headers }) => Number(headers['x-ms-throttle-retry-count']) > 0), 'some had to be repeated');
-    assert.deepEqual((await container.items.query('SELECT VALUE COUNT(1) FROM c').fetchAll()).resources, [100]);
+    assert.deepEqual((await container.items.query('SELECT VALUE COUNT(1) FROM c').fetchAll()).resources, [150]);
   }));
 
 test('who will not wait long enough is told 429, and how long that is', () =>
