@@ -1,8 +1,8 @@
 //! A request's body that tells whether it was read to its end.
 //!
-//! What a refused request has left unread stands before the next request on an HTTP/1.1 connection. When that is more than the
-//! HTTP library reads past, the connection ends after the answer, and the answer must say so: a client that is not told
-//! sends its next request into a closing connection.
+//! What a refused request has left unread stands before the next request on an HTTP/1.1 connection. The HTTP library reads past
+//! what has arrived, if it is little, and ends the connection otherwise; clients send a body behind its headers, so that may be
+//! either. The answer must say that the connection ends: a client that is not told sends its next request into a closing one.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,9 +11,6 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
-
-/// Up to here the library reads past what is left, in one piece at most.
-const LEFT_BYTES_MAX: u64 = 4096;
 
 pub struct CountedBody<B> {
     inner: B,
@@ -27,7 +24,7 @@ pub struct Left(Arc<AtomicU64>);
 impl Left {
     /// Whether the connection has to end because of them.
     pub fn is_in_the_way(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > LEFT_BYTES_MAX
+        self.0.load(Ordering::Relaxed) > 0
     }
 }
 
@@ -84,6 +81,8 @@ mod tests {
         body.collect().await.expect("memory does not fail");
         assert!(!left.is_in_the_way());
         let (_small, left) = CountedBody::new(Full::new(Bytes::from_static(b"{}")));
+        assert!(left.is_in_the_way(), "it may still be on its way");
+        let (_none, left) = CountedBody::new(Full::new(Bytes::new()));
         assert!(!left.is_in_the_way());
     }
 
