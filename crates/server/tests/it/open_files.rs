@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use shardlake_testkit::{ServerOptions, eventually};
 
-use crate::support::{assert_healthy, connect, metric, on_disk};
+use crate::support::{assert_healthy, connect, metric, on_disk, program_without_variables, refused};
 
 /// The program behind a hard limit of open files.
 fn program_with_limit(directory: &Path, limit: u32) -> PathBuf {
@@ -81,9 +81,8 @@ fn a_start_with_too_few_files_is_refused_with_advice() {
     let directory = tempfile::tempdir().unwrap();
     let program = program_with_limit(directory.path(), 64);
     let data_dir = directory.path().join("data");
-    let mut command = std::process::Command::new(program);
-    command.args(["serve", "--listen=127.0.0.1:0", "--data-dir"]).arg(&data_dir);
-    let message = crate::support::refused(&mut command);
+    let mut command = program_without_variables(program, &["serve", "--listen=127.0.0.1:0", "--data-dir"]);
+    let message = refused(command.arg(&data_dir));
     assert!(message.contains("64 open files") && message.contains("ulimit -n"), "{message}");
     assert!(!data_dir.join("shard").exists(), "nothing is made");
 }

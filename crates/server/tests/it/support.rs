@@ -26,7 +26,12 @@ pub fn on_disk() -> ServerOptions {
 
 /// The program with no variables of ours.
 pub fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardlake"));
+    program_without_variables(env!("CARGO_BIN_EXE_shardlake"), arguments)
+}
+
+/// Likewise for a program that starts ours.
+pub fn program_without_variables(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SHARDLAKE_") {
             command.env_remove(&name);
