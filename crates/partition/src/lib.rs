@@ -21,7 +21,6 @@
 //! | `compaction.rs` | removes from the log what nobody can ask for |
 //! | `index/` | the inverted index: keys, layouts, terms |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
-//! | `heat/` | who keeps the partition busy, with what and since when |
 //! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
@@ -44,7 +43,6 @@ mod end;
 mod expire;
 mod feed;
 mod followers;
-pub mod heat;
 mod heavy;
 mod index;
 mod interactive;
