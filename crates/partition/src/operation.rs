@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_document::{Body, PatchOperation};
+use shardlake_index::TermSet;
 use shardlake_model::{ConsistencyLevel, Error, Preconditions, ReplyMeta};
 pub use shardlake_routing::LogicalKey;
 use shardlake_sql::Condition;
@@ -12,7 +13,6 @@ use shardlake_stdx::{Guid, Timestamp};
 
 use crate::index::Foreseen;
 use crate::item::StoredItem;
-use crate::terms::TermSet;
 
 /// A body made ready before the partition's sequencer is taken: parsed, rendered and analysed.
 #[derive(Debug, Clone)]
