@@ -45,9 +45,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "capacity",
         ],
     ),
-    ("gateway-nosql", &["model", "document", "account"]),
+    ("signature", &["model"]),
+    ("operator", &["model", "account", "signature"]),
+    ("gateway-nosql", &["model", "document", "account", "signature", "operator"]),
     ("gateway-mongo", &["model", "document", "account"]),
-    ("server", &["model", "storage", "account", "gateway-nosql", "gateway-mongo"]),
+    ("server", &["model", "storage", "account", "gateway-nosql", "gateway-mongo", "operator", "signature"]),
 ];
 
 /// Built for developers only; no product crate may need them outside its tests.
@@ -58,8 +60,8 @@ const LAYERED: &[(&str, &[&str])] = &[
     ("fjall", &["storage"]),
     ("hyper", &["gateway-nosql", "gateway-mongo", "server"]),
     ("hyper-util", &["gateway-nosql", "gateway-mongo", "server"]),
-    ("http", &["gateway-nosql", "gateway-mongo", "server"]),
-    ("http-body-util", &["gateway-nosql", "gateway-mongo", "server"]),
+    ("http", &["operator", "gateway-nosql", "gateway-mongo", "server"]),
+    ("http-body-util", &["operator", "gateway-nosql", "gateway-mongo", "server"]),
     ("rustls", &["server"]),
     ("tokio-rustls", &["server"]),
     ("clap", &["server"]),
