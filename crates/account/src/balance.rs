@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use shardlake_cluster::policy::{NextStep, PolicyLimits, RangeView, SplitReason, next_step};
+use shardlake_capacity::policy::{NextStep, PolicyLimits, RangeView, SplitReason, next_step};
 use shardlake_model::{Error, ErrorKind, Offer, Result};
 use shardlake_partition::heat::{HeatReport, RangeLoad};
 use shardlake_routing::{EpkRange, width};

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use shardlake_capacity::budget::{ContainerBudget, fractions_of};
 use shardlake_catalog::ContainerRecord;
-use shardlake_cluster::budget::{ContainerBudget, fractions_of};
 use shardlake_model::{
     Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result,
 };

@@ -1,7 +1,7 @@
 //! The load of a container in the terms of the diagnosis.
 
-use shardlake_cluster::budget::BudgetReport;
-use shardlake_cluster::diagnosis::{ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, diagnose};
+use shardlake_capacity::budget::BudgetReport;
+use shardlake_capacity::diagnosis::{ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, diagnose};
 use shardlake_model::Limits;
 use shardlake_partition::heat::{HeatKind, HeatReport};
 

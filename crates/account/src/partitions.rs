@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_cluster::budget::BudgetReport;
-use shardlake_cluster::diagnosis::Finding;
-use shardlake_cluster::policy::NextStep;
+use shardlake_capacity::budget::BudgetReport;
+use shardlake_capacity::diagnosis::Finding;
+use shardlake_capacity::policy::NextStep;
 use shardlake_model::{ErrorKind, PartitionKeyRange, Result};
 use shardlake_partition::heat::{HeatReport, key_text};
 use shardlake_partition::{LogicalSize, Partition};

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_cluster::budget::{Reservation, Spent, Urgency};
+use shardlake_capacity::budget::{Reservation, Spent, Urgency};
 use shardlake_model::{ContainerRid, Error, ErrorKind, Priority, RequestContext, Result};
 use shardlake_partition::heat::{HeatKind, HeatPlace, Sample};
 use shardlake_partition::{LogicalKey, Partition};

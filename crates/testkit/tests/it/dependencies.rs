@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("analytics", &["model", "document", "partition"]),
     ("advisor", &["model", "document", "routing", "charge", "sql"]),
     ("catalog", &["model", "routing", "storage"]),
-    ("cluster", &["model", "routing", "partition", "storage"]),
+    ("capacity", &[]),
     (
         "account",
         &[
@@ -38,7 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "analytics",
             "advisor",
             "catalog",
-            "cluster",
+            "capacity",
         ],
     ),
     ("gateway-nosql", &["model", "document", "account"]),
