@@ -13,19 +13,20 @@ use http::{Method, Request, Response};
 use hyper::body::Body;
 use shardlake_account::{Account, ContainerHandle};
 use shardlake_model::{Error, RequestContext, Result, ScriptKind};
+use shardlake_operator::{Address, OperatorCall};
+use shardlake_signature::AccountKey;
 use shardlake_stdx::Guid;
 use tracing::{Instrument, Span};
 
 use crate::access::{self, Asked, Scope};
 use crate::answer_body::AnswerBody;
-use crate::auth::{AccountKey, Caller, Keyring};
+use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
 use crate::errors::Failure;
 use crate::formats::{AnswerFormat, in_format};
 use crate::headers::RequestHeaders;
 use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
-use crate::operator::{self, Address, OperatorCall};
 use crate::reply::{Echo, Renderer, Reply};
 use crate::router::{Path, Route};
 use crate::slow_log::{Ended, SlowLog};
@@ -269,11 +270,14 @@ impl Inner {
         let form = address.signed_form(&parts.method, dates(headers));
         let now = self.account.clock().now();
         let access = self.keyring.authenticate_key(headers.authorization, &[form], now)?;
-        operator::allow(access, &parts.method)?;
+        shardlake_operator::allow(access, &parts.method)?;
         let (body, context) = self.admit(body, headers, arrival).await?;
         let body = body.bytes.clone();
         let call = OperatorCall { account: &self.account, method: &parts.method, address, context, body };
-        operator::serve(&call).await
+        let reply = shardlake_operator::serve(&call).await?;
+        Ok(reply
+            .body
+            .map_or_else(|| Reply::empty(reply.status, 0), |body| Reply::json(reply.status, 0, body)))
     }
 
     fn authenticate(
