@@ -61,6 +61,7 @@ mod router;
 mod script_execute;
 mod scripts;
 mod session;
+mod slow_log;
 mod throughput;
 mod triggers;
 mod unsupported;

@@ -98,7 +98,9 @@ impl Partition {
         layouts: Vec<Arc<IndexLayout>>,
     ) -> Result<Partition> {
         let (start, end) = keys::space_range(identity.uid, keys::CHANGE_LOG);
-        let mut scan = shard.snapshot().scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
+        let mut scan = shard
+            .snapshot()
+            .scan(start..end, ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() });
         let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
         let (lsn, timestamp_ms, counters) = match last {
             Some((key, value)) => {

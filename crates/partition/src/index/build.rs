@@ -172,7 +172,7 @@ impl Partition {
         if let Some(last) = &progress.marker.last {
             start = after_item(self.uid, last);
         }
-        let options = ScanOptions { limit: Some(CHUNK_ITEMS), reverse: false };
+        let options = ScanOptions { limit: Some(CHUNK_ITEMS), ..ScanOptions::default() };
         let mut scan = self.shard().snapshot_applied().scan(start..end, options);
         let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? else {
             return Ok(Chunk::End(BuildEnd::Complete));

@@ -164,7 +164,8 @@ async fn run_undefined(
     let IndexRef::Path(path) = &order.index else { return Ok(None) };
     let uid = reader.partition.uid;
     let (start, end) = (keys::ordinal_key(uid, ordinals.start), keys::ordinal_key(uid, ordinals.end));
-    let mut scan = reader.snapshot.scan(start..end, ScanOptions { reverse: order.reverse, limit: None });
+    let mut scan =
+        reader.snapshot.scan(start..end, ScanOptions { reverse: order.reverse, ..ScanOptions::default() });
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
         for (key, item_key) in chunk {
             let ordinal = ordinal_of(&key)?;
@@ -263,7 +264,7 @@ async fn run_postings(
     if walk.range.0 >= walk.range.1 {
         return Ok(Walked::Exhausted);
     }
-    let options = ScanOptions { reverse: order.reverse, limit: None };
+    let options = ScanOptions { reverse: order.reverse, ..ScanOptions::default() };
     let mut scan = reader.snapshot.scan(walk.range.0.clone()..walk.range.1.clone(), options);
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
         for (key, _) in chunk {
