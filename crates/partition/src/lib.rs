@@ -25,7 +25,7 @@
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
 //! | `expire.rs` | removes them everywhere, in the background |
-//! | `seeded.rs` | mistakes that tests make on purpose |
+//! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; stored rows in words |
 //! | `verify.rs`, `verify_versions.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
@@ -39,6 +39,8 @@ mod change_log;
 mod changes;
 mod compaction;
 mod delete_key;
+#[cfg(feature = "testing")]
+mod describe;
 mod end;
 mod expire;
 mod feed;
@@ -75,6 +77,8 @@ pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
 pub use compaction::{Compaction, CompactionStep};
+#[cfg(feature = "testing")]
+pub use describe::{describe_row, owner_of_row};
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
