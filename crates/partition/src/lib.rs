@@ -19,14 +19,13 @@
 //! | `change_feed.rs`, `all_versions.rs`, `followers.rs` | a page of the change feed; who waits for the next |
 //! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
 //! | `compaction.rs` | removes from the log what nobody can ask for |
-//! | `index/` | the inverted index: keys, layouts, terms |
+//! | `index/` | the inverted index as it is stored and maintained |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
-//! | `heat/` | who keeps the partition busy, with what and since when |
-//! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
+//! | `item.rs`, `shape.rs` | a stored item, its container's compiled policies |
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
 //! | `expire.rs` | removes them everywhere, in the background |
-//! | `seeded.rs` | mistakes that tests make on purpose |
+//! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; stored rows in words |
 //! | `verify.rs`, `verify_versions.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
@@ -40,11 +39,12 @@ mod change_log;
 mod changes;
 mod compaction;
 mod delete_key;
+#[cfg(feature = "testing")]
+mod describe;
 mod end;
 mod expire;
 mod feed;
 mod followers;
-pub mod heat;
 mod heavy;
 mod index;
 mod interactive;
@@ -64,7 +64,6 @@ pub mod seeded;
 mod sequencer;
 mod shape;
 mod sizes;
-mod terms;
 mod transaction;
 #[cfg(test)]
 mod unsynced_tests;
@@ -73,18 +72,18 @@ mod verify_versions;
 mod versions;
 
 pub use all_versions::not_enabled as all_versions_not_enabled;
-#[cfg(feature = "testing")]
-pub use beside::witness;
 pub use beside::{HEAVY_BYTES, Turn, Turns, beside};
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
 pub use compaction::{Compaction, CompactionStep};
+#[cfg(feature = "testing")]
+pub use describe::{describe_row, owner_of_row};
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
 pub use heavy::prepare;
-pub use index::{BuildEnd, IndexLayout, path_hash};
+pub use index::BuildEnd;
 pub use interactive::{LogicalTransaction, OwnItems};
 pub use item::StoredItem;
 pub use keys::{PartitionUid, partition_range};
@@ -101,8 +100,9 @@ pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, Se
 pub use shape::{
     ContainerShape, computed_definitions, computed_properties, retention_of, validate_computed_properties,
 };
+#[cfg(feature = "testing")]
+pub use shardlake_index::witness;
 pub use sizes::{LogicalSize, SizedKey};
-pub use terms::TermSet;
 pub use verify::{PartitionReport, verify_partition};
 
 use shardlake_model::{Error, ErrorKind};

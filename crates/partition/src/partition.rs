@@ -15,6 +15,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
+use shardlake_heat::Heat;
+use shardlake_index::IndexLayout;
 use shardlake_model::{Error, ErrorKind, PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
 use shardlake_stdx::Timestamp;
@@ -26,9 +28,8 @@ use crate::beside::HEAVY_BYTES;
 use crate::change_log::{Counters, LogEntry};
 use crate::end::{End, Life};
 use crate::expire::Expiry;
-use crate::heat::Heat;
 use crate::heavy::Ahead;
-use crate::index::{IndexLayout, Maintained};
+use crate::index::Maintained;
 use crate::interactive::Gates;
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};

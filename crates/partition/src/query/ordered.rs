@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use shardlake_document::{Value, compare, encode_index_value};
+use shardlake_index::{is_cut_string, path_hash};
 use shardlake_model::{Error, IndexPathSegment, Result};
 use shardlake_sql::{IndexRef, OrderAccess, ValueRange};
 use shardlake_storage::ScanOptions;
@@ -24,7 +25,7 @@ use super::scan::Resumed;
 use super::scope::ScopeItems;
 use super::spans::Posting;
 use super::{Ended, Feed, Last, QueryStatistics, Reader, nearest};
-use crate::index::{self, is_cut_string};
+use crate::index;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 
@@ -52,7 +53,7 @@ impl<'p> Ordered<'p> {
             && order.includes_undefined
             && !layout.writes_undefined(path)
         {
-            let path_hash = index::path_hash(path);
+            let path_hash = path_hash(path);
             let key = index::counter_key(reader.partition.uid, layout.id, path_hash);
             match reader.snapshot.get(&key).await.map_err(crate::storage_error)? {
                 Some(count) => undefined = index::decode_counter(&count)? < reader.items_total().await?,
