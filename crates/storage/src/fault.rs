@@ -18,6 +18,7 @@ struct Inner {
     disk: Mutex<Disk>,
     applies: AtomicU64,
     syncs: AtomicU64,
+    views: AtomicU64,
     fail_apply_at: AtomicU64,
     fail_after_apply_at: AtomicU64,
     fail_sync_at: AtomicU64,
@@ -107,6 +108,11 @@ impl FaultEngine {
         self.0.group_rows.lock().expect("no holder panics").clone()
     }
 
+    /// How many views were made of it.
+    pub fn views(&self) -> u64 {
+        self.0.views.load(Ordering::SeqCst)
+    }
+
     pub fn applies(&self) -> u64 {
         self.0.applies.load(Ordering::SeqCst)
     }
@@ -142,13 +148,22 @@ impl FaultEngine {
             stall.is_stalling
         };
         drop(self.0.released.wait_while(stall, is_stalled).expect("no holder panics"));
+        self.sync_groups(usize::MAX)
+    }
+
+    /// Groups that a sync which begins now covers.
+    pub(crate) fn unsynced(&self) -> usize {
+        self.disk().unsynced.len()
+    }
+
+    /// The end of a sync of the first so many groups.
+    pub(crate) fn sync_groups(&self, groups: usize) -> Result<(), StorageError> {
         let number = self.0.syncs.fetch_add(1, Ordering::SeqCst) + 1;
         if number == self.0.fail_sync_at.load(Ordering::SeqCst) {
             return Err(self.fault("the sync failed"));
         }
-        let mut disk = self.disk();
-        let unsynced = std::mem::take(&mut disk.unsynced);
-        disk.synced.extend(unsynced);
+        let Disk { synced, unsynced } = &mut *self.disk();
+        synced.extend(unsynced.drain(..groups.min(unsynced.len())));
         Ok(())
     }
 
@@ -175,10 +190,7 @@ impl Engine for FaultEngine {
     }
 
     fn sync(&self) -> Answer<'_, ()> {
-        if self.never_pends() {
-            return Answer::Now(self.sync_now());
-        }
-        Answer::later(async { self.sync_now() })
+        Answer::Now(self.sync_now())
     }
 
     fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
@@ -186,6 +198,7 @@ impl Engine for FaultEngine {
     }
 
     fn view(&self) -> Box<dyn EngineView> {
+        self.0.views.fetch_add(1, Ordering::SeqCst);
         self.0.memory.view()
     }
 
@@ -201,7 +214,7 @@ impl Engine for FaultEngine {
         self.sync()
     }
 
-    fn never_pends(&self) -> bool {
+    fn lets_writers_lead(&self) -> bool {
         self.0.lets_writers_lead.load(Ordering::SeqCst)
     }
 

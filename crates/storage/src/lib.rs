@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `shard.rs` | the handle: queueing commits, watermarks, reads, closing |
 //! | `bulk.rs` | work on whole ranges: dropping, filling, measuring |
+//! | `queue.rs` | queued commits and how they are cut into groups |
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
+//! | `pipeline.rs` | likewise a task, for engines that answer later |
 //! | `turns.rs` | turns of large commits, so that small ones never have many rows before them |
 //! | `engine.rs` | what an engine implements |
 //! | `local.rs`, `memory.rs` | the engines: fjall on a local disk, and a map in memory |
@@ -17,7 +19,8 @@
 //! | `answer.rs` | an answer that is there at once or comes later |
 //! | `witness.rs` | proves that nobody waits for an engine while planning a commit |
 //! | `batch.rs`, `error.rs` | a commit's content, what can go wrong |
-//! | `fault.rs`, `suite.rs` | for tests: an engine that fails and forgets on purpose, and what every engine must do |
+//! | `fault.rs`, `slow.rs` | for tests: an engine that fails and forgets on purpose, and one far away |
+//! | `suite.rs` | for tests: what every engine must do |
 //!
 //! Guarantees: commits are atomic and take effect in the order in which [`Shard::commit`] was called; a commit's future
 //! resolves when it is durable; reads show what is acknowledged and nothing else; after a failed write or sync nothing is
@@ -39,8 +42,12 @@ mod journal;
 mod journal_mark;
 mod local;
 mod memory;
+mod pipeline;
+mod queue;
 mod scan;
 mod shard;
+#[cfg(feature = "testing")]
+pub mod slow;
 #[cfg(feature = "testing")]
 pub mod suite;
 mod turns;

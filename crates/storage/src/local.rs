@@ -309,11 +309,15 @@ impl Engine for LocalEngine {
         Box::new(LocalView { snapshot: self.database.snapshot(), rows: self.rows.clone() })
     }
 
-    fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<bool, StorageError> {
+    fn loads(&self) -> bool {
+        true
+    }
+
+    fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<(), StorageError> {
         self.loads.fetch_add(1, Ordering::Relaxed);
         let loaded = self.load_rows(rows);
         self.loads.fetch_sub(1, Ordering::Relaxed);
-        loaded.map(|()| true)
+        loaded
     }
 
     fn flush(&self) -> Answer<'_, ()> {
@@ -324,7 +328,7 @@ impl Engine for LocalEngine {
         Answer::Now(self.sort_memtables().inspect(|()| self.mark_closed()))
     }
 
-    fn never_pends(&self) -> bool {
+    fn lets_writers_lead(&self) -> bool {
         true
     }
 

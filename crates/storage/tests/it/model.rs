@@ -6,6 +6,7 @@ use std::ops::Range;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::slow::SlowEngine;
 use shardlake_storage::suite::{Opener, Step, check};
 use shardlake_storage::{ScanOptions, Shard, ShardOptions};
 use std::sync::Arc;
@@ -30,14 +31,15 @@ fn range() -> impl Strategy<Value = Range<Vec<u8>>> {
 
 fn step() -> impl Strategy<Value = Step> {
     let op = (key(), prop::option::weighted(0.7, value()));
-    let options = (any::<bool>(), prop::option::of(0..600usize)).prop_map(|(reverse, limit)| ScanOptions {
-        reverse,
-        limit,
-        ..ScanOptions::default()
+    let options = (any::<bool>(), prop::option::of(0..600usize), any::<bool>());
+    let options = options.prop_map(|(reverse, limit, sweeps)| {
+        let options = if sweeps { ScanOptions::SWEEP } else { ScanOptions::default() };
+        ScanOptions { reverse, limit, ..options }
     });
     prop_oneof![
         10 => vec(vec(op, 0..12), 1..6).prop_map(Step::Commit),
         4 => key().prop_map(Step::Get),
+        2 => vec(key(), 0..200).prop_map(Step::GetMany),
         4 => (range(), options).prop_map(|(range, options)| Step::Scan(range, options)),
         1 => range().prop_map(Step::DropRange),
         1 => btree_map(vec(any::<u8>(), 1..3), vec(any::<u8>(), 0..8), 0..700)
@@ -92,9 +94,28 @@ impl Opener for Fault {
     }
 }
 
+/// Far away by tokio's clock, which stands still but for these delays.
+struct Slow(SlowEngine);
+
+impl Opener for Slow {
+    async fn open(&mut self) -> Shard {
+        self.0 = SlowEngine::over(self.0.disk().crash(0));
+        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local("")).expect("the shard opens")
+    }
+
+    fn is_durable(&self) -> bool {
+        true
+    }
+}
+
 fn run(opener: &mut impl Opener, steps: Vec<Step>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(check(opener, steps));
+}
+
+fn run_paused(opener: &mut impl Opener, steps: Vec<Step>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(check(opener, steps));
 }
 
 fn cases(usual: u32) -> ProptestConfig {
@@ -124,5 +145,10 @@ proptest! {
     #[test]
     fn the_fault_engine_without_faults_agrees_with_the_model(steps in vec(step(), 1..60)) {
         run(&mut Fault(FaultEngine::new()), steps);
+    }
+
+    #[test]
+    fn the_slow_engine_agrees_with_the_model(steps in vec(step(), 1..60)) {
+        run_paused(&mut Slow(SlowEngine::new()), steps);
     }
 }
