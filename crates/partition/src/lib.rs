@@ -105,6 +105,8 @@ pub use shardlake_index::witness;
 pub use sizes::{LogicalSize, SizedKey};
 pub use verify::{PartitionReport, verify_partition};
 
+use std::time::Duration;
+
 use shardlake_model::{Error, ErrorKind};
 use shardlake_storage::StorageError;
 
@@ -112,13 +114,20 @@ use shardlake_storage::StorageError;
 pub fn storage_error(error: StorageError) -> Error {
     let kind = match &error {
         StorageError::Overloaded => ErrorKind::TooManyRequests,
-        StorageError::Poisoned { .. } | StorageError::Closed | StorageError::Locked { .. } => {
-            ErrorKind::Unavailable
-        }
         StorageError::Corrupt { .. } => ErrorKind::Corrupt,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, error.to_string()).with_source(error)
+    let retry_after = match &error {
+        StorageError::Unavailable { retry_after } => Some(*retry_after),
+        // Another owner is known, or the lease is renewed, within a moment.
+        StorageError::Fenced { .. } | StorageError::NotLeased => Some(Duration::from_secs(1)),
+        _ => None,
+    };
+    let told = Error::new(kind, error.to_string()).with_source(error);
+    match retry_after {
+        Some(wait) => told.with_retry_after_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        None => told,
+    }
 }
 
 pub(crate) fn corrupt(error: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -14,7 +14,7 @@
 //! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
-//! | `directory.rs` | a local shard's directory: its lock and its format |
+//! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
 //! | `answer.rs` | an answer that is there at once or comes later |
 //! | `witness.rs` | proves that nobody waits for an engine while planning a commit |
@@ -33,6 +33,7 @@ mod bulk;
 mod committer;
 mod directory;
 mod engine;
+mod epoch;
 mod error;
 #[cfg(feature = "testing")]
 pub mod fault;

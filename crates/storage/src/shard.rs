@@ -51,6 +51,9 @@ pub struct ShardOptions {
     pub engine: EngineKind,
     /// The directory is known to have had a shard: opening it makes none.
     pub must_exist: bool,
+    /// Of this owner: refused with [`StorageError::Fenced`] where the shard was opened with a higher one. Without one, the
+    /// owner is whoever has the directory.
+    pub epoch: Option<u64>,
     pub durability: Durability,
     /// Bytes of blocks kept in memory for reads.
     pub cache_bytes: u64,
@@ -72,6 +75,7 @@ impl ShardOptions {
         ShardOptions {
             engine: EngineKind::Local { directory: directory.into() },
             must_exist: false,
+            epoch: None,
             durability: Durability::Sync,
             cache_bytes: 256 * 1024 * 1024,
             memtable_bytes: 32 * 1024 * 1024,
@@ -108,7 +112,7 @@ pub(crate) struct Shared {
     pub durable: watch::Sender<Seq>,
     /// The last commit whose sync somebody waits for.
     pub sync_wanted: AtomicU64,
-    pub poisoned: OnceLock<Arc<str>>,
+    pub poisoned: OnceLock<StorageError>,
     /// Held by whoever takes a group from the queue and writes it.
     pub writing: Mutex<Writing>,
     /// The last group had one member and was written quickly: a writer may as well write its own.
@@ -117,21 +121,23 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// What later writers are told of the first failure.
     pub fn poison(&self, reason: &StorageError) -> StorageError {
-        let reason = self.poisoned.get_or_init(|| {
+        let error = self.poisoned.get_or_init(|| {
+            if let StorageError::Fenced { .. } | StorageError::NotLeased = reason {
+                tracing::warn!(%reason, "a shard refuses writes from now on: it is not this process's any more");
+                return reason.clone();
+            }
             tracing::error!(%reason, "a shard refuses writes from now on: free space or replace the disk, then restart");
-            reason.to_string().into()
+            StorageError::Poisoned { reason: reason.to_string().into() }
         });
         // Whoever waits for durability must look again.
         self.durable.send_modify(|_| {});
-        StorageError::Poisoned { reason: reason.clone() }
+        error.clone()
     }
 
     pub fn check(&self) -> Result<(), StorageError> {
-        match self.poisoned.get() {
-            Some(reason) => Err(StorageError::Poisoned { reason: reason.clone() }),
-            None => Ok(()),
-        }
+        self.poisoned.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 }
 
@@ -152,6 +158,7 @@ impl Shard {
                 let local = LocalOptions {
                     directory: directory.clone(),
                     must_exist: options.must_exist,
+                    epoch: options.epoch,
                     cache_bytes: options.cache_bytes,
                     memtable_bytes: options.memtable_bytes,
                     tables_open_max: options.tables_open_max,

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::slow::SlowEngine;
 use shardlake_storage::suite::{Opener, Step, check};
-use shardlake_storage::{ScanOptions, Shard, ShardOptions};
+use shardlake_storage::{ScanOptions, Shard, ShardOptions, StorageError};
 use std::sync::Arc;
 
 /// Few keys, so that histories meet them again; with the extremes of bytes, and one a prefix of another.
@@ -47,21 +47,23 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::TakeView),
         2 => Just(Step::ReadView),
         1 => Just(Step::Flush),
-        1 => any::<bool>().prop_map(|is_clean| Step::Restart { is_clean }),
+        1 => (any::<bool>(), any::<bool>())
+            .prop_map(|(is_clean, is_new_owner)| Step::Restart { is_clean, is_new_owner }),
     ]
 }
 
 struct Local(tempfile::TempDir);
 
 impl Opener for Local {
-    async fn open(&mut self) -> Shard {
+    async fn open(&mut self, epoch: u64) -> Result<Shard, StorageError> {
         // Small, so that histories reach several tables, merges and evictions from the cache.
         let options = ShardOptions {
             memtable_bytes: 128 * 1024,
             cache_bytes: 512 * 1024,
+            epoch: Some(epoch),
             ..ShardOptions::local(self.0.path())
         };
-        Shard::open(options).await.expect("the shard opens")
+        Shard::open(options).await
     }
 
     fn is_durable(&self) -> bool {
@@ -72,8 +74,8 @@ impl Opener for Local {
 struct Memory;
 
 impl Opener for Memory {
-    async fn open(&mut self) -> Shard {
-        Shard::open(ShardOptions::memory()).await.expect("the shard opens")
+    async fn open(&mut self, _epoch: u64) -> Result<Shard, StorageError> {
+        Shard::open(ShardOptions::memory()).await
     }
 
     fn is_durable(&self) -> bool {
@@ -84,9 +86,9 @@ impl Opener for Memory {
 struct Fault(FaultEngine);
 
 impl Opener for Fault {
-    async fn open(&mut self) -> Shard {
-        self.0 = self.0.crash(0);
-        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local("")).expect("the shard opens")
+    async fn open(&mut self, epoch: u64) -> Result<Shard, StorageError> {
+        self.0 = self.0.take_over(epoch)?;
+        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local(""))
     }
 
     fn is_durable(&self) -> bool {
@@ -98,9 +100,9 @@ impl Opener for Fault {
 struct Slow(SlowEngine);
 
 impl Opener for Slow {
-    async fn open(&mut self) -> Shard {
-        self.0 = SlowEngine::over(self.0.disk().crash(0));
-        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local("")).expect("the shard opens")
+    async fn open(&mut self, epoch: u64) -> Result<Shard, StorageError> {
+        self.0 = SlowEngine::over(self.0.disk().take_over(epoch)?);
+        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local(""))
     }
 
     fn is_durable(&self) -> bool {
