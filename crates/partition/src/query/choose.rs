@@ -14,6 +14,7 @@ use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass, OrderAccess};
 use shardlake_storage::{Row, Scan, ScanOptions};
 
 use super::Reader;
+use super::ahead::Ahead;
 use super::ordered::Ordered;
 use super::position::{AccessPosition, KeyPosition, OrderedPosition};
 use super::scan::ItemScan;
@@ -196,7 +197,7 @@ fn take<'p>(reader: &Reader<'p>, choices: Vec<Choice<'p>>, index: usize) -> Chos
 
 fn spans_of<'p>(reader: &Reader<'p>, choice: Choice<'p>) -> Spans<'p> {
     let exact = choice.exact && reader.request.access.precise;
-    Spans { branches: choice.leaves, after: None, exact, others: None }
+    Spans { branches: choice.leaves, after: None, exact, others: None, ahead: Ahead::default() }
 }
 
 async fn ordered<'p>(
@@ -353,7 +354,7 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
                 reader.statistics.postings_read += rows.len() as u64;
                 for (key, _) in rows {
                     let posting = Posting::parse(&key, prefix.len())?;
-                    if reader.passes_test(leaf, posting.value())? {
+                    if reader.passes_test(leaf, posting.value(), reader.request.work.meter())? {
                         found.insert(posting.ordinal);
                     }
                 }
