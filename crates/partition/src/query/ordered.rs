@@ -279,7 +279,8 @@ async fn run_postings(
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
         let mut rows = chunk.into_iter();
         while !rows.as_slice().is_empty() {
-            let met = walk.meet(reader, &mut rows, ahead.next(reader, feed, is_sure)).await?;
+            let wanted = ahead.next(reader, feed, is_sure);
+            let met = walk.meet(reader, &mut rows, wanted).await?;
             for (posting, record) in met {
                 if let Some(patience) = &mut patience
                     && patience.ends(reader).await?

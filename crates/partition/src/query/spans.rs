@@ -104,7 +104,8 @@ async fn run_range(
         let examined = chunk.last().map(|(key, _)| key.slice(prefix.len()..));
         let mut rows = chunk.into_iter();
         while !rows.as_slice().is_empty() {
-            let met = meet(reader, feed, spans, leaf, &mut rows, (&mut resumed, prefix.len())).await?;
+            let wanted = spans.ahead.next(reader, feed, spans.exact);
+            let met = meet(reader, spans, leaf, &mut rows, wanted, (&mut resumed, prefix.len())).await?;
             for met in met {
                 if let Some(ended) = offer(reader, feed, spans, (branch, range), met)? {
                     return Ok(Some(ended));
@@ -130,16 +131,15 @@ struct Met {
     steps: u64,
 }
 
-/// The next postings, and the items of those that come into question: as many as are read at once.
+/// The next postings, up to so many that come into question, with the items of those.
 async fn meet(
     reader: &Reader<'_>,
-    feed: &Feed<'_>,
-    spans: &mut Spans<'_>,
+    spans: &Spans<'_>,
     leaf: &Leaf,
     rows: &mut impl Iterator<Item = Row>,
+    wanted: usize,
     (resumed, common): (&mut Resumed, usize),
 ) -> Result<Vec<Met>> {
-    let wanted = spans.ahead.next(reader, feed, spans.exact);
     let (mut met, mut candidates) = (Vec::with_capacity(wanted), Vec::with_capacity(wanted));
     while candidates.len() < wanted
         && let Some((key, _)) = rows.next()
