@@ -217,10 +217,8 @@ impl Execution {
 
     /// Takes over what another execution of the same query and page has collected.
     pub fn absorb(&mut self, other: Execution) -> Result<(), SqlError> {
-        assert!(
-            self.query == other.query && self.state == other.state,
-            "executions of one query and page are merged"
-        );
+        let is_same_query = Arc::ptr_eq(&self.query, &other.query) || self.query == other.query;
+        assert!(is_same_query && self.state == other.state, "executions of one query and page are merged");
         if let Some(collector) = &other.collector {
             self.meter.add(collector.steps_to_absorb());
         }
