@@ -2,8 +2,8 @@
 
 use shardlake_capacity::budget::BudgetReport;
 use shardlake_capacity::diagnosis::{ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, diagnose};
+use shardlake_heat::{HeatKind, HeatReport};
 use shardlake_model::Limits;
-use shardlake_partition::heat::{HeatKind, HeatReport};
 
 use crate::partitions::RangeReport;
 

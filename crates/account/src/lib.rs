@@ -113,9 +113,9 @@ pub use shardlake_catalog::{
 };
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
+pub use shardlake_heat::{HeatReport, Series};
 pub use shardlake_partition::ChangeFeedMode;
 pub use shardlake_partition::QueryStatistics;
-pub use shardlake_partition::heat::{HeatReport, Series};
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.

@@ -79,7 +79,7 @@ pub struct QueryReply {
 /// A plan with the parts of the hash space that the query can match, in order.
 #[derive(Debug, Clone)]
 pub struct PlanReply {
-    pub plan: Arc<QueryPlan>,
+    pub plan: QueryPlan,
     pub ranges: Vec<PlanRange>,
 }
 
@@ -198,7 +198,7 @@ impl Account {
         let plan = self.known(ctx, &container.entry, asked)?.plan(&container.entry)?;
         plan.check(*supported)?;
         let ranges = plan_ranges(&container.entry, &plan.keys);
-        Ok(PlanReply { plan, ranges })
+        Ok(PlanReply { plan: Arc::unwrap_or_clone(plan), ranges })
     }
 
     /// The query, bound to the container as its entry defines it.

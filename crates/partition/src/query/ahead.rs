@@ -85,6 +85,6 @@ impl Reader<'_> {
         if keys.is_empty() {
             return Ok(vec![]);
         }
-        self.snapshot.multi_get(&keys).await.map_err(crate::storage_error)
+        self.snapshot.get_many(keys).await.map_err(crate::storage_error)
     }
 }
