@@ -10,7 +10,7 @@ use shardlake_document::decode_index_value;
 use shardlake_index::path_hash;
 use shardlake_model::{Error, Result};
 use shardlake_sql::{IndexRef, Leaf, Meter};
-use shardlake_storage::{Row, ScanOptions};
+use shardlake_storage::{Row, Scan, ScanOptions};
 
 use super::ahead::Ahead;
 use super::lookup::is_many_valued;
@@ -29,7 +29,15 @@ pub(super) struct Spans<'p> {
     pub exact: bool,
     /// A second condition's ordinals, of which every match is one.
     pub others: Option<FxHashSet<u64>>,
+    /// The start of the first branch's first range.
+    pub begun: Option<Begun>,
     pub ahead: Ahead,
+}
+
+/// Rows that were read already, and the scan behind them.
+pub(super) struct Begun {
+    pub rows: Vec<Row>,
+    pub scan: Scan,
 }
 
 /// A posting: the part of its key behind the path, and that part's two halves.
@@ -100,13 +108,23 @@ async fn run_range(
     }
     reader.check_interrupted()?;
     reader.request.work.meter().add(STEPS_OF_SCAN);
-    let mut scan = reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default());
-    while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+    let (mut scan, mut begun) = match spans.begun.take() {
+        Some(Begun { rows, scan }) if (branch, range) == (0, 0) => (scan, Some(rows)),
+        _ => (reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default()), None),
+    };
+    loop {
+        let chunk = match begun.take().filter(|rows| !rows.is_empty()) {
+            None => scan.next_chunk().await.map_err(crate::storage_error)?,
+            begun => begun,
+        };
+        let Some(chunk) = chunk else { break };
         let examined = chunk.last().map(|(key, _)| key.slice(prefix.len()..));
         let mut rows = chunk.into_iter();
         while !rows.as_slice().is_empty() {
             let wanted = spans.ahead.next(reader, feed, spans.exact);
-            let met = meet(reader, spans, leaf, &mut rows, wanted, (&mut resumed, prefix.len())).await?;
+            let met =
+                meet(reader, (leaf, spans.others.as_ref()), &mut rows, wanted, (&mut resumed, prefix.len()))
+                    .await?;
             for met in met {
                 if let Some(ended) = offer(reader, feed, spans, (branch, range), met)? {
                     return Ok(Some(ended));
@@ -135,8 +153,7 @@ struct Met {
 /// The next postings, up to so many that come into question, with the items of those.
 async fn meet(
     reader: &Reader<'_>,
-    spans: &Spans<'_>,
-    leaf: &Leaf,
+    (leaf, others): (&Leaf, Option<&FxHashSet<u64>>),
     rows: &mut impl Iterator<Item = Row>,
     wanted: usize,
     (resumed, common): (&mut Resumed, usize),
@@ -151,7 +168,7 @@ async fn meet(
         let posting = Posting::parse(&key, common)?;
         let meter = Meter::default();
         let is_candidate = reader.passes_test(leaf, posting.value(), &meter)?
-            && spans.others.as_ref().is_none_or(|others| others.contains(&posting.ordinal));
+            && others.is_none_or(|others| others.contains(&posting.ordinal));
         if is_candidate {
             candidates.push((met.len(), posting.ordinal));
         }
