@@ -49,6 +49,7 @@ mod heavy;
 mod index;
 mod interactive;
 mod item;
+mod key_list;
 mod keys;
 mod log_marks;
 mod make_room;
