@@ -171,12 +171,13 @@ impl LogicalTransaction {
     }
 
     /// The id of the item with an ordinal, if there is one in the logical partition.
-    pub async fn id_of_ordinal(&mut self, ordinal: u64) -> Result<Option<String>> {
+    pub async fn id_of_ordinal(&self, ordinal: u64) -> Result<Option<String>> {
         let key = keys::ordinal_key(self.partition.uid, ordinal);
         let item_key = match self.base.get(&key) {
             Some(own) => own.clone(),
             None => {
-                self.settle().await?;
+                // Shown by then, since nobody else has written to the logical partition.
+                self.partition.wait_for(self.rests_on).await?;
                 self.partition.shard().get(&key).await.map_err(crate::storage_error)?
             }
         };
