@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use shardlake_heat::Totals;
 use shardlake_model::Throughput;
-use shardlake_partition::heat::Totals;
 
-use crate::relocation::{RelocationKind, RelocationReport};
 use crate::{Account, ContainerHandle};
+use shardlake_serving::{RelocationKind, RelocationReport};
 
 /// A container and its partitions.
 #[derive(Debug, Clone)]

@@ -1,9 +1,9 @@
 //! What the policy will do next with a partition, said in words.
 
-use shardlake_cluster::policy::{NextStep, SplitReason};
+use shardlake_capacity::policy::{NextStep, SplitReason};
 use shardlake_model::Limits;
 
-use crate::relocation::RelocationStatus;
+use shardlake_serving::RelocationStatus;
 
 /// `next` and `relocation` are the container's.
 pub(crate) fn words_of_next(

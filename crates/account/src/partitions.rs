@@ -6,19 +6,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_cluster::budget::BudgetReport;
-use shardlake_cluster::diagnosis::Finding;
-use shardlake_cluster::policy::NextStep;
+use shardlake_capacity::budget::BudgetReport;
+use shardlake_capacity::diagnosis::Finding;
+use shardlake_capacity::policy::NextStep;
+use shardlake_document::partition_key_text;
+use shardlake_heat::HeatReport;
 use shardlake_model::{ErrorKind, PartitionKeyRange, Result};
-use shardlake_partition::heat::{HeatReport, key_text};
 use shardlake_partition::{LogicalSize, Partition};
 
-use crate::container_handle::ContainerEntry;
 use crate::diagnosis::diagnosis_of;
 use crate::partition_words::words_of_next;
-use crate::relocation::RelocationStatus;
-use crate::throughput::ThroughputReport;
 use crate::{Account, ContainerHandle};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::RelocationStatus;
+use shardlake_serving::ThroughputReport;
 
 /// Of each partition.
 const LARGEST_KEYS: usize = 10;
@@ -124,7 +125,7 @@ impl Account {
         let largest = partition.largest_logical_partitions(LARGEST_KEYS).await?;
         let largest = largest
             .iter()
-            .map(|sized| LargeKey { key: key_text(&sized.key.partition_key), size: sized.size })
+            .map(|sized| LargeKey { key: partition_key_text(&sized.key.partition_key), size: sized.size })
             .collect();
         Ok(RangeReport {
             range,

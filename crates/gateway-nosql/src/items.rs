@@ -10,8 +10,8 @@ use shardlake_account::{
 use shardlake_model::{Error, RequestContext, Result};
 
 use crate::access::Scope;
+use crate::call::Call;
 use crate::formats::{AnswerFormat, text_of};
-use crate::gateway::Call;
 use crate::patch as patch_body;
 use crate::reply::Reply;
 use crate::session;

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `gateway.rs` | [`Gateway`]: one request from headers to response |
+//! | `call.rs` | a request that has passed the door |
 //! | `router.rs`, `headers.rs`, `operation.rs`, `body.rs` | paths, request headers, what they ask for together, bodies |
 //! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
 //! | `message_space.rs`, `byte_space.rs`, `answer_body.rs` | memory for bodies and answers, bounded; answers in pieces |
@@ -14,7 +15,6 @@
 //! | `items.rs`, `patch.rs`, `feed.rs`, `batch.rs`, `partition_key_delete.rs` | item operations |
 //! | `scripts.rs`, `script_execute.rs`, `triggers.rs` | stored procedures, triggers and user-defined functions; running procedures; triggers in headers |
 //! | `query.rs`, `query_body.rs`, `query_headers.rs`, `query_plan.rs` | queries over items, and plans for clients that merge |
-//! | `operator/` | physical partitions seen and acted upon, under `/_shardlake/v1/` |
 //! | `unsupported.rs` | what is refused, and in which words |
 //!
 //! The crate owns no socket, thread or clock: a server hands it requests and writes out the responses. Every operation is
@@ -30,6 +30,7 @@ mod auth;
 mod batch;
 mod body;
 mod byte_space;
+mod call;
 mod change_feed;
 mod conflicts;
 mod containers;
@@ -45,7 +46,6 @@ mod message_space;
 mod metadata_query;
 mod offers;
 mod operation;
-mod operator;
 mod partition_key_delete;
 mod patch;
 mod permissions;
@@ -61,14 +61,14 @@ mod router;
 mod script_execute;
 mod scripts;
 mod session;
+mod slow_log;
 mod throughput;
 mod triggers;
 mod unsupported;
 mod users;
 
 pub use answer_body::{AnswerBody, Text};
-pub use auth::{Access, AccountKey};
 pub use errors::own_words;
 pub use gateway::{Endpoint, Gateway, GatewaySettings, Scheme};
 pub use message_space::{AnswerHold, ConnectionSpace, MessageSpace};
-pub use operator::OperatorRequest;
+pub use shardlake_signature::{Access, AccountKey};

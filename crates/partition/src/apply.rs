@@ -1,5 +1,6 @@
 //! What each operation on an item comes to within a transaction.
 
+use shardlake_index::SYSTEM_TERMS;
 use shardlake_model::{Error, ErrorKind, Preconditions};
 use shardlake_stdx::Guid;
 
@@ -9,7 +10,6 @@ use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation, Outcome
 use crate::plan::{self, Stamp};
 use crate::read_set::{Plan, Stop};
 use crate::shape::ContainerShape;
-use crate::terms::SYSTEM_TERMS;
 use crate::transaction::{ItemName, Transaction};
 
 impl Transaction<'_> {

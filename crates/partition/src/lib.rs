@@ -20,14 +20,13 @@
 //! | `change_feed.rs`, `all_versions.rs`, `followers.rs` | a page of the change feed; who waits for the next |
 //! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
 //! | `compaction.rs` | removes from the log what nobody can ask for |
-//! | `index/` | the inverted index: keys, layouts, terms |
+//! | `index/` | the inverted index as it is stored and maintained |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
-//! | `heat/` | who keeps the partition busy, with what and since when |
-//! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
+//! | `item.rs`, `shape.rs` | a stored item, its container's compiled policies |
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
 //! | `expire.rs` | removes them everywhere, in the background |
-//! | `seeded.rs` | mistakes that tests make on purpose |
+//! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; stored rows in words |
 //! | `verify.rs`, `verify_versions.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
@@ -43,14 +42,16 @@ mod commit;
 mod compaction;
 mod delete_key;
 mod deletion;
+#[cfg(feature = "testing")]
+mod describe;
 mod end;
 mod expire;
 mod feed;
 mod followers;
-pub mod heat;
 mod index;
 mod interactive;
 mod item;
+mod key_list;
 mod keys;
 mod log_marks;
 mod make_room;
@@ -67,7 +68,6 @@ pub mod seeded;
 mod sequencer;
 mod shape;
 mod sizes;
-mod terms;
 mod transaction;
 mod unique_keys;
 #[cfg(test)]
@@ -79,17 +79,17 @@ mod write;
 mod writes;
 
 pub use all_versions::not_enabled as all_versions_not_enabled;
-#[cfg(feature = "testing")]
-pub use beside::witness;
 pub use beside::{HEAVY_BYTES, Turn, Turns, beside};
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
 pub use compaction::{Compaction, CompactionStep};
+#[cfg(feature = "testing")]
+pub use describe::{describe_row, owner_of_row};
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
-pub use index::{BuildEnd, IndexLayout, path_hash};
+pub use index::BuildEnd;
 pub use interactive::{LogicalTransaction, OwnItems};
 pub use item::StoredItem;
 pub use keys::{PartitionUid, partition_range};
@@ -106,9 +106,12 @@ pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, Se
 pub use shape::{
     ContainerShape, computed_definitions, computed_properties, retention_of, validate_computed_properties,
 };
+#[cfg(feature = "testing")]
+pub use shardlake_index::witness;
 pub use sizes::{LogicalSize, SizedKey};
-pub use terms::TermSet;
 pub use verify::{PartitionReport, verify_partition};
+
+use std::time::Duration;
 
 use shardlake_model::{Error, ErrorKind};
 use shardlake_storage::StorageError;
@@ -117,13 +120,20 @@ use shardlake_storage::StorageError;
 pub fn storage_error(error: StorageError) -> Error {
     let kind = match &error {
         StorageError::Overloaded => ErrorKind::TooManyRequests,
-        StorageError::Poisoned { .. } | StorageError::Closed | StorageError::Locked { .. } => {
-            ErrorKind::Unavailable
-        }
         StorageError::Corrupt { .. } => ErrorKind::Corrupt,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, error.to_string()).with_source(error)
+    let retry_after = match &error {
+        StorageError::Unavailable { retry_after } => Some(*retry_after),
+        // Another owner is known, or the lease is renewed, within a moment.
+        StorageError::Fenced { .. } | StorageError::NotLeased => Some(Duration::from_secs(1)),
+        _ => None,
+    };
+    let told = Error::new(kind, error.to_string()).with_source(error);
+    match retry_after {
+        Some(wait) => told.with_retry_after_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        None => told,
+    }
 }
 
 pub(crate) fn corrupt(error: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_document::{Body, PatchOperation};
-use shardlake_model::{ConsistencyLevel, Error, PartitionKey, Preconditions, ReplyMeta, Result};
-use shardlake_routing::Epk;
+use shardlake_model::{ConsistencyLevel, Error, Preconditions, ReplyMeta, Result};
+pub use shardlake_routing::LogicalKey;
 use shardlake_sql::Condition;
 use shardlake_stdx::{Guid, Timestamp};
 
@@ -14,13 +14,6 @@ use crate::beside::HEAVY_BYTES;
 use crate::index::BodyTerms;
 use crate::item::StoredItem;
 use crate::shape::ContainerShape;
-
-/// A logical partition: its key and where that hashes to.
-#[derive(Debug, Clone)]
-pub struct LogicalKey {
-    pub epk: Epk,
-    pub partition_key: PartitionKey,
-}
 
 /// A body made ready before the partition's sequencer is taken: parsed, rendered and analysed.
 #[derive(Debug, Clone)]

@@ -15,6 +15,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
+use shardlake_heat::Heat;
+use shardlake_index::IndexLayout;
 use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
 use shardlake_storage::{Durability, PendingCommit, ScanOptions, Seq, Shard};
@@ -24,8 +26,7 @@ use crate::acknowledged::Acknowledged;
 use crate::change_log::{Counters, LogEntry};
 use crate::end::{End, Life};
 use crate::expire::Expiry;
-use crate::heat::Heat;
-use crate::index::{IndexLayout, Maintained};
+use crate::index::Maintained;
 use crate::interactive::Gates;
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};

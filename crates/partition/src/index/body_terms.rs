@@ -6,12 +6,10 @@
 use std::borrow::Cow;
 
 use shardlake_document::RawDocument;
+use shardlake_index::{IndexLayout, ItemTerms, TermSet};
 use shardlake_model::{Error, ErrorKind, Limits, Result};
 
-use super::layout::IndexLayout;
-use super::terms::ItemTerms;
 use crate::shape::ContainerShape;
-use crate::terms::TermSet;
 
 /// Of one body, under the policies that were in force when it was looked at.
 #[derive(Debug, Default)]

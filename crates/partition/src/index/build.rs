@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use shardlake_index::IndexLayout;
+use shardlake_index::ItemTerms;
 use shardlake_model::Result;
 use shardlake_storage::{Batch, PendingCommit, Row, SMALL_COMMIT_ROWS, ScanOptions, StorageError};
 
 use super::keys::{self, BuildMarker};
-use super::layout::IndexLayout;
 use super::maintain::PostingOps;
-use super::terms::ItemTerms;
 use crate::item::StoredItem;
 use crate::keys::{HEADER, ITEMS, PartitionUid, after_item, space_range};
 use crate::partition::Partition;

@@ -1,0 +1,270 @@
+//! The postings of one item: a walk over its body, which may count what it is charged for on the way.
+//!
+//! All terms lie in one buffer, each known by its path hash and its place, so that an item costs two allocations and most
+//! comparisons of the sort are of one integer.
+
+use shardlake_document::{
+    ItemView, RawDocument, RawValue, TypeTag, Value, encode_index_value, encode_index_value_raw,
+};
+use shardlake_model::{PathMatcher, PathState};
+
+use crate::charged::{Charged, TermSet};
+use crate::layout::IndexLayout;
+use crate::path_hash::{ROOT_HASH, hash_of_elements, hash_of_member};
+
+/// The terms of an item under one layout, distinct and sorted: path hash and index value each.
+#[derive(Debug, Clone, Default)]
+pub struct ItemTerms {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+/// Where a term lies in the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    path_hash: u64,
+    start: u32,
+    end: u32,
+}
+
+const HASH: usize = 8;
+
+impl ItemTerms {
+    pub fn of(item: &ItemView<'_>, layout: &IndexLayout) -> ItemTerms {
+        let (mut terms, _) = ItemTerms::walked(item.body, layout, None);
+        terms.push_rest(item, layout);
+        terms.sort();
+        terms
+    }
+
+    /// Those that follow from the body alone, and what the policy of `paths` charges for in it.
+    pub fn of_body(
+        body: RawDocument<'_>,
+        layout: &IndexLayout,
+        paths: Option<&PathMatcher>,
+    ) -> (ItemTerms, TermSet) {
+        let (mut terms, charged) = ItemTerms::walked(body, layout, paths.and_then(Charged::by));
+        terms.sort();
+        (terms, charged)
+    }
+
+    /// Those that do not follow from the body alone. No term is among both.
+    pub fn of_rest(item: &ItemView<'_>, layout: &IndexLayout) -> ItemTerms {
+        let mut terms = ItemTerms::default();
+        terms.push_rest(item, layout);
+        terms.sort();
+        terms
+    }
+
+    fn walked<'l>(
+        body: RawDocument<'_>,
+        layout: &'l IndexLayout,
+        charged: Option<Charged<'l>>,
+    ) -> (ItemTerms, TermSet) {
+        let terms = ItemTerms { bytes: Vec::with_capacity(768), spans: Vec::with_capacity(40) };
+        let mut walk = Walk { terms, layout, filters: !layout.paths.indexes_everything(), charged };
+        walk.item(body);
+        #[cfg(feature = "testing")]
+        crate::witness::note(walk.terms.len());
+        (walk.terms, walk.charged.map(Charged::finish).unwrap_or_default())
+    }
+
+    /// Those that depend on more than one place of the body, or on the version.
+    fn push_rest(&mut self, item: &ItemView<'_>, layout: &IndexLayout) {
+        let terms = self;
+        let seconds = item.envelope.timestamp_seconds as i64;
+        terms.push(hash_of_member(ROOT_HASH, "_ts"), RawValue::Int(seconds));
+        for explicit in &layout.explicit {
+            if item.body.get_path(&explicit.names).is_none() {
+                terms.push_value(explicit.hash, &Value::Undefined);
+            }
+        }
+        for path in &layout.indexed_computed {
+            terms.push_value(path.hash, &layout.computed.evaluate(path.number, item));
+        }
+        for composite in &layout.composites {
+            let start = terms.open(composite.hash);
+            composite.push_value(item, &layout.computed, &mut terms.bytes);
+            terms.close(composite.hash, start);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.spans.iter().map(|span| &self.bytes[span.start as usize..span.end as usize])
+    }
+
+    pub fn contains(&self, term: &[u8]) -> bool {
+        self.spans
+            .binary_search_by(|span| self.bytes[span.start as usize..span.end as usize].cmp(term))
+            .is_ok()
+    }
+
+    /// Calls `visit` with (true, term) for every term that `new` lacks and (false, term) for every one that it adds.
+    pub fn difference(&self, new: &ItemTerms, visit: &mut dyn FnMut(bool, &[u8])) {
+        let (mut old, mut new) = (self.iter().peekable(), new.iter().peekable());
+        loop {
+            match (old.peek(), new.peek()) {
+                (Some(left), Some(right)) if left == right => {
+                    old.next();
+                    new.next();
+                }
+                (Some(left), right) if right.is_none_or(|right| left < right) => {
+                    visit(true, left);
+                    old.next();
+                }
+                (_, Some(right)) => {
+                    visit(false, right);
+                    new.next();
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Whether the item has anything but undefined under a path.
+    pub fn has_value_under(&self, path_hash: u64) -> bool {
+        let first = self.spans.partition_point(|span| span.path_hash < path_hash);
+        let mut spans = self.spans[first..].iter().take_while(|span| span.path_hash == path_hash);
+        spans.any(|span| self.bytes[span.start as usize + HASH] != TypeTag::Undefined as u8)
+    }
+
+    fn push(&mut self, path_hash: u64, value: RawValue<'_>) {
+        let start = self.open(path_hash);
+        encode_index_value_raw(value, &mut self.bytes);
+        self.close(path_hash, start);
+    }
+
+    fn push_value(&mut self, path_hash: u64, value: &Value) {
+        let start = self.open(path_hash);
+        encode_index_value(value, &mut self.bytes);
+        self.close(path_hash, start);
+    }
+
+    fn open(&mut self, path_hash: u64) -> usize {
+        self.bytes.extend_from_slice(&path_hash.to_be_bytes());
+        self.bytes.len() - HASH
+    }
+
+    /// An item's size bounds its terms far below what 32 bits count: each takes at most some ten times its value's bytes.
+    fn close(&mut self, path_hash: u64, start: usize) {
+        self.spans.push(Span { path_hash, start: start as u32, end: self.bytes.len() as u32 });
+    }
+
+    fn sort(&mut self) {
+        let bytes = &self.bytes;
+        self.spans.sort_unstable_by(|left, right| left.order(right, bytes));
+        self.deduplicate();
+    }
+
+    fn deduplicate(&mut self) {
+        let bytes = &self.bytes;
+        self.spans.dedup_by(|later, kept| later.order(kept, bytes).is_eq());
+    }
+}
+
+impl Span {
+    fn order(&self, other: &Span, bytes: &[u8]) -> std::cmp::Ordering {
+        let value = |span: &Span| &bytes[span.start as usize + HASH..span.end as usize];
+        self.path_hash.cmp(&other.path_hash).then_with(|| value(self).cmp(value(other)))
+    }
+}
+
+struct Walk<'l> {
+    terms: ItemTerms,
+    layout: &'l IndexLayout,
+    /// Whether the policy leaves anything out.
+    filters: bool,
+    /// `None` where nobody asks.
+    charged: Option<Charged<'l>>,
+}
+
+/// How far the policies of the layout and of the charge have come.
+#[derive(Clone, Copy)]
+struct States {
+    layout: PathState,
+    charged: PathState,
+}
+
+impl Walk<'_> {
+    fn item(&mut self, body: RawDocument<'_>) {
+        let layout = self.layout.paths.root();
+        let charged = self.charged.as_ref().map_or(layout, Charged::root);
+        let root = States { layout, charged };
+        for (name, value) in body.iter() {
+            let hash = hash_of_member(ROOT_HASH, name);
+            let states = self.member(root, name);
+            // A computed property hides the stored one.
+            if self.layout.computed.names().any(|computed| computed == name) {
+                if let Some(charged) = &mut self.charged {
+                    charged.value(value, hash, states.charged);
+                }
+                continue;
+            }
+            // `id` is indexed whatever the policy says.
+            if name == "id" && !self.layout.paths.covers(states.layout) {
+                self.terms.push(hash, value);
+            }
+            self.value(value, hash, states);
+        }
+    }
+
+    fn value(&mut self, value: RawValue<'_>, hash: u64, states: States) {
+        if !self.filters || self.layout.paths.covers(states.layout) {
+            self.terms.push(hash, value);
+        } else if self.layout.paths.covers_nothing_below(states.layout)
+            && self.charged.as_ref().is_none_or(|charged| charged.covers_nothing_below(states.charged))
+        {
+            return;
+        }
+        match value {
+            RawValue::Object(document) => {
+                for (name, value) in document.iter() {
+                    self.value(value, hash_of_member(hash, name), self.member(states, name));
+                }
+            }
+            RawValue::Array(array) => {
+                let hash = hash_of_elements(hash);
+                let states = self.elements(states);
+                for element in array.iter() {
+                    self.value(element, hash, states);
+                }
+            }
+            scalar => {
+                if let Some(charged) = &mut self.charged {
+                    charged.scalar(scalar, hash, states.charged);
+                }
+            }
+        }
+    }
+
+    fn member(&self, states: States, name: &str) -> States {
+        let layout = match self.filters {
+            true => self.layout.paths.member(states.layout, name),
+            false => states.layout,
+        };
+        let charged =
+            self.charged.as_ref().map_or(states.charged, |charged| charged.member(states.charged, name));
+        States { layout, charged }
+    }
+
+    fn elements(&self, states: States) -> States {
+        let layout = match self.filters {
+            true => self.layout.paths.elements(states.layout),
+            false => states.layout,
+        };
+        let charged =
+            self.charged.as_ref().map_or(states.charged, |charged| charged.elements(states.charged));
+        States { layout, charged }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! What a client of the operator's interface sends: a path and its signature. Whoever has a connection sends it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Method, Request};
+use http_body_util::Full;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use shardlake_model::{Error, Result};
+use shardlake_stdx::Timestamp;
+
+use crate::address::{PREFIX, signed_payload};
+
+/// Names in paths, and the token in its header, as `encodeURIComponent` writes them.
+const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// A request before it is signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorRequest {
+    pub method: Method,
+    /// With the slash in front.
+    pub path: String,
+    /// Without the question mark.
+    pub query: Option<String>,
+    pub body: Option<String>,
+}
+
+impl OperatorRequest {
+    /// All containers in short.
+    pub fn of_account() -> OperatorRequest {
+        OperatorRequest { method: Method::GET, path: format!("{PREFIX}partitions"), query: None, body: None }
+    }
+
+    /// Of all projections, or of one of them and what is to become of it, such as `["names", "pause"]`.
+    pub fn of_projections(method: Method, segments: &[&str]) -> OperatorRequest {
+        let mut path = format!("{PREFIX}projections");
+        for segment in segments {
+            path.push('/');
+            path.extend(utf8_percent_encode(segment, COMPONENT));
+        }
+        OperatorRequest { method, path, query: None, body: None }
+    }
+
+    /// `rest` is what follows the container, such as `partitions/3/split`.
+    pub fn of_container(method: Method, (database, container): (&str, &str), rest: &str) -> OperatorRequest {
+        let [database, container] = [database, container].map(|name| utf8_percent_encode(name, COMPONENT));
+        let path = format!("{PREFIX}dbs/{database}/colls/{container}/{rest}");
+        OperatorRequest { method, path, query: None, body: None }
+    }
+
+    #[must_use]
+    pub fn with_body(self, body: String) -> OperatorRequest {
+        OperatorRequest { body: Some(body), ..self }
+    }
+
+    #[must_use]
+    pub fn with_query(self, query: Option<String>) -> OperatorRequest {
+        OperatorRequest { query, ..self }
+    }
+
+    /// Signed with an account key for a moment; `host` is the name and port of the server.
+    pub fn signed(&self, host: &str, key: &str, now: Timestamp) -> Result<Request<Full<Bytes>>> {
+        let since_epoch = std::time::Duration::from_millis(now.milliseconds());
+        let date = httpdate::fmt_http_date(std::time::UNIX_EPOCH + since_epoch);
+        let payload = signed_payload(&self.path, &self.method, (&date, ""));
+        let signature = STANDARD.encode(shardlake_signature::sign(key, &payload)?);
+        let token = format!("type=master&ver=1.0&sig={signature}");
+        let token = utf8_percent_encode(&token, COMPONENT).to_string();
+        let target = match &self.query {
+            Some(query) => format!("{}?{query}", self.path),
+            None => self.path.clone(),
+        };
+        let body = Full::new(Bytes::from(self.body.clone().unwrap_or_default()));
+        Request::builder()
+            .method(self.method.clone())
+            .uri(target)
+            .header(HOST, host)
+            .header("x-ms-date", date)
+            .header(AUTHORIZATION, token)
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+            .body(body)
+            .map_err(|error| Error::bad_request(format!("the request cannot be sent: {error}")))
+    }
+}

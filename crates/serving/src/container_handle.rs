@@ -1,0 +1,229 @@
+//! A container as operations hold it: its definition, its partitions, and texts that every reply needs.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use shardlake_capacity::budget::{ContainerBudget, fractions_of};
+use shardlake_catalog::ContainerRecord;
+use shardlake_index::path_hash;
+use shardlake_model::{
+    Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result,
+};
+use shardlake_partition::{ContainerShape, Partition};
+use shardlake_routing::PartitionMap;
+
+use crate::generations::BuildProgress;
+use crate::keys::{KeyInput, parse_key};
+use crate::motion::Motion;
+
+/// A container's record, and what runs for it.
+#[derive(Clone)]
+pub struct ContainerEntry {
+    pub database: Arc<Database>,
+    pub record: Arc<ContainerRecord>,
+    pub scripts: Arc<ContainerScripts>,
+    pub shape: Arc<ContainerShape>,
+    /// In the order of the record's ranges.
+    pub map: PartitionMap<Arc<Partition>>,
+    pub progress: Arc<BuildProgress>,
+    /// Lives as long as the container, through all its entries.
+    pub budget: Arc<ContainerBudget>,
+    /// Likewise.
+    pub motion: Arc<Motion>,
+    rid_text: String,
+    self_link: String,
+    alt_link: String,
+}
+
+impl ContainerEntry {
+    /// What runs for an earlier entry of the container goes on.
+    pub fn new(
+        database: Arc<Database>,
+        record: Arc<ContainerRecord>,
+        shape: Arc<ContainerShape>,
+        map: PartitionMap<Arc<Partition>>,
+        old: Option<&ContainerEntry>,
+    ) -> Self {
+        let rid = record.container.rid;
+        let same_index = old.filter(|old| old.record.index == record.index);
+        ContainerEntry {
+            rid_text: rid.to_string(),
+            self_link: format!("dbs/{}/colls/{rid}/", rid.database),
+            alt_link: format!("dbs/{}/colls/{}", database.id, record.container.definition.id),
+            database,
+            record,
+            scripts: old.map(|old| old.scripts.clone()).unwrap_or_default(),
+            shape,
+            map,
+            progress: same_index.map(|old| old.progress.clone()).unwrap_or_default(),
+            budget: old.map(|old| old.budget.clone()).unwrap_or_default(),
+            motion: old.map(|old| old.motion.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// The same container with other scripts.
+    pub fn with_scripts(&self, scripts: ContainerScripts) -> Self {
+        ContainerEntry { scripts: Arc::new(scripts), ..self.clone() }
+    }
+
+    pub fn rid_text(&self) -> &str {
+        &self.rid_text
+    }
+
+    /// `dbs/{rid}/colls/{rid}/`.
+    pub fn self_link(&self) -> &str {
+        &self.self_link
+    }
+
+    /// `dbs/{name}/colls/{name}`.
+    pub fn alt_link(&self) -> &str {
+        &self.alt_link
+    }
+}
+
+impl ContainerEntry {
+    /// How much of the indexing policy the index follows, in percent.
+    pub fn index_progress(&self) -> u64 {
+        if self.record.index.building.is_none() {
+            return 100;
+        }
+        let items: u64 = self.map.iter().map(|partition| partition.items()).sum();
+        let done = self.progress.items_done.load(Ordering::Relaxed);
+        (done * 100).checked_div(items).unwrap_or(0).min(99)
+    }
+}
+
+impl fmt::Debug for ContainerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "container '{}'", self.alt_link)
+    }
+}
+
+/// Cheap to clone; stays valid, though perhaps outdated, for as long as it is held.
+#[derive(Debug, Clone)]
+pub struct ContainerHandle {
+    pub entry: Arc<ContainerEntry>,
+    /// The container was named by its rid, and so are items in it.
+    pub by_rid: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContainerUsage {
+    pub items: u64,
+    pub size_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeStatistics {
+    pub range_id: u32,
+    pub items: u64,
+    pub size_bytes: u64,
+}
+
+impl ContainerHandle {
+    pub fn database(&self) -> &Database {
+        &self.entry.database
+    }
+
+    /// With its definition normalised.
+    pub fn container(&self) -> &Container {
+        &self.entry.record.container
+    }
+
+    pub fn rid_text(&self) -> &str {
+        self.entry.rid_text()
+    }
+
+    /// `dbs/{rid}/colls/{rid}/`.
+    pub fn self_link(&self) -> &str {
+        &self.entry.self_link
+    }
+
+    /// `dbs/{name}/colls/{name}`.
+    pub fn alt_link(&self) -> &str {
+        &self.entry.alt_link
+    }
+
+    /// How much of the indexing policy the index follows, in percent: below 100 while a changed policy is being applied.
+    pub fn index_progress(&self) -> u64 {
+        self.entry.index_progress()
+    }
+
+    /// Has the items with a value at a path counted from now on, which spares queries that order by it a search for the
+    /// items without.
+    pub async fn count_path(&self, names: &[&str]) -> Result<()> {
+        let Some(layout) = &self.entry.shape.serving else { return Ok(()) };
+        let path: Vec<_> = names.iter().map(|name| IndexPathSegment::Name((*name).to_owned())).collect();
+        for partition in self.entry.map.iter() {
+            partition.count_path(layout.id, path_hash(&path)).await?;
+        }
+        Ok(())
+    }
+
+    pub fn routing_generation(&self) -> u64 {
+        self.entry.record.generation
+    }
+
+    pub fn partition_key_ranges(&self) -> Vec<PartitionKeyRange> {
+        let by_hand: Vec<_> = self.entry.record.ranges.iter().map(|record| record.throughput).collect();
+        let ranges = self.entry.record.ranges.iter().zip(self.entry.map.iter());
+        ranges
+            .zip(fractions_of(&by_hand))
+            .map(|((record, partition), throughput_fraction)| PartitionKeyRange {
+                throughput_fraction,
+                id: record.range_id,
+                min_inclusive: record.min.clone(),
+                max_exclusive: record.max.clone(),
+                rid_prefix: record.rid_prefix,
+                parents: record.parents.clone(),
+                lsn: partition.durable_lsn(),
+            })
+            .collect()
+    }
+
+    /// Refuses a request meant for an earlier container of the same name.
+    pub fn check_intended_rid(&self, rid: Option<&str>) -> Result<()> {
+        match rid {
+            Some(rid) if rid != self.rid_text() => Err(Error::new(
+                ErrorKind::StaleContainer,
+                format!(
+                    "the request names container rid '{rid}', but '{}' has rid '{}': refresh the container and retry",
+                    self.alt_link(),
+                    self.rid_text()
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn usage(&self) -> ContainerUsage {
+        let statistics = self.range_statistics();
+        ContainerUsage {
+            items: statistics.iter().map(|range| range.items).sum(),
+            size_bytes: statistics.iter().map(|range| range.size_bytes).sum(),
+        }
+    }
+
+    pub fn range_statistics(&self) -> Vec<RangeStatistics> {
+        let statistics = |partition: &Arc<Partition>| RangeStatistics {
+            range_id: partition.range_id,
+            items: partition.items(),
+            size_bytes: partition.size_bytes(),
+        };
+        self.entry.map.iter().map(statistics).collect()
+    }
+}
+
+impl ContainerHandle {
+    /// Whether a partition key, or a prefix of one, lies within what another names.
+    pub fn key_is_within(&self, key: KeyInput<'_>, bound: KeyInput<'_>) -> Result<bool> {
+        let (key, bound) = (parse_key(&self.entry, key)?.0, parse_key(&self.entry, bound)?.0);
+        Ok(key.len() >= bound.len() && bound.iter().zip(&key).all(|(a, b)| a.same(b)))
+    }
+
+    /// Whether it was named by its rid, which makes rids of the names of what is in it.
+    pub fn is_by_rid(&self) -> bool {
+        self.by_rid
+    }
+}

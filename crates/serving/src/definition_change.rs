@@ -1,0 +1,230 @@
+//! The one way to change a definition.
+//!
+//! [`Serving::change`] takes a plan that edits a draft. What is stored, what is shown, and what is to be done because of it
+//! all follow from the difference of the draft and what was in force:
+//!
+//! ```text
+//! turn → plan edits the draft → difference, predicates → derive what runs → commit → show → consequences
+//! ```
+//!
+//! All of it runs on a task of its own. A client that hangs up stops listening and stops nothing else: a change takes
+//! place as a whole, with its consequences, or not at all.
+//!
+//! *Lock order*: the topology of a container (relocations, index builds), its alignment, the sequencers of its partitions,
+//! then the catalog's turn. Nothing waits for a sequencer that is in use while it has the turn, so a container whose
+//! writers are held up holds up no definition of another.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_catalog::{CatalogError, Change, Definitions, Placed, RangeRecord, Urgency};
+use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
+use shardlake_partition::{End, Partition, storage_error};
+
+use crate::Serving;
+use crate::container_handle::ContainerEntry;
+use crate::live_catalog::LiveCatalog;
+
+impl Serving {
+    /// Makes one change, and tells what the plan told and the catalog that shows it. The plan sees what is in force and edits
+    /// a copy; an error of it changes nothing. Durable, shown and followed when this returns.
+    pub async fn change<T: Send + 'static>(
+        &self,
+        plan: impl FnOnce(&LiveCatalog, &mut Definitions) -> Result<T> + Send + 'static,
+    ) -> Result<(T, Arc<LiveCatalog>)> {
+        self.change_and(Urgency::Ordinary, plan, || ()).await
+    }
+
+    /// The same with something to do between the moment when the change cannot be lost any more and that when it shows.
+    pub async fn change_and<T: Send + 'static>(
+        &self,
+        urgency: Urgency,
+        plan: impl FnOnce(&LiveCatalog, &mut Definitions) -> Result<T> + Send + 'static,
+        before_it_shows: impl FnOnce() + Send + 'static,
+    ) -> Result<(T, Arc<LiveCatalog>)> {
+        let serving = self.clone();
+        uninterrupted(async move { serving.make_change(urgency, plan, before_it_shows).await }).await
+    }
+
+    async fn make_change<T>(
+        &self,
+        urgency: Urgency,
+        plan: impl FnOnce(&LiveCatalog, &mut Definitions) -> Result<T>,
+        before_it_shows: impl FnOnce() + Send + 'static,
+    ) -> Result<(T, Arc<LiveCatalog>)> {
+        let turn = self.0.catalog_writer.turn(urgency).await.map_err(catalog_error)?;
+        let before = self.0.catalog.load_full();
+        let mut draft = Definitions::clone(turn.definitions());
+        let told = plan(&before, &mut draft)?;
+        let change = turn.plan(draft).map_err(catalog_error)?;
+        if change.is_empty() {
+            return Ok((told, before));
+        }
+        let after = Arc::new(self.derived(&before, &change).await?);
+        let (serving, shown, difference) = (self.clone(), after.clone(), change.clone());
+        let publish = move || {
+            serving.follow_throughput_of(&shown, &difference);
+            before_it_shows();
+            serving.show(shown);
+        };
+        turn.commit(change.clone(), publish).await.map_err(catalog_error)?;
+        self.follow(&change, &before).await;
+        Ok((told, after))
+    }
+
+    /// Puts a catalog in force, and wakes those who wait for it.
+    pub fn show(&self, catalog: Arc<LiveCatalog>) {
+        let version = catalog.definitions.numbers.version;
+        self.0.catalog.store(catalog);
+        self.0.catalog_version.send_replace(version);
+    }
+
+    /// What is to be done because of a change, now that it is in force. None of it can fail the change.
+    async fn follow(&self, change: &Change, before: &LiveCatalog) {
+        let mut dropped: Vec<Placed> = added_marks(change);
+        for removed in change.containers.iter().filter(|changed| changed.new.is_none()) {
+            let Some(entry) = before.container_of_rid(removed.key) else { continue };
+            // A write that was on its way is through or refused before the data goes.
+            entry.motion.state().progress.abort();
+            for partition in entry.map.iter() {
+                partition.close(End::Deleted).await;
+            }
+            let targets = self.drop_targets_in_background(entry);
+            dropped.retain(|placed| !targets.contains(placed));
+        }
+        self.drop_partitions_in_background(dropped);
+        if !change.offers.is_empty() {
+            self.0.offers_changed.notify_one();
+        }
+    }
+
+    /// What a relocation of a deleted container was copying goes when that has ended.
+    fn drop_targets_in_background(&self, entry: &ContainerEntry) -> Vec<Placed> {
+        let Some(relocation) = &entry.record.relocation else { return Vec::new() };
+        let targets: Vec<Placed> = relocation.targets.iter().map(RangeRecord::placed).collect();
+        let (serving, motion, dropped) = (self.clone(), entry.motion.clone(), targets.clone());
+        tokio::spawn(async move {
+            let _turn = motion.topology.lock().await;
+            serving.drop_partitions_in_background(dropped);
+        });
+        targets
+    }
+
+    /// Changes the policies that a container's partitions go by. Until the change is in force nothing is removed that the
+    /// definition in force keeps, nor anything that the new one would keep for `retention`; afterwards every partition goes by
+    /// what is in force, whether or not the change came about.
+    pub async fn redefine(
+        &self,
+        rid: ContainerRid,
+        retention: Option<Duration>,
+        plan: impl FnOnce(&LiveCatalog, &mut Definitions) -> Result<()> + Send + 'static,
+    ) -> Result<Arc<ContainerEntry>> {
+        let serving = self.clone();
+        uninterrupted(async move {
+            let motion = serving.entry_of_rid(rid)?.motion.clone();
+            let _order = motion.alignment.lock().await;
+            let old = serving.entry_of_rid(rid)?;
+            for partition in old.map.iter() {
+                partition.follow_ttl(None).await;
+                partition.keep_versions(retention.max(old.shape.retention)).await;
+            }
+            let outcome = serving.change(plan).await;
+            serving.align(rid).await;
+            outcome?;
+            serving.entry_of_rid(rid)
+        })
+        .await
+    }
+
+    /// Brings a container's partitions in line with its record. Call with its alignment held: of two changes the later one
+    /// counts.
+    async fn align(&self, rid: ContainerRid) {
+        let Ok(entry) = self.entry_of_rid(rid) else { return };
+        for partition in entry.map.iter() {
+            partition.follow_ttl(entry.shape.default_ttl).await;
+            partition.keep_versions(entry.shape.retention).await;
+            if let Err(error) = align_index(partition, &entry).await {
+                // It refuses writes for good: what is not maintained is not written, and the next start opens it anew.
+                tracing::warn!(container = %rid, partition = partition.uid.0, %error, "a partition does not follow the indexing policy");
+            }
+        }
+    }
+
+    /// Deletes the data of dropped partitions, then their marks, on each shard by itself. The marks survive a crash; the
+    /// work is repeatable.
+    pub fn drop_partitions_in_background(&self, dropped: Vec<Placed>) {
+        let mut by_shard: std::collections::BTreeMap<u16, Vec<Placed>> = std::collections::BTreeMap::new();
+        for placed in dropped {
+            by_shard.entry(placed.shard).or_default().push(placed);
+        }
+        for dropped in by_shard.into_values() {
+            let serving = self.clone();
+            tokio::spawn(async move {
+                for placed in dropped {
+                    if let Err(error) = serving.drop_partition(placed).await {
+                        // The mark stays, so the next start tries again.
+                        if !serving.is_closing() {
+                            let (partition, shard) = (placed.uid.0, placed.shard);
+                            tracing::warn!(partition, shard, %error, "deleting a dropped partition stopped");
+                        }
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    async fn drop_partition(&self, placed: Placed) -> Result<()> {
+        let (start, end) = shardlake_partition::partition_range(placed.uid);
+        let shard = self.0.shards.get(placed.shard)?;
+        shard.drop_range(start, end).await.map_err(storage_error)?;
+        if placed.shard != 0 {
+            // The mark is in another journal: were its removal on disk first, a crash could bring back what nobody deletes.
+            shard.wait_durable(shard.applied()).await.map_err(storage_error)?;
+        }
+        self.change(move |_, draft| {
+            draft.dropped.remove(&placed.uid);
+            Ok(())
+        })
+        .await?;
+        Ok(())
+    }
+}
+
+async fn align_index(partition: &Partition, entry: &ContainerEntry) -> Result<()> {
+    if let Some(serving) = &entry.record.index.serving {
+        // Queries that still see an older entry must not read what is about to be dropped.
+        partition.retire_indexes_below(serving.id);
+    }
+    partition.maintain_indexes(entry.shape.maintained()).await
+}
+
+pub fn added_marks(change: &Change) -> Vec<Placed> {
+    let added = change.dropped.iter().filter(|changed| changed.old.is_none());
+    added
+        .filter_map(|changed| {
+            let shard = changed.new.as_ref()?.shard();
+            Some(Placed { shard, uid: changed.key })
+        })
+        .collect()
+}
+
+/// Runs on a task of its own, to its end, whatever becomes of the caller.
+pub async fn uninterrupted<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let task = tokio::spawn(work);
+    task.await
+        .map_err(|error| Error::internal("a change of a definition was cut short").with_source(error))?
+}
+
+pub fn catalog_error(error: CatalogError) -> Error {
+    let kind = match error {
+        CatalogError::Storage(error) => return storage_error(error),
+        CatalogError::Corrupt(_) => ErrorKind::Corrupt,
+        CatalogError::Refused(_) => ErrorKind::Internal,
+        CatalogError::InDoubt | CatalogError::Closed => ErrorKind::Unavailable,
+    };
+    Error::new(kind, error.to_string()).with_source(error)
+}

@@ -1,0 +1,49 @@
+//! Room for heavy writes: what requests with large bodies take in memory is bounded, whoever sends how many of them.
+//!
+//! Until it is stored, a body is in memory as text, as BSON, as the reply, as terms and as rows: some ten times its size. So
+//! only a few megabytes of such bodies are at work at a time, a number of requests waits for room, and others are told to
+//! come back, before anything is done for them. Small bodies pay one comparison.
+
+use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+use shardlake_partition::{HEAVY_BYTES, PreparedBody, Turn, Turns, prepare};
+
+use crate::{ContainerHandle, Serving};
+
+/// Bytes of heavy bodies at work at a time.
+const BODIES_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Requests that wait for room, each with its body.
+const WAITING_MAX: usize = 64;
+const UNIT_BYTES: usize = 1024;
+
+pub fn room() -> Turns {
+    Turns::new((BODIES_BYTES_MAX / UNIT_BYTES) as u32, WAITING_MAX)
+}
+
+impl Serving {
+    /// Room for a request whose bodies have so many bytes together, until it is dropped; `None` where they are small.
+    pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Turn>> {
+        if size_bytes <= HEAVY_BYTES {
+            return Ok(None);
+        }
+        let time = ctx.deadline.saturating_sub(self.clock().elapsed());
+        let turn = self.0.heavy_bodies.turn_of(size_bytes.div_ceil(UNIT_BYTES) as u32);
+        match tokio::time::timeout(time, turn).await {
+            Ok(turn) => turn.map(Some),
+            Err(_) => Err(Error::new(
+                ErrorKind::Timeout,
+                "other large requests were at work for as long as this one could wait: nothing was done, retry",
+            )),
+        }
+    }
+
+    /// The body of a single write, and the room that it needs until the write has ended.
+    pub async fn prepared(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        json: &[u8],
+    ) -> Result<(PreparedBody, Option<Turn>)> {
+        let room = self.room_for(ctx, json.len()).await?;
+        Ok((prepare(json, &container.entry.shape).await?, room))
+    }
+}

@@ -1,0 +1,112 @@
+//! From a partition key as clients send it, or as a body carries it, to the logical partition and the partition it is in.
+
+use std::sync::Arc;
+
+use shardlake_document::RawValue;
+use shardlake_model::{Error, ErrorKind, KeyComponent, PartitionKey, Result};
+use shardlake_partition::{LogicalKey, Partition, PreparedBody, extract_partition_key};
+use shardlake_routing::{effective_partition_key, parse_partition_key_header};
+
+use crate::ContainerHandle;
+use crate::container_handle::ContainerEntry;
+
+/// The raw text of a partition key: a JSON array such as `["a"]`, `[null]` or `[{}]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyInput<'a>(pub &'a str);
+
+/// A partition key that may be a prefix of a hierarchical one.
+pub fn parse_key(entry: &ContainerEntry, input: KeyInput<'_>) -> Result<PartitionKey> {
+    let definition = &entry.record.container.definition.partition_key;
+    let key = parse_partition_key_header(input.0, definition).map_err(|error| {
+        Error::bad_request(format!("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: {error}"))
+    })?;
+    check_size(entry, &key)?;
+    Ok(key)
+}
+
+fn check_size(entry: &ContainerEntry, key: &PartitionKey) -> Result<()> {
+    let limits = &entry.shape.limits;
+    let max = match entry.record.container.definition.partition_key.version() {
+        1 => limits.partition_key_bytes_max_v1,
+        _ => limits.partition_key_bytes_max,
+    };
+    let length = |component: &KeyComponent| match component {
+        KeyComponent::String(text) => text.len(),
+        _ => 0,
+    };
+    if key.0.iter().map(length).sum::<usize>() > max {
+        return Err(Error::bad_request(format!("the partition key value is longer than {max} bytes")));
+    }
+    Ok(())
+}
+
+fn is_full(entry: &ContainerEntry, key: &PartitionKey) -> bool {
+    key.0.len() == entry.shape.key_paths.len()
+}
+
+/// The logical partition that a read or delete addresses.
+pub fn key_of_read(container: &ContainerHandle, input: Option<KeyInput<'_>>) -> Result<LogicalKey> {
+    let entry = &container.entry;
+    let input = input.ok_or_else(|| {
+        Error::bad_request("PartitionKey value must be supplied for this operation: the x-ms-documentdb-partitionkey header is missing")
+    })?;
+    let key = parse_key(entry, input)?;
+    if !is_full(entry, &key) {
+        return Err(Error::new(
+            ErrorKind::PartitionKeyMismatch,
+            format!(
+                "Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: this operation needs all {} components, not {}",
+                entry.shape.key_paths.len(),
+                key.0.len()
+            ),
+        ));
+    }
+    Ok(logical(entry, key))
+}
+
+/// The logical partition that a body belongs to, which the header, if there is one, must name too.
+pub fn key_of_write(
+    container: &ContainerHandle,
+    input: Option<KeyInput<'_>>,
+    item: &PreparedBody,
+) -> Result<LogicalKey> {
+    let entry = &container.entry;
+    let in_body = body_key(entry, item)?;
+    if let Some(input) = input {
+        let named = parse_key(entry, input)?;
+        if !named.same(&in_body) {
+            return Err(Error::new(
+                ErrorKind::PartitionKeyMismatch,
+                "PartitionKey extracted from document doesn't match the one specified in the header",
+            ));
+        }
+    }
+    Ok(logical(entry, in_body))
+}
+
+/// The key that a client's body carries.
+pub fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<PartitionKey> {
+    let paths = &entry.shape.key_paths;
+    for path in paths {
+        let as_key = match item.body.raw().get_path(&path.0) {
+            Some(RawValue::Int(number)) => KeyComponent::integer(number),
+            Some(RawValue::Double(number)) => KeyComponent::double(number),
+            _ => continue,
+        };
+        as_key.map_err(|error| {
+            Error::bad_request(format!("the partition key value at '/{}' is {error}", path.0.join("/")))
+        })?;
+    }
+    let key = extract_partition_key(item.body.raw(), paths);
+    check_size(entry, &key)?;
+    Ok(key)
+}
+
+pub fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {
+    let epk = effective_partition_key(&entry.record.container.definition.partition_key, &partition_key);
+    LogicalKey { epk, partition_key }
+}
+
+pub fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a Arc<Partition> {
+    entry.map.lookup(&logical.epk)
+}

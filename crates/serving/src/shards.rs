@@ -1,0 +1,97 @@
+//! The shards of an account: independent stores, each with its own journal and sorted files.
+//!
+//! Shard 0 holds the catalog, which says for every partition which shard it lies on. A shard is named by its number, the
+//! same at every opening; numbers have no gaps. What a shard is, a directory or memory, is not known here.
+
+use std::sync::Arc;
+
+use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_storage::Shard;
+
+/// More shards than this help nobody: each has threads, memory and files of its own.
+pub const SHARDS_MAX: usize = 64;
+
+/// One shard, or several in the order of their numbers. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Shards(Arc<[Shard]>);
+
+impl From<Shard> for Shards {
+    fn from(shard: Shard) -> Self {
+        Shards(Arc::new([shard]))
+    }
+}
+
+impl From<&Shard> for Shards {
+    fn from(shard: &Shard) -> Self {
+        shard.clone().into()
+    }
+}
+
+impl From<Vec<Shard>> for Shards {
+    fn from(shards: Vec<Shard>) -> Self {
+        Shards(shards.into())
+    }
+}
+
+impl From<&[Shard]> for Shards {
+    fn from(shards: &[Shard]) -> Self {
+        Shards(shards.into())
+    }
+}
+
+impl From<&Shards> for Shards {
+    fn from(shards: &Shards) -> Self {
+        shards.clone()
+    }
+}
+
+impl Shards {
+    pub fn check_count(&self) -> Result<()> {
+        if (1..=SHARDS_MAX).contains(&self.0.len()) {
+            return Ok(());
+        }
+        Err(Error::bad_request(format!("an account has 1 to {SHARDS_MAX} shards, not {}", self.0.len())))
+    }
+
+    pub fn count(&self) -> u16 {
+        self.0.len() as u16
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Shard> {
+        self.0.iter()
+    }
+
+    /// The one with the catalog.
+    pub fn first(&self) -> &Shard {
+        &self.0[0]
+    }
+
+    pub fn get(&self, number: u16) -> Result<&Shard> {
+        self.0.get(usize::from(number)).ok_or_else(|| {
+            let needed = usize::from(number) + 1;
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("data of shard {number} is missing: start with --shards {needed} or more"),
+            )
+        })
+    }
+
+    /// Makes everything durable and closes every shard, the one with the catalog last; the first failure is told.
+    pub async fn close(&self) -> Result<()> {
+        let mut result = Ok(());
+        for shard in self.0.iter().rev() {
+            let closed = shard.close().await.map_err(shardlake_partition::storage_error);
+            result = result.and(closed);
+        }
+        result
+    }
+
+    /// Whether any shard has refused a write for good.
+    pub fn is_poisoned(&self) -> bool {
+        self.iter().any(Shard::is_poisoned)
+    }
+
+    pub fn disk_bytes(&self) -> u64 {
+        self.iter().map(Shard::disk_bytes).sum()
+    }
+}
