@@ -69,7 +69,9 @@ pub fn extract_partition_key(body: RawDocument<'_>, paths: &[KeyPath]) -> Partit
         Some(RawValue::Int(number)) => KeyComponent::Number(number as f64),
         Some(RawValue::Double(number)) => KeyComponent::Number(number),
         Some(RawValue::String(text)) => KeyComponent::String(text.to_owned()),
-        Some(RawValue::Array(_) | RawValue::Object(_)) | None => KeyComponent::Undefined,
+        Some(RawValue::Array(_) | RawValue::Object(_) | RawValue::NonJson(_)) | None => {
+            KeyComponent::Undefined
+        }
     };
     PartitionKey(paths.iter().map(component).collect())
 }

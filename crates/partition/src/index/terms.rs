@@ -192,6 +192,9 @@ impl Walk<'_> {
     }
 
     fn value(&mut self, value: RawValue<'_>, hash: u64, state: PathState) {
+        if let RawValue::NonJson(value) = value {
+            return self.value(RawValue::Object(value.shown().raw()), hash, state);
+        }
         if self.filters {
             if self.layout.paths.covers_nothing_below(state) {
                 return;
