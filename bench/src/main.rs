@@ -7,6 +7,8 @@
 //!
 //! `cargo xtask bench heavy`: what others feel while items with very many properties are written.
 //!
+//! `cargo xtask bench compare REVISION`: this tree against an earlier revision, in processor time per operation.
+//!
 //! `cargo xtask bench feed`: following the changes of a partition. `cargo xtask bench script`: functions and procedures in JavaScript.
 //!
 //! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
@@ -17,6 +19,7 @@
 #![allow(clippy::disallowed_methods)] // measurements read the clock and the environment
 #![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
 
+mod compare;
 mod feed;
 mod heavy;
 mod ideal;
@@ -70,6 +73,8 @@ enum Benchmark {
     Heavy(HeavyOptions),
     /// User-defined functions in queries, and stored procedures
     Script(ScriptOptions),
+    /// This build against another, in processor time per operation
+    Compare(CompareOptions),
     /// The ideal handler, as a server of its own (started by `point`)
     #[command(hide = true)]
     IdealHandler { reply: std::path::PathBuf },
@@ -252,6 +257,30 @@ pub struct ScriptOptions {
     pub publish: Option<std::path::PathBuf>,
 }
 
+#[derive(Debug, Clone, Args)]
+pub struct CompareOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    /// The release build that it is compared with
+    #[arg(long)]
+    pub base: std::path::PathBuf,
+    #[arg(long, default_value_t = 6)]
+    pub rounds: usize,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 2)]
+    pub seconds: u64,
+    /// Items loaded into each build
+    #[arg(long, default_value_t = 30_000)]
+    pub items: u64,
+    /// Fail where an operation takes more than so many per cent more processor time
+    #[arg(long)]
+    pub worse_percent_max: Option<f64>,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
 fn main() -> Outcome {
     match Arguments::parse().benchmark {
         Benchmark::Query(options) => query::run(&options),
@@ -263,6 +292,7 @@ fn main() -> Outcome {
         Benchmark::Ttl(options) => ttl::run(&options),
         Benchmark::Heavy(options) => heavy::run(&options),
         Benchmark::Script(options) => script::run(&options),
+        Benchmark::Compare(options) => compare::run(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }
 }

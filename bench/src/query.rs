@@ -13,7 +13,7 @@ use crate::postgres::Postgres;
 use crate::publish::publish;
 use crate::query_workload::{self, CONTAINER, GROUP_SIZE, Queries, Target, document};
 use crate::report::{self, Line};
-use crate::workload::{DATABASE, key_of};
+use crate::workload::{DATABASE, create_database, key_of};
 use crate::{Outcome, QueryOptions};
 
 const CONNECTIONS: usize = 16;
@@ -37,6 +37,7 @@ fn measure_set(options: &QueryOptions, items: u64, with_postgres: bool, text: &m
         .argument("--throughput=unlimited")
         .start();
     eprintln!("loading {items} items");
+    create_database(&server.client());
     query_workload::load(&server, items)?;
     let postgres = if with_postgres { postgres(items)? } else { None };
     let mut lines = Vec::new();

@@ -23,10 +23,9 @@ pub fn document(number: u64, id: &str, items: u64) -> String {
     )
 }
 
-/// Creates the container in 5 partitions and its items by single durable creates.
+/// Creates the container in 5 partitions of the database, and its items by single durable creates.
 pub fn load(server: &ServerProcess, items: u64) -> Outcome {
     let client = server.client();
-    let _ = client.create_database(DATABASE).expect_status(201);
     let body = serde_json::json!({
         "id": CONTAINER,
         "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2},

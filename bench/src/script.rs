@@ -209,12 +209,9 @@ impl Contestants {
             let body = format!("[{},{}]", create("a"), create("b"));
             Template(signed(client, &format!("{container}/docs"), &headers, &body))
         };
-        let procedure = |id: &str, key: &str, body: &str| {
-            let header = format!("[\"{key}\"]");
-            let headers = [("x-ms-documentdb-partitionkey", header.as_str())];
-            Template(signed(client, &format!("{container}/sprocs/{id}"), &headers, body))
+        let two = |key: &str| {
+            Template::of_procedure(client, "two", key, &format!("[{},{}]", item(key, "a"), item(key, "b")))
         };
-        let two = |key: &str| procedure("two", key, &format!("[{},{}]", item(key, "a"), item(key, "b")));
         let line = |contestant| Line { operation: "", connections, contestant, rounds: Vec::new() };
         Contestants {
             lines: vec![
@@ -225,7 +222,7 @@ impl Contestants {
             requests: vec![
                 per_connection(&batch),
                 per_connection(&two),
-                per_connection(&|key| procedure("empty", key, "[]")),
+                per_connection(&|key| Template::of_procedure(client, "empty", key, "[]")),
             ],
         }
     }
@@ -233,12 +230,23 @@ impl Contestants {
 
 /// A signed request; signatures do not cover bodies.
 #[derive(Clone)]
-struct Template(Vec<u8>);
+pub struct Template(Vec<u8>);
 
-struct Numbered {
-    templates: Vec<Template>,
+/// The requests of one round, a template for each connection.
+pub struct Numbered {
+    pub templates: Vec<Template>,
     /// Tells the ids of this round from those of others.
-    round: usize,
+    pub round: usize,
+}
+
+impl Template {
+    /// The call of a stored procedure in one logical partition.
+    pub fn of_procedure(client: &Client, id: &str, key: &str, body: &str) -> Template {
+        let header = format!("[\"{key}\"]");
+        let headers = [("x-ms-documentdb-partitionkey", header.as_str())];
+        let path = format!("{}/sprocs/{id}", container_path(DATABASE, CONTAINER));
+        Template(signed(client, &path, &headers, body))
+    }
 }
 
 impl Requests for Numbered {

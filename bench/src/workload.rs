@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::Sha256;
-use shardlake_testkit::http_date_now;
+use shardlake_testkit::{Client, http_date_now};
 
 use crate::load::Requests;
 
@@ -23,6 +23,10 @@ pub fn document(id: &str, key: &str) -> String {
 
 pub fn key_of(number: u64) -> String {
     format!("key-{}", number / ITEMS_PER_KEY)
+}
+
+pub fn create_database(client: &Client) {
+    let _ = client.create_database(DATABASE).expect_status(201);
 }
 
 /// Signs requests with a prepared key.
@@ -121,5 +125,47 @@ impl Requests for Creates {
 
     fn expected_status(&self) -> u16 {
         201
+    }
+}
+
+/// Replacements of loaded items; every request has its signature and a body of its own.
+pub struct Replaces {
+    heads: Vec<(String, String)>,
+    round: usize,
+}
+
+impl Replaces {
+    /// Up to 20,000 different items of `items`, spread evenly.
+    pub fn new(signer: &Signer, items: u64, round: usize) -> Replaces {
+        let count = items.min(20_000);
+        let head = |index: u64| {
+            let number = index * (items / count);
+            let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/docs/item-{number}");
+            let authorization = signer.authorization("put", &link);
+            let (date, key) = (&signer.date, key_of(number));
+            let head = format!(
+                "PUT /{link} HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\nx-ms-date: {date}\r\nx-ms-version: 2020-07-15\r\nx-ms-documentdb-partitionkey: [\"{key}\"]\r\n"
+            );
+            (head, document(&format!("item-{number}"), &key))
+        };
+        Replaces { heads: (0..count).map(head).collect(), round }
+    }
+}
+
+impl Requests for Replaces {
+    fn next(&self, connection: usize, number: u64, out: &mut Vec<u8>) {
+        let at = (connection as u64 + 1)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .wrapping_add(number.wrapping_mul(7919));
+        let (head, body) = &self.heads[(at % self.heads.len() as u64) as usize];
+        // Two of its indexed values change.
+        let changed = format!("\"price\":{}.5,\"quantity\":{number}", self.round);
+        let body = body.replacen("\"price\":3399.99,\"quantity\":7", &changed, 1);
+        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(format!("content-length: {}\r\n\r\n{body}", body.len()).as_bytes());
+    }
+
+    fn expected_status(&self) -> u16 {
+        200
     }
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask ci`, and the thin commands around other cargo tools.
 
 use crate::command::run_to_end;
+use crate::suites::FEATURES;
 use crate::{Outcome, prerequisites, project, test};
 use std::process::Command;
 
@@ -8,7 +9,8 @@ use std::process::Command;
 pub fn ci() -> Outcome {
     prerequisites::for_building()?;
     run_to_end(&mut cargo(&["fmt", "--all", "--check"]))?;
-    run_to_end(&mut cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    let mut clippy = cargo(&["clippy", "--locked", "--workspace", "--all-targets"]);
+    run_to_end(clippy.args(FEATURES).args(["--", "-D", "warnings"]))?;
     test::test(&test::Options::default())
 }
 

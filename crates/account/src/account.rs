@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
+use shardlake_capacity::budget::Burst;
 use shardlake_catalog::{Change, ContainerRecord, Definitions, IndexRecord, Writer};
 use shardlake_charge::ChargeTable;
-use shardlake_cluster::budget::Burst;
 use shardlake_model::{ConsistencyLevel, Error, Limits, Result};
 use shardlake_partition::Turns;
 use shardlake_routing::ShardLoad;

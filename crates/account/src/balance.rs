@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use shardlake_cluster::policy::{NextStep, PolicyLimits, RangeView, SplitReason, next_step};
+use shardlake_capacity::policy::{NextStep, PolicyLimits, RangeView, SplitReason, next_step};
+use shardlake_heat::{HeatReport, RangeLoad};
 use shardlake_model::{Error, ErrorKind, Offer, Result};
-use shardlake_partition::heat::{HeatReport, RangeLoad};
 use shardlake_routing::{EpkRange, width};
 
 use crate::account::AccountState;

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use shardlake_capacity::budget::{ContainerBudget, fractions_of};
 use shardlake_catalog::ContainerRecord;
-use shardlake_cluster::budget::{ContainerBudget, fractions_of};
+use shardlake_index::path_hash;
 use shardlake_model::{
     Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result,
 };
-use shardlake_partition::{ContainerShape, Partition, path_hash};
+use shardlake_partition::{ContainerShape, Partition};
 use shardlake_routing::PartitionMap;
 
 use crate::index_build::BuildProgress;

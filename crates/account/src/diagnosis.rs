@@ -1,9 +1,9 @@
 //! The load of a container in the terms of the diagnosis.
 
-use shardlake_cluster::budget::BudgetReport;
-use shardlake_cluster::diagnosis::{ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, diagnose};
+use shardlake_capacity::budget::BudgetReport;
+use shardlake_capacity::diagnosis::{ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, diagnose};
+use shardlake_heat::{HeatKind, HeatReport};
 use shardlake_model::Limits;
-use shardlake_partition::heat::{HeatKind, HeatReport};
 
 use crate::partitions::RangeReport;
 

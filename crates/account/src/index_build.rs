@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardlake_catalog::{ContainerRecord, Definitions, IndexGeneration, IndexRecord};
+use shardlake_index::IndexLayout;
 use shardlake_model::{Container, ContainerRid, Error, ErrorKind, Result};
-use shardlake_partition::{BuildEnd, IndexLayout, Partition};
+use shardlake_partition::{BuildEnd, Partition};
 
 use crate::Account;
 use crate::container_handle::ContainerEntry;

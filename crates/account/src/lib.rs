@@ -105,17 +105,17 @@ pub use relocation::{
 };
 pub use script_run::ProcedureReply;
 pub use scripts::ScriptWrite;
+pub use shardlake_capacity::budget::BudgetReport;
+pub use shardlake_capacity::diagnosis::{Evidence, EvidenceValue, Finding, FindingKind};
+pub use shardlake_capacity::policy::{NextStep, SplitReason};
 pub use shardlake_catalog::{
     MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
-pub use shardlake_cluster::budget::BudgetReport;
-pub use shardlake_cluster::diagnosis::{Evidence, EvidenceValue, Finding, FindingKind};
-pub use shardlake_cluster::policy::{NextStep, SplitReason};
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
+pub use shardlake_heat::{HeatReport, Series};
 pub use shardlake_partition::ChangeFeedMode;
 pub use shardlake_partition::QueryStatistics;
-pub use shardlake_partition::heat::{HeatReport, Series};
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.

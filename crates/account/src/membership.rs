@@ -135,8 +135,9 @@ async fn check(shard: &Shard, number: u16, known: u16, account: &str) -> Result<
 /// Whether there is nothing but, perhaps, the mark.
 async fn holds_nothing(shard: &Shard) -> Result<bool> {
     let mark = key(MEMBERSHIP, &[]);
-    let mut scan =
-        shard.snapshot().scan(vec![0]..vec![0xFF; 8], ScanOptions { limit: Some(2), reverse: false });
+    let mut scan = shard
+        .snapshot()
+        .scan(vec![0]..vec![0xFF; 8], ScanOptions { limit: Some(2), ..ScanOptions::default() });
     while let Some(rows) = scan.next_chunk().await.map_err(storage_error)? {
         if rows.iter().any(|(found, _)| **found != *mark) {
             return Ok(false);

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use shardlake_heat::Totals;
 use shardlake_model::Throughput;
-use shardlake_partition::heat::Totals;
 
 use crate::relocation::{RelocationKind, RelocationReport};
 use crate::{Account, ContainerHandle};

@@ -1,6 +1,6 @@
 //! What the policy will do next with a partition, said in words.
 
-use shardlake_cluster::policy::{NextStep, SplitReason};
+use shardlake_capacity::policy::{NextStep, SplitReason};
 use shardlake_model::Limits;
 
 use crate::relocation::RelocationStatus;

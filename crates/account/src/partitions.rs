@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_cluster::budget::BudgetReport;
-use shardlake_cluster::diagnosis::Finding;
-use shardlake_cluster::policy::NextStep;
+use shardlake_capacity::budget::BudgetReport;
+use shardlake_capacity::diagnosis::Finding;
+use shardlake_capacity::policy::NextStep;
+use shardlake_document::partition_key_text;
+use shardlake_heat::HeatReport;
 use shardlake_model::{ErrorKind, PartitionKeyRange, Result};
-use shardlake_partition::heat::{HeatReport, key_text};
 use shardlake_partition::{LogicalSize, Partition};
 
 use crate::container_handle::ContainerEntry;
@@ -124,7 +125,7 @@ impl Account {
         let largest = partition.largest_logical_partitions(LARGEST_KEYS).await?;
         let largest = largest
             .iter()
-            .map(|sized| LargeKey { key: key_text(&sized.key.partition_key), size: sized.size })
+            .map(|sized| LargeKey { key: partition_key_text(&sized.key.partition_key), size: sized.size })
             .collect();
         Ok(RangeReport {
             range,

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use shardlake_cluster::budget::{Reservation, Urgency};
+use shardlake_capacity::budget::{Reservation, Urgency};
 use shardlake_model::{ErrorKind, Result};
 use shardlake_partition::{Partition, PartitionUid, Sweep, SweepStep};
 

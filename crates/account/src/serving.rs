@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_cluster::budget::{Reservation, Spent, Urgency};
+use shardlake_capacity::budget::{Reservation, Spent, Urgency};
+use shardlake_heat::{HeatKind, HeatPlace, Sample};
 use shardlake_model::{ContainerRid, Error, ErrorKind, Priority, RequestContext, Result};
-use shardlake_partition::heat::{HeatKind, HeatPlace, Sample};
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_routing::EpkRange;
 use shardlake_stdx::Clock;

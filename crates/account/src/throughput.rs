@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
-use shardlake_catalog::{Change, ContainerRecord, Definitions, RangeRecord};
-use shardlake_cluster::budget::{
+use shardlake_capacity::budget::{
     Allowance, BudgetReport, BudgetRules, Burst, PartitionBudget, RangeThroughput, scaled_throughput,
     serverless_throughput, shares_of,
 };
+use shardlake_catalog::{Change, ContainerRecord, Definitions, RangeRecord};
 use shardlake_model::{DatabaseRid, Error, Limits, Offer, RequestContext, Result, Throughput};
 
 use crate::container_handle::ContainerEntry;

@@ -104,7 +104,7 @@ async fn find_strays(shard: &Shard, number: u16, known: &Known, report: &mut Ver
     let mark = shardlake_catalog::key(shardlake_catalog::MEMBERSHIP, &[]);
     let mut from = vec![0];
     loop {
-        let options = ScanOptions { limit: Some(1), reverse: false };
+        let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
         let mut scan = snapshot.scan(from..vec![0xFF; 8], options);
         let chunk = scan.next_chunk().await.map_err(shardlake_partition::storage_error)?;
         let Some((key, _)) = chunk.into_iter().flatten().next() else { return Ok(()) };

@@ -16,6 +16,7 @@
 //! | `record.rs` | the stored record: envelope, checksum, body |
 //! | `patch.rs`, `patch_tree.rs` | partial updates |
 //! | `builder.rs`, `limits.rs` | containers, names and limits, for every format that is read |
+//! | `key_text.rs` | partition keys as JSON text |
 //! | `bson_writer.rs`, `scan.rs`, `body.rs` | the parts they share |
 //!
 //! Invariants: a [`Body`] holds no system property at top level and no duplicate name; integers within 64 bits stay
@@ -34,6 +35,7 @@ mod index_value;
 mod item_view;
 mod json_in;
 mod json_out;
+mod key_text;
 mod limits;
 mod non_json;
 mod order;
@@ -56,6 +58,7 @@ pub use index_value::{
 pub use item_view::{ItemProperty, ItemView};
 pub use json_in::{check_numbers, parse_document};
 pub use json_out::{json_size, write_json, write_json_string, write_members, write_value};
+pub use key_text::{partition_key_text, write_key_component};
 pub use limits::{NESTING_CEILING, ParseLimits};
 pub use non_json::NonJson;
 pub use order::{

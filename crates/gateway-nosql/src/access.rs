@@ -20,7 +20,9 @@
 use shardlake_account::{Account, BatchOperation, ContainerHandle, GrantedChild, KeyInput, ResourceLink};
 use shardlake_model::{Error, ErrorKind, PermissionMode, Result, ScriptKind};
 
-use crate::auth::{Access, Caller, Grant};
+use shardlake_signature::Access;
+
+use crate::auth::{Caller, Grant};
 use crate::headers::{RequestHeaders, flag};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::router::Path;

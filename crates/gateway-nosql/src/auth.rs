@@ -14,22 +14,15 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 use shardlake_account::Account;
 use shardlake_model::{ContainerRid, Error, ErrorKind, Permission, Result};
+use shardlake_signature::{Access, AccountKey, Payload, keyed};
 use shardlake_stdx::Timestamp;
 
 use crate::resource_token::{Claims, SentToken};
-
-/// What the holder of a key may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    Full,
-    /// Reads and queries.
-    ReadOnly,
-}
 
 /// Who asks, as far as the door has found out.
 #[derive(Debug, Clone)]
@@ -64,30 +57,10 @@ impl Grant {
     }
 }
 
-/// One of the account's keys.
-#[derive(Clone)]
-pub struct AccountKey {
-    /// Base64 text, as clients hold it.
-    pub key: String,
-    pub access: Access,
-}
-
 /// The account's keys, ready for use.
 pub(crate) struct Keyring {
     keys: Vec<(Hmac<Sha256>, Access)>,
     clock_skew_max: Duration,
-}
-
-/// What a client signs, apart from its key.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Payload<'r> {
-    pub verb: &'r str,
-    pub resource_type: &'r str,
-    pub resource_link: &'r str,
-    /// `x-ms-date`, or empty.
-    pub ms_date: &'r str,
-    /// `date`, or empty.
-    pub date: &'r str,
 }
 
 impl Keyring {
@@ -204,62 +177,6 @@ impl Keyring {
             ));
         }
         Ok(())
-    }
-}
-
-/// The signature of a client that holds `key`.
-pub(crate) fn sign(key: &str, payload: &Payload<'_>) -> Result<impl AsRef<[u8]> + use<>> {
-    let mut mac = keyed(key)?;
-    payload.feed(&mut mac);
-    Ok(mac.finalize().into_bytes())
-}
-
-/// The state that every signature with a key begins from.
-fn keyed(key: &str) -> Result<Hmac<Sha256>> {
-    let secret = STANDARD
-        .decode(key.trim())
-        .map_err(|error| Error::bad_request("an account key is not base64 text").with_source(error))?;
-    if secret.is_empty() {
-        return Err(Error::bad_request("an account key is empty"));
-    }
-    Ok(Hmac::<Sha256>::new_from_slice(&secret).expect("HMAC takes keys of any length"))
-}
-
-impl Payload<'_> {
-    fn feed(&self, mac: &mut Hmac<Sha256>) {
-        for part in [self.verb, self.resource_type] {
-            update_lower(mac, part);
-            mac.update(b"\n");
-        }
-        mac.update(self.resource_link.as_bytes());
-        mac.update(b"\n");
-        for part in [self.ms_date, self.date] {
-            update_lower(mac, part);
-            mac.update(b"\n");
-        }
-    }
-
-    /// The signed text, for the message that helps an implementer find the difference.
-    fn text(&self) -> String {
-        format!(
-            "{}\n{}\n{}\n{}\n{}\n",
-            self.verb.to_ascii_lowercase(),
-            self.resource_type.to_ascii_lowercase(),
-            self.resource_link,
-            self.ms_date.to_ascii_lowercase(),
-            self.date.to_ascii_lowercase()
-        )
-    }
-}
-
-/// Feeds the lower-case form, through the stack for the short texts that all honest clients send.
-fn update_lower(mac: &mut Hmac<Sha256>, text: &str) {
-    let mut buffer = [0; 48];
-    for chunk in text.as_bytes().chunks(buffer.len()) {
-        let lower = &mut buffer[..chunk.len()];
-        lower.copy_from_slice(chunk);
-        lower.make_ascii_lowercase();
-        mac.update(lower);
     }
 }
 

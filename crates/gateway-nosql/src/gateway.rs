@@ -13,20 +13,23 @@ use http::{Method, Request, Response};
 use hyper::body::Body;
 use shardlake_account::{Account, ContainerHandle};
 use shardlake_model::{Error, RequestContext, Result, ScriptKind};
+use shardlake_operator::{Address, OperatorCall};
+use shardlake_signature::AccountKey;
 use shardlake_stdx::Guid;
+use tracing::{Instrument, Span};
 
 use crate::access::{self, Asked, Scope};
 use crate::answer_body::AnswerBody;
-use crate::auth::{AccountKey, Caller, Keyring};
+use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
 use crate::errors::Failure;
 use crate::formats::{AnswerFormat, in_format};
 use crate::headers::RequestHeaders;
 use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
-use crate::operator::{self, Address, OperatorCall};
 use crate::reply::{Echo, Renderer, Reply};
 use crate::router::{Path, Route};
+use crate::slow_log::{Ended, SlowLog};
 use crate::{
     account_document, batch, body, change_feed, conflicts, containers, databases, feed, items, offers,
     partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts, triggers,
@@ -48,6 +51,8 @@ pub struct GatewaySettings {
     pub body_size_bytes_max: usize,
     /// Time for a body to arrive, and for the operation after it.
     pub request_timeout: Duration,
+    /// Requests that take at least as long get a line in the log; `None`: none does.
+    pub slow_request: Option<Duration>,
 }
 
 impl Default for GatewaySettings {
@@ -59,6 +64,7 @@ impl Default for GatewaySettings {
             region: "Local".into(),
             body_size_bytes_max: 4 * 1024 * 1024,
             request_timeout: Duration::from_secs(60),
+            slow_request: None,
         }
     }
 }
@@ -99,6 +105,7 @@ struct Inner {
     keyring: Keyring,
     renderer: Renderer,
     activity_ids: ActivityIds,
+    slow_log: SlowLog,
 }
 
 /// A request that has passed the door.
@@ -156,7 +163,8 @@ impl Gateway {
         let keyring = Keyring::new(&settings.keys, settings.clock_skew_max)?;
         let renderer = Renderer::new(account.clock().now());
         let activity_ids = ActivityIds { base: account.random().guid(), made: AtomicU64::new(0) };
-        Ok(Gateway(Arc::new(Inner { account, settings, keyring, renderer, activity_ids })))
+        let slow_log = SlowLog::new(settings.slow_request);
+        Ok(Gateway(Arc::new(Inner { account, settings, keyring, renderer, activity_ids, slow_log })))
     }
 
     pub fn account(&self) -> &Account {
@@ -175,15 +183,33 @@ impl Gateway {
         let activity_id = inner.activity_ids.of(&parts);
         let mut hold = None;
         let arrival = Arrival { endpoint, activity_id, started, hold: &mut hold };
-        let outcome = inner.serve(&parts, body, arrival).await;
-        let duration = inner.account.clock().elapsed().saturating_sub(started);
-        let echo = Echo { activity_id, request_uri: parts.uri.path(), duration };
-        let response = inner.renderer.render(outcome, echo);
+        let (method, path) = (&parts.method, parts.uri.path());
+        let span = request_span(activity_id, method, path);
+        let outcome = inner.serve(&parts, body, arrival).instrument(span.clone()).await;
+        let at = inner.account.clock().elapsed();
+        let duration = at.saturating_sub(started);
+        let response = inner.renderer.render(outcome, Echo { activity_id, request_uri: path, duration });
+        span.record("http.response.status_code", response.status().as_u16());
+        inner
+            .slow_log
+            .note(Ended { activity_id, method, path, asked: &parts.headers, duration, at }, &response);
         if let Some(hold) = &hold {
             hold.settle(response.body().left_bytes());
         }
         response.map(|body| body.holding(hold))
     }
+}
+
+/// What everything that is done for the request belongs to, in logs and in traces. Names are those of OpenTelemetry.
+fn request_span(activity_id: Guid, method: &Method, path: &str) -> Span {
+    tracing::debug_span!(
+        "request",
+        otel.kind = "server",
+        %activity_id,
+        http.request.method = %method,
+        url.path = path,
+        http.response.status_code = tracing::field::Empty,
+    )
 }
 
 /// What is known of a request before it is read.
@@ -244,11 +270,14 @@ impl Inner {
         let form = address.signed_form(&parts.method, dates(headers));
         let now = self.account.clock().now();
         let access = self.keyring.authenticate_key(headers.authorization, &[form], now)?;
-        operator::allow(access, &parts.method)?;
+        shardlake_operator::allow(access, &parts.method)?;
         let (body, context) = self.admit(body, headers, arrival).await?;
         let body = body.bytes.clone();
         let call = OperatorCall { account: &self.account, method: &parts.method, address, context, body };
-        operator::serve(&call).await
+        let reply = shardlake_operator::serve(&call).await?;
+        Ok(reply
+            .body
+            .map_or_else(|| Reply::empty(reply.status, 0), |body| Reply::json(reply.status, 0, body)))
     }
 
     fn authenticate(

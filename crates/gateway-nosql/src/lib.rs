@@ -14,7 +14,6 @@
 //! | `items.rs`, `patch.rs`, `feed.rs`, `batch.rs`, `partition_key_delete.rs` | item operations |
 //! | `scripts.rs`, `script_execute.rs`, `triggers.rs` | stored procedures, triggers and user-defined functions; running procedures; triggers in headers |
 //! | `query.rs`, `query_body.rs`, `query_headers.rs`, `query_plan.rs` | queries over items, and plans for clients that merge |
-//! | `operator/` | physical partitions seen and acted upon, under `/_shardlake/v1/` |
 //! | `unsupported.rs` | what is refused, and in which words |
 //!
 //! The crate owns no socket, thread or clock: a server hands it requests and writes out the responses. Every operation is
@@ -45,7 +44,6 @@ mod message_space;
 mod metadata_query;
 mod offers;
 mod operation;
-mod operator;
 mod partition_key_delete;
 mod patch;
 mod permissions;
@@ -61,14 +59,14 @@ mod router;
 mod script_execute;
 mod scripts;
 mod session;
+mod slow_log;
 mod throughput;
 mod triggers;
 mod unsupported;
 mod users;
 
 pub use answer_body::{AnswerBody, Text};
-pub use auth::{Access, AccountKey};
 pub use errors::own_words;
 pub use gateway::{Endpoint, Gateway, GatewaySettings, Scheme};
 pub use message_space::{AnswerHold, ConnectionSpace, MessageSpace};
-pub use operator::OperatorRequest;
+pub use shardlake_signature::{Access, AccountKey};

@@ -9,7 +9,7 @@ use http::Method;
 use percent_encoding::percent_decode_str;
 use shardlake_model::{DatabaseRid, Error, ErrorKind, Result, ScriptKind};
 
-use crate::auth::Payload;
+use shardlake_signature::Payload;
 
 /// The longest path that anything has: an attachment of an item.
 const SEGMENTS_MAX: usize = 8;

@@ -7,13 +7,12 @@
 //! `current` is empty for what was deleted, `previous` is missing for what was created; the last three of the metadata are those
 //! of deletions. `crts` is the time of the commit in seconds.
 
-use shardlake_document::write_json_string;
+use shardlake_document::{write_json_string, write_key_component};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{Row, Snapshot};
 
 use crate::change_feed::{FeedLook, KeyTest, Page};
 use crate::change_log::{ChangeKind, LogEntry, LogOperation};
-use crate::heat::write_component;
 use crate::item::StoredItem;
 use crate::keys::{self, ITEMS};
 use crate::log_marks::NOT_KEPT;
@@ -201,7 +200,7 @@ fn write_name(shape: &ContainerShape, operation: &LogOperation, out: &mut Vec<u8
         }
         write_json_string(&path.0.join("/"), out);
         out.push(b':');
-        write_component(component, out);
+        write_key_component(component, out);
     }
     out.push(b'}');
     Ok(())

@@ -1,5 +1,6 @@
 //! What each operation on an item comes to within a transaction.
 
+use shardlake_index::SYSTEM_TERMS;
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
 use shardlake_stdx::Guid;
 
@@ -11,7 +12,6 @@ use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation, Outcome
 use crate::partition::Partition;
 use crate::plan::{self, Stamp};
 use crate::shape::ContainerShape;
-use crate::terms::SYSTEM_TERMS;
 use crate::transaction::Transaction;
 
 impl Partition {

@@ -134,25 +134,6 @@ async fn compute<T: Send + 'static>(turns: &Turns, work: impl FnOnce() -> T + Se
     }
 }
 
-/// Counts, for tests, the terms that were found out on each thread.
-#[cfg(feature = "testing")]
-pub mod witness {
-    use std::cell::Cell;
-
-    thread_local! {
-        static TERMS: Cell<usize> = const { Cell::new(0) };
-    }
-
-    pub(crate) fn note(terms: usize) {
-        TERMS.set(TERMS.get() + terms);
-    }
-
-    /// Terms found out on this thread so far.
-    pub fn terms_here() -> usize {
-        TERMS.get()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

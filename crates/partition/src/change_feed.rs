@@ -122,7 +122,7 @@ impl Partition {
 
     async fn first_entry_from(&self, snapshot: &Snapshot, lsn: u64) -> Result<Option<(u64, LogEntry)>> {
         let (_, end) = keys::space_range(self.uid, keys::CHANGE_LOG);
-        let options = ScanOptions { reverse: false, limit: Some(1) };
+        let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
         let mut scan = snapshot.scan(keys::log_key(self.uid, lsn)..end, options);
         let row = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
         row.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()

@@ -28,7 +28,7 @@ impl Partition {
         let (start, end) = (keys::item_key_bound_below(&span), keys::item_key_bound(&span));
         let is_inside = |key: &[u8]| key >= &start[..] && end.as_ref().is_none_or(|end| key < &end[..]);
         let (_, log_end) = keys::space_range(self.uid, keys::CHANGE_LOG);
-        let options = ScanOptions { reverse: false, limit: Some(entries_max) };
+        let options = ScanOptions { limit: Some(entries_max), ..ScanOptions::default() };
         let mut scan = snapshot.scan(keys::log_key(self.uid, after.saturating_add(1))..log_end, options);
         let mut page = ChangePage { last_lsn: after, ..ChangePage::default() };
         let mut looked_at = 0;

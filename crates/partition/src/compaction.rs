@@ -209,7 +209,7 @@ impl Partition {
 
     async fn has_versions(&self, snapshot: &Snapshot) -> Result<bool> {
         let (start, end) = keys::space_range(self.uid, keys::VERSIONS);
-        let mut scan = snapshot.scan(start..end, ScanOptions { reverse: false, limit: Some(1) });
+        let mut scan = snapshot.scan(start..end, ScanOptions { limit: Some(1), ..ScanOptions::default() });
         Ok(scan.next_chunk().await.map_err(crate::storage_error)?.is_some())
     }
 

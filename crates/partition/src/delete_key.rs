@@ -34,7 +34,7 @@ impl Partition {
             self.check_open()?;
             // With every queued commit acknowledged, a snapshot alone shows the logical partition.
             self.drain(&mut sequencer).await?;
-            let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), reverse: false };
+            let options = ScanOptions { limit: Some(ITEMS_PER_COMMIT), ..ScanOptions::default() };
             let mut scan = self.shard().snapshot().scan(next.clone()..end.clone(), options);
             let (mut items, mut is_last) = (0, true);
             let turn = sequencer.take_turn();

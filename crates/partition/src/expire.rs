@@ -189,7 +189,7 @@ impl Partition {
     ) -> Result<SweepStep> {
         let (start, end) = keys::space_range(self.uid, keys::ITEMS);
         let start = sweep.last.as_ref().map_or(start, |last| keys::after_item(self.uid, &last[HEADER..]));
-        let options = ScanOptions { limit: Some(ITEMS_READ_MAX), reverse: false };
+        let options = ScanOptions { limit: Some(ITEMS_READ_MAX), ..ScanOptions::default() };
         let mut scan = self.shard().snapshot().scan(start..end, options);
         let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? else {
             let _sequencer = self.sequencer.hold().await;

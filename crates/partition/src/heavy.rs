@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use shardlake_document::{PatchOperation, Value};
+use shardlake_index::TermSet;
 use shardlake_model::Result;
 
 use crate::beside::{HEAVY_BYTES, beside, beside_planning};
@@ -27,7 +28,6 @@ use crate::partition::Partition;
 use crate::plan;
 use crate::prepare::prepare_body;
 use crate::shape::ContainerShape;
-use crate::terms::TermSet;
 
 /// [`prepare_body`], beside the threads that answer requests where the text is long.
 pub async fn prepare(json: &[u8], shape: &Arc<ContainerShape>) -> Result<PreparedBody> {

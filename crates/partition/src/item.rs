@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_document::{Envelope, ItemView, RawDocument, RawValue, Record};
+use shardlake_index::{IndexLayout, ItemTerms};
 use shardlake_model::Result;
 use shardlake_routing::effective_partition_key;
 use shardlake_stdx::Guid;
 
 use crate::beside::HEAVY_BYTES;
-use crate::index::{Foreseen, IndexLayout, ItemTerms};
+use crate::index::Foreseen;
 use crate::keys::{self, PartitionUid};
 use crate::operation::LogicalKey;
 use crate::prepare::extract_partition_key;

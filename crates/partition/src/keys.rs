@@ -140,7 +140,8 @@ pub(crate) fn log_lsn(key: &[u8]) -> Result<u64> {
 /// The last commit that a snapshot shows of a partition; 0 where there was none.
 pub(crate) async fn last_log_lsn(snapshot: &Snapshot, uid: PartitionUid) -> Result<u64> {
     let (start, end) = space_range(uid, CHANGE_LOG);
-    let mut scan = snapshot.scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
+    let mut scan =
+        snapshot.scan(start..end, ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() });
     let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
     last.map_or(Ok(0), |(key, _)| log_lsn(&key))
 }

@@ -19,10 +19,9 @@
 //! | `change_feed.rs`, `all_versions.rs`, `followers.rs` | a page of the change feed; who waits for the next |
 //! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
 //! | `compaction.rs` | removes from the log what nobody can ask for |
-//! | `index/` | the inverted index: keys, layouts, terms |
+//! | `index/` | the inverted index as it is stored and maintained |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
-//! | `heat/` | who keeps the partition busy, with what and since when |
-//! | `item.rs`, `shape.rs`, `terms.rs` | a stored item, its container's compiled policies, its index terms |
+//! | `item.rs`, `shape.rs` | a stored item, its container's compiled policies |
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
 //! | `expire.rs` | removes them everywhere, in the background |
@@ -44,7 +43,6 @@ mod end;
 mod expire;
 mod feed;
 mod followers;
-pub mod heat;
 mod heavy;
 mod index;
 mod interactive;
@@ -64,7 +62,6 @@ pub mod seeded;
 mod sequencer;
 mod shape;
 mod sizes;
-mod terms;
 mod transaction;
 #[cfg(test)]
 mod unsynced_tests;
@@ -73,8 +70,6 @@ mod verify_versions;
 mod versions;
 
 pub use all_versions::not_enabled as all_versions_not_enabled;
-#[cfg(feature = "testing")]
-pub use beside::witness;
 pub use beside::{HEAVY_BYTES, Turn, Turns, beside};
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
@@ -84,7 +79,7 @@ pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
 pub use heavy::prepare;
-pub use index::{BuildEnd, IndexLayout, path_hash};
+pub use index::BuildEnd;
 pub use interactive::{LogicalTransaction, OwnItems};
 pub use item::StoredItem;
 pub use keys::{PartitionUid, partition_range};
@@ -101,8 +96,9 @@ pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, Se
 pub use shape::{
     ContainerShape, computed_definitions, computed_properties, retention_of, validate_computed_properties,
 };
+#[cfg(feature = "testing")]
+pub use shardlake_index::witness;
 pub use sizes::{LogicalSize, SizedKey};
-pub use terms::TermSet;
 pub use verify::{PartitionReport, verify_partition};
 
 use shardlake_model::{Error, ErrorKind};

@@ -58,7 +58,7 @@ impl Partition {
         let prefix = keys::logical_prefix(self.uid, logical);
         let end = keys::after_prefix(&prefix);
         let goes_on = sequencer.room_sought_to.take().filter(|key| key.starts_with(&prefix));
-        let options = ScanOptions { limit: Some(ITEMS_READ_MAX), reverse: false };
+        let options = ScanOptions { limit: Some(ITEMS_READ_MAX), ..ScanOptions::default() };
         let mut scan = self.shard().snapshot().scan(goes_on.unwrap_or(prefix)..end, options);
         let turn = sequencer.take_turn();
         let mut transaction = self.transaction(&sequencer, shape, command.now);

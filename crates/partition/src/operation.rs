@@ -5,21 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_document::{Body, PatchOperation};
-use shardlake_model::{ConsistencyLevel, Error, PartitionKey, Preconditions, ReplyMeta};
-use shardlake_routing::Epk;
+use shardlake_index::TermSet;
+use shardlake_model::{ConsistencyLevel, Error, Preconditions, ReplyMeta};
+pub use shardlake_routing::LogicalKey;
 use shardlake_sql::Condition;
 use shardlake_stdx::{Guid, Timestamp};
 
 use crate::index::Foreseen;
 use crate::item::StoredItem;
-use crate::terms::TermSet;
-
-/// A logical partition: its key and where that hashes to.
-#[derive(Debug, Clone)]
-pub struct LogicalKey {
-    pub epk: Epk,
-    pub partition_key: PartitionKey,
-}
 
 /// A body made ready before the partition's sequencer is taken: parsed, rendered and analysed.
 #[derive(Debug, Clone)]

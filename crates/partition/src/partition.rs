@@ -15,6 +15,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
+use shardlake_heat::Heat;
+use shardlake_index::IndexLayout;
 use shardlake_model::{Error, ErrorKind, PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
 use shardlake_stdx::Timestamp;
@@ -26,9 +28,8 @@ use crate::beside::HEAVY_BYTES;
 use crate::change_log::{Counters, LogEntry};
 use crate::end::{End, Life};
 use crate::expire::Expiry;
-use crate::heat::Heat;
 use crate::heavy::Ahead;
-use crate::index::{IndexLayout, Maintained};
+use crate::index::Maintained;
 use crate::interactive::Gates;
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
@@ -97,7 +98,9 @@ impl Partition {
         layouts: Vec<Arc<IndexLayout>>,
     ) -> Result<Partition> {
         let (start, end) = keys::space_range(identity.uid, keys::CHANGE_LOG);
-        let mut scan = shard.snapshot().scan(start..end, ScanOptions { reverse: true, limit: Some(1) });
+        let mut scan = shard
+            .snapshot()
+            .scan(start..end, ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() });
         let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
         let (lsn, timestamp_ms, counters) = match last {
             Some((key, value)) => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_document::{Envelope, PatchOperation, RawValue, Record, apply_patch, write_members};
+use shardlake_index::TermSet;
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
 use shardlake_stdx::Guid;
 
@@ -11,7 +12,6 @@ use crate::heavy;
 use crate::item::{StoredItem, rendered_size};
 use crate::operation::PreparedBody;
 use crate::shape::ContainerShape;
-use crate::terms::TermSet;
 
 pub(crate) const NOT_FOUND: &str = "Entity with the specified id does not exist in the system. More info: https://aka.ms/cosmosdb-tsg-not-found";
 pub(crate) const CONFLICT: &str = "Entity with the specified id already exists in the system. More info: https://aka.ms/cosmosdb-tsg-conflict";

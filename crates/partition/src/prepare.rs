@@ -2,12 +2,12 @@
 //! Callers on threads that answer requests go through [`crate::prepare`], which works on heavy ones beside them.
 
 use shardlake_document::{DocumentError, ParseLimits, RawDocument, RawValue, parse_item, write_members};
+use shardlake_index::TermSet;
 use shardlake_model::{Error, ErrorKind, KeyComponent, KeyPath, Limits, PartitionKey, Result};
 
 use crate::operation::PreparedBody;
 use crate::plan;
 use crate::shape::ContainerShape;
-use crate::terms::TermSet;
 
 /// `sent` is JSON text or Cosmos binary JSON.
 pub fn prepare_body(sent: &[u8], shape: &ContainerShape) -> Result<PreparedBody> {

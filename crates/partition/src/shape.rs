@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_charge::ChargeTable;
+use shardlake_index::IndexLayout;
 use shardlake_model::{
     Container, ContainerDefinition, Error, KeyPath, Limits, PartitionKeyDefinition, PathMatcher, Result,
 };
 use shardlake_sql::{CompositeSchema, ComputedProperties, GeometryKind, IndexSchema};
-
-use crate::index::IndexLayout;
 
 #[derive(Debug)]
 pub struct ContainerShape {

@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use shardlake_charge::ChargeTable;
+use shardlake_index::IndexLayout;
 use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, ErrorKind, KeyComponent,
     PartitionKey, PartitionKeyDefinition, Preconditions, Result,
@@ -19,8 +20,8 @@ use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Shard, ShardOptions};
 
 use crate::{
-    CommandContext, ContainerShape, IndexLayout, LogicalKey, Operation, Partition, PartitionIdentity,
-    PartitionUid, Relocation, RelocationTarget, prepare_body, verify_partition,
+    CommandContext, ContainerShape, LogicalKey, Operation, Partition, PartitionIdentity, PartitionUid,
+    Relocation, RelocationTarget, prepare_body, verify_partition,
 };
 
 struct Fixture {

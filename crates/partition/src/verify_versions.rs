@@ -23,7 +23,7 @@ pub(crate) struct VersionsVerifier {
 impl VersionsVerifier {
     pub async fn new(snapshot: &Snapshot, uid: PartitionUid, are_kept: bool) -> Result<Self> {
         let (start, end) = keys::space_range(uid, keys::VERSIONS);
-        let mut scan = snapshot.scan(start..end, ScanOptions { reverse: false, limit: Some(1) });
+        let mut scan = snapshot.scan(start..end, ScanOptions { limit: Some(1), ..ScanOptions::default() });
         let is_any = are_kept || scan.next_chunk().await.map_err(crate::storage_error)?.is_some();
         Ok(VersionsVerifier { ended: is_any.then(FxHashMap::default) })
     }

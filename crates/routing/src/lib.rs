@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `epk.rs` | effective partition keys, versions 1, 2 and hierarchical |
+//! | `logical.rs` | the key of a logical partition |
 //! | `range.rs` | spans of the hash space, prefixes, and the even cut of a new container |
 //! | `scale.rs` | a range as a scale of numbers, for shares of its load |
 //! | `map.rs` | a gap-free cover of the hash space by partitions |
@@ -11,6 +12,7 @@
 
 mod epk;
 mod header;
+mod logical;
 mod map;
 mod placement;
 mod range;
@@ -18,6 +20,7 @@ mod scale;
 
 pub use epk::{Epk, effective_partition_key};
 pub use header::{KeyError, parse_partition_key_header};
+pub use logical::LogicalKey;
 pub use map::{MapError, PartitionMap};
 pub use placement::{ShardLoad, place, place_together};
 pub use range::{EpkRange, RangeError, initial_ranges, midpoint, prefix_range, width};

@@ -170,7 +170,7 @@ fn run_server(serve: Serve, introduction: Introduction) -> Result<ExitCode, Stri
         place_demo(&mut merged.settings, &environment)?;
     }
     let config = Config::new(merged.settings)?;
-    logging::start(config.log_format, &config.log_level)?;
+    let export = logging::start(config.log_format, &config.log_level, config.otlp_endpoint.as_deref())?;
     if !merged.passed_over.is_empty() {
         let names = merged.passed_over.join(", ");
         tracing::warn!("environment variables that are no settings are passed over: {names}");
@@ -179,6 +179,7 @@ fn run_server(serve: Serve, introduction: Introduction) -> Result<ExitCode, Stri
     let outcome = runtime.block_on(serve::serve(config, introduction));
     // Tasks that are left have had their time.
     runtime.shutdown_timeout(Duration::ZERO);
+    export.finish();
     outcome
 }
 

@@ -13,6 +13,7 @@ use shardlake_model::{ConsistencyLevel, LimitScale, Numbers};
 use crate::settings::{
     CapacityName, DemoName, DurabilityMode, HeatMode, LogFormat, NumbersRule, Settings, ThroughputMode,
 };
+use crate::tracing_export;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8081";
 const DEFAULT_DATA_DIR: &str = "shardlake-data";
@@ -50,6 +51,8 @@ pub struct Config {
     pub demo: Option<Demo>,
     pub log_format: LogFormat,
     pub log_level: String,
+    pub slow_request: Option<Duration>,
+    pub otlp_endpoint: Option<String>,
 }
 
 /// One `--listen`: what was written, and what it means.
@@ -159,6 +162,9 @@ impl Config {
             }),
             log_format: settings.log_format.unwrap_or(LogFormat::Text),
             log_level: settings.log_level.unwrap_or_else(|| "info".to_owned()),
+            slow_request: Some(Duration::from_millis(settings.slow_request_ms.unwrap_or(1000)))
+                .filter(|threshold| !threshold.is_zero()),
+            otlp_endpoint: settings.otlp_endpoint.map(|url| tracing_export::checked(&url)).transpose()?,
         })
     }
 

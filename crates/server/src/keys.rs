@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use shardlake_gateway_nosql::{Access, AccountKey};
+use shardlake_signature::{Access, AccountKey};
 use shardlake_stdx::Random;
 
 use crate::config::Config;

@@ -51,6 +51,7 @@ mod settings;
 mod shards;
 mod stream_tasks;
 mod tls;
+mod tracing_export;
 mod verify;
 mod watched_io;
 mod welcome;

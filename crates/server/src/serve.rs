@@ -92,6 +92,7 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
         clock_skew_max: config.clock_skew_max,
         body_size_bytes_max: config.limits.body_size_bytes_max,
         request_timeout: config.limits.request_max,
+        slow_request: config.slow_request,
         ..GatewaySettings::default()
     };
     front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);

@@ -234,6 +234,21 @@ pub struct Settings {
     #[arg(long, value_name = "LEVEL", help_heading = "Logs")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_level: Option<String>,
+
+    /// Requests that take at least so many milliseconds are logged, with what they cost; 0: none is [default: 1000]
+    ///
+    /// At most ten lines a second. Requests that wait for changes because their client asks them to do not count.
+    #[arg(long, value_name = "MILLISECONDS", help_heading = "Logs")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow_request_ms: Option<u64>,
+
+    /// Collector that gets a trace of every request, as OTLP over plain HTTP, such as http://localhost:4318
+    ///
+    /// Needs a build with the feature otlp. The variables OTEL_TRACES_SAMPLER, OTEL_SERVICE_NAME and OTEL_BSP_* of OpenTelemetry apply.
+    /// Traces that the collector does not take in time are dropped; requests never wait for it.
+    #[arg(long, value_name = "URL", help_heading = "Logs")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp_endpoint: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -15,15 +15,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::executor::block_on;
 use shardlake_stdx::Clock;
 use tokio::sync::oneshot;
 
-use crate::engine::EngineFuture;
 use crate::shard::Shared;
 use crate::turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn};
-use crate::{Batch, Durability, Seq, StorageError};
+use crate::view::View;
+use crate::{Answer, Batch, Durability, Seq, StorageError};
 
 /// Bytes of one group; a larger queue is written in several.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -296,53 +295,49 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
 
 fn write(shared: &Shared, writing: &mut Writing, batches: Vec<Batch>, last: Seq) -> Result<(), StorageError> {
     shared.check()?;
-    // Memory fails as a whole or not at all: there is nothing to keep from readers.
-    let is_held = shared.durability != Durability::Memory;
-    if is_held {
-        shared.view.hold(&*shared.engine);
-    }
-    finish(shared, shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;
+    shared.shown.hold();
+    finish(shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;
     match shared.durability {
         Durability::Sync | Durability::Memory => {
             shared.applied.store(last, Ordering::Release);
-            sync(shared, is_held)
+            finish(shared.engine.sync()).map_err(|error| shared.poison(&error))?;
+            // First: who waits for the watermark reads next.
+            show(shared, last);
+            shared.durable.send_replace(last);
         }
         Durability::Async => {
-            // Before anybody learns that it is applied, which is as good as acknowledged.
-            shared.view.release();
+            // First: who learns that it is applied, which is as good as acknowledged, reads next.
+            show(shared, last);
             shared.applied.store(last, Ordering::Release);
             writing.unsynced_since.get_or_insert_with(|| Clock::System.elapsed());
-            Ok(())
         }
     }
+    Ok(())
+}
+
+fn show(shared: &Shared, last: Seq) {
+    shared.shown.show(View::new(shared.engine.view(), last), false);
 }
 
 /// A failure has no writer to tell: the poison tells the next one.
 fn sync_unsynced(shared: &Shared, writing: &mut Writing) {
     let _on_panic = PoisonOnPanic(shared);
-    if writing.unsynced_since.take().is_some() && shared.check().is_ok() {
-        let _ = sync(shared, false);
+    if writing.unsynced_since.take().is_none() || shared.check().is_err() {
+        return;
+    }
+    match finish(shared.engine.sync()) {
+        Ok(()) => drop(shared.durable.send_replace(shared.applied.load(Ordering::Acquire))),
+        Err(error) => drop(shared.poison(&error)),
     }
 }
 
-/// `is_held` says that readers are kept at the state before what is synced.
-fn sync(shared: &Shared, is_held: bool) -> Result<(), StorageError> {
-    let applied = shared.applied.load(Ordering::Acquire);
-    finish(shared, shared.engine.sync()).map_err(|error| shared.poison(&error))?;
-    if is_held {
-        // First: who waits for the watermark reads next.
-        shared.view.release();
+/// A writer that leads may stand inside an executor, where another may not block: the engines that let writers lead answer
+/// at once.
+fn finish(work: Answer<'_, ()>) -> Result<(), StorageError> {
+    match work {
+        Answer::Now(done) => done,
+        Answer::Later(work) => block_on(work),
     }
-    shared.durable.send_replace(applied);
-    Ok(())
-}
-
-/// A writer that leads may stand inside an executor, where another may not block: engines that let writers lead never pend.
-fn finish(shared: &Shared, work: EngineFuture<'_, ()>) -> Result<(), StorageError> {
-    if shared.engine.never_pends() {
-        return work.now_or_never().expect("an engine that never pends is ready at once");
-    }
-    block_on(work)
 }
 
 /// Nobody would answer the queued commits after a panic in an engine.

@@ -1,34 +1,44 @@
-//! What a storage engine implements: atomic ordered writes, a sync, and consistent reads.
+//! What a storage engine implements: atomic ordered writes, a sync, and consistent views.
 //!
-//! Asynchronous, although today's engines are not: an engine over an object store will be. The committer is the only
-//! caller of `apply` and `sync`, one at a time and never both at once; everything else may be called from any thread.
+//! An engine on a local disk answers in the call ([`Answer::Now`]); one over an object store answers later. The committer
+//! is the only caller of `apply` and `sync`; everything else may be called from any thread.
 
+use std::iter;
 use std::ops::Range;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::{Batch, ScanOptions, StorageError};
+use crate::{Answer, Batch, Lookup, Resolve, ScanOptions, StorageError};
 
 /// Stored bytes: cheap to clone, and on a local disk a slice of the cached block.
 pub type Value = Bytes;
 pub type Row = (Bytes, Value);
-pub type EngineFuture<'a, T> = BoxFuture<'a, Result<T, StorageError>>;
 
 /// Keys are 1 to this many bytes; [`crate::Shard::commit`] refuses others.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
+/// Keys that one call reads at a time.
+pub const CONCURRENT_READS_MAX: usize = 64;
 
 pub trait Engine: Send + Sync + 'static {
     /// Makes all batches visible in order, as one atomic write; durable only after [`Engine::sync`].
-    fn apply(&self, batches: Vec<Batch>) -> EngineFuture<'_, ()>;
+    fn apply(&self, batches: Vec<Batch>) -> Answer<'_, ()>;
 
-    /// Returns when everything applied before is on stable storage.
-    fn sync(&self) -> EngineFuture<'_, ()>;
+    /// Answers when everything applied before is on stable storage.
+    fn sync(&self) -> Answer<'_, ()>;
 
-    /// The newest value applied. Two calls may see two states; a [`Engine::snapshot`] is for reading several keys.
-    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>>;
+    /// Everything that is applied.
+    fn view(&self) -> Box<dyn EngineView>;
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot>;
+    /// The newest value applied. Two calls may see two states; a [`Engine::view`] is for reading several keys.
+    fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
+        self.view().get(key)
+    }
+
+    /// Moves when a new view would show more, or read faster, than one made before: see [`EngineView::moment`].
+    fn moment(&self) -> u64 {
+        0
+    }
 
     /// Stores rows whose keys ascend and are new, beside the log: all of them, durable when it returns, or none. Blocks, next
     /// to other callers. `Ok(false)`, and nothing taken, from an engine that has no such way.
@@ -37,16 +47,15 @@ pub trait Engine: Send + Sync + 'static {
     }
 
     /// Makes everything durable and sorts it to its place, so that little is left to replay at the next start.
-    fn flush(&self) -> EngineFuture<'_, ()>;
+    fn flush(&self) -> Answer<'_, ()>;
 
     /// The last call: flushes and notes that the next start has nothing to replay.
-    fn close(&self) -> EngineFuture<'_, ()>;
+    fn close(&self) -> Answer<'_, ()>;
 
     /// Bytes on disk, or in memory for an engine without one.
     fn disk_bytes(&self) -> u64;
 
-    /// Whether `apply` and `sync` do their work in the call and return futures that are ready: then a writer may call
-    /// them where it waits.
+    /// Whether `apply` and `sync` do their work in the call and answer at once: then a writer may call them where it waits.
     fn never_pends(&self) -> bool {
         false
     }
@@ -58,22 +67,57 @@ pub trait Engine: Send + Sync + 'static {
 }
 
 /// A consistent view of one moment.
-pub trait EngineSnapshot: Send + Sync {
-    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>>;
+pub trait EngineView: Send + Sync {
+    fn get(&self, key: &[u8]) -> Lookup<Option<Value>>;
+
+    /// The values of the keys, in the order of the keys; [`CONCURRENT_READS_MAX`] of them are read at a time.
+    fn get_many(&self, keys: Vec<Bytes>) -> Lookup<Vec<Option<Value>>> {
+        let mut values = Vec::with_capacity(keys.len());
+        let mut left = keys.iter();
+        for key in left.by_ref() {
+            match self.get(key) {
+                Answer::Now(Ok(value)) => values.push(value),
+                Answer::Now(Err(error)) => return Answer::Now(Err(error)),
+                Answer::Later(first) => {
+                    let first = Answer::Later(first).into_future();
+                    let rest = left.map(|key| self.get(key).into_future());
+                    let answers: Vec<Resolve<'static, _>> = iter::once(first).chain(rest).collect();
+                    return Answer::later(async move {
+                        let later = stream::iter(answers).buffered(CONCURRENT_READS_MAX);
+                        values.extend(later.try_collect::<Vec<_>>().await?);
+                        Ok(values)
+                    });
+                }
+            }
+        }
+        Answer::Now(Ok(values))
+    }
 
     /// Rows of the range, in descending order when `options.reverse`.
     fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Box<dyn EngineScan>;
+
+    /// What [`Engine::moment`] was when the view was made.
+    fn moment(&self) -> u64 {
+        0
+    }
+
+    /// Whether a read of one key is answered at once, as far as the engine can tell beforehand.
+    fn reads_at_once(&self) -> bool {
+        false
+    }
 }
 
-/// A scan in progress; it keeps its snapshot alive.
+/// A scan in progress; it keeps its view alive.
 pub trait EngineScan: Send {
     /// The next rows: as many as fit [`ScanOptions::CHUNK_ROWS`] and [`ScanOptions::CHUNK_BYTES`], but at least one and
     /// at most `rows_max`; none at the end.
-    fn next_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, Vec<Row>>;
+    fn next_chunk(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>>;
 
     /// Passes over up to `rows_max` rows and says over how many; none at the end.
-    fn count_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, usize> {
-        let rows = self.next_chunk(rows_max);
-        Box::pin(async move { rows.await.map(|rows| rows.len()) })
+    fn count_chunk(&mut self, rows_max: usize) -> Answer<'_, usize> {
+        match self.next_chunk(rows_max) {
+            Answer::Now(rows) => Answer::Now(rows.map(|rows| rows.len())),
+            Answer::Later(rows) => Answer::later(async { rows.await.map(|rows| rows.len()) }),
+        }
     }
 }

@@ -5,11 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
 
-use futures::FutureExt;
-use futures::future::ready;
-
-use crate::engine::EngineFuture;
-use crate::{Batch, Engine, EngineSnapshot, MemoryEngine, StorageError, Value};
+use crate::{Answer, Batch, Engine, EngineView, Lookup, MemoryEngine, StorageError, Value};
 
 /// A memory engine with a "disk" of its own: only what was synced is sure to survive [`FaultEngine::crash`]. Clones
 /// share everything, so that a test keeps its hands on an engine that it gave to a shard.
@@ -131,11 +127,29 @@ impl FaultEngine {
             disk.synced.iter().chain(disk.unsynced.iter().take(lucky)).cloned().collect();
         let engine = FaultEngine::new();
         for group in &groups {
-            futures::executor::block_on(engine.0.memory.apply(group.clone()))
-                .expect("writes to memory succeed");
+            let Answer::Now(Ok(())) = engine.0.memory.apply(group.clone()) else {
+                unreachable!("writes to memory succeed at once")
+            };
         }
         engine.disk().synced = groups;
         engine
+    }
+
+    fn sync_now(&self) -> Result<(), StorageError> {
+        let stall = self.0.stall.lock().expect("no holder panics");
+        let is_stalled = |stall: &mut Stall| {
+            stall.is_stalling = stall.after.is_some_and(|after| self.syncs() >= after);
+            stall.is_stalling
+        };
+        drop(self.0.released.wait_while(stall, is_stalled).expect("no holder panics"));
+        let number = self.0.syncs.fetch_add(1, Ordering::SeqCst) + 1;
+        if number == self.0.fail_sync_at.load(Ordering::SeqCst) {
+            return Err(self.fault("the sync failed"));
+        }
+        let mut disk = self.disk();
+        let unsynced = std::mem::take(&mut disk.unsynced);
+        disk.synced.extend(unsynced);
+        Ok(())
     }
 
     fn fault(&self, what: &str) -> StorageError {
@@ -144,55 +158,46 @@ impl FaultEngine {
 }
 
 impl Engine for FaultEngine {
-    fn apply(&self, batches: Vec<Batch>) -> EngineFuture<'_, ()> {
+    fn apply(&self, batches: Vec<Batch>) -> Answer<'_, ()> {
         let rows = batches.iter().map(Batch::len).sum();
         self.0.group_rows.lock().expect("no holder panics").push(rows);
         let number = self.0.applies.fetch_add(1, Ordering::SeqCst) + 1;
         *self.0.last_writer.lock().expect("no holder panics") = Some(std::thread::current().id());
         if number == self.0.fail_apply_at.load(Ordering::SeqCst) {
-            return ready(Err(self.fault("no space left on device"))).boxed();
+            return Answer::Now(Err(self.fault("no space left on device")));
         }
         self.disk().unsynced.push_back(batches.clone());
         let applied = self.0.memory.apply(batches);
         if number == self.0.fail_after_apply_at.load(Ordering::SeqCst) {
-            return ready(Err(self.fault("the memtable cannot be sealed"))).boxed();
+            return Answer::Now(Err(self.fault("the memtable cannot be sealed")));
         }
         applied
     }
 
-    fn sync(&self) -> EngineFuture<'_, ()> {
-        async move {
-            let stall = self.0.stall.lock().expect("no holder panics");
-            let is_stalled = |stall: &mut Stall| {
-                stall.is_stalling = stall.after.is_some_and(|after| self.syncs() >= after);
-                stall.is_stalling
-            };
-            drop(self.0.released.wait_while(stall, is_stalled).expect("no holder panics"));
-            let number = self.0.syncs.fetch_add(1, Ordering::SeqCst) + 1;
-            if number == self.0.fail_sync_at.load(Ordering::SeqCst) {
-                return Err(self.fault("the sync failed"));
-            }
-            let mut disk = self.disk();
-            let unsynced = std::mem::take(&mut disk.unsynced);
-            disk.synced.extend(unsynced);
-            Ok(())
+    fn sync(&self) -> Answer<'_, ()> {
+        if self.never_pends() {
+            return Answer::Now(self.sync_now());
         }
-        .boxed()
+        Answer::later(async { self.sync_now() })
     }
 
-    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
+    fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
         self.0.memory.get(key)
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        self.0.memory.snapshot()
+    fn view(&self) -> Box<dyn EngineView> {
+        self.0.memory.view()
     }
 
-    fn flush(&self) -> EngineFuture<'_, ()> {
+    fn moment(&self) -> u64 {
+        self.0.memory.moment()
+    }
+
+    fn flush(&self) -> Answer<'_, ()> {
         self.sync()
     }
 
-    fn close(&self) -> EngineFuture<'_, ()> {
+    fn close(&self) -> Answer<'_, ()> {
         self.sync()
     }
 

@@ -13,18 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
 use fjall::{Database, Keyspace};
-use futures::FutureExt;
-use futures::future::ready;
 
 use crate::directory::{DATABASE, find_complete, lock_for_looking};
-use crate::engine::EngineFuture;
 use crate::files::{self, Files};
 use crate::journal::{self, Inspected, Tolerance};
 use crate::journal_mark::Mark;
-use crate::local::{LocalSnapshot, Purpose, open_database};
-use crate::{Batch, Engine, EngineSnapshot, Shard, ShardOptions, StorageError, Value};
+use crate::local::{LocalView, Purpose, open_database};
+use crate::{Answer, Batch, Engine, EngineView, Shard, ShardOptions, StorageError};
 
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 const TABLES_OPEN_MAX: usize = 64;
@@ -157,34 +153,29 @@ impl Drop for Scratch {
     }
 }
 
-fn read_only<T: Send + 'static>() -> EngineFuture<'static, T> {
-    ready(Err(StorageError::io("this shard is open for reading only"))).boxed()
+fn read_only<T>() -> Answer<'static, T> {
+    Answer::Now(Err(StorageError::io("this shard is open for reading only")))
 }
 
 impl Engine for Inspection {
-    fn apply(&self, _batches: Vec<Batch>) -> EngineFuture<'_, ()> {
+    fn apply(&self, _batches: Vec<Batch>) -> Answer<'_, ()> {
         read_only()
     }
 
-    fn sync(&self) -> EngineFuture<'_, ()> {
+    fn sync(&self) -> Answer<'_, ()> {
         read_only()
     }
 
-    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
-        let value = self.rows.get(key).map(|value| value.map(Bytes::from)).map_err(StorageError::from);
-        ready(value).boxed()
+    fn view(&self) -> Box<dyn EngineView> {
+        Box::new(LocalView { snapshot: self.database.snapshot(), rows: self.rows.clone() })
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        Box::new(LocalSnapshot { snapshot: self.database.snapshot(), rows: self.rows.clone() })
+    fn flush(&self) -> Answer<'_, ()> {
+        Answer::Now(Ok(()))
     }
 
-    fn flush(&self) -> EngineFuture<'_, ()> {
-        ready(Ok(())).boxed()
-    }
-
-    fn close(&self) -> EngineFuture<'_, ()> {
-        ready(Ok(())).boxed()
+    fn close(&self) -> Answer<'_, ()> {
+        Answer::Now(Ok(()))
     }
 
     fn disk_bytes(&self) -> u64 {

@@ -13,8 +13,10 @@
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
 //! | `directory.rs` | a local shard's directory: its lock and its format |
-//! | `view.rs` | what readers see: the acknowledged state |
-//! | `batch.rs`, `scan.rs`, `error.rs` | a commit's content, reading ranges, what can go wrong |
+//! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
+//! | `answer.rs` | an answer that is there at once or comes later |
+//! | `witness.rs` | proves that nobody waits for an engine while planning a commit |
+//! | `batch.rs`, `error.rs` | a commit's content, what can go wrong |
 //! | `fault.rs`, `suite.rs` | for tests: an engine that fails and forgets on purpose, and what every engine must do |
 //!
 //! Guarantees: commits are atomic and take effect in the order in which [`Shard::commit`] was called; a commit's future
@@ -22,6 +24,7 @@
 //! accepted until the shard is opened again, and reads go on with what was acknowledged before.
 //! Nothing here knows a document.
 
+mod answer;
 mod batch;
 mod bulk;
 mod committer;
@@ -42,13 +45,19 @@ mod shard;
 pub mod suite;
 mod turns;
 mod view;
+pub mod witness;
 
+pub use answer::{Answer, Lookup, Resolve};
 pub use batch::{Batch, Op};
 pub use bulk::{BulkLoad, RangeStats};
-pub use engine::{Engine, EngineFuture, EngineScan, EngineSnapshot, KEY_BYTES_MAX, Row, Value};
+pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
 pub use inspection::{InspectionReport, TornWrite};
 pub use memory::MemoryEngine;
-pub use scan::{Scan, ScanOptions, Snapshot};
+pub use scan::{Scan, ScanOptions};
 pub use shard::{Durability, EngineKind, PendingCommit, Seq, Shard, ShardOptions};
 pub use turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn, SMALL_COMMIT_ROWS};
+pub use view::View;
+
+/// [`View`] by its old name.
+pub type Snapshot = View;

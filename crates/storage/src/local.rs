@@ -31,16 +31,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode, Readable};
-use futures::FutureExt;
-use futures::future::ready;
 
 use crate::directory::Directory;
-use crate::engine::{EngineFuture, EngineScan};
+use crate::engine::EngineScan;
 use crate::files;
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
 use crate::scan::collect_chunk;
-use crate::{Batch, Engine, EngineSnapshot, Op, Row, ScanOptions, StorageError, Value};
+use crate::{Answer, Batch, Engine, EngineView, Lookup, Op, Row, ScanOptions, StorageError, Value};
 
 /// Memtables that wait for a worker before writers are slowed down; fjall itself stops at 4.
 const SEALED_MEMTABLES_MAX: usize = 2;
@@ -290,21 +288,25 @@ fn last_of_each_key(batches: Vec<Batch>) -> Vec<Op> {
 }
 
 impl Engine for LocalEngine {
-    fn apply(&self, batches: Vec<Batch>) -> EngineFuture<'_, ()> {
-        ready(self.write(batches)).boxed()
+    fn apply(&self, batches: Vec<Batch>) -> Answer<'_, ()> {
+        Answer::Now(self.write(batches))
     }
 
-    fn sync(&self) -> EngineFuture<'_, ()> {
-        ready(self.database.persist(PersistMode::SyncData).map_err(StorageError::from)).boxed()
+    fn sync(&self) -> Answer<'_, ()> {
+        Answer::Now(self.database.persist(PersistMode::SyncData).map_err(StorageError::from))
     }
 
-    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
-        let value = self.rows.get(key).map(|value| value.map(Bytes::from)).map_err(StorageError::from);
-        ready(value).boxed()
+    fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
+        let value = self.rows.get(key);
+        Answer::Now(value.map(|value| value.map(Bytes::from)).map_err(StorageError::from))
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
-        Box::new(LocalSnapshot { snapshot: self.database.snapshot(), rows: self.rows.clone() })
+    fn moment(&self) -> u64 {
+        self.database.visible_seqno()
+    }
+
+    fn view(&self) -> Box<dyn EngineView> {
+        Box::new(LocalView { snapshot: self.database.snapshot(), rows: self.rows.clone() })
     }
 
     fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<bool, StorageError> {
@@ -314,12 +316,12 @@ impl Engine for LocalEngine {
         loaded.map(|()| true)
     }
 
-    fn flush(&self) -> EngineFuture<'_, ()> {
-        ready(self.sort_memtables()).boxed()
+    fn flush(&self) -> Answer<'_, ()> {
+        Answer::Now(self.sort_memtables())
     }
 
-    fn close(&self) -> EngineFuture<'_, ()> {
-        ready(self.sort_memtables().inspect(|()| self.mark_closed())).boxed()
+    fn close(&self) -> Answer<'_, ()> {
+        Answer::Now(self.sort_memtables().inspect(|()| self.mark_closed()))
     }
 
     fn never_pends(&self) -> bool {
@@ -335,15 +337,23 @@ impl Engine for LocalEngine {
     }
 }
 
-pub(crate) struct LocalSnapshot {
+pub(crate) struct LocalView {
     pub snapshot: fjall::Snapshot,
     pub rows: Keyspace,
 }
 
-impl EngineSnapshot for LocalSnapshot {
-    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
+impl EngineView for LocalView {
+    fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
         let value = self.snapshot.get(&self.rows, key);
-        ready(value.map(|value| value.map(Bytes::from)).map_err(StorageError::from)).boxed()
+        Answer::Now(value.map(|value| value.map(Bytes::from)).map_err(StorageError::from))
+    }
+
+    fn moment(&self) -> u64 {
+        self.snapshot.seqno()
+    }
+
+    fn reads_at_once(&self) -> bool {
+        true
     }
 
     fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Box<dyn EngineScan> {
@@ -359,7 +369,7 @@ struct LocalScan {
 }
 
 impl EngineScan for LocalScan {
-    fn next_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, Vec<Row>> {
+    fn next_chunk(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>> {
         let row = |guard: fjall::Guard| {
             let (key, value) = guard.into_inner()?;
             Ok((Bytes::from(key), Bytes::from(value)))
@@ -370,10 +380,10 @@ impl EngineScan for LocalScan {
         } else {
             collect_chunk(rows.map(row), rows_max)
         };
-        ready(chunk).boxed()
+        Answer::Now(chunk)
     }
 
-    fn count_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, usize> {
+    fn count_chunk(&mut self, rows_max: usize) -> Answer<'_, usize> {
         let key = |guard: fjall::Guard| guard.key().map(drop).map_err(StorageError::from);
         let rows = self.rows.by_ref();
         let counted = if self.reverse {
@@ -381,7 +391,7 @@ impl EngineScan for LocalScan {
         } else {
             rows.take(rows_max).map(key).try_fold(0, |count, row| row.map(|()| count + 1))
         };
-        ready(counted).boxed()
+        Answer::Now(counted)
     }
 }
 

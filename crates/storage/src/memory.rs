@@ -9,12 +9,10 @@ use std::ops::{Bound, Range};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
-use futures::FutureExt;
-use futures::future::ready;
 
-use crate::engine::{EngineFuture, EngineScan};
+use crate::engine::EngineScan;
 use crate::scan::collect_chunk;
-use crate::{Batch, Engine, EngineSnapshot, Op, Row, ScanOptions, StorageError, Value};
+use crate::{Answer, Batch, Engine, EngineView, Lookup, Op, Row, ScanOptions, StorageError, Value};
 
 #[derive(Debug, Default, Clone)]
 pub struct MemoryEngine(Arc<RwLock<State>>);
@@ -109,7 +107,7 @@ fn seen_at(versions: &[Version], moment: u64) -> Option<&Value> {
 }
 
 impl Engine for MemoryEngine {
-    fn apply(&self, batches: Vec<Batch>) -> EngineFuture<'_, ()> {
+    fn apply(&self, batches: Vec<Batch>) -> Answer<'_, ()> {
         let mut state = self.write();
         state.now += 1;
         for op in batches.into_iter().flat_map(Batch::into_ops) {
@@ -118,32 +116,35 @@ impl Engine for MemoryEngine {
                 Op::Delete { key } => state.set(key, None),
             }
         }
-        ready(Ok(())).boxed()
+        Answer::Now(Ok(()))
     }
 
-    fn sync(&self) -> EngineFuture<'_, ()> {
-        ready(Ok(())).boxed()
+    fn sync(&self) -> Answer<'_, ()> {
+        Answer::Now(Ok(()))
     }
 
-    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
+    fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
         let state = self.read();
-        let value = state.keys.get(key).and_then(|versions| seen_at(versions, state.now)).cloned();
-        ready(Ok(value)).boxed()
+        Answer::Now(Ok(state.keys.get(key).and_then(|versions| seen_at(versions, state.now)).cloned()))
     }
 
-    fn snapshot(&self) -> Box<dyn EngineSnapshot> {
+    fn view(&self) -> Box<dyn EngineView> {
         let mut state = self.write();
         let moment = state.now;
         *state.snapshots.entry(moment).or_default() += 1;
-        Box::new(MemorySnapshot(Arc::new(Moment { engine: self.clone(), moment })))
+        Box::new(MemoryView(Arc::new(Moment { engine: self.clone(), moment })))
     }
 
-    fn flush(&self) -> EngineFuture<'_, ()> {
-        ready(Ok(())).boxed()
+    fn moment(&self) -> u64 {
+        self.read().now
     }
 
-    fn close(&self) -> EngineFuture<'_, ()> {
-        ready(Ok(())).boxed()
+    fn flush(&self) -> Answer<'_, ()> {
+        Answer::Now(Ok(()))
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Answer::Now(Ok(()))
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -151,7 +152,7 @@ impl Engine for MemoryEngine {
     }
 }
 
-struct MemorySnapshot(Arc<Moment>);
+struct MemoryView(Arc<Moment>);
 
 struct Moment {
     engine: MemoryEngine,
@@ -164,11 +165,18 @@ impl Drop for Moment {
     }
 }
 
-impl EngineSnapshot for MemorySnapshot {
-    fn get<'a>(&'a self, key: &'a [u8]) -> EngineFuture<'a, Option<Value>> {
+impl EngineView for MemoryView {
+    fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
         let state = self.0.engine.read();
-        let value = state.keys.get(key).and_then(|versions| seen_at(versions, self.0.moment)).cloned();
-        ready(Ok(value)).boxed()
+        Answer::Now(Ok(state.keys.get(key).and_then(|versions| seen_at(versions, self.0.moment)).cloned()))
+    }
+
+    fn moment(&self) -> u64 {
+        self.0.moment
+    }
+
+    fn reads_at_once(&self) -> bool {
+        true
     }
 
     fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Box<dyn EngineScan> {
@@ -208,7 +216,7 @@ impl MemoryScan {
 }
 
 impl EngineScan for MemoryScan {
-    fn next_chunk(&mut self, rows_max: usize) -> EngineFuture<'_, Vec<Row>> {
-        ready(self.chunk(rows_max)).boxed()
+    fn next_chunk(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>> {
+        Answer::Now(self.chunk(rows_max))
     }
 }

@@ -1,55 +1,35 @@
-//! Reading a consistent view: single keys, and ranges in chunks.
-
-use std::ops::Range;
-use std::sync::Arc;
+//! Reading ranges of a view in chunks.
 
 use bytes::Bytes;
 
 use crate::engine::EngineScan;
-use crate::{EngineSnapshot, Row, StorageError, Value};
+use crate::{Row, StorageError, Value};
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanOptions {
     pub reverse: bool,
     /// Rows of the whole scan.
     pub limit: Option<usize>,
+    /// How much an engine over a slow store fetches before it is asked; 0 leaves that to the engine.
+    pub read_ahead_bytes: usize,
+    /// False for copies, sweeps and checks: what they read once must not push out what clients read often.
+    pub fills_cache: bool,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        ScanOptions { reverse: false, limit: None, read_ahead_bytes: 0, fills_cache: true }
+    }
 }
 
 impl ScanOptions {
+    /// For who reads much of a range, once.
+    pub const SWEEP: ScanOptions =
+        ScanOptions { reverse: false, limit: None, read_ahead_bytes: 1024 * 1024, fills_cache: false };
     pub const CHUNK_ROWS: usize = 256;
     pub const CHUNK_BYTES: usize = 256 * 1024;
     /// Rows passed over at a time when they are only counted.
     pub const COUNTED_ROWS: usize = 2048;
-}
-
-/// A consistent view of one moment. It holds back the reclaiming of what it sees: keep it short.
-#[derive(Clone)]
-pub struct Snapshot(Arc<dyn EngineSnapshot>);
-
-impl Snapshot {
-    pub(crate) fn new(inner: Box<dyn EngineSnapshot>) -> Self {
-        Snapshot(inner.into())
-    }
-
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
-        self.0.get(key).await
-    }
-
-    /// The values of the keys, in the order of the keys.
-    pub async fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value>>, StorageError> {
-        let mut values = Vec::with_capacity(keys.len());
-        for key in keys {
-            values.push(self.0.get(key.as_ref()).await?);
-        }
-        Ok(values)
-    }
-
-    /// Rows of `[start, end)`.
-    pub fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Scan {
-        let rows_left = if range.is_empty() { 0 } else { options.limit.unwrap_or(usize::MAX) };
-        let scan = (rows_left > 0).then(|| self.0.scan(range, options));
-        Scan { scan, rows_left }
-    }
 }
 
 /// A scan in progress.
@@ -60,6 +40,10 @@ pub struct Scan {
 }
 
 impl Scan {
+    pub(crate) fn new(scan: Option<Box<dyn EngineScan>>, rows_left: usize) -> Self {
+        Scan { scan, rows_left }
+    }
+
     /// The next rows; `None` at the end. Never an empty chunk.
     pub async fn next_chunk(&mut self) -> Result<Option<Vec<Row>>, StorageError> {
         // A long scan over cached rows never waits for anything: let other tasks of this thread have a turn.

@@ -18,8 +18,8 @@ use tokio::sync::{oneshot, watch};
 use crate::committer::{Committer, Queue, Queued, Writing, lead};
 use crate::local::{LocalEngine, LocalOptions};
 use crate::turns::{LargeCommits, RowsTurn, SMALL_COMMIT_ROWS};
-use crate::view::View;
-use crate::{Batch, Engine, KEY_BYTES_MAX, MemoryEngine, Row, Snapshot, StorageError, Value};
+use crate::view::Shown;
+use crate::{Batch, Engine, KEY_BYTES_MAX, Lookup, MemoryEngine, Row, StorageError, Value, View, witness};
 
 /// Position of a commit in the order of submissions since the shard was opened: 1, 2, 3, …
 pub type Seq = u64;
@@ -89,10 +89,10 @@ struct ShardInner {
 
 /// What handles and the committer share.
 pub(crate) struct Shared {
+    pub shown: Shown,
     pub engine: Arc<dyn Engine>,
     pub durability: Durability,
     pub queue: Queue,
-    pub view: View,
     pub applied: AtomicU64,
     pub durable: watch::Sender<Seq>,
     /// The last commit whose sync somebody waits for.
@@ -154,10 +154,10 @@ impl Shard {
     /// A shard over a given engine, for tests that inject faults.
     pub fn with_engine(engine: Arc<dyn Engine>, options: &ShardOptions) -> Result<Shard, StorageError> {
         let shared = Arc::new(Shared {
+            shown: Shown::new(&*engine),
             engine,
             durability: options.durability,
             queue: Queue::new(options.queue_commits_max, options.queue_bytes_max),
-            view: View::default(),
             applied: AtomicU64::new(0),
             durable: watch::Sender::new(0),
             sync_wanted: AtomicU64::new(0),
@@ -215,6 +215,7 @@ impl Shard {
         }
         let shared = self.shared();
         shared.check()?;
+        witness::may_wait("a turn");
         shared.large_commits.turn(rows, || shared.queue.has_small_since()).await.map(Some)
     }
 
@@ -227,25 +228,48 @@ impl Shard {
         shared.large_commits.try_turn(rows, || shared.queue.has_small_since()).map(Some)
     }
 
-    /// The acknowledged value of a key.
-    pub async fn get(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
-        self.snapshot().get(key).await
-    }
-
     /// Everything that is acknowledged now: every commit whose future has resolved, and no commit that may still fail.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn view(&self) -> View {
         let shared = self.shared();
-        shared.view.snapshot(&*shared.engine)
+        shared.shown.view(&*shared.engine)
     }
 
-    /// The newest applied value of a key, which may come from a commit that fails yet: for planning a commit behind it.
-    pub async fn get_applied(&self, key: &[u8]) -> Result<Option<Value>, StorageError> {
-        self.shared().engine.get(key).await
+    /// The acknowledged value of a key.
+    pub fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
+        self.view().get(key)
     }
 
-    /// Likewise, everything that is applied.
-    pub fn snapshot_applied(&self) -> Snapshot {
-        Snapshot::new(self.shared().engine.snapshot())
+    /// Everything that is applied, which may come from a commit that fails yet: for planning a commit behind it.
+    /// [`View::seq`] says what it shows at least.
+    pub fn applied_view(&self) -> View {
+        let shared = self.shared();
+        let seq = self.applied();
+        View::new(shared.engine.view(), seq)
+    }
+
+    /// Likewise the newest value of one key.
+    pub fn lookup_applied(&self, key: &[u8]) -> Lookup<Option<Value>> {
+        self.shared().engine.get(key)
+    }
+
+    /// See [`View::reads_at_once`].
+    pub fn reads_at_once(&self) -> bool {
+        self.view().reads_at_once()
+    }
+
+    /// [`Shard::view`] by its old name.
+    pub fn snapshot(&self) -> View {
+        self.view()
+    }
+
+    /// [`Shard::applied_view`] by its old name.
+    pub fn snapshot_applied(&self) -> View {
+        self.applied_view()
+    }
+
+    /// [`Shard::lookup_applied`] by its old name.
+    pub fn get_applied(&self, key: &[u8]) -> Lookup<Option<Value>> {
+        self.lookup_applied(key)
     }
 
     /// The last commit in the engine.
@@ -265,6 +289,7 @@ impl Shard {
         if self.durable() >= seq {
             return Ok(());
         }
+        witness::may_wait("durability");
         let mut watermark = shared.durable.subscribe();
         shared.want_sync(seq);
         loop {
@@ -305,7 +330,7 @@ impl Shard {
         let inner = self.0.clone();
         blocking(move || {
             inner.shared.check()?;
-            block_on(inner.shared.engine.flush()).map_err(|error| inner.shared.poison(&error))
+            block_on(inner.shared.engine.flush().resolve()).map_err(|error| inner.shared.poison(&error))
         })
         .await
     }
@@ -340,7 +365,7 @@ impl ShardInner {
         self.join_committer()?;
         self.shared.wait_for_writer();
         self.shared.check()?;
-        block_on(self.shared.engine.close())
+        block_on(self.shared.engine.close().resolve())
     }
 
     fn join_committer(&self) -> Result<(), StorageError> {
@@ -391,6 +416,7 @@ impl Future for PendingCommit {
     type Output = Result<(), StorageError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        witness::may_wait("a commit");
         if let Some(shared) = self.lead.take() {
             lead(&shared);
         }

@@ -1,11 +1,11 @@
-//! What every engine must do, checked against a sorted map: random histories of commits, reads, snapshots held across
+//! What every engine must do, checked against a sorted map: random histories of commits, reads, views held across
 //! writes, scans, range drops, flushes and restarts. An engine's tests call [`check`] with ways to open it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::{Bound, Range};
 
-use crate::{Batch, RangeStats, Row, ScanOptions, Shard, Snapshot};
+use crate::{Batch, RangeStats, Row, ScanOptions, Shard, View};
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// `None` deletes the key.
@@ -19,9 +19,9 @@ pub enum Step {
     Scan(Range<Vec<u8>>, ScanOptions),
     DropRange(Range<Vec<u8>>),
     Ingest(Model),
-    TakeSnapshot,
+    TakeView,
     /// Reads everything of the oldest snapshot taken, and gives it up.
-    ReadSnapshot,
+    ReadView,
     Flush,
     /// Restarts the shard; cleanly or as after a crash of the process.
     Restart {
@@ -43,7 +43,7 @@ pub trait Opener {
 pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
     let mut shard = opener.open().await;
     let mut model = Model::new();
-    let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
+    let mut views: Vec<(View, Model)> = Vec::new();
     for step in steps {
         match step {
             Step::Commit(batches) => commit(&shard, &mut model, batches).await,
@@ -51,7 +51,7 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
                 let value = shard.get(&key).await.expect("reads succeed");
                 assert_eq!(value.as_deref(), model.get(&key).map(Vec::as_slice), "value of {key:?}");
             }
-            Step::Scan(range, options) => check_scan(&shard.snapshot(), &model, range, options).await,
+            Step::Scan(range, options) => check_scan(&shard.view(), &model, range, options).await,
             Step::DropRange(range) => {
                 let doomed: Vec<_> = keys_in(&model, &range);
                 let deleted = shard.drop_range(range.start, range.end).await.expect("drops succeed");
@@ -66,10 +66,10 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
                 assert_eq!(load.finish().await.expect("loads"), rows.len() as u64);
                 model.extend(rows);
             }
-            Step::TakeSnapshot => snapshots.push((shard.snapshot(), model.clone())),
-            Step::ReadSnapshot if snapshots.is_empty() => {}
-            Step::ReadSnapshot => {
-                let (snapshot, model) = snapshots.remove(0);
+            Step::TakeView => views.push((shard.view(), model.clone())),
+            Step::ReadView if views.is_empty() => {}
+            Step::ReadView => {
+                let (snapshot, model) = views.remove(0);
                 check_everything(&snapshot, &model).await;
             }
             Step::Flush => shard.flush().await.expect("flushes succeed"),
@@ -77,7 +77,7 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
                 if is_clean {
                     shard.close().await.expect("closes");
                 }
-                snapshots.clear();
+                views.clear();
                 drop(shard);
                 shard = opener.open().await;
             }
@@ -85,10 +85,10 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
         }
         assert_eq!(shard.durable(), shard.applied(), "all commits were awaited");
     }
-    for (snapshot, model) in snapshots {
+    for (snapshot, model) in views {
         check_everything(&snapshot, &model).await;
     }
-    check_everything(&shard.snapshot(), &model).await;
+    check_everything(&shard.view(), &model).await;
     shard.close().await.expect("closes");
 }
 
@@ -117,10 +117,10 @@ async fn commit(shard: &Shard, model: &mut Model, batches: Vec<Vec<Write>>) {
     }
 }
 
-async fn check_everything(snapshot: &Snapshot, model: &Model) {
+async fn check_everything(snapshot: &View, model: &Model) {
     let everything = vec![0]..vec![0xFF; 8];
     for reverse in [false, true] {
-        let options = ScanOptions { reverse, limit: None };
+        let options = ScanOptions { reverse, ..ScanOptions::default() };
         check_scan(snapshot, model, everything.clone(), options).await;
     }
     let keys: Vec<&Vec<u8>> = model.keys().collect();
@@ -128,7 +128,7 @@ async fn check_everything(snapshot: &Snapshot, model: &Model) {
     assert!(values.iter().map(Option::as_deref).eq(model.values().map(|value| Some(value.as_slice()))));
 }
 
-async fn check_scan(snapshot: &Snapshot, model: &Model, range: Range<Vec<u8>>, options: ScanOptions) {
+async fn check_scan(snapshot: &View, model: &Model, range: Range<Vec<u8>>, options: ScanOptions) {
     let mut expected: Vec<_> = keys_in(model, &range);
     if options.reverse {
         expected.reverse();

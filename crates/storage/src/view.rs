@@ -1,49 +1,123 @@
 //! What readers see: what writers were told is stored, and nothing else.
 //!
 //! An engine shows a group of commits from the moment it is applied, which is before anybody is told that it is stored. So the
-//! committer keeps the state *before* a group here for as long as the group is not acknowledged, and readers read that:
+//! committer keeps readers at the view *before* a group for as long as the group is not acknowledged:
 //!
 //! ```text
-//! committer   hold ── apply ── sync ── release ── durable moves ── writers are told
-//! readers     │◄─── the state before the group ───►│◄─── the group, too
+//! committer   hold ── apply ── sync ── show ── durable moves ── writers are told
+//! readers     │◄─── the view before the group ─►│◄─── a view with the group
 //! ```
 //!
-//! A reader neither waits for a sync nor learns of a write that a crash could still undo; whoever was told of a write finds
-//! it, because the state is let go first. After a failure nothing is let go: readers go on with the last acknowledged state.
-//! Where a commit is acknowledged when it is applied ([`crate::Durability::Async`]), the state is let go then.
+//! A reader neither waits for a sync nor learns of a write that a crash could still undo; a client that was told of a write
+//! finds it, because the view is shown first. After a failure nothing new is shown: readers go on with the last acknowledged
+//! state. Where a commit is acknowledged when it is applied ([`crate::Durability::Async`]), the view is shown then.
+//!
+//! All readers share one view, so that a read makes none. While no group is on its way, the first reader after the engine
+//! has sorted or loaded something replaces it: an old view reads from the files of its time and keeps them from being
+//! reclaimed.
 
-use std::sync::{PoisonError, RwLock};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Engine, Snapshot};
+use arc_swap::ArcSwap;
+use bytes::Bytes;
 
-#[derive(Default)]
-pub(crate) struct View {
-    /// The state before the group that is being written, or that failed.
-    before: RwLock<Option<Snapshot>>,
+use crate::{Engine, EngineView, Lookup, Scan, ScanOptions, Seq, StorageError, Value};
+
+/// A consistent view of one moment. It holds back the reclaiming of what it sees: keep it short.
+#[derive(Clone)]
+pub struct View(Arc<Seen>);
+
+struct Seen {
+    engine: Box<dyn EngineView>,
+    seq: Seq,
 }
 
 impl View {
+    pub(crate) fn new(engine: Box<dyn EngineView>, seq: Seq) -> Self {
+        View(Arc::new(Seen { engine, seq }))
+    }
+
+    /// The last commit that it shows, and with it every one before; of a view of [`crate::Shard::view`], none after.
+    pub fn seq(&self) -> Seq {
+        self.0.seq
+    }
+
+    pub fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
+        self.0.engine.get(key)
+    }
+
+    /// The values of the keys, in the order of the keys, in as many round trips to a slow store as there are 64 keys.
+    pub fn get_many(&self, keys: Vec<Bytes>) -> Lookup<Vec<Option<Value>>> {
+        self.0.engine.get_many(keys)
+    }
+
+    /// Likewise of borrowed keys.
+    pub async fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value>>, StorageError> {
+        self.get_many(keys.iter().map(|key| Bytes::copy_from_slice(key.as_ref())).collect()).await
+    }
+
+    /// Rows of `[start, end)`.
+    pub fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Scan {
+        let rows_left = if range.is_empty() { 0 } else { options.limit.unwrap_or(usize::MAX) };
+        let scan = (rows_left > 0).then(|| self.0.engine.scan(range, options));
+        Scan::new(scan, rows_left)
+    }
+
+    /// Whether reads are answered at once, as far as the engine can tell beforehand. A single one may still be
+    /// [`crate::Answer::Later`]; who sees `true` need not gather keys to read them in one batch.
+    pub fn reads_at_once(&self) -> bool {
+        self.0.engine.reads_at_once()
+    }
+}
+
+/// The view that readers share.
+pub(crate) struct Shown {
+    view: ArcSwap<Seen>,
+    /// A group is on its way, or failed: nobody but the committer may replace the view.
+    is_held: AtomicBool,
+    /// Held by whoever replaces the view, and while `is_held` changes.
+    changing: Mutex<()>,
+}
+
+impl Shown {
+    pub fn new(engine: &dyn Engine) -> Self {
+        let seen = View::new(engine.view(), 0).0;
+        Shown { view: ArcSwap::new(seen), is_held: AtomicBool::new(false), changing: Mutex::default() }
+    }
+
     /// What is acknowledged now.
-    pub fn snapshot(&self, engine: &dyn Engine) -> Snapshot {
-        // Held until the engine has answered: no group is applied between the look and the answer.
-        let before = self.before.read().unwrap_or_else(PoisonError::into_inner);
-        match &*before {
-            Some(before) => before.clone(),
-            None => Snapshot::new(engine.snapshot()),
+    pub fn view(&self, engine: &dyn Engine) -> View {
+        let seen = self.view.load_full();
+        if self.is_held.load(Ordering::Acquire) || seen.engine.moment() == engine.moment() {
+            return View(seen);
         }
+        let _changing = self.change();
+        let shown = self.view.load_full();
+        // No group begins meanwhile, so that the new view shows the same commits.
+        if self.is_held.load(Ordering::Acquire) {
+            return View(shown);
+        }
+        let view = View::new(engine.view(), shown.seq);
+        self.view.store(view.0.clone());
+        view
     }
 
-    /// Keeps readers at what is acknowledged; called by whoever writes, before a group is applied.
-    pub fn hold(&self, engine: &dyn Engine) {
-        let state = Snapshot::new(engine.snapshot());
-        let before = self.before.write().unwrap_or_else(PoisonError::into_inner).replace(state);
-        assert!(before.is_none(), "after a failure no group is written");
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows readers the group; called before its writers are told.
-    pub fn release(&self) {
-        let before = self.before.write().unwrap_or_else(PoisonError::into_inner).take();
-        // Not under the lock.
-        drop(before);
+    /// Keeps readers at what is acknowledged; called by the committer before a group is applied.
+    pub fn hold(&self) {
+        let _changing = self.change();
+        self.is_held.store(true, Ordering::Release);
+    }
+
+    /// Shows readers a group, before its writers are told. With `goes_on`, another one is applied or will be.
+    pub fn show(&self, view: View, goes_on: bool) {
+        let _changing = self.change();
+        self.view.store(view.0);
+        self.is_held.store(goes_on, Ordering::Release);
     }
 }

@@ -5,6 +5,8 @@ mod python;
 mod rust_sdk;
 mod workspace;
 
+pub use workspace::FEATURES;
+
 use crate::command::run_to_end;
 use crate::tally::{Skip, Tally};
 use crate::{Outcome, project};

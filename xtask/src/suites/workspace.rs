@@ -11,29 +11,25 @@ use crate::tally::{self, Tally};
 use crate::{Outcome, project};
 use std::process::Command;
 
+/// What release artefacts have; one set in all builds here, so that each crate is compiled once.
+pub const FEATURES: [&str; 2] = ["--features", "shardlake/full"];
 /// Of all runs of the harness together.
 const KILL_CYCLES: u64 = 48;
 
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     // All test programs, the harness included: what is built together is built once.
-    run.build(cargo(run).args(["test", "--locked", "--workspace", "--all-targets", "--no-run"]))?;
+    run.build(cargo_of_all(run, &["test"]).args(["--locked", "--workspace", "--all-targets", "--no-run"]))?;
     let by_nextest = succeeds("cargo", &["nextest", "--version"]);
-    let mut command = cargo(run);
-    if by_nextest {
-        command.args(["nextest", "run", "--locked", "--workspace", "--all-targets", "--no-fail-fast"]);
-        command.args(["--status-level", "slow", "--filterset", "not binary(=durability)"]);
+    let mut command = if by_nextest {
+        let mut command = cargo_of_all(run, &["nextest", "run"]);
+        command.args(["--all-targets", "--status-level", "slow", "--filterset", "not binary(=durability)"]);
+        command
     } else {
-        command.args([
-            "test",
-            "--locked",
-            "--workspace",
-            "--lib",
-            "--bins",
-            "--test",
-            "it",
-            "--no-fail-fast",
-        ]);
-    }
+        let mut command = cargo_of_all(run, &["test"]);
+        command.args(["--lib", "--bins", "--test", "it"]);
+        command
+    };
+    command.args(["--locked", "--workspace", "--no-fail-fast"]);
     let (output, ended_well) = run_and_listen(&mut command)?;
     let tally = if by_nextest { tally::of_nextest(&output) } else { tally::of_cargo_test(&output) };
     // The filter leaves the harness out; nextest counts that as skipped.
@@ -43,9 +39,9 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
 
 /// Counts cycles, not test functions: a harness that stopped killing would still be one passing test.
 pub fn run_durability(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
-    let harness = ["test", "--locked", "--workspace", "--test", "durability"];
-    run.build(cargo(run).args(harness).arg("--no-run"))?;
-    let mut command = cargo(run);
+    let harness = ["--locked", "--workspace", "--test", "durability"];
+    run.build(cargo_of_all(run, &["test"]).args(harness).arg("--no-run"))?;
+    let mut command = cargo_of_all(run, &["test"]);
     command.args(harness).args(["--", "--nocapture"]).env("SHARDLAKE_KILL_CYCLES", KILL_CYCLES.to_string());
     let (output, ended_well) = run_and_listen(&mut command)?;
     let is_cycle = |line: &&str| line.starts_with("cycle ") && line.contains(" ok: ");
@@ -59,6 +55,7 @@ pub fn server_build() -> Command {
     let mut command = Command::new(project::cargo());
     command
         .args(["build", "--locked", "--workspace", "--exclude", "xtask", "--bins"])
+        .args(FEATURES)
         .current_dir(project::root());
     command
 }
@@ -66,5 +63,12 @@ pub fn server_build() -> Command {
 fn cargo(run: &Run<'_>) -> Command {
     let mut command = Command::new(project::cargo());
     command.current_dir(project::root()).env("SHARDLAKE_SKIP_LOG", run.skip_log);
+    command
+}
+
+/// Cargo with a subcommand, for every feature: what the default build leaves out is tested, too.
+fn cargo_of_all(run: &Run<'_>, subcommand: &[&str]) -> Command {
+    let mut command = cargo(run);
+    command.args(subcommand).args(FEATURES);
     command
 }

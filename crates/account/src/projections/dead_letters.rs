@@ -6,9 +6,9 @@
 use std::hash::Hasher;
 
 use serde_json::{Value as Json, json};
+use shardlake_document::partition_key_text;
 use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions, Result};
 use shardlake_partition::LogicalKey;
-use shardlake_partition::heat::key_text;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::apply::{SourceValues, context};
@@ -28,7 +28,7 @@ impl DeadLetter<'_> {
     fn id(&self, entry: &ProjectionEntry) -> String {
         let mut hasher = Xxh3::new();
         let mut add = |logical: &LogicalKey, id: &str| {
-            for text in [key_text(&logical.partition_key).as_str(), id] {
+            for text in [partition_key_text(&logical.partition_key).as_str(), id] {
                 hasher.write_usize(text.len());
                 hasher.write(text.as_bytes());
             }
@@ -70,7 +70,7 @@ impl DeadLetter<'_> {
 
 /// As clients write a partition key.
 fn key_of(logical: &LogicalKey) -> Json {
-    serde_json::from_str(&key_text(&logical.partition_key)).unwrap_or_default()
+    serde_json::from_str(&partition_key_text(&logical.partition_key)).unwrap_or_default()
 }
 
 pub(crate) async fn send(account: &Account, entry: &ProjectionEntry, letter: DeadLetter<'_>) -> Result<()> {

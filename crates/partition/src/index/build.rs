@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use shardlake_index::IndexLayout;
+use shardlake_index::ItemTerms;
 use shardlake_model::Result;
 use shardlake_storage::{Batch, PendingCommit, SMALL_COMMIT_ROWS, ScanOptions, StorageError};
 
 use super::keys::{self, BuildMarker};
-use super::layout::IndexLayout;
 use super::maintain::PostingOps;
-use super::terms::ItemTerms;
 use crate::beside::beside_planning;
 use crate::item::StoredItem;
 use crate::keys::{HEADER, ITEMS, PartitionUid, after_item, space_range};
@@ -172,7 +172,7 @@ impl Partition {
         if let Some(last) = &progress.marker.last {
             start = after_item(self.uid, last);
         }
-        let options = ScanOptions { limit: Some(CHUNK_ITEMS), reverse: false };
+        let options = ScanOptions { limit: Some(CHUNK_ITEMS), ..ScanOptions::default() };
         let mut scan = self.shard().snapshot_applied().scan(start..end, options);
         let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? else {
             return Ok(Chunk::End(BuildEnd::Complete));

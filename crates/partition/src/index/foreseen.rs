@@ -6,11 +6,10 @@
 use std::sync::Arc;
 
 use shardlake_document::RawDocument;
+use shardlake_index::IndexLayout;
+use shardlake_index::ItemTerms;
+use shardlake_index::TermSet;
 use shardlake_model::{Error, ErrorKind, Limits, PathMatcher, Result};
-
-use super::layout::IndexLayout;
-use super::terms::ItemTerms;
-use crate::terms::TermSet;
 
 /// Of one body, under the policies that were in force when it was looked at.
 #[derive(Debug)]

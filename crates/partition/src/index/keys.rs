@@ -9,46 +9,13 @@
 //! so that documents with endless different property names cost no memory: two paths of one container collide with a
 //! probability of about (number of paths)² / 2^65.
 
-use shardlake_model::{IndexPathSegment, Result};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use shardlake_model::Result;
 
 use crate::keys::{HEADER, PartitionUid, header};
 
 pub(crate) const POSTINGS: u8 = b'X';
 pub(crate) const COUNTERS: u8 = b'C';
 pub(crate) const MARKERS: u8 = b'M';
-
-/// Hash of the path that leads to the root.
-pub(crate) const ROOT_HASH: u64 = 0x5348_4152_444c_414b;
-const ELEMENT: u64 = 0x5b5d;
-const COMPOSITE: u64 = 0x636f_6d70;
-
-/// Hash of the path one property further.
-pub(crate) fn hash_of_member(parent: u64, name: &str) -> u64 {
-    xxh3_64_with_seed(name.as_bytes(), parent)
-}
-
-/// Hash of the path of an array's elements, whatever their position.
-pub(crate) fn hash_of_elements(parent: u64) -> u64 {
-    xxh3_64_with_seed(&ELEMENT.to_be_bytes(), parent.rotate_left(17))
-}
-
-pub fn path_hash(path: &[IndexPathSegment]) -> u64 {
-    path.iter().fold(ROOT_HASH, |parent, segment| match segment {
-        IndexPathSegment::Name(name) => hash_of_member(parent, name),
-        IndexPathSegment::AnyElement | IndexPathSegment::Element(_) => hash_of_elements(parent),
-    })
-}
-
-/// Hash that stands for a composite index: of its members and their order.
-pub(crate) fn composite_hash(members: &[(Vec<IndexPathSegment>, bool)]) -> u64 {
-    let mut bytes = COMPOSITE.to_be_bytes().to_vec();
-    for (path, inverted) in members {
-        bytes.extend_from_slice(&path_hash(path).to_be_bytes());
-        bytes.push(u8::from(*inverted));
-    }
-    xxh3_64(&bytes)
-}
 
 /// What all postings of a path start with.
 pub fn index_prefix(uid: PartitionUid, index_id: u16, path_hash: u64) -> Vec<u8> {

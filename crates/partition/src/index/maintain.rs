@@ -9,10 +9,10 @@ use bytes::Bytes;
 use shardlake_storage::{Batch, Op};
 
 use super::keys::push_posting_key;
-use super::layout::IndexLayout;
-use super::terms::ItemTerms;
 use crate::item::StoredItem;
 use crate::keys::PartitionUid;
+use shardlake_index::IndexLayout;
+use shardlake_index::ItemTerms;
 
 /// Paths of which one partition counts the items.
 pub(crate) const COUNTED_PATHS_MAX: usize = 64;

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use shardlake_index::IndexLayout;
+use shardlake_index::ItemTerms;
 use shardlake_model::Result;
 use shardlake_storage::{ScanOptions, Snapshot};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::keys::{self, BuildMarker, COUNTERS, MARKERS, POSTINGS, parse_posting, posting_key, range_of_ids};
-use super::layout::IndexLayout;
-use super::terms::ItemTerms;
 use crate::item::StoredItem;
 use crate::keys::{HEADER, ITEMS, PartitionUid, ordinal_key, space_range, with_header};
 use crate::shape::ContainerShape;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use shardlake_charge::ChargeTable;
+use shardlake_index::IndexLayout;
 use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, ErrorKind, KeyComponent,
     Limits, PartitionKey, PartitionKeyDefinition, Preconditions, Result, UniqueKey, UniqueKeyPolicy,
@@ -17,8 +18,8 @@ use shardlake_storage::{Shard, ShardOptions};
 
 use super::LogicalTransaction;
 use crate::{
-    CommandContext, ContainerShape, End, FeedFilter, IndexLayout, LogicalKey, Operation, PageLimits,
-    Partition, PartitionIdentity, PartitionUid, StoredItem, SweepStep, prepare_body, verify_partition,
+    CommandContext, ContainerShape, End, FeedFilter, LogicalKey, Operation, PageLimits, Partition,
+    PartitionIdentity, PartitionUid, StoredItem, SweepStep, prepare_body, verify_partition,
 };
 
 const PAGE: PageLimits = PageLimits { items: 1000, size_bytes: 1 << 20 };

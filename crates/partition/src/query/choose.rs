@@ -287,7 +287,7 @@ async fn count_postings(reader: &mut Reader<'_>, choice: &Choice<'_>, limit: usi
         for range in &leaf.ranges {
             let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
             reader.request.work.meter().add(STEPS_OF_SCAN);
-            let options = ScanOptions { limit: Some(limit - count), reverse: false };
+            let options = ScanOptions { limit: Some(limit - count), ..ScanOptions::default() };
             let mut scan = reader.snapshot.scan(start..end, options);
             while let Some(more) = scan.count_chunk().await.map_err(crate::storage_error)? {
                 count += more;
@@ -309,7 +309,7 @@ async fn is_dense(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<bool> 
     }
     let prefix = reader.prefix_of(&leaf.index)?;
     let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
-    let options = ScanOptions { limit: Some(PROBES[1]), reverse: false };
+    let options = ScanOptions { limit: Some(PROBES[1]), ..ScanOptions::default() };
     let mut scan = reader.snapshot.scan(start..end, options);
     let (mut first, mut last, mut count) = (None, 0, 0);
     while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {

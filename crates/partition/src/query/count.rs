@@ -118,7 +118,7 @@ impl Reader<'_> {
     /// How many items the partition holds in this snapshot.
     pub async fn items_total(&self) -> Result<u64> {
         let (start, end) = keys::space_range(self.partition.uid, keys::CHANGE_LOG);
-        let options = ScanOptions { reverse: true, limit: Some(1) };
+        let options = ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() };
         let mut scan = self.snapshot.scan(start..end, options);
         let rows = scan.next_chunk().await.map_err(crate::storage_error)?.unwrap_or_default();
         match rows.first() {

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use shardlake_document::{
     ItemView, RawValue, Record, Value, decode_index_value, encode_index_value, encode_index_value_raw,
 };
+use shardlake_index::IndexLayout;
 use shardlake_model::{ErrorKind, IndexPathSegment, Result};
 use shardlake_sql::{IndexRef, Leaf, ValueRange, ValueTest};
 
 use super::Reader;
-use crate::index;
 use crate::item::StoredItem;
 use crate::keys;
 
@@ -82,7 +82,7 @@ pub(crate) fn is_many_valued(leaf: &Leaf) -> bool {
 pub(crate) fn for_each_entry(
     index: &IndexRef,
     item: &ItemView<'_>,
-    layout: &index::IndexLayout,
+    layout: &IndexLayout,
     visit: &mut dyn FnMut(&[u8]),
 ) {
     match index {
@@ -97,7 +97,7 @@ impl Reader<'_> {
         &self,
         leaf: &Leaf,
         item: &StoredItem,
-        layout: &index::IndexLayout,
+        layout: &IndexLayout,
     ) -> Result<Option<(usize, Vec<u8>)>> {
         let mut first: Option<(usize, Vec<u8>)> = None;
         let mut outcome = Ok(());
@@ -140,7 +140,7 @@ fn range_of(ranges: &[ValueRange], value: &[u8]) -> Option<usize> {
 fn for_each_value(
     item: &ItemView<'_>,
     path: &[IndexPathSegment],
-    layout: &index::IndexLayout,
+    layout: &IndexLayout,
     visit: &mut dyn FnMut(&[u8]),
 ) {
     let mut found = false;

@@ -34,6 +34,7 @@ mod work;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use shardlake_index::IndexLayout;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_sql::{
     AccessPlan, Execution, Flow, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows, UserFunctions,
@@ -41,7 +42,6 @@ use shardlake_sql::{
 use shardlake_storage::Snapshot;
 
 use crate::feed::FeedFilter;
-use crate::index::IndexLayout;
 use crate::interactive::OwnItems;
 use crate::operation::CommandContext;
 use crate::partition::Partition;

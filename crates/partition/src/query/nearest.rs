@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use shardlake_document::{ItemView, Record, TypeTag};
+use shardlake_index::IndexLayout;
 use shardlake_model::{Error, Result};
 use shardlake_sql::{IndexRef, OrderAccess};
 use shardlake_storage::ScanOptions;
@@ -22,7 +23,6 @@ use super::ordered::{Walk, is_proven, offer_undefined};
 use super::spans::Posting;
 use super::{Ended, Feed, Last, Reader};
 use crate::feed::matches_filter;
-use crate::index::IndexLayout;
 
 /// Items kept at a time: what most pages need, and what may be in memory.
 const KEPT: Range<u64> = 256..65_536;

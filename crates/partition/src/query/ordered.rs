@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use shardlake_document::{Value, compare, encode_index_value};
+use shardlake_index::{is_cut_string, path_hash};
 use shardlake_model::{Error, IndexPathSegment, Result};
 use shardlake_sql::{IndexRef, OrderAccess, ValueRange};
 use shardlake_storage::ScanOptions;
@@ -24,7 +25,7 @@ use super::scan::Resumed;
 use super::scope::ScopeItems;
 use super::spans::Posting;
 use super::{Ended, Feed, Last, QueryStatistics, Reader, nearest};
-use crate::index::{self, is_cut_string};
+use crate::index;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 
@@ -52,7 +53,7 @@ impl<'p> Ordered<'p> {
             && order.includes_undefined
             && !layout.writes_undefined(path)
         {
-            let path_hash = index::path_hash(path);
+            let path_hash = path_hash(path);
             let key = index::counter_key(reader.partition.uid, layout.id, path_hash);
             match reader.snapshot.get(&key).await.map_err(crate::storage_error)? {
                 Some(count) => undefined = index::decode_counter(&count)? < reader.items_total().await?,
@@ -163,7 +164,8 @@ async fn run_undefined(
     let IndexRef::Path(path) = &order.index else { return Ok(None) };
     let uid = reader.partition.uid;
     let (start, end) = (keys::ordinal_key(uid, ordinals.start), keys::ordinal_key(uid, ordinals.end));
-    let mut scan = reader.snapshot.scan(start..end, ScanOptions { reverse: order.reverse, limit: None });
+    let mut scan =
+        reader.snapshot.scan(start..end, ScanOptions { reverse: order.reverse, ..ScanOptions::default() });
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
         for (key, item_key) in chunk {
             let ordinal = ordinal_of(&key)?;
@@ -262,7 +264,7 @@ async fn run_postings(
     if walk.range.0 >= walk.range.1 {
         return Ok(Walked::Exhausted);
     }
-    let options = ScanOptions { reverse: order.reverse, limit: None };
+    let options = ScanOptions { reverse: order.reverse, ..ScanOptions::default() };
     let mut scan = reader.snapshot.scan(walk.range.0.clone()..walk.range.1.clone(), options);
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
         for (key, _) in chunk {

@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use rustc_hash::FxHashSet;
 use shardlake_document::decode_index_value;
+use shardlake_index::path_hash;
 use shardlake_model::{Error, Result};
 use shardlake_sql::{IndexRef, Leaf};
 use shardlake_storage::ScanOptions;
@@ -53,7 +54,7 @@ impl Reader<'_> {
         let layout =
             self.layout.as_ref().ok_or_else(|| Error::internal("an index access without an index"))?;
         let path_hash = match index {
-            IndexRef::Path(path) => index::path_hash(path),
+            IndexRef::Path(path) => path_hash(path),
             IndexRef::Composite(number) => layout.composite_hash(*number),
         };
         Ok(index::index_prefix(self.partition.uid, layout.id, path_hash))

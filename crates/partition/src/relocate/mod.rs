@@ -26,11 +26,12 @@ mod ordinals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use shardlake_index::IndexLayout;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{Durability, Shard};
 
 use crate::change_log::Counters;
-use crate::index::{IndexLayout, Maintained};
+use crate::index::Maintained;
 use crate::keys::{self, PartitionUid};
 use crate::partition::{Partition, PartitionIdentity};
 use crate::pending::Pending;

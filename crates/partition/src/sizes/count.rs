@@ -22,7 +22,7 @@ pub(crate) async fn count_if_missing(shard: &Shard, uid: PartitionUid) -> Result
     }
     tracing::info!(partition = uid.0, "counting the sizes of logical partitions");
     let (start, end) = keys::space_range(uid, keys::ITEMS);
-    let mut scan = snapshot.scan(start..end, ScanOptions { reverse: true, limit: None });
+    let mut scan = snapshot.scan(start..end, ScanOptions { reverse: true, ..ScanOptions::default() });
     let mut batch = Batch::new();
     let mut current: Option<(Vec<u8>, LogicalSize)> = None;
     while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
@@ -49,7 +49,7 @@ pub(crate) async fn count_if_missing(shard: &Shard, uid: PartitionUid) -> Result
 /// Whether the first item's logical partition has its size, or there is no item.
 pub(crate) async fn is_counted(snapshot: &Snapshot, uid: PartitionUid) -> Result<bool> {
     let (start, end) = keys::space_range(uid, keys::ITEMS);
-    let mut scan = snapshot.scan(start..end, ScanOptions { reverse: false, limit: Some(1) });
+    let mut scan = snapshot.scan(start..end, ScanOptions { limit: Some(1), ..ScanOptions::default() });
     let first = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
     let Some((key, _)) = first else { return Ok(true) };
     let logical = keys::logical_part(&key[HEADER..]).ok_or_else(crate::malformed_key)?;

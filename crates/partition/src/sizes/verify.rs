@@ -111,7 +111,7 @@ impl SizeVerifier {
             for (key, _) in rows {
                 let prefix = keys::with_header(self.uid, keys::ITEMS, &key[HEADER..]);
                 let end = keys::after_prefix(&prefix);
-                let options = ScanOptions { reverse: false, limit: Some(1) };
+                let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
                 let mut items = self.snapshot.scan(prefix..end, options);
                 if items.next_chunk().await.map_err(crate::storage_error)?.is_none() && named < NAMED_MAX {
                     named += 1;

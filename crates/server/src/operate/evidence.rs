@@ -118,7 +118,7 @@ mod tests {
     /// The rules that make evidence live in another crate; a number that they add must get its words here.
     #[test]
     fn every_number_of_the_diagnosis_has_words() {
-        let rules = include_str!("../../../cluster/src/diagnosis/rules.rs");
+        let rules = include_str!("../../../capacity/src/diagnosis/rules.rs");
         let names = rules.split("number(").skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
         let mut count = 0;
         for name in names.filter_map(|rest| rest.split('"').next()) {

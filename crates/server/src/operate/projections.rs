@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Value, json};
-use shardlake_gateway_nosql::OperatorRequest;
+use shardlake_operator::OperatorRequest;
 
 use super::arguments::Connection;
 use super::show::{ignore_closed, members};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::Value;
-use shardlake_gateway_nosql::OperatorRequest;
+use shardlake_operator::OperatorRequest;
 
 use super::arguments::{ContainerName, Partitions};
 use super::table;

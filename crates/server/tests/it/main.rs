@@ -16,6 +16,7 @@
 //! | `open_files.rs` | few descriptors: storage has its part, connections get the rest |
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
 //! | `scripts.rs` | workers: confined, killed from outside, held by loops |
+//! | `traces.rs` | slow requests in the log, spans at a collector |
 //! | `support.rs` | what the tests share |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
@@ -33,5 +34,6 @@ mod scripts;
 mod settings;
 mod shards;
 mod support;
+mod traces;
 mod transports;
 mod unread_answers;

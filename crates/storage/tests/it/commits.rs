@@ -205,25 +205,19 @@ async fn a_panic_in_the_engine_answers_everyone() {
     expects_log("a shard refuses writes from now on");
     struct Panics(FaultEngine);
     impl shardlake_storage::Engine for Panics {
-        fn apply(&self, _: Vec<Batch>) -> shardlake_storage::EngineFuture<'_, ()> {
+        fn apply(&self, _: Vec<Batch>) -> shardlake_storage::Answer<'_, ()> {
             panic!("a bug in an engine (expected by this test)")
         }
-        fn sync(&self) -> shardlake_storage::EngineFuture<'_, ()> {
+        fn sync(&self) -> shardlake_storage::Answer<'_, ()> {
             self.0.sync()
         }
-        fn get<'a>(
-            &'a self,
-            key: &'a [u8],
-        ) -> shardlake_storage::EngineFuture<'a, Option<shardlake_storage::Value>> {
-            self.0.get(key)
+        fn view(&self) -> Box<dyn shardlake_storage::EngineView> {
+            self.0.view()
         }
-        fn snapshot(&self) -> Box<dyn shardlake_storage::EngineSnapshot> {
-            self.0.snapshot()
-        }
-        fn flush(&self) -> shardlake_storage::EngineFuture<'_, ()> {
+        fn flush(&self) -> shardlake_storage::Answer<'_, ()> {
             self.0.sync()
         }
-        fn close(&self) -> shardlake_storage::EngineFuture<'_, ()> {
+        fn close(&self) -> shardlake_storage::Answer<'_, ()> {
             self.0.sync()
         }
         fn disk_bytes(&self) -> u64 {

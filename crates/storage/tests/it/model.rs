@@ -30,8 +30,11 @@ fn range() -> impl Strategy<Value = Range<Vec<u8>>> {
 
 fn step() -> impl Strategy<Value = Step> {
     let op = (key(), prop::option::weighted(0.7, value()));
-    let options = (any::<bool>(), prop::option::of(0..600usize))
-        .prop_map(|(reverse, limit)| ScanOptions { reverse, limit });
+    let options = (any::<bool>(), prop::option::of(0..600usize)).prop_map(|(reverse, limit)| ScanOptions {
+        reverse,
+        limit,
+        ..ScanOptions::default()
+    });
     prop_oneof![
         10 => vec(vec(op, 0..12), 1..6).prop_map(Step::Commit),
         4 => key().prop_map(Step::Get),
@@ -39,8 +42,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => range().prop_map(Step::DropRange),
         1 => btree_map(vec(any::<u8>(), 1..3), vec(any::<u8>(), 0..8), 0..700)
             .prop_map(|rows| Step::Ingest(rows.into_iter().filter(|(key, _)| key[0] != 0xFF).collect())),
-        2 => Just(Step::TakeSnapshot),
-        2 => Just(Step::ReadSnapshot),
+        2 => Just(Step::TakeView),
+        2 => Just(Step::ReadView),
         1 => Just(Step::Flush),
         1 => any::<bool>().prop_map(|is_clean| Step::Restart { is_clean }),
     ]

@@ -8,12 +8,12 @@ use shardlake_document::{
 };
 use shardlake_model::PathState;
 
-use super::keys::{ROOT_HASH, hash_of_elements, hash_of_member};
-use super::layout::IndexLayout;
+use crate::layout::IndexLayout;
+use crate::path_hash::{ROOT_HASH, hash_of_elements, hash_of_member};
 
 /// The terms of an item under one layout, distinct and sorted: path hash and index value each.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ItemTerms {
+pub struct ItemTerms {
     bytes: Vec<u8>,
     spans: Vec<Span>,
 }
@@ -84,6 +84,10 @@ impl ItemTerms {
 
     pub fn len(&self) -> usize {
         self.spans.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {

@@ -1,7 +1,7 @@
 //! Terms against the definition in words, computed properties, composites, bounds.
 
 use super::*;
-use crate::index::path_hash;
+use crate::path_hash;
 use proptest::prelude::*;
 use shardlake_document::{Envelope, ParseLimits, decode_index_value, parse_document};
 use shardlake_model::{ContainerRid, DatabaseRid, IndexPathSegment, IndexingPolicy, Limits};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use shardlake_document::write_json_string;
-use shardlake_model::{KeyComponent, PartitionKey};
+use shardlake_document::partition_key_text;
+use shardlake_routing::LogicalKey;
 
 use super::hitters::{Hitter, Hitters, generation_of};
 use super::leaders::Leader;
@@ -17,7 +17,6 @@ use super::median::load_median;
 use super::ring::RingView;
 use super::row::{BUCKETS, Counts};
 use super::{GENERATION_SECONDS, Heat, HeatKind, distinct, second_of};
-use crate::LogicalKey;
 
 const KEYS_MAX: usize = 16;
 const TEMPLATES_MAX: usize = 16;
@@ -260,7 +259,7 @@ impl Heat {
         };
         let leader = |leader: &Leader| MinuteLeader {
             seconds_ago: now.saturating_sub(leader.minute * 60),
-            key: key_text(&leader.key.partition_key),
+            key: partition_key_text(&leader.key.partition_key),
             ru: ru(leader.weight),
             share: leader.share,
         };
@@ -314,7 +313,7 @@ fn series(ring: &RingView<'_>, now: u32) -> Series {
 
 fn hot_key(hitter: &Hitter<Arc<LogicalKey>>, total_centi: u64) -> HotKey {
     HotKey {
-        key: key_text(&hitter.label.partition_key),
+        key: partition_key_text(&hitter.label.partition_key),
         epk: hitter.label.epk.to_hex(),
         ru: ru(hitter.weight),
         error_ru: ru(hitter.error),
@@ -328,31 +327,4 @@ fn ru(centi: u64) -> f64 {
 
 fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
-}
-
-/// A key as it stands in the partition key header.
-pub fn key_text(key: &PartitionKey) -> String {
-    let mut text = b"[".to_vec();
-    for (index, component) in key.0.iter().enumerate() {
-        if index > 0 {
-            text.push(b',');
-        }
-        write_component(component, &mut text);
-    }
-    text.push(b']');
-    String::from_utf8_lossy(&text).into_owned()
-}
-
-/// A part of a partition key as JSON; an empty object where the item has none, as clients write it.
-pub(crate) fn write_component(component: &KeyComponent, out: &mut Vec<u8>) {
-    match component {
-        KeyComponent::Undefined => out.extend_from_slice(b"{}"),
-        KeyComponent::Null => out.extend_from_slice(b"null"),
-        KeyComponent::Bool(value) => out.extend_from_slice(value.to_string().as_bytes()),
-        KeyComponent::Number(number) if number.abs() < 1e21 => {
-            out.extend_from_slice(number.to_string().as_bytes());
-        }
-        KeyComponent::Number(number) => out.extend_from_slice(format!("{number:e}").as_bytes()),
-        KeyComponent::String(string) => write_json_string(string, out),
-    }
 }

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use shardlake_account::{ProjectionPut, ProjectionReport, ProjectionRule};
 use shardlake_model::{Error, Result};
 
-use super::OperatorCall;
-use super::document::written;
-use crate::reply::Reply;
+use crate::document::written;
+use crate::{OperatorCall, OperatorReply};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProjectionTarget {
@@ -33,13 +32,13 @@ impl ProjectionTarget {
     }
 }
 
-pub(super) async fn serve(call: &OperatorCall<'_>, target: &ProjectionTarget) -> Result<Reply> {
+pub(crate) async fn serve(call: &OperatorCall<'_>, target: &ProjectionTarget) -> Result<OperatorReply> {
     call.address.only_parameter("")?;
     let account = call.account;
     match (target, call.method.as_str()) {
         (ProjectionTarget::All, "GET") => {
             let all: Vec<Value> = account.projections().await.iter().map(document).collect();
-            Ok(super::ok(written(&json!({ "projections": all }))))
+            Ok(crate::ok(written(&json!({ "projections": all }))))
         }
         (ProjectionTarget::One(id), "GET") => show(call, id, StatusCode::OK).await,
         (ProjectionTarget::One(id), "PUT") => {
@@ -51,7 +50,7 @@ pub(super) async fn serve(call: &OperatorCall<'_>, target: &ProjectionTarget) ->
         }
         (ProjectionTarget::One(id), "DELETE") => {
             account.delete_projection(id).await?;
-            Ok(Reply::empty(StatusCode::NO_CONTENT, 0))
+            Ok(OperatorReply { status: StatusCode::NO_CONTENT, body: None })
         }
         (ProjectionTarget::Pause(id), "POST") => {
             account.pause_projection(id).await?;
@@ -61,13 +60,13 @@ pub(super) async fn serve(call: &OperatorCall<'_>, target: &ProjectionTarget) ->
             account.resume_projection(id).await?;
             show(call, id, StatusCode::OK).await
         }
-        _ => Err(super::wrong_method(call)),
+        _ => Err(crate::wrong_method(call)),
     }
 }
 
-async fn show(call: &OperatorCall<'_>, id: &str, status: StatusCode) -> Result<Reply> {
+async fn show(call: &OperatorCall<'_>, id: &str, status: StatusCode) -> Result<OperatorReply> {
     let report = call.account.projection(id).await?;
-    Ok(Reply::json(status, 0, written(&document(&report))))
+    Ok(OperatorReply::json(status, written(&document(&report))))
 }
 
 fn rule(id: &str, body: &[u8]) -> Result<ProjectionRule> {

@@ -11,7 +11,7 @@ use shardlake_model::{
 };
 use shardlake_sql::{CompositeSchema, ComputedProperties, compare_sort_keys};
 
-use super::keys;
+use crate::path_hash::{composite_hash, path_hash};
 
 /// What one generation of a container's index holds.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct IndexLayout {
     pub(crate) explicit: Vec<ExplicitPath>,
     pub composites: Vec<CompositeLayout>,
     /// Hide the stored properties of the same names, indexed or not.
-    pub(crate) computed: ComputedProperties,
+    pub computed: ComputedProperties,
     /// Those among them that the policy names itself: only these are indexed.
     pub(crate) indexed_computed: Vec<ComputedPath>,
 }
@@ -71,7 +71,7 @@ impl IndexLayout {
         for included in &policy.included_paths {
             let path = IndexPath::parse(&included.path)?;
             let Some(names) = names_of(&path.segments).filter(|names| !names.is_empty()) else { continue };
-            let hash = keys::path_hash(&path.segments);
+            let hash = path_hash(&path.segments);
             let is_known = explicit.iter().any(|other: &ExplicitPath| other.hash == hash);
             match (number_of(&computed, &names), &path.kind) {
                 (Some(number), _) => indexed_computed.push(ComputedPath { number, hash }),
@@ -104,7 +104,7 @@ impl IndexLayout {
 
     /// Whether items without the path have an undefined term under it.
     pub fn writes_undefined(&self, path: &[IndexPathSegment]) -> bool {
-        let hash = keys::path_hash(path);
+        let hash = path_hash(path);
         self.explicit.iter().any(|explicit| explicit.hash == hash)
             || self.indexed_computed.iter().any(|computed| computed.hash == hash)
     }
@@ -188,7 +188,7 @@ impl CompositeLayout {
 }
 
 /// A string that an index value holds only the start of.
-pub(crate) fn is_cut_string(value: &[u8]) -> bool {
+pub fn is_cut_string(value: &[u8]) -> bool {
     value.first() == Some(&(TypeTag::String as u8))
         && index_value_length(value) == Some(value.len())
         && decode_index_value(value).is_none()
@@ -250,7 +250,7 @@ fn compile(
         let descending = member.order == SortOrder::Descending;
         compiled.push(CompositeMember { computed: number_of(computed, &names), names, descending, inverted });
     }
-    Ok(Some(CompositeLayout { hash: keys::composite_hash(&hashed), members: compiled }))
+    Ok(Some(CompositeLayout { hash: composite_hash(&hashed), members: compiled }))
 }
 
 /// The names of a path without array elements.

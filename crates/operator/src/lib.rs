@@ -21,8 +21,9 @@
 //! | `actions.rs` | the bodies of requests about partitions, and what is done for them |
 //! | `projections.rs` | the same for projections |
 //!
-//! It is not part of the protocol that the SDKs speak. Requests are signed with the account's keys as all others are; a
-//! read-only key may look and not touch. Errors have the form of all other errors.
+//! It is not part of the protocol that the SDKs speak. Requests are signed with the account's keys; a read-only key may look
+//! and not touch. The door that received the request checks the signature, reads the body, and gives replies and errors
+//! the form that all its answers have.
 
 mod actions;
 mod address;
@@ -35,16 +36,16 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use shardlake_account::Account;
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+use shardlake_signature::Access;
 
-pub(crate) use address::{Action, Address, Target};
+pub use address::Address;
 pub use client::OperatorRequest;
 
-use crate::auth::Access;
-use crate::reply::Reply;
+use address::{Action, Target};
 use window::Window;
 
 /// An operator's request that has passed the door.
-pub(crate) struct OperatorCall<'r> {
+pub struct OperatorCall<'r> {
     pub account: &'r Account,
     pub method: &'r Method,
     pub address: &'r Address<'r>,
@@ -52,8 +53,22 @@ pub(crate) struct OperatorCall<'r> {
     pub body: Bytes,
 }
 
+/// What the request comes to. Nothing here draws on anybody's request units.
+#[derive(Debug)]
+pub struct OperatorReply {
+    pub status: StatusCode,
+    /// JSON text, where there is any.
+    pub body: Option<Vec<u8>>,
+}
+
+impl OperatorReply {
+    fn json(status: StatusCode, body: Vec<u8>) -> OperatorReply {
+        OperatorReply { status, body: Some(body) }
+    }
+}
+
 /// A read-only key may look.
-pub(crate) fn allow(access: Access, method: &Method) -> Result<()> {
+pub fn allow(access: Access, method: &Method) -> Result<()> {
     if access == Access::Full || method == Method::GET {
         return Ok(());
     }
@@ -63,7 +78,7 @@ pub(crate) fn allow(access: Access, method: &Method) -> Result<()> {
     ))
 }
 
-pub(crate) async fn serve(call: &OperatorCall<'_>) -> Result<Reply> {
+pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
     match (&call.address.target, call.method.as_str()) {
         (Target::AllContainers, "GET") => {
             call.address.only_parameter("")?;
@@ -93,9 +108,8 @@ pub(crate) async fn serve(call: &OperatorCall<'_>) -> Result<Reply> {
     }
 }
 
-/// Nothing here draws on anybody's request units.
-fn ok(body: Vec<u8>) -> Reply {
-    Reply::json(StatusCode::OK, 0, body)
+fn ok(body: Vec<u8>) -> OperatorReply {
+    OperatorReply::json(StatusCode::OK, body)
 }
 
 fn wrong_method(call: &OperatorCall<'_>) -> Error {

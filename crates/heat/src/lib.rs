@@ -16,7 +16,7 @@
 //! A fully loaded partition takes at most [`HEAT_BYTES_MAX`]; one without traffic a few hundred bytes. Nothing is stored:
 //! after a restart, a split or a move the count begins anew.
 //!
-//! Threads: one mutex per partition around all of it ([`crate::Partition::heat`]), held for about 100 ns per operation
+//! Threads: the owner of a partition keeps one mutex around all of it, held for about 100 ns per operation
 //! and never over an await.
 
 mod distinct;
@@ -33,20 +33,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::PartitionKeyDefinition;
-use shardlake_routing::{EpkRange, EpkScale};
+use shardlake_routing::{EpkRange, EpkScale, LogicalKey};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::operation::LogicalKey;
 use distinct::Distinct;
 use hitters::{Hitters, generation_of};
 use leaders::Leaders;
 use ring::Rings;
 use row::{BUCKETS, spread};
 
-pub(crate) use report::write_component;
 pub use report::{
     Estimate, HeatReport, HotKey, HotTemplate, KindLoad, LoadMedian, MinuteLeader, Point, RangeLoad,
-    RecentLoad, Series, Totals, key_text,
+    RecentLoad, Series, Totals,
 };
 
 /// The most that one partition's heat takes, in bytes.

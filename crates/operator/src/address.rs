@@ -1,24 +1,24 @@
 //! Paths below `/_shardlake/v1/`: what they address, and what a client signs for them.
 //!
-//! The signature is the one of every other request (`auth.rs`). Its resource type is `shardlake`; its resource link is the
+//! The signature is the one of every other request (`shardlake-signature`). Its resource type is `shardlake`; its resource link is the
 //! path as it is sent, without the slash in front and without the query.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
 use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_signature::Payload;
 
-use super::projections::ProjectionTarget;
-use crate::auth::Payload;
+use crate::projections::ProjectionTarget;
 
-pub(super) const PREFIX: &str = "/_shardlake/v1/";
+pub(crate) const PREFIX: &str = "/_shardlake/v1/";
 const RESOURCE_TYPE: &str = "shardlake";
 
 /// An operator's path, taken apart.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Address<'p> {
+pub struct Address<'p> {
     path: &'p str,
     query: Option<&'p str>,
-    pub target: Target,
+    pub(crate) target: Target,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl<'p> Address<'p> {
     }
 
     /// The value of a parameter of the query; every other parameter is refused, so that a misspelt one is noticed.
-    pub fn only_parameter(&self, name: &str) -> Result<Option<&'p str>> {
+    pub(crate) fn only_parameter(&self, name: &str) -> Result<Option<&'p str>> {
         let mut found = None;
         for parameter in self.query.unwrap_or_default().split('&').filter(|text| !text.is_empty()) {
             match parameter.split_once('=') {
@@ -85,7 +85,7 @@ impl<'p> Address<'p> {
 }
 
 /// The path is signed as it is sent, without the slash in front.
-pub(super) fn signed_payload<'a>(
+pub(crate) fn signed_payload<'a>(
     path: &'a str,
     method: &'a Method,
     (ms_date, date): (&'a str, &'a str),

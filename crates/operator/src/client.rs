@@ -10,8 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use shardlake_model::{Error, Result};
 use shardlake_stdx::Timestamp;
 
-use super::address::{PREFIX, signed_payload};
-use crate::auth;
+use crate::address::{PREFIX, signed_payload};
 
 /// Names in paths, and the token in its header, as `encodeURIComponent` writes them.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -65,7 +64,7 @@ impl OperatorRequest {
         let since_epoch = std::time::Duration::from_millis(now.milliseconds());
         let date = httpdate::fmt_http_date(std::time::UNIX_EPOCH + since_epoch);
         let payload = signed_payload(&self.path, &self.method, (&date, ""));
-        let signature = STANDARD.encode(auth::sign(key, &payload)?);
+        let signature = STANDARD.encode(shardlake_signature::sign(key, &payload)?);
         let token = format!("type=master&ver=1.0&sig={signature}");
         let token = utf8_percent_encode(&token, COMPONENT).to_string();
         let target = match &self.query {

@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use shardlake_model::{KeyComponent, PartitionKey};
+use shardlake_routing::LogicalKey;
 use shardlake_stdx::natural_order;
-
-use crate::operation::LogicalKey;
 
 /// Leaders remembered; the same key in following minutes counts once, however long it leads.
 pub(super) const LEADERS_MAX: usize = 16;

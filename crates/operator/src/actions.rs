@@ -11,11 +11,11 @@ use serde_json::json;
 use shardlake_account::{ContainerHandle, RelocationTicket, SplitAt};
 use shardlake_model::{Error, Result};
 
-use super::address::range_id;
-use super::document::{container as container_document, ids, written};
-use super::window::Window;
-use super::{Action, OperatorCall};
-use crate::reply::Reply;
+use crate::address::Action;
+use crate::address::range_id;
+use crate::document::{container as container_document, ids, written};
+use crate::window::Window;
+use crate::{OperatorCall, OperatorReply};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -63,10 +63,14 @@ impl RangeId {
     }
 }
 
-pub(crate) async fn act(call: &OperatorCall<'_>, container: &ContainerHandle, what: Action) -> Result<Reply> {
+pub(crate) async fn act(
+    call: &OperatorCall<'_>,
+    container: &ContainerHandle,
+    what: Action,
+) -> Result<OperatorReply> {
     let account = call.account;
     match what {
-        Action::Partitions => Err(super::wrong_method(call)),
+        Action::Partitions => Err(crate::wrong_method(call)),
         Action::Split { range_id } => {
             let split: Split = parse_or_default(&call.body)?;
             Ok(begun("split", container, &account.split(container, range_id, split_at(split.at)).await?))
@@ -82,18 +86,18 @@ pub(crate) async fn act(call: &OperatorCall<'_>, container: &ContainerHandle, wh
         }
         Action::AbortRelocation => {
             let aborted = account.abort_relocation(container).await?;
-            Ok(super::ok(written(&json!({ "aborted": aborted }))))
+            Ok(crate::ok(written(&json!({ "aborted": aborted }))))
         }
         Action::Throughput => divide(call, container).await,
     }
 }
 
 /// The work goes on by itself; the report of the container tells how far it is.
-fn begun(kind: &str, container: &ContainerHandle, ticket: &RelocationTicket) -> Reply {
+fn begun(kind: &str, container: &ContainerHandle, ticket: &RelocationTicket) -> OperatorReply {
     // When it is done, the container's generation is above this one.
     let generation = container.routing_generation();
     let body = written(&json!({ "kind": kind, "targets": ids(&ticket.ranges), "generation": generation }));
-    Reply::json(StatusCode::ACCEPTED, 0, body)
+    OperatorReply::json(StatusCode::ACCEPTED, body)
 }
 
 fn split_at(text: Option<String>) -> SplitAt {
@@ -106,7 +110,7 @@ fn split_at(text: Option<String>) -> SplitAt {
     }
 }
 
-async fn divide(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<Reply> {
+async fn divide(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
     let body: Shares = parse(&call.body)?;
     let share = |(id, share): (&String, &u64)| Ok((range_id(id)?, *share));
     let shares = body.shares.iter().map(share).collect::<Result<Vec<_>>>()?;
@@ -117,7 +121,7 @@ async fn divide(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<
     };
     let window = Window::default();
     let report = account.container_report(&changed, window.length).await?;
-    Ok(super::ok(container_document(&report, &window, account)))
+    Ok(crate::ok(container_document(&report, &window, account)))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {

@@ -8,7 +8,7 @@ use shardlake_account::{
 };
 use shardlake_model::Throughput;
 
-use super::window::Window;
+use crate::window::Window;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use shardlake_cluster::budget::*;
+use shardlake_capacity::budget::*;
 
 const START: Duration = Duration::from_secs(1_000);
 

@@ -1,0 +1,21 @@
+//! What a container's index holds, as pure functions of policy and item: no storage, no partition.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `path_hash.rs` | paths as the index knows them |
+//! | `layout.rs` | an indexing policy compiled for one generation of the index |
+//! | `terms.rs` | the terms of one item: what its postings say |
+//! | `charged.rs` | the terms of one item, counted for its charge |
+//! | `witness.rs` | counts terms for tests |
+
+mod charged;
+mod layout;
+mod path_hash;
+mod terms;
+#[cfg(feature = "testing")]
+pub mod witness;
+
+pub use charged::{SYSTEM_TERMS, TermSet};
+pub use layout::{CompositeLayout, CompositeMember, IndexLayout, is_cut_string};
+pub use path_hash::path_hash;
+pub use terms::ItemTerms;

@@ -1,0 +1,16 @@
+//! Counts, for tests, the terms that were found out on each thread.
+
+use std::cell::Cell;
+
+thread_local! {
+    static TERMS: Cell<usize> = const { Cell::new(0) };
+}
+
+pub(crate) fn note(terms: usize) {
+    TERMS.set(TERMS.get() + terms);
+}
+
+/// Terms found out on this thread so far.
+pub fn terms_here() -> usize {
+    TERMS.get()
+}

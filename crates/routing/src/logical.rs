@@ -1,0 +1,12 @@
+//! The key of a logical partition.
+
+use shardlake_model::PartitionKey;
+
+use crate::Epk;
+
+/// A logical partition: its key and where that hashes to.
+#[derive(Debug, Clone)]
+pub struct LogicalKey {
+    pub epk: Epk,
+    pub partition_key: PartitionKey,
+}
