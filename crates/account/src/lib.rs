@@ -13,11 +13,13 @@
 //! | `relocation.rs`, `relocation_run.rs` | split, merge and move: their plans and records, and the work |
 //! | `balance.rs` | begins the splits that size and throughput ask for |
 //! | `purge.rs` | removes items whose time to live has run out |
-//! | `keys.rs` | from a partition key header or a body to the partition that owns it |
+//! | `keys.rs` | from a partition key or a body to the partition that owns it |
 //! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
 //! | `throughput.rs` | the budgets that containers live by |
 //! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
+//! | `command.rs` | what front ends ask for on items, as data |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
+//! | `json_items.rs` | items as JSON, for scripts and for front ends that speak it |
 //! | `answer_space.rs` | pages wait until there is room for their answers |
 //! | `heavy_writes.rs` | room for requests with large bodies |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
@@ -37,6 +39,7 @@ mod batch;
 mod change_feed;
 mod change_feed_compaction;
 mod change_feed_position;
+mod command;
 mod container_handle;
 mod containers;
 mod databases;
@@ -46,6 +49,7 @@ mod feed;
 mod heavy_writes;
 mod index_build;
 mod items;
+mod json_items;
 mod keys;
 mod live_catalog;
 mod membership;
@@ -86,12 +90,16 @@ pub use account::{
     Account, AccountOptions, AccountStatistics, HeatRecording, METADATA_READ_CHARGE_CENTI,
     METADATA_WRITE_CHARGE_CENTI, Purging,
 };
-pub use batch::{BatchKind, BatchOperation, BulkOnError};
+pub use batch::BulkOnError;
 pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart};
+pub use command::{
+    ItemName, ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,
+    WriteReply,
+};
 pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
-pub use items::Patch;
-pub use keys::KeyInput;
+pub use json_items::item_of_json;
+pub use keys::key_misfit;
 pub use membership::AccountMark;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
 pub use partitions::{ContainerReport, LargeKey, RangeReport};
@@ -112,14 +120,14 @@ pub use shardlake_catalog::{
     MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
 /// What a patch is made of, for front ends that make one themselves.
-pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
+pub use shardlake_document::{Body, ItemId, Number, ParseLimits, PatchOperation, Value};
 pub use shardlake_heat::{HeatReport, Series};
 pub use shardlake_partition::ChangeFeedMode;
 pub use shardlake_partition::QueryStatistics;
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.
-pub use shardlake_partition::{HEAVY_BYTES, beside};
+pub use shardlake_partition::{HEAVY_BYTES, Turn as BodyRoom, beside};
 pub use shardlake_routing::EpkRange;
 /// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.
 pub use shardlake_script::worker_main as script_worker_main;
@@ -130,5 +138,4 @@ pub use shardlake_script::{
 pub use shardlake_sql as sql;
 pub use shards::{SHARDS_MAX, Shards};
 pub use throughput::{CapacityMode, Enforcement, ThroughputReport};
-pub use triggers::{TriggeredReply, Triggers};
 pub use verify::{VerifyReport, verify};

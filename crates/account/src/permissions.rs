@@ -8,15 +8,16 @@
 use std::sync::Arc;
 
 use shardlake_catalog::Definitions;
+use shardlake_document::parse_partition_key;
 use shardlake_model::{
-    ContainerRid, DatabaseRid, Error, ErrorKind, Permission, PermissionDefinition, PermissionRid,
-    Preconditions, RequestContext, Result, ScriptKind, User, UserRid, validate_resource_id,
+    ContainerRid, DatabaseRid, Error, ErrorKind, PartitionKey, Permission, PermissionDefinition,
+    PermissionRid, Preconditions, RequestContext, Result, ScriptKind, User, UserRid, validate_resource_id,
 };
 use shardlake_stdx::Timestamp;
 
 use crate::container_handle::ContainerEntry;
 use crate::databases::{check_preconditions, conflict, not_found, owner_not_found};
-use crate::keys::{KeyInput, parse_key};
+use crate::keys::{checked_key, key_misfit};
 use crate::live_catalog::{DatabaseEntry, LiveCatalog};
 use crate::users::owner_of_users;
 use crate::{Account, ContainerHandle};
@@ -275,8 +276,8 @@ impl Account {
 
 impl ContainerHandle {
     /// Whether a partition key, or a prefix of one, lies within what another names.
-    pub fn key_is_within(&self, key: KeyInput<'_>, bound: KeyInput<'_>) -> Result<bool> {
-        let (key, bound) = (parse_key(&self.entry, key)?.0, parse_key(&self.entry, bound)?.0);
+    pub fn key_is_within(&self, key: &PartitionKey, bound: &PartitionKey) -> Result<bool> {
+        let (key, bound) = (checked_key(&self.entry, key)?.0, checked_key(&self.entry, bound)?.0);
         Ok(key.len() >= bound.len() && bound.iter().zip(&key).all(|(a, b)| a.same(b)))
     }
 
@@ -359,7 +360,9 @@ fn check_key(entry: Option<&Arc<ContainerEntry>>, text: &str) -> Result<()> {
     if values.len() > KEY_COMPONENTS_MAX || !values.iter().all(is_scalar) {
         return Err(invalid("is not the value of a partition key"));
     }
-    entry.map_or(Ok(()), |entry| parse_key(entry, KeyInput(text)).map(|_| ()))
+    let Some(entry) = entry else { return Ok(()) };
+    let key = parse_partition_key(text).map_err(|error| key_misfit(&error))?;
+    checked_key(entry, &key).map(drop)
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_model::{ContainerRid, Error, ErrorKind, ReplyMeta, RequestContext, Result, Script};
+use shardlake_model::{
+    ContainerRid, Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result, Script,
+};
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_script::{Completion, Invocation, Meter, Role, ScriptLimits, Turn, is_worker_lost};
 
@@ -19,7 +21,7 @@ use crate::keys::{key_of_read, partition_of};
 use crate::processor_tab::ProcessorTab;
 use crate::script_run_store::ScriptStore;
 use crate::serving::{Cost, OperationKind, Permit, Touched};
-use crate::{Account, ContainerHandle, KeyInput};
+use crate::{Account, ContainerHandle};
 
 /// What a stored procedure that ended well came to.
 #[derive(Debug, Clone)]
@@ -38,7 +40,7 @@ impl Account {
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
+        key: Option<&PartitionKey>,
         script: &Script,
         arguments: &str,
         logs: bool,

@@ -14,6 +14,7 @@
 //! | `index_value.rs` | values as index keys hold them |
 //! | `item_view.rs` | an item with the properties that the server owns |
 //! | `record.rs` | the stored record: envelope, checksum, body |
+//! | `item_id.rs` | which items are the same: ids of any kind |
 //! | `patch.rs`, `patch_tree.rs` | partial updates |
 //! | `builder.rs`, `limits.rs` | containers, names and limits, for every format that is read |
 //! | `key_text.rs` | partition keys as JSON text |
@@ -32,6 +33,7 @@ mod bson_writer;
 mod builder;
 mod error;
 mod index_value;
+mod item_id;
 mod item_view;
 mod json_in;
 mod json_out;
@@ -55,10 +57,11 @@ pub use index_value::{
     INDEX_STRING_BYTES_MAX, decode_index_value, encode_index_value, encode_index_value_raw,
     index_value_length,
 };
+pub use item_id::{ItemId, identity_of};
 pub use item_view::{ItemProperty, ItemView};
 pub use json_in::{check_numbers, parse_document};
 pub use json_out::{json_size, write_json, write_json_string, write_members, write_value};
-pub use key_text::{partition_key_text, write_key_component};
+pub use key_text::{KeyError, parse_partition_key, partition_key_text, write_key_component};
 pub use limits::{NESTING_CEILING, ParseLimits};
 pub use non_json::NonJson;
 pub use order::{

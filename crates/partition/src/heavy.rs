@@ -2,7 +2,7 @@
 //! requests.
 //!
 //! ```text
-//! prepare      parse, render, terms of the new body                        beside, no lock
+//! prepare      render, terms of the new body                        beside, no lock
 //! look ahead   terms of the version before, rows that the commit changes   beside, no lock
 //! turn         until the shard's other large commits are written           (storage/src/turns.rs)
 //! sequencer    is it still that version? then the difference               beside; else its terms, too
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use shardlake_document::{PatchOperation, Value};
+use shardlake_document::{Body, PatchOperation, Value};
 use shardlake_index::TermSet;
 use shardlake_model::Result;
 
@@ -29,13 +29,13 @@ use crate::plan;
 use crate::prepare::prepare_body;
 use crate::shape::ContainerShape;
 
-/// [`prepare_body`], beside the threads that answer requests where the text is long.
-pub async fn prepare(json: &[u8], shape: &Arc<ContainerShape>) -> Result<PreparedBody> {
-    if json.len() <= HEAVY_BYTES {
-        return prepare_body(json, shape);
+/// [`prepare_body`], beside the threads that answer requests where the body is large.
+pub async fn prepare(body: Body, shape: &Arc<ContainerShape>) -> Result<PreparedBody> {
+    if body.as_bytes().len() <= HEAVY_BYTES {
+        return prepare_body(body, shape);
     }
-    let (json, shape) = (json.to_vec(), shape.clone());
-    beside(move || prepare_body(&json, &shape).and_then(|prepared| foreseen(prepared, &shape))).await?
+    let shape = shape.clone();
+    beside(move || prepare_body(body, &shape).and_then(|prepared| foreseen(prepared, &shape))).await?
 }
 
 /// Finds out the terms of a heavy body, and refuses one with too many. Shorter bodies cannot have as many.

@@ -1,52 +1,31 @@
-//! From what a client sent, JSON text or Cosmos binary JSON, to a body ready to be written: parsed, checked, rendered, analysed. No lock is held here.
+//! From a body to one that is ready to be written: checked, rendered, analysed. No lock is held here.
 //! Callers on threads that answer requests go through [`crate::prepare`], which works on heavy ones beside them.
 
-use shardlake_document::{DocumentError, ParseLimits, RawDocument, RawValue, parse_item, write_members};
-use shardlake_index::TermSet;
-use shardlake_model::{Error, ErrorKind, KeyComponent, KeyPath, Limits, PartitionKey, Result};
+use shardlake_document::{Body, RawDocument, RawValue, identity_of, write_members};
+use shardlake_model::{Error, KeyComponent, KeyPath, Limits, PartitionKey, Result};
 
 use crate::operation::PreparedBody;
 use crate::plan;
 use crate::shape::ContainerShape;
+use shardlake_index::TermSet;
 
-/// `sent` is JSON text or Cosmos binary JSON.
-pub fn prepare_body(sent: &[u8], shape: &ContainerShape) -> Result<PreparedBody> {
-    let limits = &shape.limits;
-    let body =
-        parse_item(sent, &ParseLimits::of_items(limits)).map_err(|error| document_error(&error, limits))?;
-    let id = match body.raw().get("id") {
-        Some(RawValue::String(id)) => id.to_owned(),
-        Some(_) => {
-            return Err(Error::bad_request(
-                "The input content is invalid because the property 'id' is not a string",
-            ));
-        }
-        None => {
-            return Err(Error::bad_request(
-                "The input content is invalid because the required properties - 'id; ' - are missing",
-            ));
-        }
-    };
-    validate_item_id(&id, limits)?;
+pub fn prepare_body(body: Body, shape: &ContainerShape) -> Result<PreparedBody> {
+    let id = identity_of(body.raw()).ok_or_else(|| no_identity(body.raw()))?.into_owned();
+    validate_item_id(&id, &shape.limits)?;
     let ttl_seconds = plan::ttl_of(body.raw().get("ttl"))?;
-    let mut members = Vec::with_capacity(sent.len());
+    // Text is seldom longer than BSON, whose values have lengths and whose names have kinds.
+    let mut members = Vec::with_capacity(body.as_bytes().len());
     write_members(body.raw(), &mut members);
     plan::check_size(members.len(), shape)?;
     let terms = TermSet::of(body.raw(), &shape.indexed_paths);
     Ok(PreparedBody { id, body, members: members.into(), terms, foreseen: None, ttl_seconds })
 }
 
-fn document_error(error: &DocumentError, limits: &Limits) -> Error {
-    match error {
-        DocumentError::TooLarge { .. } => Error::new(
-            ErrorKind::TooLarge,
-            format!(
-                "Request size is too large: an item takes at most {} bytes of JSON",
-                limits.item_size_bytes_max
-            ),
-        ),
-        other => Error::bad_request(format!("The input content is invalid: {other}")),
-    }
+fn no_identity(body: RawDocument<'_>) -> Error {
+    Error::bad_request(match body.get("id") {
+        Some(_) => "the property 'id' is of a kind that cannot be an id",
+        None => "The input content is invalid because the required properties - 'id; ' - are missing",
+    })
 }
 
 /// 1 to 1,023 bytes, any characters: the service takes `/ \ ? #` too, although no client builds a path of such an id that

@@ -19,6 +19,7 @@ const IN_NO_TABLE: &[&str] = &[
     "projection",
     "projections",
     "ranges_being_split",
+    "room_for",
 ];
 
 #[test]
