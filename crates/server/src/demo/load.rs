@@ -121,15 +121,8 @@ async fn sign_up(
     for order in &customer.orders {
         let key = PartitionKey::single(KeyComponent::String(customer.id().to_owned()));
         let arguments = json!([order]).to_string();
-        let run = account.execute_procedure(
-            &context(account),
-            container,
-            Some(&key),
-            place_order,
-            &arguments,
-            false,
-        );
-        run.await?;
+        let (context, key) = (context(account), Some(&key));
+        account.execute_procedure(&context, container, key, place_order, &arguments, false).await?;
     }
     Ok(())
 }

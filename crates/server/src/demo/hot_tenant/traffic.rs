@@ -53,7 +53,9 @@ pub async fn load(account: &Account, container: &ContainerHandle, design: Design
         for item in 0..tenant.items {
             let context = RequestContext::internal(account.clock(), account.random().guid());
             let body = item_of_json(&tenant.item(item, 0), account.limits())?;
-            match account.write(&context, container, WriteCommand::create(body), None).await {
+            let key = Some(PartitionKey::single(design.key_of(tenant, item)));
+            let command = WriteCommand { key, ..WriteCommand::create(body) };
+            match account.write(&context, container, command, None).await {
                 Ok(_) => loaded.stored += 1,
                 Err(error) if error.kind() == ErrorKind::LogicalPartitionFull => {
                     loaded.refused += 1;
