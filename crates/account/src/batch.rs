@@ -8,9 +8,8 @@ use shardlake_partition::{BatchReply, HEAVY_BYTES, ItemReply, LogicalKey, Operat
 
 use crate::command::{ItemOperation, ItemRead, KeyedOperation, ReadCommand};
 use crate::items::check_session;
-use crate::keys::{key_of_read, mismatch};
-use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle};
+use shardlake_serving::{Cost, OperationKind, Touched, key_of_read, mismatch};
 
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
 const BULK_CONCURRENCY: usize = 64;

@@ -2,24 +2,10 @@
 
 use std::borrow::Cow;
 
-use shardlake_document::{Body, ItemId, PatchOperation};
+use shardlake_document::{Body, ItemName, PatchOperation};
 use shardlake_model::{PartitionKey, Preconditions};
 use shardlake_partition::ItemReply;
 use shardlake_sql::Condition;
-
-/// How an operation names an item.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ItemName {
-    Id(ItemId),
-    /// By its number in its partition, which resource ids carry.
-    Ordinal(u64),
-}
-
-impl<T: Into<ItemId>> From<T> for ItemName {
-    fn from(id: T) -> ItemName {
-        ItemName::Id(id.into())
-    }
-}
 
 /// A partial update.
 #[derive(Debug, Clone)]

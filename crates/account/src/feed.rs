@@ -11,12 +11,12 @@ use shardlake_model::{Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext,
 use shardlake_partition::{ChangePage, FeedFilter, PageLimits, Partition, StoredItem, epk_of_position};
 use shardlake_routing::{EpkRange, prefix_range};
 
-use crate::container_handle::ContainerEntry;
 use crate::items::check_session;
-use crate::keys::{checked_key, key_of_read, logical, partition_of};
 use crate::query_targets::span_of_point;
-use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle};
+use shardlake_serving::{
+    ContainerEntry, Cost, OperationKind, Touched, checked_key, key_of_read, logical, partition_of,
+};
 
 const TOKEN_VERSION: u8 = 1;
 

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use shardlake_document::PatchOperation;
-use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result, Rid};
+use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result};
 use shardlake_partition::{
     CommandContext, ItemReply, LogicalKey, Operation, Outcome, Partition, prepare, validate_item_id,
 };
 
-use crate::command::{ItemName, ItemRead, ItemWrite, Patch, ReadCommand, Triggers, WriteCommand, WriteReply};
-use crate::container_handle::ContainerEntry;
-use crate::keys::{key_of_read, key_of_write};
-use crate::serving::{Cost, OperationKind, Touched};
+use crate::command::{ItemRead, ItemWrite, Patch, ReadCommand, Triggers, WriteCommand, WriteReply};
 use crate::{Account, ContainerHandle};
+use shardlake_document::ItemName;
+use shardlake_serving::{ContainerEntry, Cost, OperationKind, Touched, key_of_read, key_of_write};
 
 impl Account {
     /// Creates, upserts, replaces, patches or deletes one item, in one transaction with the triggers that the request names.
@@ -166,18 +165,6 @@ impl Account {
             consistency: ctx.consistency,
             etags: (0..writes).map(|_| self.random().guid()).collect(),
             patience: ctx.deadline.saturating_sub(self.clock().elapsed()),
-        }
-    }
-}
-
-impl ContainerHandle {
-    /// The item that a segment of a path names: by its id, or by its resource id where the container was named by its own.
-    pub fn item_name(&self, segment: &str) -> ItemName {
-        match Rid::parse(segment) {
-            Some(Rid::Item(rid)) if self.by_rid && rid.container == self.entry.record.container.rid => {
-                ItemName::Ordinal(rid.ordinal)
-            }
-            _ => ItemName::from(segment),
         }
     }
 }

@@ -3,25 +3,16 @@
 //! | file | what it does |
 //! |---|---|
 //! | `account.rs` | opens and closes an account; what it holds |
-//! | `shards.rs`, `membership.rs` | the stores that the data lies on; whether they belong together |
-//! | `live_catalog.rs` | the definitions in force (`shardlake-catalog`), and what runs for them |
-//! | `definition_change.rs` | the one way to change a definition, and its consequences |
 //! | `databases.rs`, `containers.rs`, `offers.rs` | operations on those resources |
 //! | `users.rs`, `permissions.rs` | users of a database; what a permission grants, and whether it still does |
-//! | `container_handle.rs` | a container as an operation holds it |
 //! | `index_build.rs` | generations of a container's index and the work between them |
 //! | `relocation.rs`, `relocation_run.rs` | split, merge and move: their plans and records, and the work |
 //! | `balance.rs` | begins the splits that size and throughput ask for |
 //! | `purge.rs` | removes items whose time to live has run out |
-//! | `keys.rs` | from a partition key or a body to the partition that owns it |
-//! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
-//! | `throughput.rs` | the budgets that containers live by |
 //! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //! | `command.rs` | what front ends ask for on items, as data |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `json_items.rs` | items as JSON, for scripts and for front ends that speak it |
-//! | `answer_space.rs` | pages wait until there is room for their answers |
-//! | `heavy_writes.rs` | room for requests with large bodies |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
 //! | `script_run.rs`, `script_run_store.rs`, `script_run_links.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
 //! | `change_feed.rs`, `change_feed_position.rs`, `change_feed_compaction.rs` | what changed, page by page; where a reader stands; keeping the logs small |
@@ -33,26 +24,19 @@
 //! is an immutable value behind an atomic pointer: readers take no lock, changes are made durable before they show.
 
 mod account;
-mod answer_space;
 mod balance;
 mod batch;
 mod change_feed;
 mod change_feed_compaction;
 mod change_feed_position;
 mod command;
-mod container_handle;
 mod containers;
 mod databases;
-mod definition_change;
 mod diagnosis;
 mod feed;
-mod heavy_writes;
 mod index_build;
 mod items;
 mod json_items;
-mod keys;
-mod live_catalog;
-mod membership;
 mod offers;
 mod partition_loads;
 mod partition_words;
@@ -79,38 +63,29 @@ mod script_run_store;
 #[cfg(test)]
 mod script_run_tests;
 mod scripts;
-mod serving;
-mod shards;
-mod throughput;
 mod triggers;
 mod users;
 mod verify;
 
 pub use account::{
-    Account, AccountOptions, AccountStatistics, HeatRecording, METADATA_READ_CHARGE_CENTI,
-    METADATA_WRITE_CHARGE_CENTI, Purging,
+    Account, AccountOptions, AccountStatistics, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
+    Purging,
 };
 pub use batch::BulkOnError;
 pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart};
 pub use command::{
-    ItemName, ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,
+    ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,
     WriteReply,
 };
-pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
 pub use json_items::item_of_json;
-pub use keys::key_misfit;
-pub use membership::AccountMark;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
 pub use partitions::{ContainerReport, LargeKey, RangeReport};
 pub use permissions::{GrantedChild, ResourceLink};
 pub use projections::{ProjectionLag, ProjectionPut, ProjectionReport, ProjectionState};
 pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;
-pub use relocation::{
-    RelocationHooks, RelocationKind, RelocationReport, RelocationStatus, RelocationStep, RelocationTicket,
-    SplitAt,
-};
+pub use relocation::{RelocationHooks, RelocationTicket, SplitAt};
 pub use script_run::ProcedureReply;
 pub use scripts::ScriptWrite;
 pub use shardlake_capacity::budget::BudgetReport;
@@ -120,7 +95,7 @@ pub use shardlake_catalog::{
     MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
 /// What a patch is made of, for front ends that make one themselves.
-pub use shardlake_document::{Body, ItemId, Number, ParseLimits, PatchOperation, Value};
+pub use shardlake_document::{Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value};
 pub use shardlake_heat::{HeatReport, Series};
 pub use shardlake_partition::ChangeFeedMode;
 pub use shardlake_partition::QueryStatistics;
@@ -134,8 +109,11 @@ pub use shardlake_script::worker_main as script_worker_main;
 pub use shardlake_script::{
     Confined as ScriptConfined, Layer as ScriptConfinementLayer, ScriptSettings, WorkerKind,
 };
+pub use shardlake_serving::{
+    AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Enforcement, HeatRecording, RangeStatistics,
+    RelocationKind, RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport,
+    key_misfit,
+};
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
-pub use shards::{SHARDS_MAX, Shards};
-pub use throughput::{CapacityMode, Enforcement, ThroughputReport};
 pub use verify::{VerifyReport, verify};

@@ -17,7 +17,7 @@ use crate::query::{PageOfQuery, QueryReply, Running};
 use crate::query_charge::PagePermit;
 use crate::query_targets::Part;
 use crate::query_token::{Piece, QueryToken};
-use crate::serving::Cost;
+use shardlake_serving::Cost;
 
 impl Running<'_> {
     pub(crate) async fn fan_out(
@@ -49,7 +49,7 @@ impl Running<'_> {
                 Ok(output) => output,
             };
             let is_stuck = output.rows.is_empty();
-            reply.rows.extend(&output.rows);
+            reply.rows.append(output.rows);
             let Some(state) = output.state else { break };
             let next = position_of_state(&state);
             let is_full = reply.rows.len() >= limits.rows || reply.rows.size_bytes() >= limits.size_bytes;

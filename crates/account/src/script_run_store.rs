@@ -18,14 +18,15 @@ use shardlake_script::{Store, StoreAnswer, StoreFailure, StoreOperation, StoreRe
 use shardlake_sql::Rows;
 
 use crate::Account;
-use crate::container_handle::ContainerEntry;
 use crate::feed::{decode_token, encode_token};
 use crate::json_items::item_of_json;
-use crate::keys::body_key;
 use crate::query::{PageOfQuery, QueryWants, hash_of};
+use crate::query_cache::Asked;
 use crate::query_targets::Part;
 use crate::query_token::QueryToken;
 use crate::script_run_links::{ItemLink, check_container_link, item_of_link};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::body_key;
 
 pub(crate) struct ScriptStore<'a> {
     pub account: &'a Account,
@@ -193,12 +194,14 @@ impl<'a> ScriptStore<'a> {
         self.transaction.settle().await?;
         let query = self.account.parsed(&text)?;
         let query_hash = hash_of(&text, &parameters);
+        let asked = Asked { query: &query, parameters: &parameters, hash: query_hash };
         let continuation = request.continuation.as_deref().filter(|token| !token.is_empty());
         let decode = |token| QueryToken::decode(token, self.entry.record.container.rid.number, query_hash);
         let token = continuation.map(decode).transpose()?;
         let filter = FeedFilter::Logical(self.transaction.logical().clone());
         let parts = vec![Part::new(self.transaction.partition(), filter)];
-        let mut running = self.account.prepare(&self.ctx, self.entry, &query, &parameters, &parts)?;
+        let known = self.account.known(&self.ctx, self.entry, asked)?;
+        let mut running = self.account.prepare(&self.ctx, self.entry, &known, &parts)?;
         running.own = Some(self.transaction.own_items().clone());
         let mut reply = running.begin(QueryWants::default(), &query, &parts);
         let page = PageOfQuery { limits, token, query_hash };

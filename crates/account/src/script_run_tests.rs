@@ -12,11 +12,12 @@ use shardlake_script::{Meter, Store, StoreOperation, StoreReply, StoreRequest};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
-use crate::keys::{key_of_read, partition_of};
 use crate::processor_tab::ProcessorTab;
+use crate::query_cache::Asked;
 use crate::script_run::ScriptRun;
-use crate::serving::{OperationKind, Touched};
 use crate::{Account, AccountOptions, ContainerHandle, ItemRead, ReadCommand, WriteCommand, item_of_json};
+use shardlake_serving::{OperationKind, Touched};
+use shardlake_serving::{key_of_read, partition_of};
 
 fn key() -> PartitionKey {
     PartitionKey::single(KeyComponent::String("a".to_owned()))
@@ -227,7 +228,9 @@ async fn a_function_that_does_not_end_takes_the_time_of_a_page_once() {
     account.create_script(&ctx, &container, definition).await.expect("registered");
     let container = account.container("db", "c").expect("there");
     let query = account.parsed("SELECT VALUE udf.f(c.x) FROM c").expect("a query");
-    let running = account.prepare(&ctx, &container.entry, &query, &[], &[]).expect("prepares");
+    let asked = Asked { query: &query, parameters: &[], hash: 0 };
+    let known = account.known(&ctx, &container.entry, asked).expect("is bound");
+    let running = account.prepare(&ctx, &container.entry, &known, &[]).expect("prepares");
     let source = running.function_source(&first(&container)).await.expect("a turn");
     let calls = move || {
         let mut functions = source.open_within(Duration::from_millis(300));

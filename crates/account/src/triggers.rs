@@ -10,15 +10,16 @@ use shardlake_model::{Error, RequestContext, Result, Script, ScriptKind, Trigger
 use shardlake_partition::{ItemReply, LogicalKey, Operation, prepare};
 use shardlake_script::Role;
 
-use crate::command::{ItemName, ItemWrite, Triggers, WriteCommand, WriteReply};
-use crate::container_handle::ContainerEntry;
+use crate::command::{ItemWrite, Triggers, WriteCommand, WriteReply};
 use crate::items::no_such_item;
 use crate::json_items::item_of_json;
-use crate::keys::{key_of_read, key_of_write, mismatch, partition_of};
 use crate::script_run::{ScriptRun, has_lost_worker};
 use crate::script_run_store::json_of;
-use crate::serving::{Cost, OperationKind, Permit, Touched};
 use crate::{Account, ContainerHandle};
+use shardlake_document::ItemName;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::{Cost, OperationKind, Permit, Touched};
+use shardlake_serving::{key_of_read, key_of_write, mismatch, partition_of};
 
 /// A write as the request asks for it.
 struct TriggeredWrite<'a> {

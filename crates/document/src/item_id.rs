@@ -58,6 +58,20 @@ impl From<String> for ItemId {
     }
 }
 
+/// How an operation names an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ItemName {
+    Id(ItemId),
+    /// By its number in its partition, which resource ids carry.
+    Ordinal(u64),
+}
+
+impl<T: Into<ItemId>> From<T> for ItemName {
+    fn from(id: T) -> ItemName {
+        ItemName::Id(id.into())
+    }
+}
+
 /// The identity that a body's property `id` gives it, if it gives one.
 pub fn identity_of(body: RawDocument<'_>) -> Option<Cow<'_, str>> {
     identity(body.get("id")?)

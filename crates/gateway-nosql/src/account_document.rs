@@ -10,7 +10,7 @@ use serde_json::json;
 use shardlake_account::METADATA_READ_CHARGE_CENTI;
 use shardlake_model::LanguageLimits;
 
-use crate::gateway::Call;
+use crate::call::Call;
 use crate::reply::Reply;
 use crate::resource_document::document;
 

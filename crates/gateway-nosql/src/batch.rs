@@ -13,8 +13,8 @@ use shardlake_account::{
 };
 use shardlake_model::{ETagCondition, Error, ErrorKind, Limits, Preconditions, ReplyMeta, Result};
 
+use crate::call::Call;
 use crate::formats::text_of;
-use crate::gateway::Call;
 use crate::headers::flag;
 use crate::patch::PatchBody;
 use crate::reply::{Reply, push_charge};

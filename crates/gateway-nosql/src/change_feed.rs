@@ -15,8 +15,8 @@ use shardlake_model::{Error, Result};
 use shardlake_stdx::Timestamp;
 
 use crate::answer_body::Text;
+use crate::call::Call;
 use crate::feed::scope;
-use crate::gateway::Call;
 use crate::headers::RequestHeaders;
 use crate::items::reading;
 use crate::reply::Reply;

@@ -3,9 +3,9 @@
 use shardlake_account::FeedScope;
 use shardlake_model::{Error, ErrorKind};
 
+use crate::call::Call;
 use crate::errors::Failure;
 use crate::feed::scope;
-use crate::gateway::Call;
 use crate::headers::flag;
 use crate::reply::Reply;
 use crate::resource_document::feed;

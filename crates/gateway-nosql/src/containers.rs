@@ -9,8 +9,8 @@ use serde_json::Value;
 use shardlake_account::{ContainerHandle, METADATA_WRITE_CHARGE_CENTI};
 use shardlake_model::{ContainerDefinition, Error};
 
+use crate::call::Call;
 use crate::errors::Failure;
-use crate::gateway::Call;
 use crate::headers::flag;
 use crate::reply::{INDEX_PROGRESS, RESOURCE_QUOTA, RESOURCE_USAGE, Reply};
 use crate::resource_document::{document, etag_text, members, page, read as read_reply, required_id};

@@ -8,7 +8,7 @@ use shardlake_account::{ContainerHandle, FeedPage, FeedScope, HEAVY_BYTES, besid
 use shardlake_model::{Error, Result};
 
 use crate::answer_body::PageText;
-use crate::gateway::Call;
+use crate::call::Call;
 use crate::headers::RequestHeaders;
 use crate::items::{key_of_text, reading};
 use crate::reply::Reply;

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use shardlake_document::{NESTING_CEILING, ParseLimits, binary_of_json, is_binary, json_of_binary};
 use shardlake_model::{Error, Result};
 
-use crate::gateway::Call;
+use crate::call::Call;
 use crate::headers::RequestHeaders;
 use crate::reply::Reply;
 

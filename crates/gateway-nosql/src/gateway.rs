@@ -18,10 +18,11 @@ use shardlake_signature::AccountKey;
 use shardlake_stdx::Guid;
 use tracing::{Instrument, Span};
 
-use crate::access::{self, Asked, Scope};
+use crate::access::{self, Asked};
 use crate::answer_body::AnswerBody;
 use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
+use crate::call::Call;
 use crate::errors::Failure;
 use crate::formats::{AnswerFormat, in_format};
 use crate::headers::RequestHeaders;
@@ -106,55 +107,6 @@ struct Inner {
     renderer: Renderer,
     activity_ids: ActivityIds,
     slow_log: SlowLog,
-}
-
-/// A request that has passed the door.
-pub(crate) struct Call<'r> {
-    pub account: &'r Account,
-    pub settings: &'r GatewaySettings,
-    /// For tokens to be made with.
-    pub keyring: &'r Keyring,
-    pub caller: &'r Caller,
-    pub path: &'r Path<'r>,
-    pub headers: &'r RequestHeaders<'r>,
-    /// Name or address under which the client knows this server.
-    pub host: &'r str,
-    pub scheme: Scheme,
-    pub context: RequestContext,
-    pub body: Bytes,
-}
-
-impl Call<'_> {
-    /// The container in the path, which is the one that the caller was let in for.
-    pub fn container(&self) -> Result<ContainerHandle> {
-        self.confirm(self.account.container(self.path.database(), self.path.container())?)
-    }
-
-    /// Likewise for operations on what is in it, whose missing container is a missing owner.
-    pub fn container_for_items(&self) -> Result<ContainerHandle> {
-        self.confirm(self.account.container_for_items(self.path.database(), self.path.container())?)
-    }
-
-    fn confirm(&self, container: ContainerHandle) -> Result<ContainerHandle> {
-        self.scope()?.map_or(Ok(()), |scope| scope.check_container(&container))?;
-        Ok(container)
-    }
-
-    /// Whether the caller would be let in now, after a wait.
-    pub fn check_caller_again(&self) -> Result<()> {
-        match self.caller {
-            Caller::Key(_) => Ok(()),
-            Caller::Token(grant) => grant.check_still_good(self.account),
-        }
-    }
-
-    /// What the caller's token reaches; `None` for the holders of keys.
-    pub fn scope(&self) -> Result<Option<Scope<'_>>> {
-        match self.caller {
-            Caller::Key(_) => Ok(None),
-            Caller::Token(grant) => Scope::of(grant).map(Some),
-        }
-    }
 }
 
 impl Gateway {

@@ -9,8 +9,8 @@ use shardlake_document::{RawValue, parse_partition_key};
 use shardlake_model::{Error, PartitionKey, RequestContext, Result};
 
 use crate::access::Scope;
+use crate::call::Call;
 use crate::formats::{AnswerFormat, text_of};
-use crate::gateway::Call;
 use crate::patch as patch_body;
 use crate::reply::Reply;
 use crate::session;

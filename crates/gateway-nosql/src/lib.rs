@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `gateway.rs` | [`Gateway`]: one request from headers to response |
+//! | `call.rs` | a request that has passed the door |
 //! | `router.rs`, `headers.rs`, `operation.rs`, `body.rs` | paths, request headers, what they ask for together, bodies |
 //! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
 //! | `message_space.rs`, `byte_space.rs`, `answer_body.rs` | memory for bodies and answers, bounded; answers in pieces |
@@ -29,6 +30,7 @@ mod auth;
 mod batch;
 mod body;
 mod byte_space;
+mod call;
 mod change_feed;
 mod conflicts;
 mod containers;

@@ -7,7 +7,7 @@ use shardlake_account::sql::Filter;
 use shardlake_document::{ParseLimits, Value};
 use shardlake_model::{Error, Result};
 
-use crate::gateway::Call;
+use crate::call::Call;
 use crate::query_body::QueryBody;
 
 /// The rows that the request's query selects, in order. A row is a resource as JSON text.

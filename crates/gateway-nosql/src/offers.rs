@@ -5,8 +5,8 @@ use serde_json::json;
 use shardlake_account::METADATA_WRITE_CHARGE_CENTI;
 use shardlake_model::{Offer, Throughput};
 
+use crate::call::Call;
 use crate::errors::Failure;
-use crate::gateway::Call;
 use crate::reply::{MINIMUM_THROUGHPUT, OFFER_REPLACE_PENDING, Reply};
 use crate::resource_document::{document, etag_text, page, read as read_reply};
 use crate::{metadata_query, throughput};

@@ -7,7 +7,7 @@ use http::StatusCode;
 use shardlake_account::ContainerHandle;
 use shardlake_model::{Error, Result};
 
-use crate::gateway::Call;
+use crate::call::Call;
 use crate::items::key;
 use crate::reply::Reply;
 

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use shardlake_account::METADATA_WRITE_CHARGE_CENTI;
 use shardlake_model::{Error, Permission, PermissionDefinition, PermissionMode, Result};
 
+use crate::call::Call;
 use crate::errors::Failure;
-use crate::gateway::Call;
 use crate::reply::Reply;
 use crate::resource_document::{document, etag_text, members, page, read as read_reply, required_id};
 use crate::{metadata_query, unsupported};

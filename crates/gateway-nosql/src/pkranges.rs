@@ -10,8 +10,8 @@ use serde::Serialize;
 use shardlake_account::{ContainerHandle, METADATA_READ_CHARGE_CENTI};
 use shardlake_model::PartitionKeyRange;
 
+use crate::call::Call;
 use crate::errors::Failure;
-use crate::gateway::Call;
 use crate::reply::Reply;
 use crate::resource_document::{document, feed};
 

@@ -8,7 +8,7 @@ use shardlake_account::{ContainerHandle, QueryReply, QueryRequest};
 use shardlake_model::{ErrorKind, Result};
 
 use crate::answer_body::PageText;
-use crate::gateway::Call;
+use crate::call::Call;
 use crate::headers::flag;
 use crate::items::reading;
 use crate::query_body::QueryBody;

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use shardlake_document::{ParseLimits, Value};
 use shardlake_model::{Error, Result};
 
-use crate::gateway::Call;
+use crate::call::Call;
 
 /// A query as it was sent. Parameter names have their `@`.
 pub(crate) struct QueryBody {

@@ -6,7 +6,7 @@ use shardlake_account::sql::{AggregateFunction, DistinctKind, QueryInfo, SortDir
 use shardlake_account::{ContainerHandle, PlanRange, PlanReply};
 use shardlake_model::{Error, Result};
 
-use crate::gateway::Call;
+use crate::call::Call;
 use crate::query::merge_yourself;
 use crate::query_body::QueryBody;
 use crate::reply::Reply;

@@ -7,7 +7,7 @@ use shardlake_account::METADATA_READ_CHARGE_CENTI;
 use shardlake_model::{Error, Preconditions, Result, Rid};
 use shardlake_stdx::Guid;
 
-use crate::gateway::Call;
+use crate::call::Call;
 use crate::reply::Reply;
 
 /// Properties that the server owns; clients send them back when they replace a resource.

@@ -10,7 +10,7 @@ use shardlake_account::ContainerHandle;
 use shardlake_document::{ParseLimits, check_numbers};
 use shardlake_model::{Error, Result, ScriptKind};
 
-use crate::gateway::Call;
+use crate::call::Call;
 use crate::headers::flag;
 use crate::items::required_key;
 use crate::reply::{PATH_ENCODED, Reply, SCRIPT_LOG};

@@ -12,7 +12,7 @@ use shardlake_model::{
     TriggerSpelling, TriggerType,
 };
 
-use crate::gateway::Call;
+use crate::call::Call;
 use crate::reply::Reply;
 use crate::resource_document::{document, etag_text, members, page, read as read_reply, required_id};
 use crate::{metadata_query, unsupported};

@@ -19,7 +19,6 @@ const IN_NO_TABLE: &[&str] = &[
     "projection",
     "projections",
     "ranges_being_split",
-    "room_for",
 ];
 
 #[test]

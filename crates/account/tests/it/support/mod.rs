@@ -8,6 +8,7 @@ pub mod queries;
 pub mod random;
 pub mod recorded;
 pub mod scripts;
+pub mod slow;
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_partition::{HEAVY_BYTES, Turn, Turns};
 
-use crate::Account;
+use crate::Serving;
 
 /// Bytes of heavy bodies at work at a time.
 const BODIES_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -15,11 +15,11 @@ const BODIES_BYTES_MAX: usize = 8 * 1024 * 1024;
 const WAITING_MAX: usize = 64;
 const UNIT_BYTES: usize = 1024;
 
-pub(crate) fn room() -> Turns {
+pub fn room() -> Turns {
     Turns::new((BODIES_BYTES_MAX / UNIT_BYTES) as u32, WAITING_MAX)
 }
 
-impl Account {
+impl Serving {
     /// Room for a request whose bodies have so many bytes together, until it is dropped; `None` where they are small. A front
     /// end takes it before it reads the bodies, and keeps it until they are written.
     pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Turn>> {

@@ -12,7 +12,7 @@ use crate::container_handle::ContainerEntry;
 
 /// A partition key that may be a prefix of a hierarchical one. Keys of one component may be empty: containers that were migrated
 /// from unpartitioned ones hold items without a key.
-pub(crate) fn checked_key(entry: &ContainerEntry, key: &PartitionKey) -> Result<PartitionKey> {
+pub fn checked_key(entry: &ContainerEntry, key: &PartitionKey) -> Result<PartitionKey> {
     let (actual, expected) = (key.0.len(), entry.shape.key_paths.len());
     let may_be_empty = entry.record.container.definition.partition_key.kind != KeyKind::MultiHash;
     let key = match actual {
@@ -56,7 +56,7 @@ fn is_full(entry: &ContainerEntry, key: &PartitionKey) -> bool {
 }
 
 /// The logical partition that a read or delete addresses.
-pub(crate) fn key_of_read(container: &ContainerHandle, key: Option<&PartitionKey>) -> Result<LogicalKey> {
+pub fn key_of_read(container: &ContainerHandle, key: Option<&PartitionKey>) -> Result<LogicalKey> {
     let entry = &container.entry;
     let key =
         key.ok_or_else(|| Error::bad_request("PartitionKey value must be supplied for this operation"))?;
@@ -75,7 +75,7 @@ pub(crate) fn key_of_read(container: &ContainerHandle, key: Option<&PartitionKey
 }
 
 /// The logical partition that a body belongs to, which the request, if it names one, must name too.
-pub(crate) fn key_of_write(
+pub fn key_of_write(
     container: &ContainerHandle,
     named: Option<&PartitionKey>,
     item: &PreparedBody,
@@ -91,7 +91,7 @@ pub(crate) fn key_of_write(
 }
 
 /// A body that belongs to another logical partition than the request names.
-pub(crate) fn mismatch() -> Error {
+pub fn mismatch() -> Error {
     Error::new(
         ErrorKind::PartitionKeyMismatch,
         "PartitionKey extracted from document doesn't match the one specified in the header",
@@ -99,7 +99,7 @@ pub(crate) fn mismatch() -> Error {
 }
 
 /// The key that a client's body carries.
-pub(crate) fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<PartitionKey> {
+pub fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<PartitionKey> {
     let paths = &entry.shape.key_paths;
     for path in paths {
         let as_key = match item.body.raw().get_path(&path.0) {
@@ -116,11 +116,11 @@ pub(crate) fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<Pa
     Ok(key)
 }
 
-pub(crate) fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {
+pub fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {
     let epk = effective_partition_key(&entry.record.container.definition.partition_key, &partition_key);
     LogicalKey { epk, partition_key }
 }
 
-pub(crate) fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a Arc<Partition> {
+pub fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a Arc<Partition> {
     entry.map.lookup(&logical.epk)
 }
