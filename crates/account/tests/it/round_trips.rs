@@ -5,6 +5,7 @@ use std::sync::Arc;
 use shardlake_account::{ContainerHandle, FeedScope, QueryReply, QueryRequest};
 use shardlake_storage::{Shard, ShardOptions};
 
+use crate::support::json_door::JsonDoor;
 use crate::support::queries::request;
 use crate::support::slow::SlowEngine;
 use crate::support::{Fixture, none};
