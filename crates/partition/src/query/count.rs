@@ -12,8 +12,7 @@ use super::position::AccessPosition;
 use super::scope::ScopeItems;
 use super::spans::{Posting, STEPS_OF_SCAN};
 use super::{QueryPage, Reader};
-use crate::change_log::LogEntry;
-use crate::keys;
+use crate::changes;
 
 pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> Result<Option<QueryPage>> {
     let request = reader.request;
@@ -121,13 +120,7 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
 impl Reader<'_> {
     /// How many items the partition holds in this snapshot.
     pub async fn items_total(&self) -> Result<u64> {
-        let (start, end) = keys::space_range(self.partition.uid, keys::CHANGE_LOG);
-        let options = ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() };
-        let mut scan = self.snapshot.scan(start..end, options);
-        let rows = scan.next_chunk().await.map_err(crate::storage_error)?.unwrap_or_default();
-        match rows.first() {
-            Some((_, entry)) => Ok(LogEntry::decode(entry)?.counters.items),
-            None => Ok(0),
-        }
+        let last = changes::last_entry(&self.snapshot, self.partition.uid).await?;
+        Ok(last.map_or(0, |(_, entry)| entry.counters.items))
     }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 use shardlake_model::Result;
 use shardlake_stdx::Timestamp;
@@ -14,10 +15,12 @@ use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, ScanOptions, Snapshot};
 use super::{Relocation, SeededBug, nothing_pending};
 use crate::change_log::{ChangeKind, LogEntry};
 use crate::item::StoredItem;
-use crate::keys::{self, ITEMS};
+use crate::key_list::KeyList;
+use crate::keys::{self, ITEMS, PartitionUid};
 use crate::transaction::{Transaction, View};
 
 const ROUND_ENTRIES: usize = 512;
+const ITEMS_AT_ONCE: usize = 64;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
 const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
 
@@ -98,12 +101,15 @@ impl Relocation {
         let source_uid = self.sources[source].uid;
         let mut batch = Batch::new();
         for keys in by_logical_partition(entries)? {
-            let mut keys = keys.into_iter().peekable();
-            while keys.peek().is_some() {
+            let mut keys = keys.into_iter();
+            let mut items = Vec::new().into_iter().peekable();
+            loop {
                 let mut transaction = self.transaction(place);
-                while let Some(key) = keys.next_if(|_| transaction.postings() < COMMIT_ROWS) {
-                    let there = snapshot.get(&keys::with_header(source_uid, ITEMS, key)).await;
-                    let there = there.map_err(crate::storage_error)?;
+                while transaction.postings() < COMMIT_ROWS {
+                    if items.peek().is_none() {
+                        items = read_items(snapshot, source_uid, &mut keys).await?.into_iter().peekable();
+                    }
+                    let Some((key, there)) = items.next() else { break };
                     let item = there.map(|bytes| StoredItem::decode(bytes, &self.shape)).transpose()?;
                     transfer(&mut transaction, key, item).await?;
                 }
@@ -111,16 +117,26 @@ impl Relocation {
                 self.targets[place].state.counters = counters;
                 // The position stays: what is committed early is only confirmed when the entries are applied again.
                 let is_full = batch.size_bytes() >= COMMIT_BYTES || batch.len() >= COMMIT_ROWS;
-                if keys.peek().is_some() || is_full {
+                let goes_on = items.peek().is_some() || !keys.as_slice().is_empty();
+                if goes_on || is_full {
                     self.commit(place, std::mem::take(&mut batch)).await?;
+                }
+                if !goes_on {
+                    break;
                 }
             }
         }
         let target = &self.targets[place];
         for (_, entry) in entries {
-            for ended in entry.operations.iter().filter(|operation| operation.previous_lsn > 0) {
-                let version = keys::version_key(source_uid, &ended.key, ended.previous_lsn);
-                if let Some(record) = snapshot.get(&version).await.map_err(crate::storage_error)? {
+            let ended: Vec<_> =
+                entry.operations.iter().filter(|operation| operation.previous_lsn > 0).collect();
+            let mut versions = KeyList::default();
+            for ended in &ended {
+                versions.push(&[&keys::version_key(source_uid, &ended.key, ended.previous_lsn)]);
+            }
+            let versions = snapshot.get_many(versions.finish()).await.map_err(crate::storage_error)?;
+            for (ended, record) in ended.into_iter().zip(versions) {
+                if let Some(record) = record {
                     batch.put(keys::version_key(target.uid(), &ended.key, ended.previous_lsn), record);
                 }
                 if batch.size_bytes() >= COMMIT_BYTES {
@@ -179,6 +195,19 @@ fn by_logical_partition(entries: &[(u64, LogEntry)]) -> Result<Vec<Vec<&[u8]>>> 
         }
     }
     Ok(groups)
+}
+
+/// The next items of a source, as many as are read at once.
+async fn read_items<'k>(
+    snapshot: &Snapshot,
+    uid: PartitionUid,
+    keys: &mut impl Iterator<Item = &'k [u8]>,
+) -> Result<Vec<(&'k [u8], Option<Bytes>)>> {
+    let (mut item_keys, header) = (KeyList::default(), keys::header(uid, ITEMS, 0));
+    let together: Vec<&[u8]> = keys.take(ITEMS_AT_ONCE).collect();
+    together.iter().for_each(|key| item_keys.push(&[&header, key]));
+    let items = snapshot.get_many(item_keys.finish()).await.map_err(crate::storage_error)?;
+    Ok(together.into_iter().zip(items).collect())
 }
 
 /// Makes the target's item what the source's is.
