@@ -14,10 +14,10 @@ use shardlake_model::{Error, ErrorKind, Offer, Result};
 use shardlake_routing::{EpkRange, width};
 
 use crate::account::AccountState;
-use crate::container_handle::ContainerEntry;
-use crate::live_catalog::bounds_of;
-use crate::relocation::RelocationKind;
 use crate::{Account, ContainerHandle, SplitAt};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::RelocationKind;
+use shardlake_serving::bounds_of;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What counts as the load of a partition that is to be cut.
@@ -34,7 +34,7 @@ const MERGE_THROUGHPUT_BELOW: u64 = 3000;
 pub(crate) fn start(account: &Account) {
     let state = Arc::downgrade(&account.0);
     tokio::spawn(async move {
-        while let Some(wake) = state.upgrade().map(|state| state.balance_wake.clone()) {
+        while let Some(wake) = state.upgrade().map(|state| state.offers_changed.clone()) {
             let _looked_early = tokio::time::timeout(LOOK_EVERY, wake.notified()).await;
             look(&state).await;
         }
@@ -135,7 +135,7 @@ impl Account {
 
     /// Has the containers looked at now rather than within a second.
     pub(crate) fn wake_balance(&self) {
-        self.0.balance_wake.notify_one();
+        self.0.offers_changed.notify_one();
     }
 
     /// Whether partitions are still being cut for a throughput that was set.

@@ -9,9 +9,9 @@ use shardlake_partition::{
 };
 
 use crate::items::{check_session, patch_operation};
-use crate::keys::{body_key, key_of_read, key_of_write, logical};
-use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput, Patch};
+use shardlake_serving::{Cost, OperationKind, Touched};
+use shardlake_serving::{body_key, key_of_read, key_of_write, logical};
 
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
 const BULK_CONCURRENCY: usize = 64;

@@ -19,11 +19,11 @@ use shardlake_routing::EpkRange;
 use shardlake_stdx::Timestamp;
 
 use crate::change_feed_position::{FeedPart, FeedPosition};
-use crate::container_handle::ContainerEntry;
 use crate::feed::{FeedScope, resolve, span_of};
 use crate::items::check_session;
-use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::{Cost, OperationKind, Touched};
 
 /// Time that a page may look for changes among those that do not concern it.
 const LOOKING_TIME_MAX: Duration = Duration::from_secs(5);

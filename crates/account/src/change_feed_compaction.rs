@@ -15,7 +15,7 @@ use shardlake_partition::{Compaction, CompactionStep, Partition, PartitionUid};
 
 use crate::Account;
 use crate::account::AccountState;
-use crate::container_handle::ContainerEntry;
+use shardlake_serving::ContainerEntry;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const REST: u32 = 4;

@@ -11,11 +11,11 @@ use shardlake_partition::{retention_of, validate_computed_properties};
 use shardlake_routing::{initial_ranges, place_together};
 use shardlake_stdx::Timestamp;
 
-use crate::container_handle::ContainerEntry;
-use crate::databases::{check_preconditions, conflict, not_found, owner_not_found};
-use crate::index_build::{index_moved_to, index_of_new};
-use crate::live_catalog::LiveCatalog;
 use crate::{Account, CapacityMode, ContainerHandle};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::LiveCatalog;
+use shardlake_serving::{check_preconditions, conflict, not_found, owner_not_found};
+use shardlake_serving::{index_moved_to, index_of_new};
 
 impl Account {
     /// `definition` is as the client wrote it. Without a throughput the container shares the database's, or gets 400 RU/s.

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use shardlake_catalog::Definitions;
 use shardlake_model::{
-    Database, DatabaseRid, Error, ErrorKind, Preconditions, RequestContext, Result, Throughput,
-    validate_resource_id,
+    Database, DatabaseRid, Preconditions, RequestContext, Result, Throughput, validate_resource_id,
 };
-use shardlake_stdx::Guid;
 
 use crate::Account;
-use crate::live_catalog::LiveCatalog;
+use shardlake_serving::LiveCatalog;
+use shardlake_serving::{check_preconditions, conflict, not_found};
 
 impl Account {
     pub async fn create_database(
@@ -79,36 +78,5 @@ impl Account {
         };
         self.change(plan).await?;
         Ok(())
-    }
-}
-
-pub(crate) fn not_found(kind: &str, segment: &str) -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        format!("Entity with the specified id does not exist in the system. There is no {kind} '{segment}'"),
-    )
-}
-
-pub(crate) fn owner_not_found(kind: &str, segment: &str) -> Error {
-    Error::new(
-        ErrorKind::OwnerNotFound,
-        format!("Owner resource does not exist. There is no {kind} '{segment}'"),
-    )
-}
-
-pub(crate) fn conflict(kind: &str, id: &str) -> Error {
-    Error::new(
-        ErrorKind::Conflict,
-        format!("Entity with the specified id already exists in the system. There is a {kind} '{id}'"),
-    )
-}
-
-pub(crate) fn check_preconditions(etag: [u8; 16], preconditions: &Preconditions) -> Result<()> {
-    match &preconditions.if_match {
-        Some(condition) if !condition.matches(&Guid(etag)) => Err(Error::new(
-            ErrorKind::PreconditionFailed,
-            "Operation cannot be performed because one of the specified precondition is not met",
-        )),
-        _ => Ok(()),
     }
 }

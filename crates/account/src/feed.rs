@@ -11,12 +11,12 @@ use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{ChangePage, FeedFilter, PageLimits, Partition, StoredItem, epk_of_position};
 use shardlake_routing::{EpkRange, prefix_range};
 
-use crate::container_handle::ContainerEntry;
 use crate::items::check_session;
-use crate::keys::{key_of_read, logical, parse_key, partition_of};
 use crate::query_targets::span_of_point;
-use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::{Cost, OperationKind, Touched};
+use shardlake_serving::{key_of_read, logical, parse_key, partition_of};
 
 const TOKEN_VERSION: u8 = 1;
 

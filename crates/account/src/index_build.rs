@@ -6,73 +6,48 @@
 //! is deleted when the account is opened.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use shardlake_catalog::{ContainerRecord, Definitions, IndexGeneration, IndexRecord};
-use shardlake_index::IndexLayout;
-use shardlake_model::{Container, ContainerRid, Error, ErrorKind, Result};
+use shardlake_catalog::{ContainerRecord, Definitions, IndexRecord};
+use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::{BuildEnd, Partition};
 
 use crate::Account;
-use crate::container_handle::ContainerEntry;
-use crate::live_catalog::LiveCatalog;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::LiveCatalog;
 
-/// How much of a build is done; shared by all handles of a container.
-#[derive(Debug, Default)]
-pub(crate) struct BuildProgress {
-    pub items_done: AtomicU64,
-}
-
-pub(crate) type Layouts = (Option<Arc<IndexLayout>>, Option<Arc<IndexLayout>>);
-
-fn generation(id: u16, container: &Container) -> IndexGeneration {
-    let definition = &container.definition;
-    IndexGeneration {
-        id,
-        policy: definition.indexing_policy.clone(),
-        computed_properties: shardlake_partition::computed_definitions(definition),
-    }
-}
-
-/// Of a container that has no items yet.
-pub(crate) fn index_of_new(container: &Container) -> IndexRecord {
-    IndexRecord { serving: Some(generation(1, container)), building: None, last_id: 1 }
-}
-
-/// What follows when a container with this index gets the policies of `container`.
-pub(crate) fn index_moved_to(index: &IndexRecord, container: &Container) -> Result<IndexRecord> {
-    let is_of = |found: &Option<IndexGeneration>| {
-        found.as_ref().is_some_and(|found| *found == generation(found.id, container))
-    };
-    if is_of(&index.serving) {
-        return Ok(IndexRecord { building: None, ..index.clone() });
-    }
-    if is_of(&index.building) {
-        return Ok(index.clone());
-    }
-    let last = index.last_id.max(index.ids().into_iter().max().unwrap_or(0));
-    let id = last.checked_add(1).filter(|id| *id < u16::MAX).ok_or_else(|| {
-        Error::bad_request(
-            "the indexing policy of this container was changed too often: create a new container",
-        )
-    })?;
-    let building = Some(generation(id, container));
-    Ok(IndexRecord { serving: index.serving.clone(), building, last_id: id })
-}
-
-/// Of the generation that serves, and of the one that is being filled.
-pub(crate) fn layouts_of(index: &IndexRecord) -> Result<Layouts> {
-    let layout = |generation: &Option<IndexGeneration>| -> Result<Option<Arc<IndexLayout>>> {
-        let Some(generation) = generation else { return Ok(None) };
-        let computed = shardlake_partition::computed_properties(&generation.computed_properties);
-        Ok(IndexLayout::new(generation.id, &generation.policy, computed)?.map(Arc::new))
-    };
-    Ok((layout(&index.serving)?, layout(&index.building)?))
+/// Looks at all containers now, and again whenever the catalog changes.
+pub(crate) fn start(account: &Account) {
+    let state = Arc::downgrade(&account.0);
+    let mut versions = account.0.catalog_version.subscribe();
+    tokio::spawn(async move {
+        loop {
+            let Some(account) = state.upgrade().map(Account).filter(|account| !account.is_closing()) else {
+                return;
+            };
+            account.tend_indexes();
+            drop(account);
+            if versions.changed().await.is_err() {
+                return;
+            }
+        }
+    });
 }
 
 impl Account {
+    /// Has every index tended whose record is new. A container that never changed its policies has nothing to fill or delete.
+    fn tend_indexes(&self) {
+        for entry in self.0.catalog.load().containers() {
+            let index = &entry.record.index;
+            let is_first = index.building.is_none() && index.last_id <= 1;
+            if !is_first && !entry.progress.is_tended.swap(true, Ordering::AcqRel) {
+                self.tend_index_in_background(entry.clone());
+            }
+        }
+    }
+
     /// Fills what is to be filled and deletes what no generation needs, in the background.
-    pub(crate) fn tend_index_in_background(&self, entry: Arc<ContainerEntry>) {
+    fn tend_index_in_background(&self, entry: Arc<ContainerEntry>) {
         let account = self.clone();
         tokio::spawn(async move {
             let name = entry.record.container.rid;
@@ -140,16 +115,4 @@ async fn drop_unused(partitions: &[Arc<Partition>], index: &IndexRecord) -> Resu
         partition.drop_indexes_below(index.last_id + 1, &index.ids()).await?;
     }
     Ok(())
-}
-
-impl ContainerEntry {
-    /// How much of the indexing policy the index follows, in percent.
-    pub fn index_progress(&self) -> u64 {
-        if self.record.index.building.is_none() {
-            return 100;
-        }
-        let items: u64 = self.map.iter().map(|partition| partition.items()).sum();
-        let done = self.progress.items_done.load(Ordering::Relaxed);
-        (done * 100).checked_div(items).unwrap_or(0).min(99)
-    }
 }

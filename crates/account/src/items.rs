@@ -9,10 +9,10 @@ use shardlake_partition::{
 };
 use shardlake_sql::parse_condition;
 
-use crate::container_handle::ContainerEntry;
-use crate::keys::{key_of_read, key_of_write};
-use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::{Cost, OperationKind, Touched};
+use shardlake_serving::{key_of_read, key_of_write};
 
 /// A partial update as a client sends it.
 #[derive(Debug, Clone)]

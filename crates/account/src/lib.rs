@@ -3,23 +3,14 @@
 //! | file | what it does |
 //! |---|---|
 //! | `account.rs` | opens and closes an account; what it holds |
-//! | `shards.rs`, `membership.rs` | the stores that the data lies on; whether they belong together |
-//! | `live_catalog.rs` | the definitions in force (`shardlake-catalog`), and what runs for them |
-//! | `definition_change.rs` | the one way to change a definition, and its consequences |
 //! | `databases.rs`, `containers.rs`, `offers.rs` | operations on those resources |
 //! | `users.rs`, `permissions.rs` | users of a database; what a permission grants, and whether it still does |
-//! | `container_handle.rs` | a container as an operation holds it |
 //! | `index_build.rs` | generations of a container's index and the work between them |
 //! | `relocation.rs`, `relocation_run.rs` | split, merge and move: their plans and records, and the work |
 //! | `balance.rs` | begins the splits that size and throughput ask for |
 //! | `purge.rs` | removes items whose time to live has run out |
-//! | `keys.rs` | from a partition key header or a body to the partition that owns it |
-//! | `serving.rs` | from an operation to the partition that owns its key, its budget and back |
-//! | `throughput.rs` | the budgets that containers live by |
 //! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
-//! | `answer_space.rs` | pages wait until there is room for their answers |
-//! | `heavy_writes.rs` | room for requests with large bodies |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
 //! | `script_run.rs`, `script_run_store.rs`, `script_run_links.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
 //! | `change_feed.rs`, `change_feed_position.rs`, `change_feed_compaction.rs` | what changed, page by page; where a reader stands; keeping the logs small |
@@ -31,24 +22,17 @@
 //! is an immutable value behind an atomic pointer: readers take no lock, changes are made durable before they show.
 
 mod account;
-mod answer_space;
 mod balance;
 mod batch;
 mod change_feed;
 mod change_feed_compaction;
 mod change_feed_position;
-mod container_handle;
 mod containers;
 mod databases;
-mod definition_change;
 mod diagnosis;
 mod feed;
-mod heavy_writes;
 mod index_build;
 mod items;
-mod keys;
-mod live_catalog;
-mod membership;
 mod offers;
 mod partition_loads;
 mod partition_words;
@@ -75,34 +59,25 @@ mod script_run_store;
 #[cfg(test)]
 mod script_run_tests;
 mod scripts;
-mod serving;
-mod shards;
-mod throughput;
 mod triggers;
 mod users;
 mod verify;
 
 pub use account::{
-    Account, AccountOptions, AccountStatistics, HeatRecording, METADATA_READ_CHARGE_CENTI,
-    METADATA_WRITE_CHARGE_CENTI, Purging,
+    Account, AccountOptions, AccountStatistics, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
+    Purging,
 };
 pub use batch::{BatchKind, BatchOperation, BulkOnError};
 pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart};
-pub use container_handle::{ContainerHandle, ContainerUsage, RangeStatistics};
 pub use feed::{FeedPage, FeedScope};
 pub use items::Patch;
-pub use keys::KeyInput;
-pub use membership::AccountMark;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
 pub use partitions::{ContainerReport, LargeKey, RangeReport};
 pub use permissions::{GrantedChild, ResourceLink};
 pub use projections::{ProjectionLag, ProjectionPut, ProjectionReport, ProjectionState};
 pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;
-pub use relocation::{
-    RelocationHooks, RelocationKind, RelocationReport, RelocationStatus, RelocationStep, RelocationTicket,
-    SplitAt,
-};
+pub use relocation::{RelocationHooks, RelocationTicket, SplitAt};
 pub use script_run::ProcedureReply;
 pub use scripts::ScriptWrite;
 pub use shardlake_capacity::budget::BudgetReport;
@@ -126,9 +101,12 @@ pub use shardlake_script::worker_main as script_worker_main;
 pub use shardlake_script::{
     Confined as ScriptConfined, Layer as ScriptConfinementLayer, ScriptSettings, WorkerKind,
 };
+pub use shardlake_serving::{
+    AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Enforcement, HeatRecording, KeyInput,
+    RangeStatistics, RelocationKind, RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards,
+    ThroughputReport,
+};
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
-pub use shards::{SHARDS_MAX, Shards};
-pub use throughput::{CapacityMode, Enforcement, ThroughputReport};
 pub use triggers::{TriggeredReply, Triggers};
 pub use verify::{VerifyReport, verify};

@@ -7,8 +7,8 @@ use shardlake_model::{Error, Offer, Preconditions, RequestContext, Result, Rid, 
 use shardlake_stdx::Timestamp;
 
 use crate::Account;
-use crate::databases::{check_preconditions, not_found};
-use crate::live_catalog::LiveCatalog;
+use shardlake_serving::LiveCatalog;
+use shardlake_serving::{check_preconditions, not_found};
 
 impl Account {
     pub fn offers(&self) -> Vec<Arc<Offer>> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use shardlake_heat::Totals;
 use shardlake_model::Throughput;
 
-use crate::relocation::{RelocationKind, RelocationReport};
 use crate::{Account, ContainerHandle};
+use shardlake_serving::{RelocationKind, RelocationReport};
 
 /// A container and its partitions.
 #[derive(Debug, Clone)]

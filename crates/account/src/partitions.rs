@@ -14,12 +14,12 @@ use shardlake_heat::HeatReport;
 use shardlake_model::{ErrorKind, PartitionKeyRange, Result};
 use shardlake_partition::{LogicalSize, Partition};
 
-use crate::container_handle::ContainerEntry;
 use crate::diagnosis::diagnosis_of;
 use crate::partition_words::words_of_next;
-use crate::relocation::RelocationStatus;
-use crate::throughput::ThroughputReport;
 use crate::{Account, ContainerHandle};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::RelocationStatus;
+use shardlake_serving::ThroughputReport;
 
 /// Of each partition.
 const LARGEST_KEYS: usize = 10;

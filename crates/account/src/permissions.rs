@@ -14,12 +14,12 @@ use shardlake_model::{
 };
 use shardlake_stdx::Timestamp;
 
-use crate::container_handle::ContainerEntry;
-use crate::databases::{check_preconditions, conflict, not_found, owner_not_found};
-use crate::keys::{KeyInput, parse_key};
-use crate::live_catalog::{DatabaseEntry, LiveCatalog};
+use crate::Account;
 use crate::users::owner_of_users;
-use crate::{Account, ContainerHandle};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::{DatabaseEntry, LiveCatalog};
+use shardlake_serving::{KeyInput, parse_key};
+use shardlake_serving::{check_preconditions, conflict, not_found, owner_not_found};
 
 /// Components of the longest partition key.
 const KEY_COMPONENTS_MAX: usize = 3;
@@ -270,19 +270,6 @@ impl Account {
         now: Timestamp,
     ) -> Permission {
         Permission { rid, etag: self.random().guid().0, timestamp: now.seconds(), definition }
-    }
-}
-
-impl ContainerHandle {
-    /// Whether a partition key, or a prefix of one, lies within what another names.
-    pub fn key_is_within(&self, key: KeyInput<'_>, bound: KeyInput<'_>) -> Result<bool> {
-        let (key, bound) = (parse_key(&self.entry, key)?.0, parse_key(&self.entry, bound)?.0);
-        Ok(key.len() >= bound.len() && bound.iter().zip(&key).all(|(a, b)| a.same(b)))
-    }
-
-    /// Whether it was named by its rid, which makes rids of the names of what is in it.
-    pub fn is_by_rid(&self) -> bool {
-        self.by_rid
     }
 }
 

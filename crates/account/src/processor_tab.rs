@@ -13,8 +13,8 @@ use shardlake_partition::Partition;
 use shardlake_script::Meter;
 
 use crate::Account;
-use crate::container_handle::ContainerEntry;
-use crate::serving::urgency_of;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::urgency_of;
 
 #[derive(Debug)]
 pub(crate) struct ProcessorTab {

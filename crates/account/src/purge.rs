@@ -17,9 +17,9 @@ use shardlake_model::{ErrorKind, Result};
 use shardlake_partition::{Partition, PartitionUid, Sweep, SweepStep};
 
 use crate::account::AccountState;
-use crate::container_handle::ContainerEntry;
-use crate::throughput::CapacityMode;
 use crate::{Account, ContainerHandle};
+use shardlake_serving::CapacityMode;
+use shardlake_serving::ContainerEntry;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Rests after a step, as multiples of its time: after one that deleted something, and after one that only looked.

@@ -22,7 +22,6 @@ use shardlake_sql::{
 };
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::container_handle::ContainerEntry;
 use crate::feed::FeedScope;
 use crate::items::check_session;
 use crate::query_cache::{Asked, KnownQuery};
@@ -31,8 +30,9 @@ use crate::query_former;
 use crate::query_key::QueryKey;
 use crate::query_targets::{Part, PlanRange, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
-use crate::serving::{Cost, OperationKind, Touched};
 use crate::{Account, ContainerHandle};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::{Cost, OperationKind, Touched};
 
 /// A query as a client sends it.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ use shardlake_sql::{
     plan_access, plan_prepared,
 };
 
-use crate::container_handle::ContainerEntry;
+use shardlake_serving::ContainerEntry;
 
 const QUERIES_MAX: usize = 1024;
 /// Longer ones are parsed every time: they seldom repeat, and the cache stays below 8 MB of text.

@@ -15,7 +15,7 @@ use shardlake_partition::{PageWork, Partition};
 
 use crate::processor_tab::ProcessorTab;
 use crate::query::Running;
-use crate::serving::{Cost, Permit};
+use shardlake_serving::{Cost, Permit};
 
 #[must_use = "what the page cost must be settled"]
 pub(crate) struct PagePermit<'p> {

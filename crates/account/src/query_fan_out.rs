@@ -17,7 +17,7 @@ use crate::query::{PageOfQuery, QueryReply, Running};
 use crate::query_charge::PagePermit;
 use crate::query_targets::Part;
 use crate::query_token::{Piece, QueryToken};
-use crate::serving::Cost;
+use shardlake_serving::Cost;
 
 impl Running<'_> {
     pub(crate) async fn fan_out(

@@ -14,14 +14,14 @@ use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
 use shardlake_routing::EpkRange;
 use shardlake_sql::{PageLimits, Rows, SortKeys};
 
-use crate::container_handle::ContainerEntry;
 use crate::feed::FeedScope;
 use crate::items::check_session;
 use crate::query::{PageOfQuery, QueryReply, Running};
 use crate::query_charge::PagePermit;
 use crate::query_targets::{Part, Targets};
 use crate::query_token::{DONE, Piece, QueryToken};
-use crate::serving::Cost;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::Cost;
 
 /// What answers for the rest of a range that is gone; `None` if the token is not about one.
 pub(crate) fn targets(

@@ -9,9 +9,9 @@ use shardlake_partition::FeedFilter;
 use shardlake_routing::{EpkRange, prefix_range};
 use shardlake_sql::{KeyFilter, KeyValue, PreparedQuery};
 
-use crate::container_handle::ContainerEntry;
-use crate::keys::logical;
 use crate::query_targets::{Part, nowhere};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::logical;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QueryKey {

@@ -13,11 +13,11 @@ use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery, SqlError};
 use shardlake_stdx::Clock;
 
 use crate::Account;
-use crate::answer_space::{try_take_space, wait_for_space};
 use crate::query::Running;
 use crate::query_charge::PagePermit;
 use crate::query_functions::FunctionSource;
 use crate::query_targets::Part;
+use shardlake_serving::{try_take_space, wait_for_space};
 
 impl Running<'_> {
     pub(crate) async fn page(

@@ -11,11 +11,11 @@ use shardlake_partition::{FeedFilter, Partition};
 use shardlake_routing::{Epk, EpkRange, effective_partition_key, prefix_range};
 use shardlake_sql::{DistinctKind, KeyFilter, QueryInfo, QueryPlan};
 
-use crate::container_handle::ContainerEntry;
 use crate::feed::{self, FeedScope};
-use crate::keys::logical;
 use crate::query::QueryRequest;
 use crate::query_token::QueryToken;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::logical;
 
 #[derive(Debug)]
 pub(crate) struct Targets {

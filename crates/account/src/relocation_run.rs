@@ -20,11 +20,12 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::Account;
-use crate::container_handle::ContainerEntry;
-use crate::definition_change::catalog_error;
-use crate::live_catalog::{LiveCatalog, bounds_of, identity_of};
-use crate::relocation::{RelocationReport, RelocationStep, Subject};
-use crate::serving::was_deleted;
+use crate::relocation::Subject;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::catalog_error;
+use shardlake_serving::was_deleted;
+use shardlake_serving::{LiveCatalog, bounds_of, identity_of};
+use shardlake_serving::{RelocationReport, RelocationStep};
 
 /// How long writers may be held before the cutover is put off. Each attempt that is gets twice as long, since a source
 /// that is written faster than it can be caught up with would never end.

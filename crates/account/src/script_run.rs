@@ -12,14 +12,14 @@ use shardlake_model::{ContainerRid, Error, ErrorKind, ReplyMeta, RequestContext,
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_script::{Completion, Invocation, Meter, Role, ScriptLimits, Turn, is_worker_lost};
 
-use crate::answer_space::{try_take_space, wait_for_space};
-use crate::container_handle::ContainerEntry;
 use crate::items::check_session;
-use crate::keys::{key_of_read, partition_of};
 use crate::processor_tab::ProcessorTab;
 use crate::script_run_store::ScriptStore;
-use crate::serving::{Cost, OperationKind, Permit, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::{Cost, OperationKind, Permit, Touched};
+use shardlake_serving::{key_of_read, partition_of};
+use shardlake_serving::{try_take_space, wait_for_space};
 
 /// What a stored procedure that ended well came to.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use shardlake_model::{ContainerRid, Error, Result, Rid};
 
-use crate::container_handle::ContainerEntry;
+use shardlake_serving::ContainerEntry;
 
 /// How a link names an item of the container.
 #[derive(Debug, PartialEq, Eq)]

@@ -18,14 +18,14 @@ use shardlake_script::{Store, StoreAnswer, StoreFailure, StoreOperation, StoreRe
 use shardlake_sql::Rows;
 
 use crate::Account;
-use crate::container_handle::ContainerEntry;
 use crate::feed::{decode_token, encode_token};
-use crate::keys::body_key;
 use crate::query::{PageOfQuery, QueryWants, hash_of};
 use crate::query_cache::Asked;
 use crate::query_targets::Part;
 use crate::query_token::QueryToken;
 use crate::script_run_links::{ItemLink, check_container_link, item_of_link};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::body_key;
 
 pub(crate) struct ScriptStore<'a> {
     pub account: &'a Account,

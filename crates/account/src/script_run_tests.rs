@@ -12,12 +12,12 @@ use shardlake_script::{Meter, Store, StoreOperation, StoreReply, StoreRequest};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
-use crate::keys::{key_of_read, partition_of};
 use crate::processor_tab::ProcessorTab;
 use crate::query_cache::Asked;
 use crate::script_run::ScriptRun;
-use crate::serving::{OperationKind, Touched};
 use crate::{Account, AccountOptions, ContainerHandle, KeyInput};
+use shardlake_serving::{OperationKind, Touched};
+use shardlake_serving::{key_of_read, partition_of};
 
 const KEY: Option<KeyInput<'static>> = Some(KeyInput(r#"["a"]"#));
 

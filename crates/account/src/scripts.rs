@@ -8,15 +8,16 @@ use std::sync::Arc;
 
 use shardlake_catalog::Definitions;
 use shardlake_model::{
-    ContainerRid, Error, ErrorKind, Preconditions, RequestContext, Result, Rid, Script, ScriptDefinition,
-    ScriptKind, ScriptRid,
+    ContainerRid, Error, ErrorKind, Preconditions, RequestContext, Result, Script, ScriptDefinition,
+    ScriptKind,
 };
 
-use crate::container_handle::ContainerEntry;
-use crate::databases::{check_preconditions, conflict, not_found};
-use crate::live_catalog::LiveCatalog;
-use crate::serving::was_deleted;
 use crate::{Account, ContainerHandle};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::LiveCatalog;
+use shardlake_serving::was_deleted;
+use shardlake_serving::{ScriptSegment, find_script};
+use shardlake_serving::{check_preconditions, conflict};
 
 /// Whether an upsert found something to replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,32 +37,6 @@ enum Intent {
         by_rid: bool,
         preconditions: Preconditions,
     },
-}
-
-/// How a path names a script.
-#[derive(Debug, Clone, Copy)]
-struct Segment<'a> {
-    text: &'a str,
-    /// The container was named by rid, and so are scripts in it.
-    by_rid: bool,
-}
-
-impl ContainerHandle {
-    /// By creation, then id.
-    pub fn scripts(&self, kind: ScriptKind) -> Vec<Arc<Script>> {
-        let mut scripts: Vec<_> = self.entry.scripts.of_kind(kind).cloned().collect();
-        scripts.sort_by(|a, b| (a.timestamp, &a.id).cmp(&(b.timestamp, &b.id)));
-        scripts
-    }
-
-    /// `segment` is an id, or a rid where the container was named by rid too.
-    pub fn script(&self, kind: ScriptKind, segment: &str) -> Result<Arc<Script>> {
-        find(&self.entry, kind, Segment { text: segment, by_rid: self.by_rid }).cloned()
-    }
-
-    pub fn script_rid(&self, script: &Script) -> ScriptRid {
-        ScriptRid { container: self.entry.record.container.rid, kind: script.kind, number: script.number }
-    }
 }
 
 impl Account {
@@ -115,7 +90,7 @@ impl Account {
         let preconditions = preconditions.clone();
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
             let entry = live.container_of_rid(rid).ok_or_else(was_deleted)?;
-            let script = find(entry, kind, Segment { text: &text, by_rid })?;
+            let script = find_script(entry, kind, ScriptSegment { text: &text, by_rid })?;
             check_preconditions(script.etag, &preconditions)?;
             draft.scripts.remove(&(rid, script.number));
             Ok(())
@@ -200,7 +175,7 @@ fn replaced_by(
             Ok(Some(script.clone()))
         }
         (Intent::Replace { text, by_rid, preconditions }, named) => {
-            let script = find(entry, definition.kind, Segment { text, by_rid: *by_rid })?;
+            let script = find_script(entry, definition.kind, ScriptSegment { text, by_rid: *by_rid })?;
             check_preconditions(script.etag, preconditions)?;
             if named.is_some_and(|named| named.number != script.number) {
                 return taken();
@@ -208,16 +183,6 @@ fn replaced_by(
             Ok(Some(script.clone()))
         }
     }
-}
-
-fn find<'e>(entry: &'e ContainerEntry, kind: ScriptKind, segment: Segment<'_>) -> Result<&'e Arc<Script>> {
-    let found = match Rid::parse(segment.text) {
-        Some(Rid::Script(rid)) if segment.by_rid && rid.container == entry.record.container.rid => {
-            entry.scripts.of_kind(kind).find(|script| rid.kind == kind && script.number == rid.number)
-        }
-        _ => entry.scripts.get(kind, segment.text),
-    };
-    found.ok_or_else(|| not_found(kind.name(), segment.text))
 }
 
 /// A message from whoever read the text, under the script's name.

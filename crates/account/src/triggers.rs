@@ -14,12 +14,12 @@ use shardlake_model::{
 use shardlake_partition::{ItemReply, LogicalKey, Operation, prepare};
 use shardlake_script::Role;
 
-use crate::container_handle::ContainerEntry;
-use crate::keys::{key_of_read, key_of_write, partition_of};
 use crate::script_run::{ScriptRun, has_lost_worker};
 use crate::script_run_store::json_of;
-use crate::serving::{Cost, OperationKind, Permit, Touched};
 use crate::{Account, ContainerHandle, KeyInput};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::{Cost, OperationKind, Permit, Touched};
+use shardlake_serving::{key_of_read, key_of_write, partition_of};
 
 /// The triggers that a request names, by id. Without any, the operation is an ordinary one.
 #[derive(Debug, Clone, Copy, Default)]

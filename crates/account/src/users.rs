@@ -12,8 +12,8 @@ use shardlake_model::{
 use shardlake_stdx::Timestamp;
 
 use crate::Account;
-use crate::databases::{check_preconditions, conflict, not_found, owner_not_found};
-use crate::live_catalog::{DatabaseEntry, LiveCatalog};
+use shardlake_serving::{DatabaseEntry, LiveCatalog};
+use shardlake_serving::{check_preconditions, conflict, not_found, owner_not_found};
 
 impl Account {
     pub async fn create_user(&self, ctx: &RequestContext, database: &str, id: &str) -> Result<Arc<User>> {

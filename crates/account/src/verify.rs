@@ -9,11 +9,10 @@ use shardlake_model::{Limits, Result};
 use shardlake_partition::{ContainerShape, PartitionReport, verify_partition};
 use shardlake_storage::{ScanOptions, Shard};
 
-use crate::definition_change::catalog_error;
-use crate::index_build::layouts_of;
-use crate::live_catalog::identity_of;
-use crate::membership;
-use crate::shards::Shards;
+use shardlake_serving::Shards;
+use shardlake_serving::catalog_error;
+use shardlake_serving::identity_of;
+use shardlake_serving::layouts_of;
 
 #[derive(Debug, Default)]
 pub struct VerifyReport {
@@ -80,7 +79,7 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
         }
     }
     let known = known_partitions(&stored);
-    report.problems.extend(membership::problems(shards).await?);
+    report.problems.extend(shardlake_serving::membership_problems(shards).await?);
     for (shard, number) in shards.iter().zip(0..) {
         find_strays(shard, number, &known, &mut report).await?;
     }

@@ -25,7 +25,7 @@
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
 //! | `expire.rs` | removes them everywhere, in the background |
-//! | `seeded.rs` | mistakes that tests make on purpose |
+//! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; stored rows in words |
 //! | `verify.rs`, `verify_versions.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
@@ -39,6 +39,8 @@ mod change_log;
 mod changes;
 mod compaction;
 mod delete_key;
+#[cfg(feature = "testing")]
+mod describe;
 mod end;
 mod expire;
 mod feed;
@@ -76,6 +78,8 @@ pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use changes::ChangePage;
 pub use compaction::{Compaction, CompactionStep};
+#[cfg(feature = "testing")]
+pub use describe::{describe_row, owner_of_row};
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
@@ -102,6 +106,8 @@ pub use shardlake_index::witness;
 pub use sizes::{LogicalSize, SizedKey};
 pub use verify::{PartitionReport, verify_partition};
 
+use std::time::Duration;
+
 use shardlake_model::{Error, ErrorKind};
 use shardlake_storage::StorageError;
 
@@ -109,13 +115,20 @@ use shardlake_storage::StorageError;
 pub fn storage_error(error: StorageError) -> Error {
     let kind = match &error {
         StorageError::Overloaded => ErrorKind::TooManyRequests,
-        StorageError::Poisoned { .. } | StorageError::Closed | StorageError::Locked { .. } => {
-            ErrorKind::Unavailable
-        }
         StorageError::Corrupt { .. } => ErrorKind::Corrupt,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, error.to_string()).with_source(error)
+    let retry_after = match &error {
+        StorageError::Unavailable { retry_after } => Some(*retry_after),
+        // Another owner is known, or the lease is renewed, within a moment.
+        StorageError::Fenced { .. } | StorageError::NotLeased => Some(Duration::from_secs(1)),
+        _ => None,
+    };
+    let told = Error::new(kind, error.to_string()).with_source(error);
+    match retry_after {
+        Some(wait) => told.with_retry_after_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        None => told,
+    }
 }
 
 pub(crate) fn corrupt(error: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -1,5 +1,7 @@
 //! What the operating system withholds from a worker, as the worker reports it and operators see it.
 
+use serde::{Deserialize, Serialize};
+
 /// A layer of confinement. Each holds by itself; together they leave a worker one socket and a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layer {
@@ -33,7 +35,8 @@ impl Layer {
 }
 
 /// The layers that hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
 pub struct Confined(u8);
 
 impl Confined {
@@ -49,14 +52,19 @@ impl Confined {
     pub(crate) fn missing(self) -> Vec<&'static str> {
         Layer::ALL.into_iter().filter(|layer| !self.has(*layer)).map(Layer::name).collect()
     }
+}
 
-    pub(crate) fn bits(self) -> u8 {
-        self.0
+impl From<Confined> for u8 {
+    fn from(confined: Confined) -> u8 {
+        confined.0
     }
+}
 
-    /// None where a bit stands for no layer.
-    pub(crate) fn from_bits(bits: u8) -> Option<Confined> {
+impl TryFrom<u8> for Confined {
+    type Error = &'static str;
+
+    fn try_from(bits: u8) -> Result<Confined, &'static str> {
         let known = Layer::ALL.into_iter().fold(0, |bits, layer| bits | layer.bit());
-        (bits & !known == 0).then_some(Confined(bits))
+        if bits & !known == 0 { Ok(Confined(bits)) } else { Err("a bit stands for no layer") }
     }
 }

@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 
 use crate::endings::{GRACE, START_TIME, lost, overran, worker_lost};
 use crate::pool::Leased;
-use crate::protocol::{Decoder, Encoder, HEADER_BYTES, Order, Report, Used, frame_length};
+use crate::protocol::{Encoder, HEADER_BYTES, Order, Report, Used, decode_report, frame_length};
 use crate::store::Store;
 use crate::turns::Turn;
 
@@ -73,7 +73,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    pub(crate) async fn send(&mut self, order: &Order) -> Result<()> {
+    pub(crate) async fn send(&mut self, order: &Order<'_>) -> Result<()> {
         self.encoder.order(order);
         self.flush().await
     }
@@ -120,7 +120,7 @@ impl Conversation {
             Ok(())
         };
         match self.watch.timed(read).await {
-            Ok(()) => Decoder::report(&self.buffer).map(Some).map_err(|_| lost()),
+            Ok(()) => decode_report(&self.buffer).map(Some).map_err(|_| lost()),
             Err(Broken::Late) => Ok(None),
             Err(Broken::Stream(error)) => Err(self.broken(error).await),
         }

@@ -10,7 +10,7 @@ use shardlake_stdx::Clock;
 
 use crate::endings::{GRACE, START_TIME, failed, lost, overran, worker_lost};
 use crate::pool::{Leased, Pool};
-use crate::protocol::{Decoder, Encoder, FailureKind, Order, Report, read_frame, write_frame};
+use crate::protocol::{Encoder, FailureKind, Order, Report, decode_report, read_frame, write_frame};
 use crate::settings::ScriptLimits;
 use crate::turns::{Lane, Turn};
 
@@ -145,7 +145,7 @@ impl Functions {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(lost().with_source(error)),
             Ok(false) | Err(_) => return Err(lease.ending_blocking().error()),
         }
-        let report = Decoder::report(&self.buffer).map_err(|_| lost())?;
+        let report = decode_report(&self.buffer).map_err(|_| lost())?;
         self.worker = Some((lease, reader));
         Ok(report)
     }

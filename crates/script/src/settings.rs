@@ -1,5 +1,6 @@
 //! How many workers there are, where they run, and what one invocation may use.
 
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ pub enum WorkerKind {
 }
 
 /// Of one invocation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptLimits {
     /// 5 s (engine.md §4.4).
     pub time: Duration,

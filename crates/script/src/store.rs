@@ -1,6 +1,7 @@
 //! What a script may ask of the data: the methods of its `collection`, as messages.
 
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 /// The transaction that an invocation works in.
 pub trait Store: Send {
@@ -10,7 +11,7 @@ pub trait Store: Send {
     fn call<'a>(&'a mut self, request: StoreRequest) -> BoxFuture<'a, StoreReply>;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoreOperation {
     ReadDocument,
     ReadDocuments,
@@ -22,16 +23,6 @@ pub enum StoreOperation {
 }
 
 impl StoreOperation {
-    pub(crate) const ALL: [StoreOperation; 7] = [
-        StoreOperation::ReadDocument,
-        StoreOperation::ReadDocuments,
-        StoreOperation::QueryDocuments,
-        StoreOperation::CreateDocument,
-        StoreOperation::UpsertDocument,
-        StoreOperation::ReplaceDocument,
-        StoreOperation::DeleteDocument,
-    ];
-
     /// Whether the answer is a page of documents or rows.
     pub(crate) fn answers_page(self) -> bool {
         matches!(self, StoreOperation::ReadDocuments | StoreOperation::QueryDocuments)
@@ -39,7 +30,7 @@ impl StoreOperation {
 }
 
 /// One call of a collection's method.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreRequest {
     pub operation: StoreOperation,
     /// Of a document or of the collection, by rid or by name, as the script gave it.
@@ -55,14 +46,14 @@ pub struct StoreRequest {
     pub disables_id_generation: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreReply {
     pub outcome: Result<StoreAnswer, StoreFailure>,
     /// False once the invocation has spent its request units: further calls are not accepted.
     pub accepts_more: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreAnswer {
     /// JSON text: a document, or an array of documents or rows; `None` after a delete.
     pub body: Option<String>,
@@ -72,7 +63,7 @@ pub struct StoreAnswer {
 }
 
 /// What callbacks get as `{number, body}`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreFailure {
     /// One of the error codes of engine.md §6.
     pub number: u16,

@@ -4,13 +4,13 @@
 //! memory stays bounded. Filling goes past the log where the engine has a way for that, in pieces. Neither is atomic as a whole:
 //! repeating a drop that broke off completes it; what a fill left behind is for its caller to drop.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::{Batch, Row, ScanOptions, Shard, StorageError};
+use crate::{Batch, PendingCommit, Row, ScanOptions, Shard, StorageError};
 
 const COMMIT_OPS_MAX: usize = 2048;
 const COMMIT_BYTES_MAX: usize = 1024 * 1024;
@@ -22,6 +22,8 @@ const DROP_PAUSE: Duration = Duration::from_millis(15);
 const LOAD_PIECE_BYTES: usize = 48 * 1024 * 1024;
 /// Chunks on their way to the thread that loads.
 const LOAD_CHUNKS_MAX: usize = 8;
+/// Commits of a load that are not durable yet, where the engine has no other way.
+const LOAD_BYTES_UNDER_WAY_MAX: usize = 32 * 1024 * 1024;
 const OVERLOADED_PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,8 +63,10 @@ impl Shard {
     pub fn bulk_load(&self) -> BulkLoad {
         let (sender, receiver) = mpsc::channel(LOAD_CHUNKS_MAX);
         let shard = self.clone();
-        let runtime = Handle::current();
-        let task = tokio::task::spawn_blocking(move || Loading::new(receiver).run(&shard, &runtime));
+        let task = match shard.loads() {
+            true => tokio::task::spawn_blocking(move || Loading::new(receiver).run(&shard)),
+            false => tokio::spawn(Commits::new(shard).run(receiver)),
+        };
         BulkLoad { sender, task: Some(task) }
     }
 
@@ -79,12 +83,15 @@ impl Shard {
 
     /// Commits and waits until that is durable; foreground commits come first when the queue is full.
     pub async fn commit_in_background(&self, batch: Batch) -> Result<(), StorageError> {
+        self.queue_in_background(batch).await?.await
+    }
+
+    async fn queue_in_background(&self, batch: Batch) -> Result<PendingCommit, StorageError> {
         loop {
             let turn = self.turn_for(batch.len()).await;
             match turn.and_then(|turn| self.commit_in_turn(batch.clone(), turn)) {
-                Ok(commit) => return commit.await,
                 Err(StorageError::Overloaded) => tokio::time::sleep(OVERLOADED_PAUSE).await,
-                Err(error) => return Err(error),
+                queued => return queued,
             }
         }
     }
@@ -134,6 +141,58 @@ impl BulkLoad {
     }
 }
 
+/// A load of an engine that knows no other way than commits. Several are under way at a time, since each may take as long
+/// as a far store does.
+struct Commits {
+    shard: Shard,
+    batch: Batch,
+    under_way: VecDeque<(PendingCommit, usize)>,
+    bytes_under_way: usize,
+    stored: u64,
+}
+
+impl Commits {
+    fn new(shard: Shard) -> Self {
+        Commits { shard, batch: Batch::new(), under_way: VecDeque::new(), bytes_under_way: 0, stored: 0 }
+    }
+
+    async fn run(mut self, mut chunks: mpsc::Receiver<Vec<Row>>) -> Result<u64, StorageError> {
+        while let Some(rows) = chunks.recv().await {
+            for (key, value) in rows {
+                self.batch.put(key, value);
+                if self.batch.len() >= COMMIT_OPS_MAX || self.batch.size_bytes() >= COMMIT_BYTES_MAX {
+                    self.hand_over().await?;
+                }
+            }
+        }
+        self.hand_over().await?;
+        self.wait(0).await?;
+        Ok(self.stored)
+    }
+
+    async fn hand_over(&mut self) -> Result<(), StorageError> {
+        let batch = std::mem::take(&mut self.batch);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.stored += batch.len() as u64;
+        let size_bytes = batch.size_bytes();
+        self.under_way.push_back((self.shard.queue_in_background(batch).await?, size_bytes));
+        self.bytes_under_way += size_bytes;
+        self.wait(LOAD_BYTES_UNDER_WAY_MAX).await
+    }
+
+    /// Returns when at most so much is under way.
+    async fn wait(&mut self, bytes_max: usize) -> Result<(), StorageError> {
+        while self.bytes_under_way > bytes_max {
+            let Some((commit, size_bytes)) = self.under_way.pop_front() else { break };
+            commit.await?;
+            self.bytes_under_way -= size_bytes;
+        }
+        Ok(())
+    }
+}
+
 /// The rows of a load as the engine asks for them, cut into pieces.
 struct Loading {
     chunks: mpsc::Receiver<Vec<Row>>,
@@ -147,19 +206,10 @@ impl Loading {
         Loading { chunks, rows: Vec::new().into_iter(), piece_bytes: 0, stored: 0 }
     }
 
-    fn run(mut self, shard: &Shard, runtime: &Handle) -> Result<u64, StorageError> {
+    fn run(mut self, shard: &Shard) -> Result<u64, StorageError> {
         while self.has_more() {
             self.piece_bytes = 0;
-            if !shard.load(&mut self)? {
-                let mut batch = Batch::new();
-                for (key, value) in self.by_ref() {
-                    batch.put(key, value);
-                    if batch.len() >= COMMIT_OPS_MAX || batch.size_bytes() >= COMMIT_BYTES_MAX {
-                        break;
-                    }
-                }
-                runtime.block_on(shard.commit_in_background(batch))?;
-            }
+            shard.load(&mut self)?;
         }
         Ok(self.stored)
     }

@@ -10,174 +10,22 @@
 //! short, the writer commits its own group where it waits for it ([`lead`]). Whoever writes holds [`Shared::writing`], takes
 //! the group under it, and so keeps the order.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::executor::block_on;
 use shardlake_stdx::Clock;
-use tokio::sync::oneshot;
 
+use crate::queue::{GroupWriter, Queued};
 use crate::shard::Shared;
-use crate::turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn};
 use crate::view::View;
 use crate::{Answer, Batch, Durability, Seq, StorageError};
 
-/// Bytes of one group; a larger queue is written in several.
-const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Rows of one group, unless it is a single commit.
-pub(crate) const GROUP_ROWS_MAX: usize = LARGE_ROWS_IN_FLIGHT;
 /// How long an acknowledged commit may stay undurable with [`Durability::Async`].
-const ASYNC_SYNC_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const ASYNC_SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A writer commits its own group only while syncs are shorter than this: they hold up a thread of the runtime.
 const LEAD_SYNC_MAX: Duration = Duration::from_millis(1);
-
-pub(crate) struct Queued {
-    pub seq: Seq,
-    pub batch: Batch,
-    pub done: oneshot::Sender<Result<(), StorageError>>,
-    /// Of a large commit, until it is written.
-    pub turn: Option<RowsTurn>,
-}
-
-/// Who writes a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GroupWriter {
-    Committer,
-    /// A thread of a runtime, which writes small commits only.
-    Leader,
-}
-
-/// Commits on their way to the committer, bounded by number and size.
-pub(crate) struct Queue {
-    state: Mutex<QueueState>,
-    filled: Condvar,
-    commits_max: usize,
-    bytes_max: usize,
-}
-
-#[derive(Default)]
-struct QueueState {
-    queued: VecDeque<Queued>,
-    size_bytes: usize,
-    last_seq: Seq,
-    closed: bool,
-    /// Small commits have come since the last group with a large one was taken.
-    has_small_since: bool,
-    /// The committer was called for something else than a commit that finds the queue empty. Kept until it looks, since
-    /// a notification reaches only a thread that waits at that moment.
-    is_called: bool,
-}
-
-impl Queue {
-    pub fn new(commits_max: usize, bytes_max: usize) -> Self {
-        Queue { state: Mutex::default(), filled: Condvar::new(), commits_max, bytes_max }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().expect("nothing panics under this lock")
-    }
-
-    /// Gives the commit its place in the order. With `quietly`, nobody is woken for a commit that finds the queue empty: the
-    /// second value says that the caller has to see to it.
-    pub fn push(&self, mut commit: Queued, quietly: bool) -> Result<(Seq, bool), StorageError> {
-        let mut state = self.lock();
-        if state.closed {
-            return Err(StorageError::Closed);
-        }
-        let size_bytes = commit.batch.size_bytes();
-        let is_full =
-            state.queued.len() >= self.commits_max || state.size_bytes + size_bytes > self.bytes_max;
-        if is_full && !state.queued.is_empty() {
-            return Err(StorageError::Overloaded);
-        }
-        state.last_seq += 1;
-        state.has_small_since |= commit.turn.is_none();
-        commit.seq = state.last_seq;
-        state.size_bytes += size_bytes;
-        let was_empty = state.queued.is_empty();
-        state.queued.push_back(commit);
-        let seq = state.last_seq;
-        drop(state);
-        if was_empty && !quietly {
-            self.filled.notify_one();
-        }
-        Ok((seq, was_empty && quietly))
-    }
-
-    /// Has the committer look, now or after what it is doing: for commits, and whether a sync is due.
-    pub fn call_committer(&self) {
-        self.lock().is_called = true;
-        self.filled.notify_one();
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lock().queued.is_empty()
-    }
-
-    /// Whether small commits have come since the last group with a large one was taken.
-    pub fn has_small_since(&self) -> bool {
-        self.lock().has_small_since
-    }
-
-    pub fn close(&self) {
-        self.lock().closed = true;
-        self.filled.notify_all();
-    }
-
-    /// Closes the queue and drops what is in it.
-    fn abandon(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        state.queued.clear();
-    }
-
-    /// Waits for a commit, a call, or the end of `patience`. False when closed and empty.
-    fn wait(&self, patience: Option<Duration>) -> bool {
-        let state = self.lock();
-        let is_idle = |state: &mut QueueState| state.queued.is_empty() && !state.closed && !state.is_called;
-        let mut state = match patience {
-            None => self.filled.wait_while(state, is_idle).expect("nothing panics under this lock"),
-            Some(patience) => {
-                let waited = self.filled.wait_timeout_while(state, patience, is_idle);
-                waited.expect("nothing panics under this lock").0
-            }
-        };
-        state.is_called = false;
-        !(state.closed && state.queued.is_empty())
-    }
-
-    /// The next group, perhaps empty. Call with [`Shared::writing`] held, so that groups are written in order.
-    fn take_group(&self, writer: GroupWriter) -> Vec<Queued> {
-        let mut state = self.lock();
-        let mut group: Vec<Queued> = Vec::with_capacity(state.queued.len());
-        let (mut size_bytes, mut rows) = (0, 0);
-        let mut has_large = false;
-        while let Some(commit) = state.queued.front() {
-            let is_large = commit.turn.is_some();
-            if is_large && writer == GroupWriter::Leader {
-                break;
-            }
-            let (next_bytes, next_rows) = (commit.batch.size_bytes(), commit.batch.len());
-            let is_full = size_bytes + next_bytes > GROUP_BYTES_MAX || rows + next_rows > GROUP_ROWS_MAX;
-            // Small commits do not wait for the large one behind them.
-            if !group.is_empty() && (is_full || (is_large && !has_large)) {
-                break;
-            }
-            size_bytes += next_bytes;
-            rows += next_rows;
-            has_large |= is_large;
-            group.extend(state.queued.pop_front());
-        }
-        state.size_bytes -= size_bytes;
-        if has_large {
-            state.has_small_since = !state.queued.is_empty();
-        }
-        group
-    }
-}
 
 /// What belongs to whoever writes.
 #[derive(Default)]
@@ -198,7 +46,7 @@ impl Shared {
         self.queue.call_committer();
     }
 
-    fn is_sync_wanted(&self) -> bool {
+    pub fn is_sync_wanted(&self) -> bool {
         self.sync_wanted.load(Ordering::Acquire) > *self.durable.borrow()
     }
 
@@ -331,17 +179,16 @@ fn sync_unsynced(shared: &Shared, writing: &mut Writing) {
     }
 }
 
-/// A writer that leads may stand inside an executor, where another may not block: the engines that let writers lead answer
-/// at once.
+/// Of an engine that answers at once: a thread commits over no other.
 fn finish(work: Answer<'_, ()>) -> Result<(), StorageError> {
     match work {
         Answer::Now(done) => done,
-        Answer::Later(work) => block_on(work),
+        Answer::Later(_) => unreachable!("an engine that answers later has a task to commit"),
     }
 }
 
 /// Nobody would answer the queued commits after a panic in an engine.
-struct PoisonOnPanic<'a>(&'a Shared);
+pub(crate) struct PoisonOnPanic<'a>(pub &'a Shared);
 
 impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {

@@ -40,10 +40,15 @@ pub trait Engine: Send + Sync + 'static {
         0
     }
 
+    /// Whether there is a way beside the log for many rows: [`Engine::load`].
+    fn loads(&self) -> bool {
+        false
+    }
+
     /// Stores rows whose keys ascend and are new, beside the log: all of them, durable when it returns, or none. Blocks, next
-    /// to other callers. `Ok(false)`, and nothing taken, from an engine that has no such way.
-    fn load(&self, _rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<bool, StorageError> {
-        Ok(false)
+    /// to other callers.
+    fn load(&self, _rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<(), StorageError> {
+        Err(StorageError::io("the engine has no way to load rows"))
     }
 
     /// Makes everything durable and sorts it to its place, so that little is left to replay at the next start.
@@ -55,8 +60,14 @@ pub trait Engine: Send + Sync + 'static {
     /// Bytes on disk, or in memory for an engine without one.
     fn disk_bytes(&self) -> u64;
 
-    /// Whether `apply` and `sync` do their work in the call and answer at once: then a writer may call them where it waits.
-    fn never_pends(&self) -> bool {
+    /// Whether answers may be [`Answer::Later`]: then a task commits, with a timer at hand. Otherwise `apply`, `sync`,
+    /// `flush` and `close` do their work in the call, on threads that may block.
+    fn answers_later(&self) -> bool {
+        false
+    }
+
+    /// Whether a writer may call `apply` and `sync` where it waits, on a thread of the runtime.
+    fn lets_writers_lead(&self) -> bool {
         false
     }
 
@@ -109,8 +120,8 @@ pub trait EngineView: Send + Sync {
 
 /// A scan in progress; it keeps its view alive.
 pub trait EngineScan: Send {
-    /// The next rows: as many as fit [`ScanOptions::CHUNK_ROWS`] and [`ScanOptions::CHUNK_BYTES`], but at least one and
-    /// at most `rows_max`; none at the end.
+    /// The next rows: `rows_max` of them, or as many as reach [`ScanOptions::CHUNK_BYTES`], or those that are left. So a chunk
+    /// that is smaller both ways is the last one.
     fn next_chunk(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>>;
 
     /// Passes over up to `rows_max` rows and says over how many; none at the end.

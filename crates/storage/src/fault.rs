@@ -18,6 +18,7 @@ struct Inner {
     disk: Mutex<Disk>,
     applies: AtomicU64,
     syncs: AtomicU64,
+    views: AtomicU64,
     fail_apply_at: AtomicU64,
     fail_after_apply_at: AtomicU64,
     fail_sync_at: AtomicU64,
@@ -25,6 +26,9 @@ struct Inner {
     released: Condvar,
     lets_writers_lead: AtomicBool,
     is_held_up: AtomicBool,
+    epoch: AtomicU64,
+    /// Of the owner that took over; 0 before.
+    fenced_by: AtomicU64,
     last_writer: Mutex<Option<ThreadId>>,
     /// Of each group, in order.
     group_rows: Mutex<Vec<usize>>,
@@ -107,6 +111,11 @@ impl FaultEngine {
         self.0.group_rows.lock().expect("no holder panics").clone()
     }
 
+    /// How many views were made of it.
+    pub fn views(&self) -> u64 {
+        self.0.views.load(Ordering::SeqCst)
+    }
+
     pub fn applies(&self) -> u64 {
         self.0.applies.load(Ordering::SeqCst)
     }
@@ -132,6 +141,7 @@ impl FaultEngine {
             };
         }
         engine.disk().synced = groups;
+        engine.0.epoch.store(self.0.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
         engine
     }
 
@@ -142,14 +152,43 @@ impl FaultEngine {
             stall.is_stalling
         };
         drop(self.0.released.wait_while(stall, is_stalled).expect("no holder panics"));
+        self.sync_groups(usize::MAX)
+    }
+
+    /// Groups that a sync which begins now covers.
+    pub(crate) fn unsynced(&self) -> usize {
+        self.disk().unsynced.len()
+    }
+
+    /// The end of a sync of the first so many groups.
+    pub(crate) fn sync_groups(&self, groups: usize) -> Result<(), StorageError> {
         let number = self.0.syncs.fetch_add(1, Ordering::SeqCst) + 1;
         if number == self.0.fail_sync_at.load(Ordering::SeqCst) {
             return Err(self.fault("the sync failed"));
         }
-        let mut disk = self.disk();
-        let unsynced = std::mem::take(&mut disk.unsynced);
-        disk.synced.extend(unsynced);
+        self.check_owner()?;
+        let Disk { synced, unsynced } = &mut *self.disk();
+        synced.extend(unsynced.drain(..groups.min(unsynced.len())));
         Ok(())
+    }
+
+    /// Opens what lies on the disk for an owner of this epoch, as after a crash of the one before, which is fenced.
+    pub fn take_over(&self, epoch: u64) -> Result<FaultEngine, StorageError> {
+        let current = self.0.epoch.load(Ordering::SeqCst);
+        if epoch < current {
+            return Err(StorageError::Fenced { epoch: current });
+        }
+        let next = self.crash(0);
+        next.0.epoch.store(epoch, Ordering::SeqCst);
+        self.0.fenced_by.store(epoch, Ordering::SeqCst);
+        Ok(next)
+    }
+
+    fn check_owner(&self) -> Result<(), StorageError> {
+        match self.0.fenced_by.load(Ordering::SeqCst) {
+            0 => Ok(()),
+            epoch => Err(StorageError::Fenced { epoch }),
+        }
     }
 
     fn fault(&self, what: &str) -> StorageError {
@@ -159,6 +198,9 @@ impl FaultEngine {
 
 impl Engine for FaultEngine {
     fn apply(&self, batches: Vec<Batch>) -> Answer<'_, ()> {
+        if let Err(fenced) = self.check_owner() {
+            return Answer::Now(Err(fenced));
+        }
         let rows = batches.iter().map(Batch::len).sum();
         self.0.group_rows.lock().expect("no holder panics").push(rows);
         let number = self.0.applies.fetch_add(1, Ordering::SeqCst) + 1;
@@ -175,10 +217,7 @@ impl Engine for FaultEngine {
     }
 
     fn sync(&self) -> Answer<'_, ()> {
-        if self.never_pends() {
-            return Answer::Now(self.sync_now());
-        }
-        Answer::later(async { self.sync_now() })
+        Answer::Now(self.sync_now())
     }
 
     fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
@@ -186,6 +225,7 @@ impl Engine for FaultEngine {
     }
 
     fn view(&self) -> Box<dyn EngineView> {
+        self.0.views.fetch_add(1, Ordering::SeqCst);
         self.0.memory.view()
     }
 
@@ -201,7 +241,7 @@ impl Engine for FaultEngine {
         self.sync()
     }
 
-    fn never_pends(&self) -> bool {
+    fn lets_writers_lead(&self) -> bool {
         self.0.lets_writers_lead.load(Ordering::SeqCst)
     }
 

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `shard.rs` | the handle: queueing commits, watermarks, reads, closing |
 //! | `bulk.rs` | work on whole ranges: dropping, filling, measuring |
+//! | `queue.rs` | queued commits and how they are cut into groups |
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
+//! | `pipeline.rs` | likewise a task, for engines that answer later |
 //! | `turns.rs` | turns of large commits, so that small ones never have many rows before them |
 //! | `engine.rs` | what an engine implements |
 //! | `local.rs`, `memory.rs` | the engines: fjall on a local disk, and a map in memory |
@@ -12,12 +14,13 @@
 //! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
-//! | `directory.rs` | a local shard's directory: its lock and its format |
+//! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
 //! | `answer.rs` | an answer that is there at once or comes later |
 //! | `witness.rs` | proves that nobody waits for an engine while planning a commit |
 //! | `batch.rs`, `error.rs` | a commit's content, what can go wrong |
-//! | `fault.rs`, `suite.rs` | for tests: an engine that fails and forgets on purpose, and what every engine must do |
+//! | `fault.rs`, `slow.rs` | for tests: an engine that fails and forgets on purpose, and one far away |
+//! | `suite.rs` | for tests: what every engine must do |
 //!
 //! Guarantees: commits are atomic and take effect in the order in which [`Shard::commit`] was called; a commit's future
 //! resolves when it is durable; reads show what is acknowledged and nothing else; after a failed write or sync nothing is
@@ -30,6 +33,7 @@ mod bulk;
 mod committer;
 mod directory;
 mod engine;
+mod epoch;
 mod error;
 #[cfg(feature = "testing")]
 pub mod fault;
@@ -39,8 +43,12 @@ mod journal;
 mod journal_mark;
 mod local;
 mod memory;
+mod pipeline;
+mod queue;
 mod scan;
 mod shard;
+#[cfg(feature = "testing")]
+pub mod slow;
 #[cfg(feature = "testing")]
 pub mod suite;
 mod turns;

@@ -38,7 +38,7 @@ use crate::files;
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
 use crate::scan::collect_chunk;
-use crate::{Answer, Batch, Engine, EngineView, Lookup, Op, Row, ScanOptions, StorageError, Value};
+use crate::{Answer, Batch, Engine, EngineView, Lookup, Op, Row, ScanOptions, StorageError, Value, epoch};
 
 /// Memtables that wait for a worker before writers are slowed down; fjall itself stops at 4.
 const SEALED_MEMTABLES_MAX: usize = 2;
@@ -58,6 +58,7 @@ const JOURNAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub(crate) struct LocalOptions {
     pub directory: PathBuf,
     pub must_exist: bool,
+    pub epoch: Option<u64>,
     pub cache_bytes: u64,
     pub memtable_bytes: u64,
     pub tables_open_max: usize,
@@ -83,6 +84,7 @@ pub(crate) struct LocalEngine {
 impl LocalEngine {
     pub fn open(options: &LocalOptions) -> Result<LocalEngine, StorageError> {
         let mut directory = Directory::claim(&options.directory, options.must_exist)?;
+        epoch::claim(directory.path(), options.epoch)?;
         let tolerance = if options.writes_through { Tolerance::AnyTail } else { Tolerance::LastBatch };
         let opened = if directory.is_new() {
             Mark::new(false, tolerance, &[])
@@ -309,11 +311,15 @@ impl Engine for LocalEngine {
         Box::new(LocalView { snapshot: self.database.snapshot(), rows: self.rows.clone() })
     }
 
-    fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<bool, StorageError> {
+    fn loads(&self) -> bool {
+        true
+    }
+
+    fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<(), StorageError> {
         self.loads.fetch_add(1, Ordering::Relaxed);
         let loaded = self.load_rows(rows);
         self.loads.fetch_sub(1, Ordering::Relaxed);
-        loaded.map(|()| true)
+        loaded
     }
 
     fn flush(&self) -> Answer<'_, ()> {
@@ -324,7 +330,7 @@ impl Engine for LocalEngine {
         Answer::Now(self.sort_memtables().inspect(|()| self.mark_closed()))
     }
 
-    fn never_pends(&self) -> bool {
+    fn lets_writers_lead(&self) -> bool {
         true
     }
 

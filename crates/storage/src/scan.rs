@@ -1,9 +1,10 @@
 //! Reading ranges of a view in chunks.
 
 use bytes::Bytes;
+use tokio::task::JoinHandle;
 
 use crate::engine::EngineScan;
-use crate::{Row, StorageError, Value};
+use crate::{Answer, Row, StorageError, Value, witness};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanOptions {
@@ -36,33 +37,70 @@ impl ScanOptions {
 pub struct Scan {
     /// Given up at the end, so that a finished scan holds back nothing.
     scan: Option<Box<dyn EngineScan>>,
+    /// The next chunk, on its way while the last one is looked at, and the rows that were asked for.
+    ahead: Option<(JoinHandle<Fetched>, usize)>,
     rows_left: usize,
+    reads_ahead: bool,
 }
 
+/// A scan comes back with its chunk.
+type Fetched = (Box<dyn EngineScan>, Result<Vec<Row>, StorageError>);
+
 impl Scan {
-    pub(crate) fn new(scan: Option<Box<dyn EngineScan>>, rows_left: usize) -> Self {
-        Scan { scan, rows_left }
+    pub(crate) fn new(scan: Option<Box<dyn EngineScan>>, rows_left: usize, reads_ahead: bool) -> Self {
+        Scan { scan, ahead: None, rows_left, reads_ahead }
     }
 
     /// The next rows; `None` at the end. Never an empty chunk.
     pub async fn next_chunk(&mut self) -> Result<Option<Vec<Row>>, StorageError> {
         // A long scan over cached rows never waits for anything: let other tasks of this thread have a turn.
         tokio::task::coop::consume_budget().await;
-        let Some(scan) = &mut self.scan else { return Ok(None) };
-        let rows = scan.next_chunk(self.rows_left.min(ScanOptions::CHUNK_ROWS)).await?;
-        assert!(rows.len() <= self.rows_left, "an engine keeps to the rows it was asked for");
+        let (rows, asked, was_later) = match &mut self.ahead {
+            Some((fetching, asked)) => {
+                witness::may_wait("a read");
+                let asked = *asked;
+                // Kept meanwhile, for when this future is dropped and the next chunk asked for again.
+                let fetched = fetching.await;
+                self.ahead = None;
+                let (scan, rows) = fetched.map_err(|error| StorageError::io(error.to_string()))?;
+                self.scan = Some(scan);
+                (rows?, asked, true)
+            }
+            None => {
+                let Some(scan) = &mut self.scan else { return Ok(None) };
+                let asked = self.rows_left.min(ScanOptions::CHUNK_ROWS);
+                match scan.next_chunk(asked) {
+                    Answer::Now(rows) => (rows?, asked, false),
+                    later => (later.await?, asked, true),
+                }
+            }
+        };
+        assert!(rows.len() <= asked, "an engine keeps to the rows it was asked for");
         self.rows_left -= rows.len();
-        if rows.is_empty() || self.rows_left == 0 {
+        if self.rows_left == 0 || is_last_chunk(&rows, asked) {
             self.scan = None;
+        } else if was_later && self.reads_ahead {
+            self.fetch_ahead();
         }
         Ok((!rows.is_empty()).then_some(rows))
     }
-}
 
-impl Scan {
+    fn fetch_ahead(&mut self) {
+        let Some(mut scan) = self.scan.take() else { return };
+        let asked = self.rows_left.min(ScanOptions::CHUNK_ROWS);
+        let fetch = async move {
+            let rows = scan.next_chunk(asked).await;
+            (scan, rows)
+        };
+        self.ahead = Some((tokio::spawn(fetch), asked));
+    }
+
     /// Passes over the next rows without looking at them; `None` at the end.
     pub async fn count_chunk(&mut self) -> Result<Option<usize>, StorageError> {
         tokio::task::coop::consume_budget().await;
+        if self.ahead.is_some() {
+            return Ok(self.next_chunk().await?.map(|rows| rows.len()));
+        }
         let Some(scan) = &mut self.scan else { return Ok(None) };
         let count = scan.count_chunk(self.rows_left.min(ScanOptions::COUNTED_ROWS)).await?;
         assert!(count <= self.rows_left, "an engine keeps to the rows it was asked for");
@@ -72,6 +110,20 @@ impl Scan {
         }
         Ok((count > 0).then_some(count))
     }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        if let Some((fetching, _)) = &self.ahead {
+            fetching.abort();
+        }
+    }
+}
+
+/// An engine fills a chunk as long as it has rows, so that a smaller one spares the question whether there are more.
+fn is_last_chunk(rows: &[Row], asked: usize) -> bool {
+    let size_bytes = || rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+    rows.len() < asked && size_bytes() < ScanOptions::CHUNK_BYTES
 }
 
 /// Collects rows up to the size of a chunk.

@@ -9,17 +9,22 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
-use futures::executor::block_on;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
-use crate::committer::{Committer, Queue, Queued, Writing, lead};
+use crate::committer::{Committer, Writing, lead};
 use crate::local::{LocalEngine, LocalOptions};
+use crate::pipeline::Pipeline;
+use crate::queue::{Bell, Queue, Queued};
+#[cfg(feature = "testing")]
+use crate::slow::SlowEngine;
 use crate::turns::{LargeCommits, RowsTurn, SMALL_COMMIT_ROWS};
 use crate::view::Shown;
-use crate::{Batch, Engine, KEY_BYTES_MAX, Lookup, MemoryEngine, Row, StorageError, Value, View, witness};
+use crate::{
+    Answer, Batch, Engine, KEY_BYTES_MAX, Lookup, MemoryEngine, Row, StorageError, Value, View, witness,
+};
 
 /// Position of a commit in the order of submissions since the shard was opened: 1, 2, 3, …
 pub type Seq = u64;
@@ -46,6 +51,9 @@ pub struct ShardOptions {
     pub engine: EngineKind,
     /// The directory is known to have had a shard: opening it makes none.
     pub must_exist: bool,
+    /// Of this owner: refused with [`StorageError::Fenced`] where the shard was opened with a higher one. Without one, the
+    /// owner is whoever has the directory.
+    pub epoch: Option<u64>,
     pub durability: Durability,
     /// Bytes of blocks kept in memory for reads.
     pub cache_bytes: u64,
@@ -67,6 +75,7 @@ impl ShardOptions {
         ShardOptions {
             engine: EngineKind::Local { directory: directory.into() },
             must_exist: false,
+            epoch: None,
             durability: Durability::Sync,
             cache_bytes: 256 * 1024 * 1024,
             memtable_bytes: 32 * 1024 * 1024,
@@ -82,9 +91,15 @@ pub struct Shard(Arc<ShardInner>);
 
 struct ShardInner {
     shared: Arc<Shared>,
-    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    committer: Mutex<Option<Running>>,
     /// How closing went, for whoever closes again.
-    closed: OnceLock<Result<(), StorageError>>,
+    closed: OnceCell<Result<(), StorageError>>,
+}
+
+/// Who commits.
+enum Running {
+    Thread(std::thread::JoinHandle<()>),
+    Task(tokio::task::JoinHandle<()>),
 }
 
 /// What handles and the committer share.
@@ -97,7 +112,7 @@ pub(crate) struct Shared {
     pub durable: watch::Sender<Seq>,
     /// The last commit whose sync somebody waits for.
     pub sync_wanted: AtomicU64,
-    pub poisoned: OnceLock<Arc<str>>,
+    pub poisoned: OnceLock<StorageError>,
     /// Held by whoever takes a group from the queue and writes it.
     pub writing: Mutex<Writing>,
     /// The last group had one member and was written quickly: a writer may as well write its own.
@@ -106,21 +121,23 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// What later writers are told of the first failure.
     pub fn poison(&self, reason: &StorageError) -> StorageError {
-        let reason = self.poisoned.get_or_init(|| {
+        let error = self.poisoned.get_or_init(|| {
+            if let StorageError::Fenced { .. } | StorageError::NotLeased = reason {
+                tracing::warn!(%reason, "a shard refuses writes from now on: it is not this process's any more");
+                return reason.clone();
+            }
             tracing::error!(%reason, "a shard refuses writes from now on: free space or replace the disk, then restart");
-            reason.to_string().into()
+            StorageError::Poisoned { reason: reason.to_string().into() }
         });
         // Whoever waits for durability must look again.
         self.durable.send_modify(|_| {});
-        StorageError::Poisoned { reason: reason.clone() }
+        error.clone()
     }
 
     pub fn check(&self) -> Result<(), StorageError> {
-        match self.poisoned.get() {
-            Some(reason) => Err(StorageError::Poisoned { reason: reason.clone() }),
-            None => Ok(()),
-        }
+        self.poisoned.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 }
 
@@ -134,11 +151,14 @@ impl Shard {
     /// Opens or creates the shard; recovery of a local one runs on a thread for blocking work.
     pub async fn open(options: ShardOptions) -> Result<Shard, StorageError> {
         let engine: Arc<dyn Engine> = match &options.engine {
+            #[cfg(feature = "testing")]
+            EngineKind::Memory if let Some(engine) = SlowEngine::of_the_environment() => Arc::new(engine),
             EngineKind::Memory => Arc::new(MemoryEngine::new()),
             EngineKind::Local { directory } => {
                 let local = LocalOptions {
                     directory: directory.clone(),
                     must_exist: options.must_exist,
+                    epoch: options.epoch,
                     cache_bytes: options.cache_bytes,
                     memtable_bytes: options.memtable_bytes,
                     tables_open_max: options.tables_open_max,
@@ -151,13 +171,15 @@ impl Shard {
         Shard::with_engine(engine, &options)
     }
 
-    /// A shard over a given engine, for tests that inject faults.
+    /// A shard over a given engine, for tests that inject faults. In a runtime, where the engine answers later.
     pub fn with_engine(engine: Arc<dyn Engine>, options: &ShardOptions) -> Result<Shard, StorageError> {
+        let answers_later = engine.answers_later();
+        let bell = if answers_later { Bell::Task(Notify::new()) } else { Bell::Thread(Condvar::new()) };
         let shared = Arc::new(Shared {
             shown: Shown::new(&*engine),
             engine,
             durability: options.durability,
-            queue: Queue::new(options.queue_commits_max, options.queue_bytes_max),
+            queue: Queue::new(bell, options.queue_commits_max, options.queue_bytes_max),
             applied: AtomicU64::new(0),
             durable: watch::Sender::new(0),
             sync_wanted: AtomicU64::new(0),
@@ -166,12 +188,19 @@ impl Shard {
             lone: AtomicBool::new(false),
             large_commits: LargeCommits::default(),
         });
-        let committer = Committer::new(shared.clone());
-        let thread = std::thread::Builder::new()
-            .name("committer".into())
-            .spawn(move || committer.run())
-            .map_err(|error| StorageError::io(format!("the committer's thread cannot start: {error}")))?;
-        Ok(Shard(Arc::new(ShardInner { shared, thread: Mutex::new(Some(thread)), closed: OnceLock::new() })))
+        let committer = if answers_later {
+            Running::Task(tokio::spawn(Pipeline::new(shared.clone()).run()))
+        } else {
+            let committer = Committer::new(shared.clone());
+            let thread = std::thread::Builder::new().name("committer".into()).spawn(move || committer.run());
+            Running::Thread(
+                thread.map_err(|error| {
+                    StorageError::io(format!("the committer's thread cannot start: {error}"))
+                })?,
+            )
+        };
+        let committer = Mutex::new(Some(committer));
+        Ok(Shard(Arc::new(ShardInner { shared, committer, closed: OnceCell::new() })))
     }
 
     fn shared(&self) -> &Shared {
@@ -201,7 +230,7 @@ impl Shard {
         // Asking the engine costs more than the rest, and is in vain while writers come in groups.
         let may_lead = shared.lone.load(Ordering::Relaxed)
             && turn.is_none()
-            && shared.engine.never_pends()
+            && shared.engine.lets_writers_lead()
             && !shared.engine.may_be_held_up();
         let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done, turn }, may_lead)?;
         Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
@@ -302,13 +331,17 @@ impl Shard {
     }
 
     /// See [`Engine::load`].
-    pub(crate) fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<bool, StorageError> {
+    pub(crate) fn load(&self, rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<(), StorageError> {
         self.shared().check()?;
         let loaded = self.shared().engine.load(rows);
         // Readers may be kept at the state before a group that began before the rows were there.
         self.shared().wait_for_writer();
         self.shared().check()?;
         loaded
+    }
+
+    pub(crate) fn loads(&self) -> bool {
+        self.shared().engine.loads()
     }
 
     pub fn disk_bytes(&self) -> u64 {
@@ -327,26 +360,19 @@ impl Shard {
 
     /// Makes everything applied durable and sorts it to its place; commits go on meanwhile.
     pub async fn flush(&self) -> Result<(), StorageError> {
-        let inner = self.0.clone();
-        blocking(move || {
-            inner.shared.check()?;
-            block_on(inner.shared.engine.flush().resolve()).map_err(|error| inner.shared.poison(&error))
-        })
-        .await
+        self.shared().check()?;
+        let flushed = self.0.work(|engine| engine.flush()).await;
+        flushed.map_err(|error| self.shared().poison(&error))
     }
 
     /// Finishes what is queued, makes it durable and prepares a fast start. Later commits are refused; reads go on. The
-    /// directory is free for the next owner when the last handle, snapshot and scan are gone.
+    /// directory is free for the next owner when the last handle, view and scan are gone.
     pub async fn close(&self) -> Result<(), StorageError> {
         let inner = self.0.clone();
-        blocking(move || inner.closed.get_or_init(|| inner.close()).clone()).await
+        // On a task, since whoever waits for it may go away.
+        let closing = tokio::spawn(async move { inner.closed.get_or_init(|| inner.close()).await.clone() });
+        closing.await.map_err(|error| StorageError::io(error.to_string()))?
     }
-}
-
-async fn blocking(
-    work: impl FnOnce() -> Result<(), StorageError> + Send + 'static,
-) -> Result<(), StorageError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| StorageError::io(error.to_string()))?
 }
 
 /// What no engine could store is refused before it gets a place in the order.
@@ -361,26 +387,54 @@ fn check_sizes(batch: &Batch) -> Result<(), StorageError> {
 }
 
 impl ShardInner {
-    fn close(&self) -> Result<(), StorageError> {
-        self.join_committer()?;
-        self.shared.wait_for_writer();
-        self.shared.check()?;
-        block_on(self.shared.engine.close().resolve())
+    /// Has the engine do what takes long: on a thread that may block, or where it is awaited.
+    async fn work(
+        &self,
+        work: impl FnOnce(&dyn Engine) -> Answer<'_, ()> + Send + 'static,
+    ) -> Result<(), StorageError> {
+        let engine = self.shared.engine.clone();
+        if engine.answers_later() {
+            return work(&*engine).await;
+        }
+        blocking(move || match work(&*engine) {
+            Answer::Now(done) => done,
+            Answer::Later(_) => unreachable!("the engine answers in the call"),
+        })
+        .await
     }
 
-    fn join_committer(&self) -> Result<(), StorageError> {
+    async fn close(&self) -> Result<(), StorageError> {
         self.shared.queue.close();
-        match self.thread.lock().expect("nothing panics under this lock").take() {
-            Some(thread) => thread.join().map_err(|_| StorageError::io("the storage engine panicked")),
-            None => Ok(()),
+        let committer = self.committer.lock().expect("nothing panics under this lock").take();
+        let panicked = || StorageError::io("the storage engine panicked");
+        match committer {
+            Some(Running::Thread(thread)) => {
+                blocking(move || thread.join().map_err(|_| panicked())).await?;
+            }
+            Some(Running::Task(task)) => task.await.map_err(|_| panicked())?,
+            None => {}
         }
+        let shared = self.shared.clone();
+        blocking(move || Ok(shared.wait_for_writer())).await?;
+        self.shared.check()?;
+        self.work(|engine| engine.close()).await
     }
+}
+
+async fn blocking(
+    work: impl FnOnce() -> Result<(), StorageError> + Send + 'static,
+) -> Result<(), StorageError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| StorageError::io(error.to_string()))?
 }
 
 impl Drop for ShardInner {
     /// Queued commits are finished even when nobody closed the shard.
     fn drop(&mut self) {
-        let _ = self.join_committer();
+        self.shared.queue.close();
+        let committer = self.committer.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Running::Thread(thread)) = committer {
+            let _ = thread.join();
+        }
     }
 }
 

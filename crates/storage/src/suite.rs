@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::{Bound, Range};
 
-use crate::{Batch, RangeStats, Row, ScanOptions, Shard, View};
+use crate::{Batch, RangeStats, Row, ScanOptions, Shard, StorageError, View};
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// `None` deletes the key.
@@ -16,6 +16,7 @@ pub enum Step {
     /// Batches committed one behind the other without waiting.
     Commit(Vec<Vec<Write>>),
     Get(Vec<u8>),
+    GetMany(Vec<Vec<u8>>),
     Scan(Range<Vec<u8>>, ScanOptions),
     DropRange(Range<Vec<u8>>),
     Ingest(Model),
@@ -26,12 +27,13 @@ pub enum Step {
     /// Restarts the shard; cleanly or as after a crash of the process.
     Restart {
         is_clean: bool,
+        is_new_owner: bool,
     },
 }
 
 /// Opens the same shard again and again; an engine that keeps nothing gives an error after the first time.
 pub trait Opener {
-    fn open(&mut self) -> impl Future<Output = Shard>;
+    fn open(&mut self, epoch: u64) -> impl Future<Output = Result<Shard, StorageError>>;
     /// Whether commits that were acknowledged are still there after a restart.
     fn is_durable(&self) -> bool;
 }
@@ -41,7 +43,8 @@ pub trait Opener {
 /// # Panics
 /// When the engine and the map disagree.
 pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
-    let mut shard = opener.open().await;
+    let mut epoch = 1;
+    let mut shard = opener.open(epoch).await.expect("opens");
     let mut model = Model::new();
     let mut views: Vec<(View, Model)> = Vec::new();
     for step in steps {
@@ -50,7 +53,10 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
             Step::Get(key) => {
                 let value = shard.get(&key).await.expect("reads succeed");
                 assert_eq!(value.as_deref(), model.get(&key).map(Vec::as_slice), "value of {key:?}");
+                let applied = shard.lookup_applied(&key).await.expect("reads succeed");
+                assert_eq!(applied, value, "nothing is on its way to {key:?}");
             }
+            Step::GetMany(keys) => check_many(&shard.view(), &model, keys).await,
             Step::Scan(range, options) => check_scan(&shard.view(), &model, range, options).await,
             Step::DropRange(range) => {
                 let doomed: Vec<_> = keys_in(&model, &range);
@@ -69,24 +75,33 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
             Step::TakeView => views.push((shard.view(), model.clone())),
             Step::ReadView if views.is_empty() => {}
             Step::ReadView => {
-                let (snapshot, model) = views.remove(0);
-                check_everything(&snapshot, &model).await;
+                let (view, model) = views.remove(0);
+                check_everything(&view, &model).await;
             }
             Step::Flush => shard.flush().await.expect("flushes succeed"),
-            Step::Restart { is_clean } if opener.is_durable() => {
+            Step::Restart { is_clean, is_new_owner } if opener.is_durable() => {
                 if is_clean {
                     shard.close().await.expect("closes");
                 }
                 views.clear();
                 drop(shard);
-                shard = opener.open().await;
+                epoch += u64::from(is_new_owner);
+                shard = opener.open(epoch).await.expect("opens");
+                if is_new_owner {
+                    drop(shard);
+                    let refused = opener.open(epoch - 1).await;
+                    let is_fenced =
+                        matches!(refused, Err(StorageError::Fenced { epoch: found }) if found == epoch);
+                    assert!(is_fenced, "the owner of before is refused: {refused:?}");
+                    shard = opener.open(epoch).await.expect("opens");
+                }
             }
             Step::Restart { .. } => {}
         }
         assert_eq!(shard.durable(), shard.applied(), "all commits were awaited");
     }
-    for (snapshot, model) in views {
-        check_everything(&snapshot, &model).await;
+    for (view, model) in views {
+        check_everything(&view, &model).await;
     }
     check_everything(&shard.view(), &model).await;
     shard.close().await.expect("closes");
@@ -114,33 +129,47 @@ async fn commit(shard: &Shard, model: &mut Model, batches: Vec<Vec<Write>>) {
     for (index, commit) in pending.into_iter().enumerate() {
         assert_eq!(commit.seq(), before + 1 + index as u64, "commits are numbered in order");
         commit.await.expect("commits succeed");
+        assert!(shard.view().seq() > before + index as u64, "readers see what was acknowledged");
     }
+    let (view, applied) = (shard.view(), shard.applied_view());
+    assert_eq!((view.seq(), applied.seq()), (shard.applied(), shard.applied()), "all of it is acknowledged");
 }
 
-async fn check_everything(snapshot: &View, model: &Model) {
+/// A key may be asked for more than once.
+async fn check_many(view: &View, model: &Model, keys: Vec<Vec<u8>>) {
+    let expected: Vec<_> = keys.iter().map(|key| model.get(key).map(Vec::as_slice)).collect();
+    let found = view.get_many(keys.iter().cloned().map(Into::into).collect()).await.expect("reads succeed");
+    assert!(found.iter().map(Option::as_deref).eq(expected), "values of {keys:?}");
+}
+
+async fn check_everything(view: &View, model: &Model) {
     let everything = vec![0]..vec![0xFF; 8];
     for reverse in [false, true] {
         let options = ScanOptions { reverse, ..ScanOptions::default() };
-        check_scan(snapshot, model, everything.clone(), options).await;
+        check_scan(view, model, everything.clone(), options).await;
     }
-    let keys: Vec<&Vec<u8>> = model.keys().collect();
-    let values = snapshot.multi_get(&keys).await.expect("reads succeed");
-    assert!(values.iter().map(Option::as_deref).eq(model.values().map(|value| Some(value.as_slice()))));
+    check_many(view, model, model.keys().cloned().collect()).await;
 }
 
-async fn check_scan(snapshot: &View, model: &Model, range: Range<Vec<u8>>, options: ScanOptions) {
+async fn check_scan(view: &View, model: &Model, range: Range<Vec<u8>>, options: ScanOptions) {
     let mut expected: Vec<_> = keys_in(model, &range);
     if options.reverse {
         expected.reverse();
     }
     expected.truncate(options.limit.unwrap_or(usize::MAX));
     let mut found: Vec<Row> = Vec::new();
-    let mut scan = snapshot.scan(range.clone(), options);
+    let mut scan = view.scan(range.clone(), options);
     while let Some(chunk) = scan.next_chunk().await.expect("scans succeed") {
         assert!(!chunk.is_empty() && chunk.len() <= ScanOptions::CHUNK_ROWS, "size of a chunk");
         found.extend(chunk);
     }
     assert!(scan.next_chunk().await.expect("scans succeed").is_none(), "an ended scan stays ended");
+    let mut counted = 0;
+    let mut scan = view.scan(range.clone(), options);
+    while let Some(rows) = scan.count_chunk().await.expect("counts succeed") {
+        counted += rows;
+    }
+    assert_eq!(counted, found.len(), "rows counted of {range:?} {options:?}");
     let found_keys: Vec<_> = found.iter().map(|(key, _)| key.to_vec()).collect();
     assert_eq!(found_keys, expected, "keys of {range:?} {options:?}");
     for (key, value) in found {

@@ -62,7 +62,7 @@ impl View {
     pub fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Scan {
         let rows_left = if range.is_empty() { 0 } else { options.limit.unwrap_or(usize::MAX) };
         let scan = (rows_left > 0).then(|| self.0.engine.scan(range, options));
-        Scan::new(scan, rows_left)
+        Scan::new(scan, rows_left, options.read_ahead_bytes > 0)
     }
 
     /// Whether reads are answered at once, as far as the engine can tell beforehand. A single one may still be

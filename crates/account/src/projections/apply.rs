@@ -11,8 +11,8 @@ use shardlake_partition::{LogicalKey, StoredItem, extract_partition_key};
 
 use super::path::{NotAnObject, elements, get, put};
 use super::rule::Compiled;
-use crate::keys::logical;
 use crate::{Account, ContainerHandle};
+use shardlake_serving::logical;
 
 /// How often an item is looked at anew because others write it all the time.
 const ATTEMPTS_MAX: u32 = 20;

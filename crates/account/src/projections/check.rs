@@ -6,9 +6,10 @@ use shardlake_catalog::ProjectionRule;
 use shardlake_model::{Error, Limits, Result, validate_resource_id};
 
 use super::path::Path;
+use super::records::Entries;
 use super::rule::Compiled;
-use crate::container_handle::ContainerEntry;
-use crate::live_catalog::LiveCatalog;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::LiveCatalog;
 
 /// The containers of a rule.
 #[derive(Debug)]
@@ -18,7 +19,12 @@ pub(crate) struct Ends {
 }
 
 /// Refuses a rule that could not be kept beside the others.
-pub(crate) fn check(catalog: &LiveCatalog, rule: &ProjectionRule, compiled: &Compiled) -> Result<Ends> {
+pub(crate) fn check(
+    catalog: &LiveCatalog,
+    others: &Entries,
+    rule: &ProjectionRule,
+    compiled: &Compiled,
+) -> Result<Ends> {
     let source = find(catalog, "source", &rule.source.database, &rule.source.container)?;
     let target = find(catalog, "target", &rule.target.database, &rule.target.container)?;
     // It is created when it is first needed, which is too late to say so.
@@ -32,8 +38,8 @@ pub(crate) fn check(catalog: &LiveCatalog, rule: &ProjectionRule, compiled: &Com
             check_indexed(&source, of_source, ", or set watchTarget to false")?;
         }
     }
-    check_single_writer(catalog, rule, compiled)?;
-    check_circles(catalog, rule, compiled)?;
+    check_single_writer(others, rule, compiled)?;
+    check_circles(others, rule, compiled)?;
     Ok(Ends { source, target })
 }
 
@@ -71,8 +77,8 @@ fn check_indexed(container: &ContainerEntry, path: &Path, otherwise: &str) -> Re
 }
 
 /// Two rules for one copy would undo one another's work for ever.
-fn check_single_writer(catalog: &LiveCatalog, rule: &ProjectionRule, compiled: &Compiled) -> Result<()> {
-    for other in catalog.projections.values().filter(|other| other.id() != rule.id) {
+fn check_single_writer(others: &Entries, rule: &ProjectionRule, compiled: &Compiled) -> Result<()> {
+    for other in others.values().filter(|other| other.id() != rule.id) {
         let is_same_target = other.record.rule.target == rule.target;
         let mut ours = compiled.writes();
         if is_same_target && ours.any(|to| other.rule.writes().any(|other| other.overlaps(to))) {
@@ -111,9 +117,9 @@ impl Node<'_> {
 }
 
 /// Refuses a rule that would, perhaps through others, act on what it has written itself.
-fn check_circles(catalog: &LiveCatalog, rule: &ProjectionRule, compiled: &Compiled) -> Result<()> {
+fn check_circles(others: &Entries, rule: &ProjectionRule, compiled: &Compiled) -> Result<()> {
     let new = Node { rule, compiled };
-    let others = catalog.projections.values().filter(|other| other.id() != rule.id);
+    let others = others.values().filter(|other| other.id() != rule.id);
     let nodes: Vec<Node<'_>> =
         others.map(|other| Node { rule: &other.record.rule, compiled: &other.rule }).collect();
     // By node: whether it was reached.

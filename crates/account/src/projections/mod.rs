@@ -33,18 +33,19 @@ mod status;
 mod work;
 
 use shardlake_catalog::{
-    Changed, Checkpoint, Definitions, PlaceRecord, ProjectionRecord, ProjectionRule, ProjectionStart,
+    Checkpoint, Definitions, PlaceRecord, ProjectionRecord, ProjectionRule, ProjectionStart,
 };
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_routing::EpkRange;
 
-pub(crate) use records::ProjectionEntry;
+pub(crate) use records::ProjectionEntries;
+use records::{Entries, ProjectionEntry};
 pub(crate) use runner::start;
 pub use status::{ProjectionLag, ProjectionReport, ProjectionState};
 
 use crate::Account;
-use crate::container_handle::ContainerEntry;
-use crate::live_catalog::LiveCatalog;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::LiveCatalog;
 
 /// Rules of one account: each has a task.
 const PROJECTIONS_MAX: usize = 100;
@@ -65,7 +66,7 @@ impl Account {
         let compiled = rule::compile(&rule)?;
         let (checkpoint, ends) = {
             let live = self.0.catalog.load_full();
-            let ends = check::check(&live, &rule, &compiled)?;
+            let ends = check::check(&live, &self.entries_in(&live), &rule, &compiled)?;
             (
                 first_checkpoint(&rule, &ends),
                 (ends.source.rid_text().to_owned(), ends.target.rid_text().to_owned()),
@@ -74,17 +75,19 @@ impl Account {
         // A position must not outlive the commits that it counts.
         records::settle(self).await?;
         let created = ctx.now.seconds();
+        let account = self.clone();
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
-            let old = live.projections.get(&rule.id);
+            let entries = account.entries_in(live);
+            let old = entries.get(&rule.id);
             if old.is_some_and(|old| old.record.rule == rule && old.status.live().failed.is_none()) {
                 return Ok(ProjectionPut::Unchanged);
             }
-            if old.is_none() && live.projections.len() >= PROJECTIONS_MAX {
+            if old.is_none() && entries.len() >= PROJECTIONS_MAX {
                 return Err(Error::bad_request(format!(
                     "an account holds at most {PROJECTIONS_MAX} projections"
                 )));
             }
-            let now = check::check(live, &rule, &compiled)?;
+            let now = check::check(live, &entries, &rule, &compiled)?;
             if (now.source.rid_text(), now.target.rid_text()) != (&*ends.0, &*ends.1) {
                 return Err(Error::new(
                     ErrorKind::Conflict,
@@ -107,17 +110,20 @@ impl Account {
             draft.projections.put(record.number, record);
             Ok(if old.is_some() { ProjectionPut::Replaced } else { ProjectionPut::Created })
         };
-        Ok(self.change(plan).await?.0)
+        let (put, _) = self.change(plan).await?;
+        self.projection_entries();
+        Ok(put)
     }
 
     pub async fn delete_projection(&self, id: &str) -> Result<()> {
         let id = id.to_owned();
-        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
-            let old = live.projections.get(&id).ok_or_else(|| no_such(&id))?;
-            draft.remove_projection(old.record.number);
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+            let number = record_of(draft, &id)?.number;
+            draft.remove_projection(number);
             Ok(())
         };
         self.change(plan).await?;
+        self.projection_entries();
         Ok(())
     }
 
@@ -132,30 +138,42 @@ impl Account {
 
     async fn set_paused(&self, id: &str, is_paused: bool) -> Result<()> {
         let id = id.to_owned();
-        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
-            let old = live.projections.get(&id).ok_or_else(|| no_such(&id))?;
-            let record = ProjectionRecord { is_paused, ..ProjectionRecord::clone(&old.record) };
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+            let record = ProjectionRecord { is_paused, ..record_of(draft, &id)?.clone() };
             draft.projections.put(record.number, record);
             Ok(())
         };
         self.change(plan).await?;
+        self.projection_entries();
         Ok(())
     }
 
     /// Every projection, in the order of their ids.
     pub async fn projections(&self) -> Vec<ProjectionReport> {
-        let catalog = self.0.catalog.load_full();
-        let mut reports = Vec::with_capacity(catalog.projections.len());
-        for entry in catalog.projections.values() {
+        let entries = self.projection_entries();
+        let mut reports = Vec::with_capacity(entries.len());
+        for entry in entries.values() {
             reports.push(self.report_projection(entry).await);
         }
         reports
     }
 
     pub async fn projection(&self, id: &str) -> Result<ProjectionReport> {
-        let catalog = self.0.catalog.load_full();
-        let entry = catalog.projections.get(id).ok_or_else(|| no_such(id))?;
+        let entries = self.projection_entries();
+        let entry = entries.get(id).ok_or_else(|| no_such(id))?;
         Ok(self.report_projection(entry).await)
+    }
+
+    /// The projections in force. Those that are new get a task.
+    fn projection_entries(&self) -> Entries {
+        self.entries_in(&self.0.catalog.load_full())
+    }
+
+    fn entries_in(&self, live: &LiveCatalog) -> Entries {
+        let in_line = self.0.projections.in_line_with(&live.definitions);
+        let (entries, new) = in_line.expect("a rule was compiled before the catalog took it");
+        new.iter().for_each(|entry| runner::start_one(self, entry));
+        entries
     }
 
     async fn report_projection(&self, entry: &ProjectionEntry) -> ProjectionReport {
@@ -185,23 +203,6 @@ impl Account {
     }
 }
 
-/// What is to be done because of a changed record: a new one gets a task, and the task of an old one looks again.
-pub(crate) fn follow(
-    account: &Account,
-    changed: &Changed<u32, ProjectionRecord>,
-    before: &LiveCatalog,
-    after: &LiveCatalog,
-) {
-    let entry_in = |catalog: &'_ LiveCatalog| {
-        catalog.projections.values().find(|entry| entry.record.number == changed.key).cloned()
-    };
-    match (entry_in(before), entry_in(after)) {
-        (Some(old), _) => old.status.wake.notify_one(),
-        (None, Some(new)) => runner::start_one(account, &new),
-        (None, None) => {}
-    }
-}
-
 /// Where a new projection begins. What was in the target before needs no watching: the source's items lead there.
 fn first_checkpoint(rule: &ProjectionRule, ends: &check::Ends) -> Checkpoint {
     let source = match rule.start {
@@ -215,6 +216,11 @@ fn first_checkpoint(rule: &ProjectionRule, ends: &check::Ends) -> Checkpoint {
 fn places_now(container: &ContainerEntry) -> Vec<PlaceRecord> {
     let partitions = container.map.iter();
     partitions.map(|partition| PlaceRecord::new(&partition.epk_range, partition.durable_lsn())).collect()
+}
+
+fn record_of<'d>(draft: &'d Definitions, id: &str) -> Result<&'d ProjectionRecord> {
+    let record = draft.projections.values().find(|record| record.rule.id == id);
+    record.map(|record| &**record).ok_or_else(|| no_such(id))
 }
 
 fn no_such(id: &str) -> Error {

@@ -13,8 +13,8 @@ use shardlake_partition::{ChangeKind, ChangePage, Partition};
 use shardlake_routing::EpkRange;
 
 use super::status::ProjectionLag;
-use crate::container_handle::ContainerEntry;
 use crate::{Account, ContainerHandle};
+use shardlake_serving::ContainerEntry;
 
 /// Commits looked at to find the first that matters.
 const LAG_LOOK: usize = 100;

@@ -1,8 +1,9 @@
-//! A projection in memory, and storing how far it has come.
+//! Projections in memory, and storing how far they have come.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use shardlake_catalog::{Checkpoint, ProjectionRecord};
+use shardlake_catalog::{Checkpoint, Definitions, ProjectionRecord};
 use shardlake_model::Result;
 
 use super::rule::{Compiled, compile};
@@ -34,12 +35,62 @@ impl ProjectionEntry {
     }
 }
 
+/// What runs of the projections that the catalog has, by id. It is brought in line before it is looked at, and whenever
+/// the catalog changes.
+#[derive(Debug, Default)]
+pub(crate) struct ProjectionEntries(Mutex<InForce>);
+
+#[derive(Debug, Default)]
+struct InForce {
+    /// Of the catalog that they are in line with.
+    version: u64,
+    entries: Entries,
+}
+
+impl ProjectionEntries {
+    /// The projections of a catalog, and those among them that were not known before. Whose record has changed or gone is woken.
+    pub fn in_line_with(&self, definitions: &Definitions) -> Result<(Entries, Vec<Arc<ProjectionEntry>>)> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = definitions.numbers.version;
+        if version <= known.version && version > 0 {
+            // Somebody else has seen this catalog, or a newer one.
+            return Ok((known.entries.clone(), Vec::new()));
+        }
+        let mut old: BTreeMap<u32, Arc<ProjectionEntry>> =
+            known.entries.values().map(|entry| (entry.record.number, entry.clone())).collect();
+        let (mut entries, mut new) = (Entries::new(), Vec::new());
+        for (number, record) in definitions.projections.iter() {
+            let entry = match old.remove(number) {
+                Some(entry) if Arc::ptr_eq(&entry.record, record) => entry,
+                Some(entry) => {
+                    entry.status.wake.notify_one();
+                    Arc::new(entry.under(record.clone()))
+                }
+                None => {
+                    let checkpoint = definitions.checkpoints.get(number);
+                    let checkpoint = checkpoint.map(|stored| (**stored).clone()).unwrap_or_default();
+                    let entry = Arc::new(ProjectionEntry::new(record.clone(), checkpoint)?);
+                    new.push(entry.clone());
+                    entry
+                }
+            };
+            entries.insert(entry.id().to_owned(), entry);
+        }
+        old.values().for_each(|gone| gone.status.wake.notify_one());
+        *known = InForce { version, entries: entries.clone() };
+        Ok((entries, new))
+    }
+}
+
+/// By id.
+pub(crate) type Entries = BTreeMap<String, Arc<ProjectionEntry>>;
+
 /// Stores how far a projection has come, if it is still there. Everything that it has read and written is durable before
 /// the record is, on whichever shards it lies: a crash can only lead to looking again.
 pub(crate) async fn save(account: &Account, number: u32, checkpoint: &Checkpoint) -> Result<()> {
     settle(account).await?;
     let checkpoint = checkpoint.clone();
-    let plan = move |_: &_, draft: &mut shardlake_catalog::Definitions| {
+    let plan = move |_: &_, draft: &mut Definitions| {
         if draft.projections.contains(&number) {
             draft.checkpoints.put(number, checkpoint);
         }

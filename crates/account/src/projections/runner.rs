@@ -28,10 +28,19 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// A budget that is spent is asked again within this time.
 const BUDGET_WAIT: std::ops::RangeInclusive<u64> = 10..=1000;
 
-/// Starts the tasks of all projections.
-pub(crate) fn start(account: &Account) {
-    let catalog = account.0.catalog.load();
-    catalog.projections.values().for_each(|entry| start_one(account, entry));
+/// Starts the tasks of all projections, now and whenever the catalog gets one.
+pub(crate) fn start(account: &Account) -> Result<()> {
+    let state = Arc::downgrade(&account.0);
+    let mut versions = account.0.catalog_version.subscribe();
+    let (_, stored) = account.0.projections.in_line_with(&account.0.catalog.load().definitions)?;
+    stored.iter().for_each(|entry| start_one(account, entry));
+    tokio::spawn(async move {
+        while versions.changed().await.is_ok() {
+            let Some(state) = state.upgrade() else { return };
+            Account(state).projection_entries();
+        }
+    });
+    Ok(())
 }
 
 pub(crate) fn start_one(account: &Account, entry: &ProjectionEntry) {
@@ -101,8 +110,8 @@ struct Runner {
 
 impl Runner {
     async fn turn(&mut self, account: &Account) -> Next {
-        let catalog = account.0.catalog.load_full();
-        let entry = catalog.projections.values().find(|entry| entry.record.number == self.number);
+        let entries = account.projection_entries();
+        let entry = entries.values().find(|entry| entry.record.number == self.number);
         let Some(entry) = entry.filter(|_| !is_over(account)) else { return Next::End };
         if let Some(words) = gone(account, entry) {
             tracing::warn!(projection = entry.id(), reason = words, "a projection ended");

@@ -12,6 +12,7 @@ mod binary;
 mod change_feed;
 mod expiry;
 mod feeds;
+mod golden;
 mod harness;
 mod ids;
 

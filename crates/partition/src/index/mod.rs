@@ -20,6 +20,8 @@ pub use build::BuildEnd;
 pub(crate) use counters::load_counted;
 pub(crate) use foreseen::{Foreseen, check_terms};
 pub(crate) use keys::POSTINGS;
+#[cfg(feature = "testing")]
+pub(crate) use keys::{BuildMarker, COUNTERS, MARKERS, parse_posting};
 pub(crate) use keys::{counter_key, decode_counter, index_prefix};
 pub(crate) use maintain::{IndexChange, Maintained, PostingOps};
 pub(crate) use verify::IndexVerifier;

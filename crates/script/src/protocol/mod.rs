@@ -8,13 +8,16 @@
 mod codec;
 mod frame;
 
+use std::borrow::Cow;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::confined::Confined;
 use crate::settings::ScriptLimits;
 use crate::store::{StoreReply, StoreRequest};
 
-pub(crate) use codec::{Decoder, Encoder};
+pub(crate) use codec::{Encoder, decode_order, decode_report};
 pub(crate) use frame::{HEADER_BYTES, frame_length, read_frame, write_frame};
 
 /// Calls of the data that go out together at most.
@@ -28,8 +31,8 @@ pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
 pub(crate) const PORTION_TIME: Duration = Duration::from_millis(50);
 
 /// What the pool asks of a worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Order {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Order<'r> {
     Check {
         source: String,
     },
@@ -43,14 +46,14 @@ pub(crate) enum Order {
     Call {
         function: u32,
         time: Duration,
-        rows: Vec<Vec<Option<String>>>,
+        rows: Cow<'r, [Vec<Option<String>>]>,
     },
     Release,
     /// The answer to one request of a batch.
     Reply(StoreReply),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunOrder {
     pub name: String,
     pub source: String,
@@ -62,7 +65,7 @@ pub(crate) struct RunOrder {
 }
 
 /// [`crate::Role`] with its texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum OrderedRole {
     Procedure { arguments: String },
     PreTrigger { operation: String, request_body: Option<String> },
@@ -70,7 +73,7 @@ pub(crate) enum OrderedRole {
 }
 
 /// What a worker tells the pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Report {
     Store(Vec<StoreRequest>),
     /// The end of a check, or of preparing functions.
@@ -95,16 +98,15 @@ pub(crate) enum Report {
 }
 
 /// What an order took of its worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Used {
-    /// In whole microseconds.
     pub processor: Duration,
     /// The worker is not to be used again.
     pub is_spent: bool,
 }
 
 /// Why a script did not end well.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub kind: FailureKind,
     pub message: String,
@@ -120,7 +122,7 @@ impl Failure {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FailureKind {
     /// It threw, or is no script.
     Script,

@@ -3,7 +3,7 @@
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
 
-use crate::protocol::{Decoder, Encoder, Order, Report, read_frame, write_frame};
+use crate::protocol::{Encoder, Order, Report, decode_order, read_frame, write_frame};
 
 pub(super) struct Channel {
     reader: BufReader<UnixStream>,
@@ -25,11 +25,11 @@ impl Channel {
     }
 
     /// The next order; nothing when the other side is gone.
-    pub(super) fn receive(&mut self) -> io::Result<Option<Order>> {
+    pub(super) fn receive(&mut self) -> io::Result<Option<Order<'static>>> {
         if !read_frame(&mut self.reader, &mut self.buffer)? {
             return Ok(None);
         }
-        let order = Decoder::order(&self.buffer).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+        let order = decode_order(&self.buffer).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
         // What one large message took is not held for ever.
         self.buffer.shrink_to(KEPT_BYTES);
         Ok(Some(order))

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{PATIENCE, in_memory};
+use crate::support::in_memory;
 
 const ACTIVITY: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
 
@@ -45,6 +45,8 @@ fn no_request_is_slow_where_the_operator_says_so() {
 #[test]
 fn a_collector_gets_the_spans_of_a_write() {
     use std::io::{Read, Write};
+
+    use crate::support::PATIENCE;
 
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("--otlp-endpoint=http://{}", listener.local_addr().unwrap());

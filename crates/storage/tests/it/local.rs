@@ -219,3 +219,19 @@ async fn the_journal_stays_bounded_while_writing() {
         assert!(size_bytes < 400 << 20, "{size_bytes} bytes of journals");
     }
 }
+
+#[tokio::test]
+async fn owner_with_a_lower_epoch_is_refused_and_changes_nothing() {
+    let _logs = Logs::watch();
+    let directory = directory();
+    let at = |epoch| ShardOptions { epoch, ..small(&directory) };
+    put(&open(&at(Some(3))).await, b"key", vec![1]).await;
+    for lower in [0, 1, 2] {
+        let refused = Shard::open(at(Some(lower))).await.expect_err("a later owner is known");
+        assert!(matches!(refused, StorageError::Fenced { epoch: 3 }), "{refused}");
+    }
+    for epoch in [Some(3), None, Some(4)] {
+        assert!(open(&at(epoch)).await.get(b"key").await.expect("reads").is_some(), "{epoch:?}");
+    }
+    assert!(matches!(Shard::open(at(Some(3))).await, Err(StorageError::Fenced { epoch: 4 })));
+}

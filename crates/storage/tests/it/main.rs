@@ -11,3 +11,5 @@ mod large_commits;
 mod local;
 mod model;
 mod process;
+mod slow;
+mod views;

@@ -6,8 +6,9 @@ use std::ops::Range;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::slow::SlowEngine;
 use shardlake_storage::suite::{Opener, Step, check};
-use shardlake_storage::{ScanOptions, Shard, ShardOptions};
+use shardlake_storage::{ScanOptions, Shard, ShardOptions, StorageError};
 use std::sync::Arc;
 
 /// Few keys, so that histories meet them again; with the extremes of bytes, and one a prefix of another.
@@ -30,14 +31,15 @@ fn range() -> impl Strategy<Value = Range<Vec<u8>>> {
 
 fn step() -> impl Strategy<Value = Step> {
     let op = (key(), prop::option::weighted(0.7, value()));
-    let options = (any::<bool>(), prop::option::of(0..600usize)).prop_map(|(reverse, limit)| ScanOptions {
-        reverse,
-        limit,
-        ..ScanOptions::default()
+    let options = (any::<bool>(), prop::option::of(0..600usize), any::<bool>());
+    let options = options.prop_map(|(reverse, limit, sweeps)| {
+        let options = if sweeps { ScanOptions::SWEEP } else { ScanOptions::default() };
+        ScanOptions { reverse, limit, ..options }
     });
     prop_oneof![
         10 => vec(vec(op, 0..12), 1..6).prop_map(Step::Commit),
         4 => key().prop_map(Step::Get),
+        2 => vec(key(), 0..200).prop_map(Step::GetMany),
         4 => (range(), options).prop_map(|(range, options)| Step::Scan(range, options)),
         1 => range().prop_map(Step::DropRange),
         1 => btree_map(vec(any::<u8>(), 1..3), vec(any::<u8>(), 0..8), 0..700)
@@ -45,21 +47,23 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::TakeView),
         2 => Just(Step::ReadView),
         1 => Just(Step::Flush),
-        1 => any::<bool>().prop_map(|is_clean| Step::Restart { is_clean }),
+        1 => (any::<bool>(), any::<bool>())
+            .prop_map(|(is_clean, is_new_owner)| Step::Restart { is_clean, is_new_owner }),
     ]
 }
 
 struct Local(tempfile::TempDir);
 
 impl Opener for Local {
-    async fn open(&mut self) -> Shard {
+    async fn open(&mut self, epoch: u64) -> Result<Shard, StorageError> {
         // Small, so that histories reach several tables, merges and evictions from the cache.
         let options = ShardOptions {
             memtable_bytes: 128 * 1024,
             cache_bytes: 512 * 1024,
+            epoch: Some(epoch),
             ..ShardOptions::local(self.0.path())
         };
-        Shard::open(options).await.expect("the shard opens")
+        Shard::open(options).await
     }
 
     fn is_durable(&self) -> bool {
@@ -70,8 +74,8 @@ impl Opener for Local {
 struct Memory;
 
 impl Opener for Memory {
-    async fn open(&mut self) -> Shard {
-        Shard::open(ShardOptions::memory()).await.expect("the shard opens")
+    async fn open(&mut self, _epoch: u64) -> Result<Shard, StorageError> {
+        Shard::open(ShardOptions::memory()).await
     }
 
     fn is_durable(&self) -> bool {
@@ -82,9 +86,23 @@ impl Opener for Memory {
 struct Fault(FaultEngine);
 
 impl Opener for Fault {
-    async fn open(&mut self) -> Shard {
-        self.0 = self.0.crash(0);
-        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local("")).expect("the shard opens")
+    async fn open(&mut self, epoch: u64) -> Result<Shard, StorageError> {
+        self.0 = self.0.take_over(epoch)?;
+        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local(""))
+    }
+
+    fn is_durable(&self) -> bool {
+        true
+    }
+}
+
+/// Far away by tokio's clock, which stands still but for these delays.
+struct Slow(SlowEngine);
+
+impl Opener for Slow {
+    async fn open(&mut self, epoch: u64) -> Result<Shard, StorageError> {
+        self.0 = SlowEngine::over(self.0.disk().take_over(epoch)?);
+        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local(""))
     }
 
     fn is_durable(&self) -> bool {
@@ -95,6 +113,11 @@ impl Opener for Fault {
 fn run(opener: &mut impl Opener, steps: Vec<Step>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(check(opener, steps));
+}
+
+fn run_paused(opener: &mut impl Opener, steps: Vec<Step>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(check(opener, steps));
 }
 
 fn cases(usual: u32) -> ProptestConfig {
@@ -124,5 +147,10 @@ proptest! {
     #[test]
     fn the_fault_engine_without_faults_agrees_with_the_model(steps in vec(step(), 1..60)) {
         run(&mut Fault(FaultEngine::new()), steps);
+    }
+
+    #[test]
+    fn the_slow_engine_agrees_with_the_model(steps in vec(step(), 1..60)) {
+        run_paused(&mut Slow(SlowEngine::new()), steps);
     }
 }

@@ -27,6 +27,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("catalog", &["model", "routing", "storage"]),
     ("capacity", &[]),
     (
+        "serving",
+        &[
+            "model",
+            "document",
+            "routing",
+            "charge",
+            "storage",
+            "index",
+            "heat",
+            "partition",
+            "catalog",
+            "capacity",
+        ],
+    ),
+    (
         "account",
         &[
             "model",
@@ -43,6 +58,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "advisor",
             "catalog",
             "capacity",
+            "serving",
         ],
     ),
     ("signature", &["model"]),

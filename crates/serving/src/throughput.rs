@@ -1,6 +1,6 @@
 //! Throughput in force: which budget each container lives by, how it stands, and its division over partitions by hand.
 //!
-//! Budgets are made from the catalog. Whenever one is about to be published, [`Account::follow_throughput`] gives every
+//! Budgets are made from the catalog. Whenever one is about to be published, [`Serving::follow_throughput`] gives every
 //! container's budget its ranges and its allowance; budgets outlive the entries that refer to them, so debts and credit do too.
 //! Order of locks: the budgets of databases, then one partition's at a time.
 
@@ -15,10 +15,11 @@ use shardlake_capacity::budget::{
 use shardlake_catalog::{Change, ContainerRecord, Definitions, RangeRecord};
 use shardlake_model::{DatabaseRid, Error, Limits, Offer, RequestContext, Result, Throughput};
 
+use crate::ContainerHandle;
 use crate::container_handle::ContainerEntry;
 use crate::live_catalog::LiveCatalog;
-use crate::serving::was_deleted;
-use crate::{Account, ContainerHandle};
+use crate::refusals::was_deleted;
+use crate::serving::Serving;
 
 /// Whether budgets refuse anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +41,7 @@ pub enum CapacityMode {
 
 /// What holds for all containers of the account.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ThroughputRules {
+pub struct ThroughputRules {
     pub enforcement: Enforcement,
     pub capacity: CapacityMode,
     pub burst: Burst,
@@ -65,9 +66,9 @@ pub struct ThroughputReport {
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseBudgets(Mutex<FxHashMap<DatabaseRid, Arc<PartitionBudget>>>);
 
-impl Account {
+impl Serving {
     /// Brings the budgets in line with a catalog that is about to be shown, where its change concerns them.
-    pub(crate) fn follow_throughput_of(&self, catalog: &LiveCatalog, change: &Change) {
+    pub fn follow_throughput_of(&self, catalog: &LiveCatalog, change: &Change) {
         let concerns =
             !(change.databases.is_empty() && change.containers.is_empty() && change.offers.is_empty());
         if concerns {
@@ -137,7 +138,7 @@ impl Account {
     }
 
     /// Refuses to set a throughput where there is none to set.
-    pub(crate) fn check_has_throughput(&self) -> Result<()> {
+    pub fn check_has_throughput(&self) -> Result<()> {
         match self.0.throughput.capacity {
             CapacityMode::Provisioned => Ok(()),
             CapacityMode::Serverless => Err(Error::bad_request(
@@ -186,7 +187,7 @@ impl Account {
         self.redistribute_by(ctx, container, shares, SumRule::Kept).await
     }
 
-    /// Like [`Account::redistribute`], but the sum becomes the container's throughput.
+    /// Like [`Serving::redistribute`], but the sum becomes the container's throughput.
     pub async fn redistribute_and_resize(
         &self,
         ctx: &RequestContext,
@@ -204,7 +205,7 @@ impl Account {
         rule: SumRule,
     ) -> Result<ContainerHandle> {
         self.check_has_throughput()?;
-        let (account, rid, now) = (self.clone(), container.entry.record.container.rid, ctx.now);
+        let (serving, rid, now) = (self.clone(), container.entry.record.container.rid, ctx.now);
         let shares = shares.to_vec();
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let record = draft.containers.get(&rid).ok_or_else(was_deleted)?;
@@ -214,7 +215,7 @@ impl Account {
                     "the container has no throughput of its own to divide: its database shares one",
                 )
             })?;
-            let limits = account.limits();
+            let limits = serving.limits();
             let total = divide(&mut record.ranges, offer.throughput.maximum(), &shares, limits)?;
             let mut offer = Offer { enforced: true, ..Offer::clone(&offer) };
             if total != offer.throughput.maximum() {
@@ -227,7 +228,7 @@ impl Account {
                 offer.throughput = offer.throughput.resized(total);
                 offer.throughput.validate(limits, offer.minimum(offer.throughput, limits) as i64)?;
                 offer.highest_throughput = offer.highest_throughput.max(total);
-                (offer.timestamp, offer.etag) = (now.seconds(), account.random().guid().0);
+                (offer.timestamp, offer.etag) = (now.seconds(), serving.random().guid().0);
             }
             draft.containers.put(rid, record);
             draft.offers.put(offer.rid, offer);

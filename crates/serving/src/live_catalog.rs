@@ -18,25 +18,22 @@ use shardlake_model::{
 use shardlake_partition::{ContainerShape, Partition, PartitionIdentity};
 use shardlake_routing::{EpkRange, PartitionMap};
 
-use crate::Account;
 use crate::container_handle::ContainerEntry;
-use crate::index_build::layouts_of;
-use crate::projections::ProjectionEntry;
+use crate::generations::layouts_of;
+use crate::serving::Serving;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LiveCatalog {
+pub struct LiveCatalog {
     pub definitions: Arc<Definitions>,
     /// By name.
     pub databases: FxHashMap<String, DatabaseEntry>,
     database_names: FxHashMap<DatabaseRid, String>,
     /// By the rid of what they are for.
     offers: FxHashMap<String, Arc<Offer>>,
-    /// By id.
-    pub projections: BTreeMap<String, Arc<ProjectionEntry>>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct DatabaseEntry {
+pub struct DatabaseEntry {
     pub database: Arc<Database>,
     /// By name.
     pub containers: FxHashMap<String, Arc<ContainerEntry>>,
@@ -154,28 +151,6 @@ impl LiveCatalog {
             self.offers.insert(new.resource_rid.clone(), new.clone());
         }
     }
-
-    /// What a projection does goes on under another record of its number.
-    fn follow_projections(&mut self, change: &Change) -> Result<()> {
-        for changed in &change.projections {
-            let known = |entry: &&Arc<ProjectionEntry>| entry.record.number == changed.key;
-            let old = self.projections.values().find(known).cloned();
-            if let Some(old) = &old {
-                self.projections.remove(old.id());
-            }
-            let Some(record) = &changed.new else { continue };
-            let entry = match old {
-                Some(old) => old.under(record.clone()),
-                None => {
-                    let checkpoint = change.after.checkpoints.get(&changed.key);
-                    let checkpoint = checkpoint.map(|stored| (**stored).clone()).unwrap_or_default();
-                    ProjectionEntry::new(record.clone(), checkpoint)?
-                }
-            };
-            self.projections.insert(entry.id().to_owned(), Arc::new(entry));
-        }
-        Ok(())
-    }
 }
 
 impl DatabaseEntry {
@@ -209,9 +184,9 @@ impl DatabaseEntry {
 const CONTAINERS_AT_ONCE: usize = 8;
 const PARTITIONS_AT_ONCE: usize = 64;
 
-impl Account {
+impl Serving {
     /// What follows from a change. Opens the partitions that it adds; changes nothing that is in force.
-    pub(crate) async fn derived(&self, live: &LiveCatalog, change: &Change) -> Result<LiveCatalog> {
+    pub async fn derived(&self, live: &LiveCatalog, change: &Change) -> Result<LiveCatalog> {
         let mut next = LiveCatalog { definitions: change.after.clone(), ..live.clone() };
         next.follow_databases(&change.databases);
         let mut entries = Vec::with_capacity(change.containers.len());
@@ -236,7 +211,6 @@ impl Account {
         }
         next.follow_users(&change.users);
         next.follow_offers(&change.offers);
-        next.follow_projections(change)?;
         Ok(next)
     }
 
@@ -305,13 +279,13 @@ impl Account {
     }
 }
 
-pub(crate) fn bounds_of(range: &RangeRecord) -> Result<EpkRange> {
+pub fn bounds_of(range: &RangeRecord) -> Result<EpkRange> {
     range
         .bounds()
         .map_err(|error| Error::new(ErrorKind::Corrupt, format!("a stored range is malformed: {error}")))
 }
 
-pub(crate) fn identity_of(range: &RangeRecord, session_version: i64) -> Result<PartitionIdentity> {
+pub fn identity_of(range: &RangeRecord, session_version: i64) -> Result<PartitionIdentity> {
     Ok(PartitionIdentity {
         uid: range.placed().uid,
         range_id: range.range_id,

@@ -1,6 +1,6 @@
 //! The one way to change a definition.
 //!
-//! [`Account::change`] takes a plan that edits a draft. What is stored, what is shown, and what is to be done because of it
+//! [`Serving::change`] takes a plan that edits a draft. What is stored, what is shown, and what is to be done because of it
 //! all follow from the difference of the draft and what was in force:
 //!
 //! ```text
@@ -22,14 +22,14 @@ use shardlake_catalog::{CatalogError, Change, Definitions, Placed, RangeRecord, 
 use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
 use shardlake_partition::{End, Partition, storage_error};
 
-use crate::Account;
+use crate::Serving;
 use crate::container_handle::ContainerEntry;
 use crate::live_catalog::LiveCatalog;
 
-impl Account {
+impl Serving {
     /// Makes one change, and tells what the plan told and the catalog that shows it. The plan sees what is in force and edits
     /// a copy; an error of it changes nothing. Durable, shown and followed when this returns.
-    pub(crate) async fn change<T: Send + 'static>(
+    pub async fn change<T: Send + 'static>(
         &self,
         plan: impl FnOnce(&LiveCatalog, &mut Definitions) -> Result<T> + Send + 'static,
     ) -> Result<(T, Arc<LiveCatalog>)> {
@@ -37,14 +37,14 @@ impl Account {
     }
 
     /// The same with something to do between the moment when the change cannot be lost any more and that when it shows.
-    pub(crate) async fn change_and<T: Send + 'static>(
+    pub async fn change_and<T: Send + 'static>(
         &self,
         urgency: Urgency,
         plan: impl FnOnce(&LiveCatalog, &mut Definitions) -> Result<T> + Send + 'static,
         before_it_shows: impl FnOnce() + Send + 'static,
     ) -> Result<(T, Arc<LiveCatalog>)> {
-        let account = self.clone();
-        uninterrupted(async move { account.make_change(urgency, plan, before_it_shows).await }).await
+        let serving = self.clone();
+        uninterrupted(async move { serving.make_change(urgency, plan, before_it_shows).await }).await
     }
 
     async fn make_change<T>(
@@ -62,26 +62,26 @@ impl Account {
             return Ok((told, before));
         }
         let after = Arc::new(self.derived(&before, &change).await?);
-        let (account, shown, difference) = (self.clone(), after.clone(), change.clone());
+        let (serving, shown, difference) = (self.clone(), after.clone(), change.clone());
         let publish = move || {
-            account.follow_throughput_of(&shown, &difference);
+            serving.follow_throughput_of(&shown, &difference);
             before_it_shows();
-            account.show(shown);
+            serving.show(shown);
         };
         turn.commit(change.clone(), publish).await.map_err(catalog_error)?;
-        self.follow(&change, &before, &after).await;
+        self.follow(&change, &before).await;
         Ok((told, after))
     }
 
     /// Puts a catalog in force, and wakes those who wait for it.
-    pub(crate) fn show(&self, catalog: Arc<LiveCatalog>) {
+    pub fn show(&self, catalog: Arc<LiveCatalog>) {
         let version = catalog.definitions.numbers.version;
         self.0.catalog.store(catalog);
         self.0.catalog_version.send_replace(version);
     }
 
     /// What is to be done because of a change, now that it is in force. None of it can fail the change.
-    async fn follow(&self, change: &Change, before: &LiveCatalog, after: &LiveCatalog) {
+    async fn follow(&self, change: &Change, before: &LiveCatalog) {
         let mut dropped: Vec<Placed> = added_marks(change);
         for removed in change.containers.iter().filter(|changed| changed.new.is_none()) {
             let Some(entry) = before.container_of_rid(removed.key) else { continue };
@@ -95,10 +95,7 @@ impl Account {
         }
         self.drop_partitions_in_background(dropped);
         if !change.offers.is_empty() {
-            self.wake_balance();
-        }
-        for changed in &change.projections {
-            crate::projections::follow(self, changed, before, after);
+            self.0.offers_changed.notify_one();
         }
     }
 
@@ -106,40 +103,36 @@ impl Account {
     fn drop_targets_in_background(&self, entry: &ContainerEntry) -> Vec<Placed> {
         let Some(relocation) = &entry.record.relocation else { return Vec::new() };
         let targets: Vec<Placed> = relocation.targets.iter().map(RangeRecord::placed).collect();
-        let (account, motion, dropped) = (self.clone(), entry.motion.clone(), targets.clone());
+        let (serving, motion, dropped) = (self.clone(), entry.motion.clone(), targets.clone());
         tokio::spawn(async move {
             let _turn = motion.topology.lock().await;
-            account.drop_partitions_in_background(dropped);
+            serving.drop_partitions_in_background(dropped);
         });
         targets
     }
 
     /// Changes the policies that a container's partitions go by. Until the change is in force nothing is removed that the
     /// definition in force keeps, nor anything that the new one would keep for `retention`; afterwards every partition goes by
-    /// what is in force, whether or not the change came about, and a new generation of the index gets built.
-    pub(crate) async fn redefine(
+    /// what is in force, whether or not the change came about.
+    pub async fn redefine(
         &self,
         rid: ContainerRid,
         retention: Option<Duration>,
         plan: impl FnOnce(&LiveCatalog, &mut Definitions) -> Result<()> + Send + 'static,
     ) -> Result<Arc<ContainerEntry>> {
-        let account = self.clone();
+        let serving = self.clone();
         uninterrupted(async move {
-            let motion = account.entry_of_rid(rid)?.motion.clone();
+            let motion = serving.entry_of_rid(rid)?.motion.clone();
             let _order = motion.alignment.lock().await;
-            let old = account.entry_of_rid(rid)?;
+            let old = serving.entry_of_rid(rid)?;
             for partition in old.map.iter() {
                 partition.follow_ttl(None).await;
                 partition.keep_versions(retention.max(old.shape.retention)).await;
             }
-            let outcome = account.change(plan).await;
-            account.align(rid).await;
+            let outcome = serving.change(plan).await;
+            serving.align(rid).await;
             outcome?;
-            let entry = account.entry_of_rid(rid)?;
-            if entry.record.index != old.record.index {
-                account.tend_index_in_background(entry.clone());
-            }
-            Ok(entry)
+            serving.entry_of_rid(rid)
         })
         .await
     }
@@ -160,18 +153,18 @@ impl Account {
 
     /// Deletes the data of dropped partitions, then their marks, on each shard by itself. The marks survive a crash; the
     /// work is repeatable.
-    pub(crate) fn drop_partitions_in_background(&self, dropped: Vec<Placed>) {
+    pub fn drop_partitions_in_background(&self, dropped: Vec<Placed>) {
         let mut by_shard: std::collections::BTreeMap<u16, Vec<Placed>> = std::collections::BTreeMap::new();
         for placed in dropped {
             by_shard.entry(placed.shard).or_default().push(placed);
         }
         for dropped in by_shard.into_values() {
-            let account = self.clone();
+            let serving = self.clone();
             tokio::spawn(async move {
                 for placed in dropped {
-                    if let Err(error) = account.drop_partition(placed).await {
+                    if let Err(error) = serving.drop_partition(placed).await {
                         // The mark stays, so the next start tries again.
-                        if !account.is_closing() {
+                        if !serving.is_closing() {
                             let (partition, shard) = (placed.uid.0, placed.shard);
                             tracing::warn!(partition, shard, %error, "deleting a dropped partition stopped");
                         }
@@ -207,7 +200,7 @@ async fn align_index(partition: &Partition, entry: &ContainerEntry) -> Result<()
     partition.maintain_indexes(entry.shape.maintained()).await
 }
 
-pub(crate) fn added_marks(change: &Change) -> Vec<Placed> {
+pub fn added_marks(change: &Change) -> Vec<Placed> {
     let added = change.dropped.iter().filter(|changed| changed.old.is_none());
     added
         .filter_map(|changed| {
@@ -218,7 +211,7 @@ pub(crate) fn added_marks(change: &Change) -> Vec<Placed> {
 }
 
 /// Runs on a task of its own, to its end, whatever becomes of the caller.
-pub(crate) async fn uninterrupted<T: Send + 'static>(
+pub async fn uninterrupted<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     let task = tokio::spawn(work);
@@ -226,7 +219,7 @@ pub(crate) async fn uninterrupted<T: Send + 'static>(
         .map_err(|error| Error::internal("a change of a definition was cut short").with_source(error))?
 }
 
-pub(crate) fn catalog_error(error: CatalogError) -> Error {
+pub fn catalog_error(error: CatalogError) -> Error {
     let kind = match error {
         CatalogError::Storage(error) => return storage_error(error),
         CatalogError::Corrupt(_) => ErrorKind::Corrupt,

@@ -7,7 +7,7 @@
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_partition::{HEAVY_BYTES, PreparedBody, Turn, Turns, prepare};
 
-use crate::{Account, ContainerHandle};
+use crate::{ContainerHandle, Serving};
 
 /// Bytes of heavy bodies at work at a time.
 const BODIES_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -15,13 +15,13 @@ const BODIES_BYTES_MAX: usize = 8 * 1024 * 1024;
 const WAITING_MAX: usize = 64;
 const UNIT_BYTES: usize = 1024;
 
-pub(crate) fn room() -> Turns {
+pub fn room() -> Turns {
     Turns::new((BODIES_BYTES_MAX / UNIT_BYTES) as u32, WAITING_MAX)
 }
 
-impl Account {
+impl Serving {
     /// Room for a request whose bodies have so many bytes together, until it is dropped; `None` where they are small.
-    pub(crate) async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Turn>> {
+    pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Turn>> {
         if size_bytes <= HEAVY_BYTES {
             return Ok(None);
         }
@@ -37,7 +37,7 @@ impl Account {
     }
 
     /// The body of a single write, and the room that it needs until the write has ended.
-    pub(crate) async fn prepared(
+    pub async fn prepared(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use shardlake_capacity::budget::{ContainerBudget, fractions_of};
 use shardlake_catalog::ContainerRecord;
@@ -12,12 +13,13 @@ use shardlake_model::{
 use shardlake_partition::{ContainerShape, Partition};
 use shardlake_routing::PartitionMap;
 
-use crate::index_build::BuildProgress;
-use crate::relocation::Motion;
+use crate::generations::BuildProgress;
+use crate::keys::{KeyInput, parse_key};
+use crate::motion::Motion;
 
 /// A container's record, and what runs for it.
 #[derive(Clone)]
-pub(crate) struct ContainerEntry {
+pub struct ContainerEntry {
     pub database: Arc<Database>,
     pub record: Arc<ContainerRecord>,
     pub scripts: Arc<ContainerScripts>,
@@ -80,6 +82,18 @@ impl ContainerEntry {
     }
 }
 
+impl ContainerEntry {
+    /// How much of the indexing policy the index follows, in percent.
+    pub fn index_progress(&self) -> u64 {
+        if self.record.index.building.is_none() {
+            return 100;
+        }
+        let items: u64 = self.map.iter().map(|partition| partition.items()).sum();
+        let done = self.progress.items_done.load(Ordering::Relaxed);
+        (done * 100).checked_div(items).unwrap_or(0).min(99)
+    }
+}
+
 impl fmt::Debug for ContainerEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "container '{}'", self.alt_link)
@@ -89,9 +103,9 @@ impl fmt::Debug for ContainerEntry {
 /// Cheap to clone; stays valid, though perhaps outdated, for as long as it is held.
 #[derive(Debug, Clone)]
 pub struct ContainerHandle {
-    pub(crate) entry: Arc<ContainerEntry>,
+    pub entry: Arc<ContainerEntry>,
     /// The container was named by its rid, and so are items in it.
-    pub(crate) by_rid: bool,
+    pub by_rid: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,5 +212,18 @@ impl ContainerHandle {
             size_bytes: partition.size_bytes(),
         };
         self.entry.map.iter().map(statistics).collect()
+    }
+}
+
+impl ContainerHandle {
+    /// Whether a partition key, or a prefix of one, lies within what another names.
+    pub fn key_is_within(&self, key: KeyInput<'_>, bound: KeyInput<'_>) -> Result<bool> {
+        let (key, bound) = (parse_key(&self.entry, key)?.0, parse_key(&self.entry, bound)?.0);
+        Ok(key.len() >= bound.len() && bound.iter().zip(&key).all(|(a, b)| a.same(b)))
+    }
+
+    /// Whether it was named by its rid, which makes rids of the names of what is in it.
+    pub fn is_by_rid(&self) -> bool {
+        self.by_rid
     }
 }

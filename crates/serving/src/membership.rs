@@ -69,7 +69,7 @@ impl Membership {
 }
 
 /// Refuses shards that do not belong together, and takes new ones in.
-pub(crate) async fn join(shards: &Shards, random: &Random) -> Result<()> {
+pub async fn join(shards: &Shards, random: &Random) -> Result<()> {
     let mut first = read_first(shards).await?;
     let known = first.shards.unwrap_or(1);
     let account = first.account.clone();
@@ -90,7 +90,7 @@ pub(crate) async fn join(shards: &Shards, random: &Random) -> Result<()> {
 }
 
 /// What [`join`] would refuse, in words.
-pub(crate) async fn problems(shards: &Shards) -> Result<Vec<String>> {
+pub async fn problems(shards: &Shards) -> Result<Vec<String>> {
     let first = match read_first(shards).await {
         Ok(first) => first,
         Err(error) => return Ok(vec![error.message().to_owned()]),

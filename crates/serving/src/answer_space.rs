@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use shardlake_model::{AnswerSpace, RequestContext, Result};
 
-use crate::Account;
+use crate::Serving;
 
-impl Account {
+impl Serving {
     /// Waits until there is room for the page that the request is about to make, no longer than the request may.
-    pub(crate) async fn take_answer_space(&self, ctx: &RequestContext) -> Result<()> {
+    pub async fn take_answer_space(&self, ctx: &RequestContext) -> Result<()> {
         match &ctx.answer_space {
             Some(space) => space.take(ctx.deadline.saturating_sub(self.clock().elapsed())).await,
             None => Ok(()),
@@ -22,7 +22,7 @@ impl Account {
 
 /// Waits until there is such room, for a request that then waits for its turn at something scarce. Nobody waits for room while
 /// holding a turn, or one client that takes no answers would stop the turns of all others.
-pub(crate) async fn wait_for_space(space: Option<&Arc<dyn AnswerSpace>>, time: Duration) -> Result<()> {
+pub async fn wait_for_space(space: Option<&Arc<dyn AnswerSpace>>, time: Duration) -> Result<()> {
     match space {
         Some(space) => space.wait(time).await,
         None => Ok(()),
@@ -30,6 +30,6 @@ pub(crate) async fn wait_for_space(space: Option<&Arc<dyn AnswerSpace>>, time: D
 }
 
 /// Takes room at once, for a request whose turn it is. Where others were faster, it waits for room and a turn again.
-pub(crate) fn try_take_space(space: Option<&Arc<dyn AnswerSpace>>) -> bool {
+pub fn try_take_space(space: Option<&Arc<dyn AnswerSpace>>) -> bool {
     space.is_none_or(|space| space.try_take())
 }

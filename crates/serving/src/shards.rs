@@ -46,7 +46,7 @@ impl From<&Shards> for Shards {
 }
 
 impl Shards {
-    pub(crate) fn check_count(&self) -> Result<()> {
+    pub fn check_count(&self) -> Result<()> {
         if (1..=SHARDS_MAX).contains(&self.0.len()) {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl Shards {
     }
 
     /// The one with the catalog.
-    pub(crate) fn first(&self) -> &Shard {
+    pub fn first(&self) -> &Shard {
         &self.0[0]
     }
 

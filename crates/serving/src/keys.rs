@@ -15,7 +15,7 @@ use crate::container_handle::ContainerEntry;
 pub struct KeyInput<'a>(pub &'a str);
 
 /// A partition key that may be a prefix of a hierarchical one.
-pub(crate) fn parse_key(entry: &ContainerEntry, input: KeyInput<'_>) -> Result<PartitionKey> {
+pub fn parse_key(entry: &ContainerEntry, input: KeyInput<'_>) -> Result<PartitionKey> {
     let definition = &entry.record.container.definition.partition_key;
     let key = parse_partition_key_header(input.0, definition).map_err(|error| {
         Error::bad_request(format!("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: {error}"))
@@ -45,7 +45,7 @@ fn is_full(entry: &ContainerEntry, key: &PartitionKey) -> bool {
 }
 
 /// The logical partition that a read or delete addresses.
-pub(crate) fn key_of_read(container: &ContainerHandle, input: Option<KeyInput<'_>>) -> Result<LogicalKey> {
+pub fn key_of_read(container: &ContainerHandle, input: Option<KeyInput<'_>>) -> Result<LogicalKey> {
     let entry = &container.entry;
     let input = input.ok_or_else(|| {
         Error::bad_request("PartitionKey value must be supplied for this operation: the x-ms-documentdb-partitionkey header is missing")
@@ -65,7 +65,7 @@ pub(crate) fn key_of_read(container: &ContainerHandle, input: Option<KeyInput<'_
 }
 
 /// The logical partition that a body belongs to, which the header, if there is one, must name too.
-pub(crate) fn key_of_write(
+pub fn key_of_write(
     container: &ContainerHandle,
     input: Option<KeyInput<'_>>,
     item: &PreparedBody,
@@ -85,7 +85,7 @@ pub(crate) fn key_of_write(
 }
 
 /// The key that a client's body carries.
-pub(crate) fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<PartitionKey> {
+pub fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<PartitionKey> {
     let paths = &entry.shape.key_paths;
     for path in paths {
         let as_key = match item.body.raw().get_path(&path.0) {
@@ -102,11 +102,11 @@ pub(crate) fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<Pa
     Ok(key)
 }
 
-pub(crate) fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {
+pub fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKey {
     let epk = effective_partition_key(&entry.record.container.definition.partition_key, &partition_key);
     LogicalKey { epk, partition_key }
 }
 
-pub(crate) fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a Arc<Partition> {
+pub fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a Arc<Partition> {
     entry.map.lookup(&logical.epk)
 }

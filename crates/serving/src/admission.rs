@@ -1,31 +1,21 @@
-//! The way of an operation to its partition: find the owner, ask its budget, run, settle what it cost; once more where the
-//! partition has moved meanwhile.
-//!
-//! A handle may be older than the last split, merge or move. A partition that gave up its items says so
-//! ([`ErrorKind::PartitionGone`]), and in that moment the catalog names its successors: whoever asked for a key goes on there
-//! without noticing; whoever named the range by its id is told.
+//! Leave to run an operation: its partition's budget is asked before it and settled after it, and the heat is recorded.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_capacity::budget::{Reservation, Spent, Urgency};
 use shardlake_heat::{HeatKind, HeatPlace, Sample};
-use shardlake_model::{ContainerRid, Error, ErrorKind, Priority, RequestContext, Result};
+use shardlake_model::{Error, ErrorKind, Priority, RequestContext, Result};
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_routing::EpkRange;
 use shardlake_stdx::Clock;
 
-use crate::account::HeatRecording;
 use crate::container_handle::ContainerEntry;
-use crate::keys::partition_of;
-use crate::{Account, ContainerHandle};
-
-/// Partitions that one operation may find moved, one after the other, before it gives up.
-const MOVES_MAX: usize = 8;
+use crate::serving::{HeatRecording, Serving};
 
 /// What an operation does, for budgets and heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OperationKind {
+pub enum OperationKind {
     Read,
     Write,
     Query,
@@ -34,51 +24,14 @@ pub(crate) enum OperationKind {
 
 /// What an operation touches in its partition.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Touched<'a> {
+pub enum Touched<'a> {
     Logical(&'a LogicalKey),
     Span(&'a EpkRange),
 }
 
-/// The routing that an operation goes by.
-pub(crate) struct Routing<'a> {
-    account: &'a Account,
-    pub entry: Arc<ContainerEntry>,
-    moves: usize,
-}
-
-impl Routing<'_> {
-    pub fn owner(&self, logical: &LogicalKey) -> &Arc<Partition> {
-        partition_of(&self.entry, logical)
-    }
-
-    /// Whether the operation is to be done again, with the current partition map.
-    pub async fn has_moved<T>(&mut self, outcome: &Result<T>) -> Result<bool> {
-        let Err(error) = outcome else { return Ok(false) };
-        if error.kind() != ErrorKind::PartitionGone || self.moves == MOVES_MAX {
-            return Ok(false);
-        }
-        self.moves += 1;
-        let mut versions = self.account.0.catalog_version.subscribe();
-        loop {
-            versions.borrow_and_update();
-            let current = self.account.current_entry(&self.entry)?;
-            // Sources end a moment before the catalog names their successors.
-            let is_about_to_change = current.record.generation == self.entry.record.generation
-                && current.map.iter().any(|partition| is_gone(partition));
-            self.entry = current;
-            if !is_about_to_change {
-                return Ok(true);
-            }
-            if versions.changed().await.is_err() {
-                return Ok(false);
-            }
-        }
-    }
-}
-
 /// What an operation came to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Cost {
+pub struct Cost {
     /// Also of a failure.
     pub charge_centi: u64,
     /// What it read or wrote.
@@ -94,7 +47,7 @@ impl Cost {
 
 /// Leave to run one operation, or one page, on a partition.
 #[must_use = "what the operation cost must be settled"]
-pub(crate) struct Permit<'a> {
+pub struct Permit<'a> {
     /// `None` where nothing is limited.
     budget: Option<Reservation>,
     /// `None` where heat is not recorded.
@@ -162,32 +115,10 @@ impl HeatPermit<'_> {
     }
 }
 
-/// Whether its items are in other partitions.
-fn is_gone(partition: &Partition) -> bool {
-    partition.check_open().is_err_and(|error| error.kind() == ErrorKind::PartitionGone)
-}
-
-pub(crate) fn was_deleted() -> Error {
-    Error::new(ErrorKind::OwnerNotFound, "the container was deleted")
-}
-
-impl Account {
-    pub(crate) fn routing(&self, container: &ContainerHandle) -> Routing<'_> {
-        Routing { account: self, entry: container.entry.clone(), moves: 0 }
-    }
-
-    /// The entry of a container as the catalog has it now.
-    pub(crate) fn current_entry(&self, entry: &ContainerEntry) -> Result<Arc<ContainerEntry>> {
-        self.entry_of_rid(entry.record.container.rid)
-    }
-
-    pub(crate) fn entry_of_rid(&self, rid: ContainerRid) -> Result<Arc<ContainerEntry>> {
-        self.0.catalog.load().container_of_rid(rid).cloned().ok_or_else(was_deleted)
-    }
-
+impl Serving {
     /// Asks the partition's budget. A permit that is dropped unsettled, because the request was, costs nothing; the work of
     /// queries is charged even so (`query_charge.rs`). What the server does for itself is neither limited nor counted.
-    pub(crate) fn admit<'a>(
+    pub fn admit<'a>(
         &'a self,
         ctx: &RequestContext,
         entry: &'a ContainerEntry,
@@ -218,7 +149,7 @@ impl Account {
     }
 
     /// Asks once more after the operation has waited for its turn: whoever had the turn before may have spent the budget.
-    pub(crate) fn admit_again(
+    pub fn admit_again(
         &self,
         ctx: &RequestContext,
         partition: &Partition,
@@ -231,7 +162,7 @@ impl Account {
 }
 
 /// None for what the server does for itself, which is neither limited nor counted.
-pub(crate) fn urgency_of(ctx: &RequestContext) -> Option<Urgency> {
+pub fn urgency_of(ctx: &RequestContext) -> Option<Urgency> {
     match ctx.priority {
         Priority::System => None,
         Priority::High => Some(Urgency::High),

@@ -1,0 +1,52 @@
+//! Containers as they run, and the way of an operation to its partition.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `serving.rs` | [`Serving`], the door: opens the shards, and holds what every operation needs |
+//! | `shards.rs`, `membership.rs` | the stores that the data lies on; whether they belong together |
+//! | `live_catalog.rs` | the definitions in force (`shardlake-catalog`), and what runs for them |
+//! | `definition_change.rs` | the one way to change a definition, and its consequences |
+//! | `container_handle.rs`, `script_handle.rs` | a container as an operation holds it, with its scripts |
+//! | `motion.rs`, `generations.rs` | what its entries share about relocations; generations of its index |
+//! | `keys.rs` | from a partition key header or a body to the partition that owns it |
+//! | `routing.rs` | from an operation to the partition that owns its key, once more where that has moved |
+//! | `admission.rs` | the budget asked before and settled after an operation |
+//! | `throughput.rs` | the budgets that containers live by |
+//! | `answer_space.rs`, `heavy_writes.rs` | room for answers, and for requests with large bodies |
+//! | `refusals.rs` | why a resource is not found, or not changed |
+//!
+//! The catalog is an immutable value behind an atomic pointer: readers take no lock, changes are made durable before they
+//! show. Nothing here knows what runs in the background: `upkeep` and `projections` watch the catalog's version.
+
+mod admission;
+mod answer_space;
+mod container_handle;
+mod definition_change;
+mod generations;
+mod heavy_writes;
+mod keys;
+mod live_catalog;
+mod membership;
+mod motion;
+mod refusals;
+mod routing;
+mod script_handle;
+mod serving;
+mod shards;
+mod throughput;
+
+pub use admission::{Cost, OperationKind, Permit, Touched, urgency_of};
+pub use answer_space::{try_take_space, wait_for_space};
+pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, RangeStatistics};
+pub use definition_change::{catalog_error, uninterrupted};
+pub use generations::{BuildProgress, Layouts, index_moved_to, index_of_new, layouts_of};
+pub use keys::{KeyInput, body_key, key_of_read, key_of_write, logical, parse_key, partition_of};
+pub use live_catalog::{DatabaseEntry, LiveCatalog, bounds_of, identity_of};
+pub use membership::{AccountMark, problems as membership_problems};
+pub use motion::{Motion, MotionState, RelocationKind, RelocationReport, RelocationStatus, RelocationStep};
+pub use refusals::{check_preconditions, conflict, not_found, owner_not_found, was_deleted};
+pub use routing::Routing;
+pub use script_handle::{ScriptSegment, find_script};
+pub use serving::{HeatRecording, Serving, ServingOptions, ServingState};
+pub use shards::{SHARDS_MAX, Shards};
+pub use throughput::{CapacityMode, Enforcement, ThroughputReport, ThroughputRules};

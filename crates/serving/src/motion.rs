@@ -1,0 +1,129 @@
+//! What can be seen of a container's split, merge or move, and what its entries share about it.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
+use std::time::Duration;
+
+use shardlake_catalog::RangeRecord;
+pub use shardlake_catalog::RelocationKind;
+use shardlake_partition::RelocationProgress;
+use tokio::sync::Mutex;
+
+use crate::ContainerHandle;
+
+/// The parts of a relocation, in the order in which they end. A test may stop the work after each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RelocationStep {
+    /// It is in the catalog.
+    Planned,
+    /// The targets hold what the sources held when the copy began.
+    Copied,
+    /// The targets are almost where the sources are.
+    CaughtUp,
+    /// Writers are held, the targets are complete, and the routing is still the old one.
+    Fenced,
+    /// The new routing is in force.
+    Published,
+    /// Nothing is left of the way there.
+    CleanedUp,
+}
+
+impl RelocationStep {
+    pub const ALL: [RelocationStep; 6] = [
+        RelocationStep::Planned,
+        RelocationStep::Copied,
+        RelocationStep::CaughtUp,
+        RelocationStep::Fenced,
+        RelocationStep::Published,
+        RelocationStep::CleanedUp,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            RelocationStep::Planned => "planned",
+            RelocationStep::Copied => "copied",
+            RelocationStep::CaughtUp => "caught up",
+            RelocationStep::Fenced => "fenced",
+            RelocationStep::Published => "published",
+            RelocationStep::CleanedUp => "cleaned up",
+        }
+    }
+}
+
+/// How a relocation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelocationReport {
+    pub kind: RelocationKind,
+    pub sources: Vec<u32>,
+    /// Ids of the ranges that took their place.
+    pub targets: Vec<u32>,
+    pub items: u64,
+    pub duration: Duration,
+    /// For how long writers were held.
+    pub pause: Duration,
+    /// Times that the last catch-up took too long and was put off.
+    pub attempts: u32,
+}
+
+/// A relocation at work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelocationStatus {
+    pub kind: RelocationKind,
+    pub sources: Vec<u32>,
+    /// Id, bounds in hexadecimal, shard.
+    pub targets: Vec<(u32, String, String, u16)>,
+    /// The last step that has ended.
+    pub step: RelocationStep,
+    pub items: u64,
+    pub items_copied: u64,
+    pub lag: u64,
+}
+
+/// What all entries of one container share about its relocations.
+#[derive(Debug, Default)]
+pub struct Motion {
+    /// Held by whoever moves partitions or fills an index: one at a time.
+    pub topology: Mutex<()>,
+    /// Held while the policies that partitions go by, or the partitions themselves, are exchanged (definition_change.rs).
+    pub alignment: Mutex<()>,
+    state: StdMutex<MotionState>,
+}
+
+#[derive(Debug, Default)]
+pub struct MotionState {
+    pub step: Option<RelocationStep>,
+    pub progress: Arc<RelocationProgress>,
+    pub last: Option<Result<RelocationReport, String>>,
+    /// In terms of the clock's elapsed time: no split begins by itself before it.
+    pub retry_at: Option<Duration>,
+}
+
+impl Motion {
+    pub fn state(&self) -> MutexGuard<'_, MotionState> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+}
+
+impl ContainerHandle {
+    /// The relocation that is in progress.
+    pub fn relocation(&self) -> Option<RelocationStatus> {
+        let record = self.entry.record.relocation.as_ref()?;
+        let state = self.entry.motion.state();
+        let target =
+            |target: &RangeRecord| (target.range_id, target.min.clone(), target.max.clone(), target.shard);
+        Some(RelocationStatus {
+            kind: record.kind,
+            sources: record.sources.clone(),
+            targets: record.targets.iter().map(target).collect(),
+            step: state.step.unwrap_or(RelocationStep::Planned),
+            items: state.progress.items.load(Relaxed),
+            items_copied: state.progress.items_copied.load(Relaxed),
+            lag: state.progress.lag.load(Relaxed),
+        })
+    }
+
+    /// How the last relocation of this process ended: its report, or why it was given up.
+    pub fn last_relocation(&self) -> Option<Result<RelocationReport, String>> {
+        self.entry.motion.state().last.clone()
+    }
+}

@@ -1,0 +1,75 @@
+//! The way of an operation to its partition: find the owner, run; once more where the partition has moved meanwhile.
+//!
+//! A handle may be older than the last split, merge or move. A partition that gave up its items says so
+//! ([`ErrorKind::PartitionGone`]), and in that moment the catalog names its successors: whoever asked for a key goes on there
+//! without noticing; whoever named the range by its id is told.
+
+use std::sync::Arc;
+
+use shardlake_model::{ContainerRid, ErrorKind, Result};
+use shardlake_partition::{LogicalKey, Partition};
+
+use crate::container_handle::{ContainerEntry, ContainerHandle};
+use crate::keys::partition_of;
+use crate::refusals::was_deleted;
+use crate::serving::Serving;
+
+/// Partitions that one operation may find moved, one after the other, before it gives up.
+const MOVES_MAX: usize = 8;
+
+/// The routing that an operation goes by.
+pub struct Routing<'a> {
+    serving: &'a Serving,
+    pub entry: Arc<ContainerEntry>,
+    moves: usize,
+}
+
+impl Routing<'_> {
+    pub fn owner(&self, logical: &LogicalKey) -> &Arc<Partition> {
+        partition_of(&self.entry, logical)
+    }
+
+    /// Whether the operation is to be done again, with the current partition map.
+    pub async fn has_moved<T>(&mut self, outcome: &Result<T>) -> Result<bool> {
+        let Err(error) = outcome else { return Ok(false) };
+        if error.kind() != ErrorKind::PartitionGone || self.moves == MOVES_MAX {
+            return Ok(false);
+        }
+        self.moves += 1;
+        let mut versions = self.serving.0.catalog_version.subscribe();
+        loop {
+            versions.borrow_and_update();
+            let current = self.serving.current_entry(&self.entry)?;
+            // Sources end a moment before the catalog names their successors.
+            let is_about_to_change = current.record.generation == self.entry.record.generation
+                && current.map.iter().any(|partition| is_gone(partition));
+            self.entry = current;
+            if !is_about_to_change {
+                return Ok(true);
+            }
+            if versions.changed().await.is_err() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Whether its items are in other partitions.
+fn is_gone(partition: &Partition) -> bool {
+    partition.check_open().is_err_and(|error| error.kind() == ErrorKind::PartitionGone)
+}
+
+impl Serving {
+    pub fn routing(&self, container: &ContainerHandle) -> Routing<'_> {
+        Routing { serving: self, entry: container.entry.clone(), moves: 0 }
+    }
+
+    /// The entry of a container as the catalog has it now.
+    pub fn current_entry(&self, entry: &ContainerEntry) -> Result<Arc<ContainerEntry>> {
+        self.entry_of_rid(entry.record.container.rid)
+    }
+
+    pub fn entry_of_rid(&self, rid: ContainerRid) -> Result<Arc<ContainerEntry>> {
+        self.0.catalog.load().container_of_rid(rid).cloned().ok_or_else(was_deleted)
+    }
+}

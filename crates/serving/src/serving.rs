@@ -1,0 +1,187 @@
+//! What serves: the catalog in force, the shards, and what every operation needs of its surroundings.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use shardlake_catalog::{Change, ContainerRecord, Definitions, IndexRecord, Writer};
+use shardlake_charge::ChargeTable;
+use shardlake_model::{ConsistencyLevel, Error, Limits, Result};
+use shardlake_partition::Turns;
+use shardlake_routing::ShardLoad;
+use shardlake_stdx::{Clock, Random};
+use tokio::sync::{Notify, watch};
+
+use crate::definition_change::{added_marks, catalog_error};
+use crate::generations::index_moved_to;
+use crate::heavy_writes;
+use crate::live_catalog::LiveCatalog;
+use crate::membership;
+use crate::shards::Shards;
+use crate::throughput::{DatabaseBudgets, ThroughputRules};
+
+/// Whether what keeps partitions busy is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeatRecording {
+    #[default]
+    On,
+    /// To measure what counting costs.
+    Off,
+}
+
+/// How an account serves.
+#[derive(Debug)]
+pub struct ServingOptions {
+    pub limits: Limits,
+    pub clock: Clock,
+    pub random: Random,
+    pub consistency: ConsistencyLevel,
+    pub throughput: ThroughputRules,
+    pub heat: HeatRecording,
+}
+
+/// Containers as they run, and the way to their partitions. Cheap to clone; what it holds is there to be read.
+#[derive(Debug, Clone)]
+pub struct Serving(pub(crate) Arc<ServingState>);
+
+#[derive(Debug)]
+pub struct ServingState {
+    pub shards: Shards,
+    pub limits: Arc<Limits>,
+    pub charges: ChargeTable,
+    pub clock: Clock,
+    pub random: Random,
+    pub consistency: ConsistencyLevel,
+    pub throughput: ThroughputRules,
+    pub(crate) database_budgets: DatabaseBudgets,
+    pub heat: HeatRecording,
+    pub catalog: ArcSwap<LiveCatalog>,
+    /// The version of `catalog`, for those who wait for the next one.
+    pub catalog_version: watch::Sender<u64>,
+    pub catalog_writer: Writer,
+    /// No relocation begins any more, and what runs in the background ends.
+    pub is_closing: AtomicBool,
+    /// Told when a throughput was changed.
+    pub offers_changed: Arc<Notify>,
+    /// Room for the bodies of heavy writes.
+    pub(crate) heavy_bodies: Turns,
+}
+
+impl Deref for Serving {
+    type Target = ServingState;
+
+    fn deref(&self) -> &ServingState {
+        &self.0
+    }
+}
+
+impl Serving {
+    /// Reads the catalog, opens every partition and resumes deletions that a stop interrupted.
+    pub async fn open(shards: Shards, options: ServingOptions) -> Result<Serving> {
+        shards.check_count()?;
+        membership::join(&shards, &options.random).await?;
+        let definitions = Arc::new(stored_definitions(&shards).await?);
+        let writer = Writer::new(shards.first().clone(), shards.count() > 1, definitions.clone());
+        let serving = Serving(Arc::new(ServingState {
+            shards,
+            limits: Arc::new(options.limits),
+            charges: ChargeTable::default(),
+            clock: options.clock,
+            random: options.random,
+            consistency: options.consistency,
+            throughput: options.throughput,
+            database_budgets: DatabaseBudgets::default(),
+            heat: options.heat,
+            catalog: ArcSwap::default(),
+            catalog_version: watch::Sender::new(0),
+            catalog_writer: writer.map_err(catalog_error)?,
+            is_closing: AtomicBool::new(false),
+            offers_changed: Arc::default(),
+            heavy_bodies: heavy_writes::room(),
+        }));
+        let start = Change::of_start(definitions);
+        let catalog = Arc::new(serving.derived(&LiveCatalog::default(), &start).await?);
+        serving.follow_throughput_of(&catalog, &start);
+        serving.show(catalog);
+        serving.drop_partitions_in_background(added_marks(&start));
+        Ok(serving)
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    pub fn random(&self) -> &Random {
+        &self.0.random
+    }
+
+    pub fn consistency(&self) -> ConsistencyLevel {
+        self.0.consistency
+    }
+
+    /// Whether the account is being closed: what runs in the background ends.
+    pub fn is_closing(&self) -> bool {
+        self.0.is_closing.load(Ordering::Acquire)
+    }
+
+    /// False once storage has refused a write for good, on whichever shard.
+    pub fn is_writable(&self) -> bool {
+        !self.0.shards.is_poisoned()
+    }
+
+    /// Load per shard, from the catalog.
+    pub fn shard_loads(&self, catalog: &LiveCatalog) -> Vec<ShardLoad> {
+        let mut loads = vec![ShardLoad::default(); usize::from(self.0.shards.count())];
+        for container in catalog.containers() {
+            for (range, partition) in container.record.ranges.iter().zip(container.map.iter()) {
+                if let Some(load) = loads.get_mut(usize::from(range.shard)) {
+                    load.partitions += 1;
+                    load.size_bytes += partition.size_bytes();
+                }
+            }
+            // What is on its way counts where it goes, too, so that not everything at once goes to the emptiest shard.
+            let Some(relocation) = &container.record.relocation else { continue };
+            let sources = container.map.iter().filter(|source| relocation.sources.contains(&source.range_id));
+            let size_bytes: u64 = sources.map(|source| source.size_bytes()).sum();
+            for target in &relocation.targets {
+                if let Some(load) = loads.get_mut(usize::from(target.shard)) {
+                    load.partitions += 1;
+                    load.size_bytes += size_bytes / relocation.targets.len() as u64;
+                }
+            }
+        }
+        loads
+    }
+
+    pub fn check_room(&self, draft: &Definitions) -> Result<()> {
+        let max = self.0.limits.resources_max;
+        if draft.resource_count() >= max {
+            return Err(Error::bad_request(format!(
+                "an account holds at most {max} databases and containers"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What the catalog's shard holds, on shards that are all there.
+async fn stored_definitions(shards: &Shards) -> Result<Definitions> {
+    let mut definitions = shardlake_catalog::load(shards.first()).await.map_err(catalog_error)?;
+    for (_, mark) in definitions.dropped.iter() {
+        shards.get(mark.shard())?;
+    }
+    // Containers from before there was an index: everything is to be built.
+    let is_old = |record: &&Arc<ContainerRecord>| record.index == IndexRecord::default();
+    let old: Vec<_> = definitions.containers.values().filter(is_old).cloned().collect();
+    for record in old {
+        let index = index_moved_to(&record.index, &record.container)?;
+        let record = ContainerRecord { index, ..ContainerRecord::clone(&record) };
+        definitions.containers.put(record.container.rid, record);
+    }
+    Ok(definitions)
+}
