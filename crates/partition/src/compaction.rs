@@ -152,7 +152,7 @@ impl Partition {
     async fn look(&self, snapshot: &Snapshot, after: u64, to: u64, oldest_kept_ms: u64) -> Result<Step> {
         let mut step = Step { has_versions: self.has_versions(snapshot).await?, ..Step::default() };
         let range = keys::log_key(self.uid, after + 1)..keys::log_key(self.uid, to.saturating_add(1));
-        let mut scan = snapshot.scan(range, ScanOptions::default());
+        let mut scan = snapshot.scan(range, ScanOptions { read_ahead_bytes: 0, ..ScanOptions::SWEEP });
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             let (mut together, mut operations) = (Vec::new(), 0);
             for (key, value) in rows {

@@ -112,7 +112,7 @@ impl Verifier<'_> {
     async fn walk_log(&mut self) -> Result<Counters> {
         let (mut last, mut last_ms) = (Counters::default(), 0);
         let (start, end) = keys::space_range(self.identity.uid, keys::CHANGE_LOG);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, value) in chunk {
                 let lsn = keys::log_lsn(&key)?;
@@ -171,7 +171,7 @@ impl Verifier<'_> {
     async fn walk_items(&mut self, last: &Counters) -> Result<()> {
         let mut ordinals = FxHashSet::default();
         let (start, end) = keys::space_range(self.identity.uid, keys::ITEMS);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, value) in chunk {
                 self.report.items += 1;
@@ -269,7 +269,7 @@ impl Verifier<'_> {
 
     async fn walk_unique_keys(&mut self) -> Result<()> {
         let (start, end) = keys::space_range(self.identity.uid, keys::UNIQUE_KEYS);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
             let (mut item_keys, nobody) =
                 (KeyList::default(), keys::header(self.identity.uid, keys::ITEMS, 0));
@@ -298,7 +298,7 @@ impl Verifier<'_> {
     async fn walk_ordinals(&mut self) -> Result<()> {
         let mut entries = 0;
         let (start, end) = keys::space_range(self.identity.uid, keys::ORDINALS);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
             entries += chunk.len() as u64;
             let (mut item_keys, header) =

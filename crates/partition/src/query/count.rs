@@ -5,13 +5,12 @@
 
 use shardlake_model::Result;
 use shardlake_sql::{Execution, IndexFilter, IndexRef, Leaf, Rows};
-use shardlake_storage::ScanOptions;
 
 use super::lookup::is_many_valued;
 use super::position::AccessPosition;
 use super::scope::ScopeItems;
 use super::spans::{Posting, STEPS_OF_SCAN};
-use super::{QueryPage, Reader};
+use super::{QueryPage, Reader, TO_THE_END};
 use crate::changes;
 
 pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> Result<Option<QueryPage>> {
@@ -87,7 +86,7 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
     for range in &leaf.ranges {
         let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
         reader.request.work.meter().add(STEPS_OF_SCAN);
-        let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = reader.snapshot.scan(start..end, TO_THE_END);
         let Some(test) = &leaf.test else {
             while let Some(count) = scan.count_chunk().await.map_err(crate::storage_error)? {
                 reader.statistics.postings_read += count as u64;

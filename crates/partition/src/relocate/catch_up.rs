@@ -65,7 +65,7 @@ impl Relocation {
         let uid = self.sources[source].uid;
         let from = self.targets.iter().map(|target| target.state.positions[source]).min().unwrap_or(0);
         let (_, end) = keys::space_range(uid, keys::CHANGE_LOG);
-        let options = ScanOptions { limit: Some(ROUND_ENTRIES), ..ScanOptions::default() };
+        let options = ScanOptions { limit: Some(ROUND_ENTRIES), ..ScanOptions::SWEEP };
         let mut scan = snapshot.scan(keys::log_key(uid, from + 1)..end, options);
         let mut entries = Vec::new();
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {

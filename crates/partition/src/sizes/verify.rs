@@ -98,7 +98,7 @@ impl SizeVerifier {
     async fn count_entries(&self) -> Result<(u64, u64)> {
         let (mut entries, mut malformed) = (0, 0);
         let (start, end) = keys::space_range(self.uid, keys::SIZES);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             entries += rows.len() as u64;
             let is_malformed = |key: &[u8]| keys::parse_size_key(&key[HEADER..]).is_none();
@@ -109,7 +109,7 @@ impl SizeVerifier {
 
     async fn name_strays(&mut self) -> Result<()> {
         let (start, end) = keys::space_range(self.uid, keys::SIZES);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         let mut named = 0;
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, _) in rows {
