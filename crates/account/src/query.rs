@@ -18,12 +18,13 @@ use shardlake_model::{ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{CommandContext, FeedFilter, OwnItems, QueryPage, QueryStatistics};
 use shardlake_sql::{
     AccessPlan, Advice, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment, QueryPlan,
-    Rows, SupportedFeatures, index_utilization, plan_access, plan_query, query_advice,
+    Rows, SupportedFeatures, index_utilization, query_advice,
 };
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::feed::FeedScope;
 use crate::items::check_session;
+use crate::query_cache::{Asked, KnownQuery};
 use crate::query_charge::PagePermit;
 use crate::query_former;
 use crate::query_key::QueryKey;
@@ -90,7 +91,7 @@ pub(crate) struct Running<'a> {
     pub account: &'a Account,
     pub ctx: &'a RequestContext,
     pub entry: &'a Arc<ContainerEntry>,
-    pub prepared: Arc<PreparedQuery>,
+    pub prepared: PreparedQuery,
     pub access: Arc<AccessPlan>,
     /// What the request or the text says of the partition key.
     pub key: QueryKey,
@@ -141,9 +142,11 @@ impl Account {
         query: &Query,
         request: &QueryRequest<'_>,
     ) -> Result<QueryReply> {
-        let all = SupportedFeatures::all();
-        let plan = || self.plan_of(ctx, entry, query, request.parameters, &all);
         let query_hash = hash_of(request.text, request.parameters);
+        let asked = Asked { query, parameters: request.parameters, hash: query_hash };
+        // Before its turn, a mistake in the query would hide what is wrong with the request.
+        let mut known = None;
+        let plan = || Ok(known.insert(self.known(ctx, entry, asked)?).plan(entry)?);
         let decode = |text| QueryToken::decode(text, entry.record.container.rid.number, query_hash);
         let token = request.continuation.map(decode).transpose()?;
         let (mut targets, gone) = match targets(entry, request, plan) {
@@ -163,7 +166,8 @@ impl Account {
         if let (Some(_), Some(token)) = (&gone, &token) {
             targets.parts = targets.parts.iter().flat_map(|part| part.cut_by(token)).collect();
         }
-        let running = self.prepare(ctx, entry, query, request.parameters, &targets.parts)?;
+        let known = known.map_or_else(|| self.known(ctx, entry, asked), Ok)?;
+        let running = self.prepare(ctx, entry, &known, &targets.parts)?;
         let mut reply = running.begin(request.wants, query, &targets.parts);
         let prepared = self.clock().elapsed();
         let page = PageOfQuery { limits, token, query_hash };
@@ -190,54 +194,55 @@ impl Account {
         supported: &SupportedFeatures,
     ) -> Result<PlanReply> {
         let query = self.parsed(text)?;
-        let plan = self.plan_of(ctx, &container.entry, &query, parameters, supported)?;
+        let asked = Asked { query: &query, parameters, hash: hash_of(text, parameters) };
+        let plan = self.known(ctx, &container.entry, asked)?.plan(&container.entry)?;
+        plan.check(*supported)?;
         let ranges = plan_ranges(&container.entry, &plan.keys);
-        Ok(PlanReply { plan, ranges })
+        Ok(PlanReply { plan: Arc::unwrap_or_clone(plan), ranges })
     }
 
-    fn plan_of(
+    /// The query, bound to the container as its entry defines it.
+    pub(crate) fn known(
         &self,
         ctx: &RequestContext,
         entry: &ContainerEntry,
-        query: &Query,
-        parameters: &[(String, Value)],
-        supported: &SupportedFeatures,
-    ) -> Result<QueryPlan> {
-        let definition = &entry.record.container.definition.partition_key;
-        let environment = self.environment(ctx, entry);
-        Ok(plan_query(query, parameters, definition, &environment, *supported)?)
-    }
-
-    fn environment<'e>(&self, ctx: &RequestContext, entry: &'e ContainerEntry) -> QueryEnvironment<'e> {
-        QueryEnvironment {
+        asked: Asked<'_>,
+    ) -> Result<Arc<KnownQuery>> {
+        let environment = QueryEnvironment {
             computed: &entry.shape.computed,
             geometry: entry.shape.geometry,
             now: ctx.now,
-            random_seed: self.random().below(u64::MAX),
+            // Nothing is drawn before there are rows.
+            random_seed: 0,
             scripts: Some(&entry.scripts),
-        }
+        };
+        Ok(self.0.queries.known(entry, asked, &environment)?)
+    }
+
+    /// How often a query was bound to a container, which its text, parameters and container need once.
+    pub fn queries_bound(&self) -> u64 {
+        self.0.queries.bound()
     }
 
     pub(crate) fn prepare<'a>(
         &'a self,
         ctx: &'a RequestContext,
         entry: &'a Arc<ContainerEntry>,
-        query: &Query,
-        parameters: &[(String, Value)],
+        known: &KnownQuery,
         parts: &[Part],
     ) -> Result<Running<'a>> {
-        let prepared = PreparedQuery::prepare(query, parameters, &self.environment(ctx, entry))?;
+        let prepared = known.prepared.at(ctx.now, self.random().below(u64::MAX));
         let key = QueryKey::of(entry, &prepared, parts);
-        let access = plan_access(&prepared, &entry.shape.index_schema(), &key.values(entry))?;
+        let access = known.access(entry, key.values(entry))?;
         Ok(Running {
             key,
             account: self,
             ctx,
             entry,
-            prepared: Arc::new(prepared),
-            access: Arc::new(access),
+            prepared,
+            access,
             command: self.command(ctx, 0),
-            template: query.template().clone(),
+            template: known.query.template().clone(),
             page_end: self.clock().elapsed() + self.limits().query_page_time,
             own: None,
             surcharge_centi: AtomicU64::new(0),
@@ -311,6 +316,7 @@ impl Running<'_> {
             let size_bytes = page.statistics.rows_bytes;
             permit.settle(Cost { charge_centi: done.charged - charged, size_bytes, creates: false });
             self.note(reply, &part, &page);
+            reply.rows = page.rows;
             let at = page.next.map(|position| Piece { span: part.span.clone(), position });
             if at.is_some() || parts.next().is_some() {
                 let mut pieces = QueryToken::pieces_after(token.as_ref(), &part.span, at);
@@ -354,14 +360,13 @@ impl Running<'_> {
         reply.meta.lsn = reply.ranges.first().map_or(0, |(_, lsn)| *lsn);
     }
 
-    /// Adds what a partition has answered.
+    /// Adds what a partition has answered, but for its rows.
     pub(crate) fn note(&self, reply: &mut QueryReply, part: &Part, page: &QueryPage) {
         let partition = &part.partition;
         if !reply.ranges.iter().any(|(id, _)| *id == partition.range_id) {
             reply.ranges.push((partition.range_id, partition.durable_lsn()));
         }
         reply.statistics.add(&page.statistics);
-        reply.rows.extend(&page.rows);
         if let Some(words) = &mut reply.explanation {
             words.push_str(&format!("range {}: {}\n", partition.range_id, page.access));
         }

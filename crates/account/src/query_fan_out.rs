@@ -49,7 +49,7 @@ impl Running<'_> {
                 Ok(output) => output,
             };
             let is_stuck = output.rows.is_empty();
-            reply.rows.extend(&output.rows);
+            reply.rows.append(output.rows);
             let Some(state) = output.state else { break };
             let next = position_of_state(&state);
             let is_full = reply.rows.len() >= limits.rows || reply.rows.size_bytes() >= limits.size_bytes;

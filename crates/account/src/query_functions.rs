@@ -30,7 +30,7 @@ const CALLS_MAX: usize = 1024;
 pub(crate) struct FunctionSource {
     scripts: Scripts,
     container: Arc<ContainerScripts>,
-    prepared: Arc<PreparedQuery>,
+    prepared: PreparedQuery,
     clock: Clock,
     deadline: Duration,
     /// None where the query calls none.

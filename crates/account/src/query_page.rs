@@ -111,7 +111,7 @@ pub(crate) struct PageTask {
     own: Option<Arc<OwnItems>>,
     shape: Arc<ContainerShape>,
     command: CommandContext,
-    prepared: Arc<PreparedQuery>,
+    prepared: PreparedQuery,
     access: Arc<AccessPlan>,
     functions: FunctionSource,
     clock: Clock,

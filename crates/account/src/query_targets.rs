@@ -105,7 +105,7 @@ impl Part {
 pub(crate) fn targets(
     entry: &ContainerEntry,
     request: &QueryRequest<'_>,
-    plan: impl FnOnce() -> Result<QueryPlan>,
+    plan: impl FnOnce() -> Result<Arc<QueryPlan>>,
 ) -> Result<Targets> {
     if request.scope != FeedScope::All {
         let (filter, partitions) = feed::resolve(entry, &request.scope)?;

@@ -13,6 +13,7 @@ use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
 use crate::processor_tab::ProcessorTab;
+use crate::query_cache::Asked;
 use crate::script_run::ScriptRun;
 use crate::{Account, AccountOptions, ContainerHandle, KeyInput};
 use shardlake_serving::{OperationKind, Touched};
@@ -222,7 +223,9 @@ async fn a_function_that_does_not_end_takes_the_time_of_a_page_once() {
     account.create_script(&ctx, &container, definition).await.expect("registered");
     let container = account.container("db", "c").expect("there");
     let query = account.parsed("SELECT VALUE udf.f(c.x) FROM c").expect("a query");
-    let running = account.prepare(&ctx, &container.entry, &query, &[], &[]).expect("prepares");
+    let asked = Asked { query: &query, parameters: &[], hash: 0 };
+    let known = account.known(&ctx, &container.entry, asked).expect("is bound");
+    let running = account.prepare(&ctx, &container.entry, &known, &[]).expect("prepares");
     let source = running.function_source(&first(&container)).await.expect("a turn");
     let calls = move || {
         let mut functions = source.open_within(Duration::from_millis(300));

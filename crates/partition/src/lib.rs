@@ -2,16 +2,17 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `partition.rs` | writes and point reads |
+//! | `partition.rs` | what a partition is; point reads |
 //! | `sequencer.rs`, `end.rs` | what orders writes, and who may hold it; why a partition answers no more |
 //! | `acknowledged.rs` | the last LSN and the totals that storage has acknowledged |
-//! | `apply.rs` | what each operation comes to within a transaction |
-//! | `transaction.rs` | one commit in the making |
+//! | `write.rs`, `apply.rs` | the operations of a command; what each comes to within a transaction |
+//! | `commit.rs`, `read_set.rs` | from a command to a commit: read, plan, queue; what a plan reads |
+//! | `transaction.rs`, `writes.rs`, `unique_keys.rs` | one commit in the making |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `interactive/` | transactions that take their time: those of scripts |
-//! | `beside.rs`, `heavy.rs` | turns for work that is too long for the threads that answer requests; heavy items |
+//! | `beside.rs` | turns for work that is too long for the threads that answer requests |
 //! | `pending.rs` | queued commits that the engine does not show yet |
-//! | `delete_key.rs` | deleting a whole logical partition |
+//! | `delete_key.rs`, `deletion.rs` | deleting a whole logical partition; deleting what a scan has found |
 //! | `feed.rs` | pages of items in key order |
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
@@ -37,18 +38,20 @@ mod beside;
 mod change_feed;
 mod change_log;
 mod changes;
+mod commit;
 mod compaction;
 mod delete_key;
+mod deletion;
 #[cfg(feature = "testing")]
 mod describe;
 mod end;
 mod expire;
 mod feed;
 mod followers;
-mod heavy;
 mod index;
 mod interactive;
 mod item;
+mod key_list;
 mod keys;
 mod log_marks;
 mod make_room;
@@ -58,6 +61,7 @@ mod pending;
 mod plan;
 mod prepare;
 mod query;
+mod read_set;
 mod relocate;
 #[cfg(feature = "testing")]
 pub mod seeded;
@@ -65,11 +69,14 @@ mod sequencer;
 mod shape;
 mod sizes;
 mod transaction;
+mod unique_keys;
 #[cfg(test)]
 mod unsynced_tests;
 mod verify;
 mod verify_versions;
 mod versions;
+mod write;
+mod writes;
 
 pub use all_versions::not_enabled as all_versions_not_enabled;
 pub use beside::{HEAVY_BYTES, Turn, Turns, beside};
@@ -82,7 +89,6 @@ pub use describe::{describe_row, owner_of_row};
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
-pub use heavy::prepare;
 pub use index::BuildEnd;
 pub use interactive::{LogicalTransaction, OwnItems};
 pub use item::StoredItem;
@@ -91,7 +97,7 @@ pub use operation::{
     BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody,
 };
 pub use partition::{Partition, PartitionIdentity};
-pub use prepare::{extract_partition_key, prepare_body, validate_item_id};
+pub use prepare::{extract_partition_key, prepare, prepare_body, validate_item_id};
 pub use query::{
     MakeFunctions, PageWork, QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state,
     state_of_position,
@@ -105,6 +111,8 @@ pub use shardlake_index::witness;
 pub use sizes::{LogicalSize, SizedKey};
 pub use verify::{PartitionReport, verify_partition};
 
+use std::time::Duration;
+
 use shardlake_model::{Error, ErrorKind};
 use shardlake_storage::StorageError;
 
@@ -112,13 +120,20 @@ use shardlake_storage::StorageError;
 pub fn storage_error(error: StorageError) -> Error {
     let kind = match &error {
         StorageError::Overloaded => ErrorKind::TooManyRequests,
-        StorageError::Poisoned { .. } | StorageError::Closed | StorageError::Locked { .. } => {
-            ErrorKind::Unavailable
-        }
         StorageError::Corrupt { .. } => ErrorKind::Corrupt,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, error.to_string()).with_source(error)
+    let retry_after = match &error {
+        StorageError::Unavailable { retry_after } => Some(*retry_after),
+        // Another owner is known, or the lease is renewed, within a moment.
+        StorageError::Fenced { .. } | StorageError::NotLeased => Some(Duration::from_secs(1)),
+        _ => None,
+    };
+    let told = Error::new(kind, error.to_string()).with_source(error);
+    match retry_after {
+        Some(wait) => told.with_retry_after_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        None => told,
+    }
 }
 
 pub(crate) fn corrupt(error: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -114,6 +114,16 @@ impl BoundQuery {
         }
     }
 
+    /// Whether a row loops over what is in it: joins and subqueries do, as deep as they are nested.
+    pub fn has_loops(&self) -> bool {
+        fn is_loop(expression: &Expression) -> bool {
+            matches!(expression, Expression::Subquery { .. })
+                || expression.children().into_iter().any(is_loop)
+        }
+        let is_subquery = |source: &BoundSource| matches!(source, BoundSource::Subquery { .. });
+        self.sources.len() > 1 || self.sources.iter().any(is_subquery) || self.any_expression(&is_loop)
+    }
+
     /// Whether `test` holds for one of its expressions, those of the queries in `FROM` included.
     pub fn any_expression(&self, test: &dyn Fn(&Expression) -> bool) -> bool {
         let in_source = |source: &BoundSource| match source {

@@ -11,20 +11,22 @@
 //! | `execute/` | rows, pages and the state between them |
 //! | `prepared.rs` | a query that is ready to run for one request |
 //! | `plan/` | what clients need to know to merge a query over partitions |
-//! | `merge/` | that merge, where the server does it |
+//! | `envelope.rs`, `sort_keys.rs` | rows of rewritten queries, and their order |
+//! | `merge/` | for tests: that merge, as clients make it |
 //!
 //! Nothing here reads storage. Text length and nesting are bounded, so that no text overflows the stack.
 
 mod access;
 mod bind;
 mod bound;
+mod envelope;
 mod error;
 mod evaluate;
 mod execute;
 mod expression;
 mod filter;
-#[allow(dead_code)] // Nothing reads the time or the coordinate system yet.
 mod functions;
+#[cfg(feature = "testing")]
 mod merge;
 mod plan;
 mod prepared;
@@ -46,10 +48,13 @@ pub use execute::{
 };
 pub use filter::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};
 pub use functions::GeometryKind;
+#[cfg(feature = "testing")]
 pub use merge::{MergedPage, Merger, Opening};
+#[cfg(feature = "testing")]
+pub use plan::plan_query;
 pub use plan::{
     DistinctCount, DistinctKind, KeyFilter, QueryFeature, QueryInfo, QueryPlan, SortDirection,
-    SupportedFeatures, plan_query,
+    SupportedFeatures, plan_prepared,
 };
 pub use prepared::{PreparedQuery, QueryEnvironment};
 pub use sort_keys::SortKeys;

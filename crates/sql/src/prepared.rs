@@ -28,22 +28,33 @@ pub struct QueryEnvironment<'a> {
     pub scripts: Option<&'a ContainerScripts>,
 }
 
-/// A parsed query with its parameters, bound to one container.
+/// A parsed query with its parameters, bound to one container; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct PreparedQuery {
+    shared: Arc<Shared>,
+    now: Timestamp,
+    random_seed: u64,
+}
+
+/// What binding came to.
+#[derive(Debug)]
+struct Shared {
     query: Arc<BoundQuery>,
     /// Of the container: what the query names by them is substituted, but indexes know them by name.
     computed: ComputedProperties,
     is_heavy: bool,
     user_functions: Vec<Arc<str>>,
     geometry: GeometryKind,
-    now: Timestamp,
-    random_seed: u64,
     steps: u64,
+    is_lasting: bool,
 }
 
 /// Steps for each byte of a query: it is parsed, bound, and planned for the index.
 const STEPS_PER_BYTE: u64 = 2;
+/// A query whose constants took more steps may have made large ones.
+const LASTING_STEPS_MAX: u64 = 1024;
+/// Longer ones seldom repeat.
+const LASTING_BYTES_MAX: u64 = 8 * 1024;
 
 impl PreparedQuery {
     /// Parameters are name (with `@`) and value; of two for one name the last counts.
@@ -53,52 +64,68 @@ impl PreparedQuery {
         environment: &QueryEnvironment<'_>,
     ) -> Result<PreparedQuery, SqlError> {
         let &QueryEnvironment { computed, geometry, now, random_seed, scripts } = environment;
-        let functions = FunctionContext { now, geometry, random: Cell::new(random_seed) };
+        let functions =
+            FunctionContext { now, geometry, random: Cell::new(random_seed), ..Default::default() };
         let meter = Meter::default();
         let environment = Environment { parameters, computed, functions: &functions, scripts, meter: &meter };
         let bound = bind::bind(query.text(), query.tree(), &environment)?;
         let user_functions = bind::function_names(&bound);
-        // Joins and subqueries loop over an item's arrays, as deep as they are nested.
-        let is_heavy = !user_functions.is_empty()
-            || bound.sources.len() > 1
-            || query.text().to_ascii_uppercase().matches("SELECT").count() > 1;
-        Ok(PreparedQuery {
+        let steps_of_text = steps_of_text(query.text(), parameters);
+        let shared = Shared {
+            is_heavy: !user_functions.is_empty() || bound.has_loops(),
             query: Arc::new(bound),
             computed: computed.clone(),
-            is_heavy,
             user_functions,
             geometry,
-            now,
-            random_seed,
-            steps: meter.steps().saturating_add(steps_of_text(query.text(), parameters)),
-        })
+            steps: meter.steps().saturating_add(steps_of_text),
+            is_lasting: !functions.has_told_time.get()
+                && meter.steps() <= LASTING_STEPS_MAX
+                && steps_of_text <= LASTING_BYTES_MAX * STEPS_PER_BYTE,
+        };
+        Ok(PreparedQuery { shared: Arc::new(shared), now, random_seed })
+    }
+
+    /// The same query in a request of another time; to be asked of one that is lasting.
+    pub fn at(&self, now: Timestamp, random_seed: u64) -> PreparedQuery {
+        PreparedQuery { shared: self.shared.clone(), now, random_seed }
+    }
+
+    /// Whether the query stays as it is while its text, its parameters and the container do, and is worth keeping: none of
+    /// its constants depends on the time, and none is large.
+    pub fn is_lasting(&self) -> bool {
+        self.shared.is_lasting
     }
 
     /// What it took to prepare: its constants, and its text with the parameters.
     pub fn steps(&self) -> u64 {
-        self.steps
+        self.shared.steps
     }
 
     pub(crate) fn bound(&self) -> &BoundQuery {
-        &self.query
+        &self.shared.query
     }
 
     pub(crate) fn computed(&self) -> &ComputedProperties {
-        &self.computed
+        &self.shared.computed
     }
 
     pub(crate) fn shared(&self) -> Arc<BoundQuery> {
-        self.query.clone()
+        self.shared.query.clone()
     }
 
     /// For one execution, which draws its random numbers from it.
     pub(crate) fn function_context(&self) -> FunctionContext {
-        FunctionContext { now: self.now, geometry: self.geometry, random: Cell::new(self.random_seed) }
+        FunctionContext {
+            now: self.now,
+            geometry: self.shared.geometry,
+            random: Cell::new(self.random_seed),
+            ..Default::default()
+        }
     }
 
     /// Whether the result depends on nothing but how many items match.
     pub fn counts_items(&self) -> bool {
-        let query = &self.query;
+        let query = self.bound();
         let counts = |aggregate: &Aggregate| {
             aggregate.function == AggregateFunction::Count
                 && matches!(&aggregate.argument, Expression::Literal(value) if !value.is_undefined())
@@ -113,38 +140,38 @@ impl PreparedQuery {
 
     /// Whether some rows are enough for a page, where rows come in the order of `ORDER BY` or there is none.
     pub fn may_stop_early(&self, ordered: bool) -> bool {
-        let query = &self.query;
+        let query = self.bound();
         query.grouping.is_none() && !query.distinct && (ordered || query.order_by.is_empty())
     }
 
     /// The partition keys that an item can have which matches, as far as `WHERE` tells.
     pub fn keys(&self, definition: &PartitionKeyDefinition) -> KeyFilter {
-        key_filter(&self.query, definition)
+        key_filter(self.bound(), definition)
     }
 
     /// Whether rows are passed over before the first that counts.
     pub fn has_offset(&self) -> bool {
-        self.query.offset > 0
+        self.bound().offset > 0
     }
 
     /// Whether there is an `ORDER BY`.
     pub fn is_ordered(&self) -> bool {
-        !self.query.order_by.is_empty()
+        !self.bound().order_by.is_empty()
     }
 
     /// False for queries that never name the container: they have the same rows everywhere, for no item in particular.
     pub fn reads_items(&self) -> bool {
-        reads_items(&self.query)
+        reads_items(self.bound())
     }
 
     /// The user-defined functions that it calls: an execution needs them, and blocks while it calls them.
     pub fn user_functions(&self) -> &[Arc<str>] {
-        &self.user_functions
+        &self.shared.user_functions
     }
 
     /// Whether one item can cost much more than looking at it once.
     pub fn is_heavy(&self) -> bool {
-        self.is_heavy
+        self.shared.is_heavy
     }
 }
 

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use shardlake_document::Value;
 
+use crate::envelope::order_by_items;
 use crate::execute::state::compare_keys;
-use crate::merge::order_by_items;
 use crate::prepared::PreparedQuery;
 
 /// Of one row: rows of a page compare as their keys do.

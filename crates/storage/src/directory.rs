@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `LOCK` | locked by the process that has the shard open; the lock goes with the process |
 //! | `FORMAT` | one line; written as "being created" first and as the format's name once the database exists |
+//! | `EPOCH` | the last owner's epoch: `epoch.rs` |
 //! | `JOURNALS` | what is known of the database's journals: `journal_mark.rs` |
 //! | `db/` | the database |
 //!

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StorageError {
@@ -25,6 +26,17 @@ pub enum StorageError {
     Missing { directory: PathBuf },
     #[error("the directory '{}' holds format {found}, but this program reads format {expected}", directory.display())]
     Format { directory: PathBuf, found: String, expected: String },
+    /// Another owner has opened the shard since, at this epoch. Nothing of this owner is accepted any more.
+    #[error("the shard has another owner since epoch {epoch}")]
+    Fenced { epoch: u64 },
+    /// This owner's lease is over: it may not say what is stored until it has the lease again.
+    #[error("the lease of the shard is over: retry later")]
+    NotLeased,
+    /// The store does not answer. Nothing is known to be wrong with it.
+    #[error("the store does not answer: retry later")]
+    Unavailable { retry_after: Duration },
+    #[error("this storage engine cannot do that: {what}")]
+    Unsupported { what: &'static str },
     #[error("stored data is damaged: {what}")]
     Corrupt { what: Arc<str> },
     #[error("storage failed: {what}")]

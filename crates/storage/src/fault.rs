@@ -26,6 +26,9 @@ struct Inner {
     released: Condvar,
     lets_writers_lead: AtomicBool,
     is_held_up: AtomicBool,
+    epoch: AtomicU64,
+    /// Of the owner that took over; 0 before.
+    fenced_by: AtomicU64,
     last_writer: Mutex<Option<ThreadId>>,
     /// Of each group, in order.
     group_rows: Mutex<Vec<usize>>,
@@ -138,6 +141,7 @@ impl FaultEngine {
             };
         }
         engine.disk().synced = groups;
+        engine.0.epoch.store(self.0.epoch.load(Ordering::SeqCst), Ordering::SeqCst);
         engine
     }
 
@@ -162,9 +166,29 @@ impl FaultEngine {
         if number == self.0.fail_sync_at.load(Ordering::SeqCst) {
             return Err(self.fault("the sync failed"));
         }
+        self.check_owner()?;
         let Disk { synced, unsynced } = &mut *self.disk();
         synced.extend(unsynced.drain(..groups.min(unsynced.len())));
         Ok(())
+    }
+
+    /// Opens what lies on the disk for an owner of this epoch, as after a crash of the one before, which is fenced.
+    pub fn take_over(&self, epoch: u64) -> Result<FaultEngine, StorageError> {
+        let current = self.0.epoch.load(Ordering::SeqCst);
+        if epoch < current {
+            return Err(StorageError::Fenced { epoch: current });
+        }
+        let next = self.crash(0);
+        next.0.epoch.store(epoch, Ordering::SeqCst);
+        self.0.fenced_by.store(epoch, Ordering::SeqCst);
+        Ok(next)
+    }
+
+    fn check_owner(&self) -> Result<(), StorageError> {
+        match self.0.fenced_by.load(Ordering::SeqCst) {
+            0 => Ok(()),
+            epoch => Err(StorageError::Fenced { epoch }),
+        }
     }
 
     fn fault(&self, what: &str) -> StorageError {
@@ -174,6 +198,9 @@ impl FaultEngine {
 
 impl Engine for FaultEngine {
     fn apply(&self, batches: Vec<Batch>) -> Answer<'_, ()> {
+        if let Err(fenced) = self.check_owner() {
+            return Answer::Now(Err(fenced));
+        }
         let rows = batches.iter().map(Batch::len).sum();
         self.0.group_rows.lock().expect("no holder panics").push(rows);
         let number = self.0.applies.fetch_add(1, Ordering::SeqCst) + 1;

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
@@ -51,6 +52,9 @@ pub struct ShardOptions {
     pub engine: EngineKind,
     /// The directory is known to have had a shard: opening it makes none.
     pub must_exist: bool,
+    /// Of this owner: refused with [`StorageError::Fenced`] where the shard was opened with a higher one. Without one, the
+    /// owner is whoever has the directory.
+    pub epoch: Option<u64>,
     pub durability: Durability,
     /// Bytes of blocks kept in memory for reads.
     pub cache_bytes: u64,
@@ -58,6 +62,8 @@ pub struct ShardOptions {
     pub memtable_bytes: u64,
     /// Sorted files that are kept open; others are opened for each block that is read of them.
     pub tables_open_max: usize,
+    /// A read that takes so long is better done on a thread that may block than in the call. Zero: every read is.
+    pub slow_read: Duration,
     /// Commits that may be queued; more are refused with [`StorageError::Overloaded`].
     pub queue_commits_max: usize,
     pub queue_bytes_max: usize,
@@ -72,10 +78,12 @@ impl ShardOptions {
         ShardOptions {
             engine: EngineKind::Local { directory: directory.into() },
             must_exist: false,
+            epoch: None,
             durability: Durability::Sync,
             cache_bytes: 256 * 1024 * 1024,
             memtable_bytes: 32 * 1024 * 1024,
             tables_open_max: 256,
+            slow_read: Duration::from_micros(500),
             queue_commits_max: 8192,
             queue_bytes_max: 256 * 1024 * 1024,
         }
@@ -108,7 +116,7 @@ pub(crate) struct Shared {
     pub durable: watch::Sender<Seq>,
     /// The last commit whose sync somebody waits for.
     pub sync_wanted: AtomicU64,
-    pub poisoned: OnceLock<Arc<str>>,
+    pub poisoned: OnceLock<StorageError>,
     /// Held by whoever takes a group from the queue and writes it.
     pub writing: Mutex<Writing>,
     /// The last group had one member and was written quickly: a writer may as well write its own.
@@ -117,21 +125,23 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// What later writers are told of the first failure.
     pub fn poison(&self, reason: &StorageError) -> StorageError {
-        let reason = self.poisoned.get_or_init(|| {
+        let error = self.poisoned.get_or_init(|| {
+            if let StorageError::Fenced { .. } | StorageError::NotLeased = reason {
+                tracing::warn!(%reason, "a shard refuses writes from now on: it is not this process's any more");
+                return reason.clone();
+            }
             tracing::error!(%reason, "a shard refuses writes from now on: free space or replace the disk, then restart");
-            reason.to_string().into()
+            StorageError::Poisoned { reason: reason.to_string().into() }
         });
         // Whoever waits for durability must look again.
         self.durable.send_modify(|_| {});
-        StorageError::Poisoned { reason: reason.clone() }
+        error.clone()
     }
 
     pub fn check(&self) -> Result<(), StorageError> {
-        match self.poisoned.get() {
-            Some(reason) => Err(StorageError::Poisoned { reason: reason.clone() }),
-            None => Ok(()),
-        }
+        self.poisoned.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 }
 
@@ -152,9 +162,11 @@ impl Shard {
                 let local = LocalOptions {
                     directory: directory.clone(),
                     must_exist: options.must_exist,
+                    epoch: options.epoch,
                     cache_bytes: options.cache_bytes,
                     memtable_bytes: options.memtable_bytes,
                     tables_open_max: options.tables_open_max,
+                    slow_read: options.slow_read,
                     writes_through: options.durability == Durability::Async,
                 };
                 let open = tokio::task::spawn_blocking(move || LocalEngine::open(&local));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::{Bound, Range};
 
-use crate::{Batch, RangeStats, Row, ScanOptions, Shard, View};
+use crate::{Batch, RangeStats, Row, ScanOptions, Shard, StorageError, View};
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// `None` deletes the key.
@@ -27,12 +27,13 @@ pub enum Step {
     /// Restarts the shard; cleanly or as after a crash of the process.
     Restart {
         is_clean: bool,
+        is_new_owner: bool,
     },
 }
 
 /// Opens the same shard again and again; an engine that keeps nothing gives an error after the first time.
 pub trait Opener {
-    fn open(&mut self) -> impl Future<Output = Shard>;
+    fn open(&mut self, epoch: u64) -> impl Future<Output = Result<Shard, StorageError>>;
     /// Whether commits that were acknowledged are still there after a restart.
     fn is_durable(&self) -> bool;
 }
@@ -42,7 +43,8 @@ pub trait Opener {
 /// # Panics
 /// When the engine and the map disagree.
 pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
-    let mut shard = opener.open().await;
+    let mut epoch = 1;
+    let mut shard = opener.open(epoch).await.expect("opens");
     let mut model = Model::new();
     let mut views: Vec<(View, Model)> = Vec::new();
     for step in steps {
@@ -77,13 +79,22 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
                 check_everything(&view, &model).await;
             }
             Step::Flush => shard.flush().await.expect("flushes succeed"),
-            Step::Restart { is_clean } if opener.is_durable() => {
+            Step::Restart { is_clean, is_new_owner } if opener.is_durable() => {
                 if is_clean {
                     shard.close().await.expect("closes");
                 }
                 views.clear();
                 drop(shard);
-                shard = opener.open().await;
+                epoch += u64::from(is_new_owner);
+                shard = opener.open(epoch).await.expect("opens");
+                if is_new_owner {
+                    drop(shard);
+                    let refused = opener.open(epoch - 1).await;
+                    let is_fenced =
+                        matches!(refused, Err(StorageError::Fenced { epoch: found }) if found == epoch);
+                    assert!(is_fenced, "the owner of before is refused: {refused:?}");
+                    shard = opener.open(epoch).await.expect("opens");
+                }
             }
             Step::Restart { .. } => {}
         }

@@ -8,17 +8,19 @@
 
 use std::hash::Hasher;
 
+use futures::future::{FutureExt, try_join_all};
 use rustc_hash::{FxHashSet, FxHasher};
 use shardlake_model::{Error, IndexPathSegment, Result};
-use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass, OrderAccess};
+use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass, OrderAccess, ValueRange};
 use shardlake_storage::{Row, Scan, ScanOptions};
 
 use super::Reader;
+use super::ahead::Ahead;
 use super::ordered::Ordered;
 use super::position::{AccessPosition, KeyPosition, OrderedPosition};
 use super::scan::ItemScan;
 use super::scope::ScopeItems;
-use super::spans::{Posting, STEPS_OF_SCAN, Spans};
+use super::spans::{Begun, Posting, STEPS_OF_SCAN, Spans};
 use crate::feed::FeedFilter;
 
 /// Options looked at; a filter with more has as many good ones among the first.
@@ -27,6 +29,8 @@ const OPTIONS_MAX: usize = 8;
 const PROBES: [usize; 3] = [32, 256, 2048];
 /// With at most this many postings a filter beats an ordered access: what it names is sorted.
 const SORTED_MAX: usize = 512;
+/// Ranges probed at a time in a slow store.
+const PROBES_AT_ONCE: usize = 64;
 /// Ordinals of a second condition kept in memory.
 const OTHERS_MAX: usize = 65_536;
 
@@ -69,6 +73,20 @@ struct Choice<'p> {
     leaves: Vec<&'p Leaf>,
     /// They say exactly what the filter says.
     exact: bool,
+}
+
+impl<'p> Choice<'p> {
+    fn ranges(&self) -> impl Iterator<Item = (&'p Leaf, &'p ValueRange)> {
+        self.leaves.iter().flat_map(|leaf| leaf.ranges.iter().map(|range| (*leaf, range)))
+    }
+}
+
+/// What is known of the number of postings in a range.
+#[derive(Debug, Clone, Copy, Default)]
+struct Probe {
+    postings: usize,
+    /// There are no more.
+    is_all: bool,
 }
 
 /// Changes with everything that gives places in the index their meaning.
@@ -152,11 +170,13 @@ async fn first<'p>(
     {
         return Ok(Access::Scan(ItemScan { after: None, begun: Some(begun) }).into());
     }
-    let best = smallest(reader, &choices).await?;
+    // The first postings of the only option, which are read anyway where it is taken.
+    let mut begun = None;
+    let best = smallest(reader, &choices, &mut begun).await?;
     if let Some(order) = order {
         return match best {
             Some((index, count)) if count.is_some_and(|count| count <= SORTED_MAX) => {
-                Ok(take(reader, choices, index))
+                Ok(take(reader, choices, index, begun))
             }
             // Every item is needed: those of the scope lie together.
             _ if is_part && !reader.request.query.may_stop_early(true) => Ok(scan(None)),
@@ -169,7 +189,10 @@ async fn first<'p>(
         Some(count) if is_part && ScopeItems::of(reader).are_at_most(reader, count as u64).await? => true,
         Some(count) => count as u64 > items / 3,
         None if is_logical => true,
-        None => items <= 4 * PROBES[PROBES.len() - 1] as u64 || is_dense(reader, &choices[index]).await?,
+        None => {
+            items <= 4 * PROBES[PROBES.len() - 1] as u64
+                || is_dense(reader, &choices[index], &mut begun).await?
+        }
     };
     if names_many && !is_tiny(count) {
         return Ok(scan(None));
@@ -178,7 +201,7 @@ async fn first<'p>(
         Some(count) if count <= PROBES[0] => None,
         _ => others(reader, index).await?,
     };
-    let mut chosen = take(reader, choices, index);
+    let mut chosen = take(reader, choices, index, begun);
     if let Access::Spans(spans) = &mut chosen.access {
         spans.others = others;
     }
@@ -189,14 +212,15 @@ fn is_tiny(count: Option<usize>) -> bool {
     count.is_some_and(|count| count <= PROBES[0])
 }
 
-fn take<'p>(reader: &Reader<'p>, choices: Vec<Choice<'p>>, index: usize) -> Chosen<'p> {
+fn take<'p>(reader: &Reader<'p>, choices: Vec<Choice<'p>>, index: usize, begun: Option<Begun>) -> Chosen<'p> {
     let choice = choices.into_iter().nth(index).expect("the index is one of the choices");
-    Chosen { choice: Some(index as u8), ..Access::Spans(spans_of(reader, choice)).into() }
+    let spans = Spans { begun, ..spans_of(reader, choice) };
+    Chosen { choice: Some(index as u8), ..Access::Spans(spans).into() }
 }
 
 fn spans_of<'p>(reader: &Reader<'p>, choice: Choice<'p>) -> Spans<'p> {
     let exact = choice.exact && reader.request.access.precise;
-    Spans { branches: choice.leaves, after: None, exact, others: None }
+    Spans { branches: choice.leaves, after: None, exact, others: None, begun: None, ahead: Ahead::default() }
 }
 
 async fn ordered<'p>(
@@ -262,11 +286,26 @@ fn rank(choice: &Choice<'_>) -> (LookupClass, usize) {
 }
 
 /// The option with the fewest postings and how many it has, as far as probes tell: `None` beyond the last probe.
-async fn smallest(reader: &mut Reader<'_>, choices: &[Choice<'_>]) -> Result<Option<(usize, Option<usize>)>> {
-    for limit in PROBES {
+async fn smallest(
+    reader: &mut Reader<'_>,
+    choices: &[Choice<'_>],
+    begun: &mut Option<Begun>,
+) -> Result<Option<(usize, Option<usize>)>> {
+    let mut probes: Vec<Vec<Probe>> =
+        choices.iter().map(|choice| vec![Probe::default(); choice.ranges().count()]).collect();
+    if let ([choice], [probes]) = (choices, &mut probes[..])
+        && let [probe] = &mut probes[..]
+    {
+        *probe = begin(reader, choice, begun).await?;
+    }
+    for (round, limit) in PROBES.into_iter().enumerate() {
+        if !reader.snapshot.reads_at_once() {
+            // The first two rounds are one trip to a slow store.
+            probe_all(reader, choices, &mut probes, limit.max(PROBES[1.max(round)])).await?;
+        }
         let mut least: Option<(usize, usize)> = None;
-        for (index, choice) in choices.iter().enumerate() {
-            let count = count_postings(reader, choice, limit).await?;
+        for (index, (choice, probes)) in choices.iter().zip(&mut probes).enumerate() {
+            let count = count_postings(reader, choice, probes, limit).await?;
             if count < limit && least.is_none_or(|(_, smallest)| count < smallest) {
                 least = Some((index, count));
             }
@@ -279,47 +318,95 @@ async fn smallest(reader: &mut Reader<'_>, choices: &[Choice<'_>]) -> Result<Opt
     Ok((!choices.is_empty()).then_some((0, None)))
 }
 
-async fn count_postings(reader: &mut Reader<'_>, choice: &Choice<'_>, limit: usize) -> Result<usize> {
+/// Reads the first postings of an option of one range.
+async fn begin(reader: &Reader<'_>, choice: &Choice<'_>, begun: &mut Option<Begun>) -> Result<Probe> {
+    let Some((leaf, range)) = choice.ranges().next() else { return Ok(Probe::default()) };
+    reader.check_interrupted()?;
+    let mut scan = scan_of(reader, leaf, range, None)?;
+    let (mut first, mut is_all) = (Vec::new(), false);
+    while first.len() < PROBES[1] && !is_all {
+        match scan.next_chunk().await.map_err(crate::storage_error)? {
+            Some(rows) if first.is_empty() => first = rows,
+            Some(rows) => first.extend(rows),
+            None => is_all = true,
+        }
+    }
+    let probe = Probe { postings: first.len(), is_all };
+    *begun = Some(Begun { rows: first, scan });
+    Ok(probe)
+}
+
+fn scan_of(reader: &Reader<'_>, leaf: &Leaf, range: &ValueRange, limit: Option<usize>) -> Result<Scan> {
+    let prefix = reader.prefix_of(&leaf.index)?;
+    let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
+    Ok(reader.snapshot.scan(start..end, ScanOptions { limit, ..ScanOptions::default() }))
+}
+
+/// Counts what is not known yet, of all options at once.
+async fn probe_all(
+    reader: &Reader<'_>,
+    choices: &[Choice<'_>],
+    probes: &mut [Vec<Probe>],
+    limit: usize,
+) -> Result<()> {
+    let ranges = choices.iter().flat_map(Choice::ranges).zip(probes.iter_mut().flatten());
+    let mut unknown: Vec<_> = ranges.filter(|(_, probe)| !probe.is_all && probe.postings < limit).collect();
+    for together in unknown.chunks_mut(PROBES_AT_ONCE) {
+        let mut counting = Vec::with_capacity(together.len());
+        for ((leaf, range), _) in &*together {
+            counting.push(count_range(reader, leaf, range, limit).boxed());
+        }
+        let counted = try_join_all(counting).await?;
+        together.iter_mut().zip(counted).for_each(|((_, probe), counted)| **probe = counted);
+    }
+    Ok(())
+}
+
+async fn count_range(reader: &Reader<'_>, leaf: &Leaf, range: &ValueRange, limit: usize) -> Result<Probe> {
+    let mut scan = scan_of(reader, leaf, range, Some(limit))?;
+    let mut postings = 0;
+    while let Some(more) = scan.count_chunk().await.map_err(crate::storage_error)? {
+        postings += more;
+    }
+    Ok(Probe { postings, is_all: postings < limit })
+}
+
+async fn count_postings(
+    reader: &mut Reader<'_>,
+    choice: &Choice<'_>,
+    probes: &mut [Probe],
+    limit: usize,
+) -> Result<usize> {
     let mut count = 0;
-    for leaf in &choice.leaves {
+    for ((leaf, range), probe) in choice.ranges().zip(probes) {
         reader.check_interrupted()?;
-        let prefix = reader.prefix_of(&leaf.index)?;
-        for range in &leaf.ranges {
-            let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
-            reader.request.work.meter().add(STEPS_OF_SCAN);
-            let options = ScanOptions { limit: Some(limit - count), ..ScanOptions::default() };
-            let mut scan = reader.snapshot.scan(start..end, options);
-            while let Some(more) = scan.count_chunk().await.map_err(crate::storage_error)? {
-                count += more;
-            }
-            if count >= limit {
-                return Ok(count);
-            }
+        reader.request.work.meter().add(STEPS_OF_SCAN);
+        let wanted = limit - count;
+        if !probe.is_all && probe.postings < wanted {
+            *probe = count_range(reader, leaf, range, wanted).await?;
+        }
+        count += probe.postings.min(wanted);
+        if count >= limit {
+            break;
         }
     }
     Ok(count)
 }
 
 /// Whether the first postings of one equality lie so close that it names a third of the items or more.
-async fn is_dense(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<bool> {
+async fn is_dense(reader: &mut Reader<'_>, choice: &Choice<'_>, begun: &mut Option<Begun>) -> Result<bool> {
     let [leaf] = choice.leaves[..] else { return Ok(false) };
-    let [range] = &leaf.ranges[..] else { return Ok(false) };
-    if leaf.class != LookupClass::Seek {
+    if leaf.class != LookupClass::Seek || leaf.ranges.len() != 1 {
         return Ok(false);
     }
-    let prefix = reader.prefix_of(&leaf.index)?;
-    let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
-    let options = ScanOptions { limit: Some(PROBES[1]), ..ScanOptions::default() };
-    let mut scan = reader.snapshot.scan(start..end, options);
-    let (mut first, mut last, mut count) = (None, 0, 0);
-    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        for (key, _) in rows {
-            last = Posting::parse(&key, prefix.len())?.ordinal;
-            first.get_or_insert(last);
-            count += 1;
-        }
+    if begun.is_none() {
+        begin(reader, choice, begun).await?;
     }
-    Ok(first.is_some_and(|first| last - first < 3 * count))
+    let common = reader.prefix_of(&leaf.index)?.len();
+    let begun = begun.as_ref().map_or(&[][..], |begun| &begun.rows);
+    let (Some((first, _)), Some((last, _))) = (begun.first(), begun.last()) else { return Ok(false) };
+    let (first, last) = (Posting::parse(first, common)?.ordinal, Posting::parse(last, common)?.ordinal);
+    Ok(last - first < 3 * begun.len() as u64)
 }
 
 /// The ordinals of the part of an AND with the fewest postings besides the one taken, when they are few enough to keep.
@@ -353,7 +440,7 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
                 reader.statistics.postings_read += rows.len() as u64;
                 for (key, _) in rows {
                     let posting = Posting::parse(&key, prefix.len())?;
-                    if reader.passes_test(leaf, posting.value())? {
+                    if reader.passes_test(leaf, posting.value(), reader.request.work.meter())? {
                         found.insert(posting.ordinal);
                     }
                 }

@@ -105,7 +105,11 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
                 let Some(value) = shardlake_document::decode_index_value(posting.value()) else {
                     return Ok(None);
                 };
-                items += u64::from(reader.passes(test, &value)?);
+                items += u64::from(test.matches(
+                    &value,
+                    reader.request.work.meter(),
+                    reader.request.is_interrupted,
+                )?);
             }
             reader.check_interrupted()?;
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! From an ordinal to its item, and what an item's own values say about a condition.
+//! Records as queries see them, and what an item's own values say about a condition.
 
 use bytes::Bytes;
 use shardlake_document::{
@@ -6,42 +6,17 @@ use shardlake_document::{
 };
 use shardlake_index::IndexLayout;
 use shardlake_model::{ErrorKind, IndexPathSegment, Result};
-use shardlake_sql::{IndexRef, Leaf, ValueRange, ValueTest};
+use shardlake_sql::{IndexRef, Leaf, Meter, ValueRange};
 
 use super::Reader;
 use crate::item::StoredItem;
-use crate::keys;
 
 /// What it takes to find a value of an item again, as the index has it.
 const STEPS_OF_VALUE: u64 = 4;
 
 impl<'a> Reader<'a> {
-    /// The item that a posting names, if it is in the query's scope and alive.
-    pub async fn item_of(&mut self, ordinal: u64) -> Result<Option<StoredItem>> {
-        match self.key_in_scope(ordinal).await? {
-            Some(key) => self.item_at(&key).await,
-            None => Ok(None),
-        }
-    }
-
-    /// The key of the item that a posting names, if it is in the query's scope.
-    pub async fn key_in_scope(&self, ordinal: u64) -> Result<Option<Vec<u8>>> {
-        let ordinal_key = keys::ordinal_key(self.partition.uid, ordinal);
-        let stored = self.snapshot.get(&ordinal_key).await.map_err(crate::storage_error)?;
-        let item_key = stored.ok_or_else(|| damaged("a posting names an item that is not there"))?;
-        let key = keys::with_header(self.partition.uid, keys::ITEMS, &item_key);
-        Ok(self.is_in_scope(&key)?.then_some(key))
-    }
-
-    /// The item under a key in scope, if it is alive.
-    pub async fn item_at(&mut self, key: &[u8]) -> Result<Option<StoredItem>> {
-        let stored = self.snapshot.get(key).await.map_err(crate::storage_error)?;
-        let bytes = stored.ok_or_else(|| damaged("an ordinal names an item that is not there"))?;
-        self.decode(bytes)
-    }
-
-    /// The item, unless its time to live has run out.
-    pub fn decode(&mut self, bytes: Bytes) -> Result<Option<StoredItem>> {
+    /// Counts a record that the index named; the item in it, unless its time to live has run out.
+    pub fn load(&mut self, bytes: Bytes) -> Result<Option<StoredItem>> {
         let item = StoredItem::decode(bytes, self.shape)?;
         self.statistics.items_loaded += 1;
         self.statistics.items_loaded_bytes += item.json_size_bytes() as u64;
@@ -66,7 +41,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn damaged(what: &str) -> shardlake_model::Error {
+pub(super) fn damaged(what: &str) -> shardlake_model::Error {
     shardlake_model::Error::new(ErrorKind::Corrupt, what)
 }
 
@@ -108,7 +83,7 @@ impl Reader<'_> {
             if !is_less || outcome.is_err() {
                 return;
             }
-            match self.passes_test(leaf, value) {
+            match self.passes_test(leaf, value, self.request.work.meter()) {
                 Ok(true) => first = Some((range, value.to_vec())),
                 Ok(false) => {}
                 Err(error) => outcome = Err(error),
@@ -118,15 +93,13 @@ impl Reader<'_> {
         outcome.map(|()| first)
     }
 
-    /// The test on the value, where the index knows the whole value.
-    pub fn passes_test(&self, leaf: &Leaf, value: &[u8]) -> Result<bool> {
+    /// The test on the value, where the index knows the whole value. Fails only when there is no more time.
+    pub fn passes_test(&self, leaf: &Leaf, value: &[u8], meter: &Meter) -> Result<bool> {
         let Some(test) = &leaf.test else { return Ok(true) };
-        decode_index_value(value).map_or(Ok(true), |value| self.passes(test, &value))
-    }
-
-    /// Fails only when there is no more time.
-    pub fn passes(&self, test: &ValueTest, value: &Value) -> Result<bool> {
-        Ok(test.matches(value, self.request.work.meter(), self.request.is_interrupted)?)
+        match decode_index_value(value) {
+            Some(value) => Ok(test.matches(&value, meter, self.request.is_interrupted)?),
+            None => Ok(true),
+        }
     }
 }
 

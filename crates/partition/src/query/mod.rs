@@ -11,7 +11,8 @@
 //! | `scope.rs` | which items are in scope, and how many |
 //! | `nearest.rs` | items of a small scope in the order of an index that mostly holds others |
 //! | `count.rs` | answers that need no item |
-//! | `lookup.rs` | from an ordinal to its item; what an item's own values say about a condition |
+//! | `ahead.rs` | the items that entries name, read many at a time |
+//! | `lookup.rs` | records as queries see them; what an item's own values say about a condition |
 //! | `work.rs` | what a page has done so far, for whoever charges it |
 //! | `position.rs` | the bytes that a page hands to the next one |
 //!
@@ -19,6 +20,7 @@
 //! for one page, one bounded set of ordinals to intersect with, and groups of strings too long for the index. A page ends
 //! when it is full, when its time is spent, or when the partition is exhausted.
 
+mod ahead;
 mod choose;
 mod count;
 mod feed;

@@ -18,6 +18,7 @@ use shardlake_model::{Error, Result};
 use shardlake_sql::{IndexRef, OrderAccess};
 use shardlake_storage::ScanOptions;
 
+use super::ahead::Ahead;
 use super::lookup::for_each_entry;
 use super::ordered::{Walk, is_proven, offer_undefined};
 use super::spans::Posting;
@@ -73,19 +74,27 @@ pub(super) async fn run(
     mut walk: Walk,
     mut undefined: Option<Range<u64>>,
 ) -> Result<Ended> {
+    let mut ahead = Ahead::default();
     loop {
         let kept = feed.execution.rows_wanted().clamp(KEPT.start, KEPT.end) as usize;
         let nearest = nearest(reader, feed, order, &walk, undefined.as_ref(), kept).await?;
         let is_rest = nearest.len() < kept;
-        for near in nearest {
-            if let Some(ended) = take(reader, feed, order, &mut walk, &near).await? {
-                return Ok(ended);
+        let mut rest = &nearest[..];
+        while !rest.is_empty() {
+            let batch = rest
+                .split_off(..rest.len().min(ahead.next(reader, feed, false)))
+                .expect("that many are left");
+            let records = reader.records_at(batch.iter().map(|near| near.item_key.clone()).collect()).await?;
+            for (near, record) in batch.iter().zip(records) {
+                if let Some(ended) = take(reader, feed, order, &mut walk, near, record)? {
+                    return Ok(ended);
+                }
+                leave_behind(near, &mut walk, &mut undefined)?;
             }
-            leave_behind(&near, &mut walk, &mut undefined)?;
         }
         if is_rest {
             walk.check_found()?;
-            return Ok(walk.emit_group(reader, feed, order).await?.unwrap_or(Ended::Exhausted));
+            return Ok(walk.emit_group(reader, feed, order)?.unwrap_or(Ended::Exhausted));
         }
         if walk.is_between_groups()
             && let Some(ended) = reader.pause(feed, None)?
@@ -174,19 +183,20 @@ fn place(
     is_undefined
 }
 
-async fn take(
+fn take(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
     order: &OrderAccess,
     walk: &mut Walk,
     near: &Near,
+    record: Bytes,
 ) -> Result<Option<Ended>> {
     if let (true, IndexRef::Path(path)) = (near.is_undefined, &order.index) {
-        if let Some(ended) = walk.emit_group(reader, feed, order).await? {
+        if let Some(ended) = walk.emit_group(reader, feed, order)? {
             return Ok(Some(ended));
         }
         let ordinal = near.ordinal()?;
-        if let Some(ended) = offer_undefined(reader, feed, path, (ordinal, &near.item_key)).await? {
+        if let Some(ended) = offer_undefined(reader, feed, path, (ordinal, record))? {
             return Ok(Some(ended));
         }
         feed.last = Some(Last::OrderedItem(ordinal));
@@ -196,7 +206,7 @@ async fn take(
         return Ok(None);
     }
     let posting = Posting::parse(&Bytes::copy_from_slice(&near.key), walk.prefix.len())?;
-    walk.take_item(reader, feed, order, posting, near.item_key.to_vec()).await
+    walk.take_item(reader, feed, order, posting, record)
 }
 
 /// What is still to come behind an item.

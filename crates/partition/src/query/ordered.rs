@@ -18,8 +18,9 @@ use shardlake_document::{Value, compare, encode_index_value};
 use shardlake_index::{is_cut_string, path_hash};
 use shardlake_model::{Error, IndexPathSegment, Result};
 use shardlake_sql::{IndexRef, OrderAccess, ValueRange};
-use shardlake_storage::ScanOptions;
+use shardlake_storage::{Row, ScanOptions};
 
+use super::ahead::Ahead;
 use super::position::{KeyPosition, OrderedPosition, Place};
 use super::scan::Resumed;
 use super::scope::ScopeItems;
@@ -27,6 +28,7 @@ use super::spans::Posting;
 use super::{Ended, Feed, Last, QueryStatistics, Reader, nearest};
 use crate::index;
 use crate::item::StoredItem;
+use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
 
 /// Items with the same long start of a string that are sorted in memory.
@@ -164,16 +166,24 @@ async fn run_undefined(
     let IndexRef::Path(path) = &order.index else { return Ok(None) };
     let uid = reader.partition.uid;
     let (start, end) = (keys::ordinal_key(uid, ordinals.start), keys::ordinal_key(uid, ordinals.end));
+    let (header, mut ahead) = (keys::header(uid, keys::ITEMS, 0), Ahead::default());
     let mut scan =
         reader.snapshot.scan(start..end, ScanOptions { reverse: order.reverse, ..ScanOptions::default() });
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        for (key, item_key) in chunk {
-            let ordinal = ordinal_of(&key)?;
-            let item_key = keys::with_header(uid, keys::ITEMS, &item_key);
-            if let Some(ended) = offer_undefined(reader, feed, path, (ordinal, &item_key)).await? {
-                return Ok(Some(ended));
+        let mut rows = chunk.into_iter();
+        while !rows.as_slice().is_empty() {
+            let (mut ordinals, mut item_keys) = (Vec::new(), KeyList::default());
+            for (key, item_key) in rows.by_ref().take(ahead.next(reader, feed, false)) {
+                ordinals.push(ordinal_of(&key)?);
+                item_keys.push(&[&header, &item_key]);
             }
-            feed.last = Some(Last::OrderedItem(ordinal));
+            let records = reader.records_at(item_keys.finish()).await?;
+            for (ordinal, record) in ordinals.into_iter().zip(records) {
+                if let Some(ended) = offer_undefined(reader, feed, path, (ordinal, record))? {
+                    return Ok(Some(ended));
+                }
+                feed.last = Some(Last::OrderedItem(ordinal));
+            }
         }
         if let Some(ended) = reader.pause(feed, None)? {
             return Ok(Some(ended));
@@ -184,14 +194,14 @@ async fn run_undefined(
 }
 
 /// Offers an item if it lacks the property; `Some` ends the feeding.
-pub(super) async fn offer_undefined(
+pub(super) fn offer_undefined(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
     path: &[IndexPathSegment],
-    (ordinal, item_key): (u64, &[u8]),
+    (ordinal, record): (u64, Bytes),
 ) -> Result<Option<Ended>> {
     let before = reader.statistics;
-    let item = reader.item_at(item_key).await?;
+    let item = reader.load(record)?;
     // Only what belongs here counts: a counter that shows there is nothing to look for must not change the charge.
     reader.statistics = before;
     let Some(item) = item.filter(|item| property(reader, item, path).is_none()) else { return Ok(None) };
@@ -265,21 +275,24 @@ async fn run_postings(
         return Ok(Walked::Exhausted);
     }
     let options = ScanOptions { reverse: order.reverse, ..ScanOptions::default() };
+    let is_sure = is_proven(reader, order) && patience.is_none();
+    let mut ahead = Ahead::default();
     let mut scan = reader.snapshot.scan(walk.range.0.clone()..walk.range.1.clone(), options);
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        for (key, _) in chunk {
-            if walk.skips(&key)? {
-                continue;
-            }
-            if let Some(patience) = &mut patience
-                && patience.ends(reader).await?
-            {
-                walk.give_up_at(reader, &key);
-                return Ok(Walked::GivenUp);
-            }
-            let posting = Posting::parse(&key, walk.prefix.len())?;
-            if let Some(ended) = walk.take(reader, feed, order, posting).await? {
-                return Ok(Walked::Ended(ended));
+        let mut rows = chunk.into_iter();
+        while !rows.as_slice().is_empty() {
+            let wanted = ahead.next(reader, feed, is_sure);
+            let met = walk.meet(reader, &mut rows, wanted).await?;
+            for (posting, record) in met {
+                if let Some(patience) = &mut patience
+                    && patience.ends(reader).await?
+                {
+                    walk.give_up_at(reader, &posting);
+                    return Ok(Walked::GivenUp);
+                }
+                if let Some(ended) = walk.take(reader, feed, order, posting, record)? {
+                    return Ok(Walked::Ended(ended));
+                }
             }
         }
         if walk.group.is_empty()
@@ -290,7 +303,7 @@ async fn run_postings(
         tokio::task::yield_now().await;
     }
     walk.check_found()?;
-    let ended = walk.emit_group(reader, feed, order).await?;
+    let ended = walk.emit_group(reader, feed, order)?;
     Ok(ended.map_or(Walked::Exhausted, Walked::Ended))
 }
 
@@ -301,8 +314,8 @@ pub(super) struct Walk {
     pub range: (Vec<u8>, Vec<u8>),
     pub reverse: bool,
     resumed: Option<Resumed>,
-    /// Postings with the same cut string, in the order met, and their items' keys.
-    group: Vec<(Posting, Vec<u8>)>,
+    /// Postings with the same cut string, in the order met, and their items' records.
+    group: Vec<(Posting, Bytes)>,
     /// What was counted before the first of them was read.
     before_group: QueryStatistics,
     /// How far their values are alike.
@@ -362,14 +375,14 @@ impl Walk {
         self.group.is_empty()
     }
 
-    /// Goes on at this key elsewhere, or at the first of a group that is not complete.
-    fn give_up_at(&mut self, reader: &mut Reader<'_>, key: &[u8]) {
+    /// Goes on at this posting elsewhere, or at the first of a group that is not complete.
+    fn give_up_at(&mut self, reader: &mut Reader<'_>, posting: &Posting) {
         let group = std::mem::take(&mut self.group);
-        let first = group.first().map(|(first, _)| [&self.prefix[..], &first.key].concat());
-        if first.is_some() {
+        if !group.is_empty() {
             self.uncount_group(reader);
         }
-        let mut at = first.unwrap_or_else(|| key.to_vec());
+        let first = group.first().map_or(posting, |(first, _)| first);
+        let mut at = [&self.prefix[..], &first.key].concat();
         if self.reverse {
             at.push(0);
             self.range.1 = at;
@@ -388,16 +401,36 @@ impl Walk {
         self.resumed.as_ref().map_or(Ok(()), Resumed::check_found)
     }
 
+    /// The next postings, at most so many, with their items' records where they are in scope.
+    async fn meet(
+        &mut self,
+        reader: &Reader<'_>,
+        rows: &mut impl Iterator<Item = Row>,
+        wanted: usize,
+    ) -> Result<Vec<(Posting, Option<Bytes>)>> {
+        let mut postings = Vec::with_capacity(wanted);
+        while postings.len() < wanted
+            && let Some((key, _)) = rows.next()
+        {
+            if !self.skips(&key)? {
+                postings.push(Posting::parse(&key, self.prefix.len())?);
+            }
+        }
+        let records = reader.records_of(postings.iter().map(|posting| posting.ordinal)).await?;
+        Ok(postings.into_iter().zip(records).collect())
+    }
+
     /// Deals with a posting if its item is in scope.
-    async fn take(
+    fn take(
         &mut self,
         reader: &mut Reader<'_>,
         feed: &mut Feed<'_>,
         order: &OrderAccess,
         posting: Posting,
+        record: Option<Bytes>,
     ) -> Result<Option<Ended>> {
-        if let Some(item_key) = reader.key_in_scope(posting.ordinal).await? {
-            return self.take_item(reader, feed, order, posting, item_key).await;
+        if let Some(record) = record {
+            return self.take_item(reader, feed, order, posting, record);
         }
         reader.statistics.entries_passed += 1;
         // Behind a group that is not out yet no page may go on.
@@ -408,20 +441,20 @@ impl Walk {
     }
 
     /// Deals with the posting of an item in scope, or keeps it until its group is complete.
-    pub async fn take_item(
+    pub fn take_item(
         &mut self,
         reader: &mut Reader<'_>,
         feed: &mut Feed<'_>,
         order: &OrderAccess,
         posting: Posting,
-        item_key: Vec<u8>,
+        record: Bytes,
     ) -> Result<Option<Ended>> {
         let end_of_cut = end_of_cut(reader, order, posting.value());
         let alike = |first: &Posting| {
             end_of_cut.is_some_and(|end| first.value().get(..end) == Some(&posting.value()[..end]))
         };
         let is_other = self.group.first().is_some_and(|(first, _)| !alike(first));
-        if is_other && let Some(ended) = self.emit_group(reader, feed, order).await? {
+        if is_other && let Some(ended) = self.emit_group(reader, feed, order)? {
             return Ok(Some(ended));
         }
         let before = reader.statistics;
@@ -436,10 +469,10 @@ impl Walk {
                 self.before_group = before;
                 self.cut_at = end;
             }
-            self.group.push((posting, item_key));
+            self.group.push((posting, record));
             return Ok(None);
         }
-        let Some(item) = reader.item_at(&item_key).await? else {
+        let Some(item) = reader.load(record)? else {
             feed.last = Some(last_of(&posting));
             return Ok(None);
         };
@@ -448,7 +481,7 @@ impl Walk {
     }
 
     /// Sorts the items of a group by their own values and offers them.
-    pub async fn emit_group(
+    pub fn emit_group(
         &mut self,
         reader: &mut Reader<'_>,
         feed: &mut Feed<'_>,
@@ -459,8 +492,8 @@ impl Walk {
         // A position inside a group names what its entries have in common, and no ordinal.
         let key = Bytes::from([&first.value()[..self.cut_at], &[0; 8]].concat());
         let mut items = Vec::with_capacity(group.len());
-        for (posting, item_key) in &group {
-            if let Some(item) = reader.item_at(item_key).await? {
+        for (posting, record) in group {
+            if let Some(item) = reader.load(record)? {
                 items.push((posting.ordinal, item));
             }
         }

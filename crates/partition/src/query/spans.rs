@@ -9,9 +9,10 @@ use rustc_hash::FxHashSet;
 use shardlake_document::decode_index_value;
 use shardlake_index::path_hash;
 use shardlake_model::{Error, Result};
-use shardlake_sql::{IndexRef, Leaf};
-use shardlake_storage::ScanOptions;
+use shardlake_sql::{IndexRef, Leaf, Meter};
+use shardlake_storage::{Row, Scan, ScanOptions};
 
+use super::ahead::Ahead;
 use super::lookup::is_many_valued;
 use super::position::Place;
 use super::scan::Resumed;
@@ -28,6 +29,15 @@ pub(super) struct Spans<'p> {
     pub exact: bool,
     /// A second condition's ordinals, of which every match is one.
     pub others: Option<FxHashSet<u64>>,
+    /// The start of the first branch's first range.
+    pub begun: Option<Begun>,
+    pub ahead: Ahead,
+}
+
+/// Rows that were read already, and the scan behind them.
+pub(super) struct Begun {
+    pub rows: Vec<Row>,
+    pub scan: Scan,
 }
 
 /// A posting: the part of its key behind the path, and that part's two halves.
@@ -70,7 +80,7 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, mut spans:
         let first_range = resumed.map_or(0, |place| usize::from(place.range));
         for range in first_range..leaf.ranges.len() {
             let resumed = resumed.filter(|place| usize::from(place.range) == range);
-            if let Some(ended) = run_range(reader, feed, &spans, (branch, range), resumed).await? {
+            if let Some(ended) = run_range(reader, feed, &mut spans, (branch, range), resumed).await? {
                 return Ok(ended);
             }
         }
@@ -81,7 +91,7 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, mut spans:
 async fn run_range(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
-    spans: &Spans<'_>,
+    spans: &mut Spans<'_>,
     (branch, range): (usize, usize),
     after: Option<&Place>,
 ) -> Result<Option<Ended>> {
@@ -98,33 +108,27 @@ async fn run_range(
     }
     reader.check_interrupted()?;
     reader.request.work.meter().add(STEPS_OF_SCAN);
-    let mut scan = reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default());
-    while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+    let (mut scan, mut begun) = match spans.begun.take() {
+        Some(Begun { rows, scan }) if (branch, range) == (0, 0) => (scan, Some(rows)),
+        _ => (reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default()), None),
+    };
+    loop {
+        let chunk = match begun.take().filter(|rows| !rows.is_empty()) {
+            None => scan.next_chunk().await.map_err(crate::storage_error)?,
+            begun => begun,
+        };
+        let Some(chunk) = chunk else { break };
         let examined = chunk.last().map(|(key, _)| key.slice(prefix.len()..));
-        for (key, _) in chunk {
-            if resumed.skips(&key, prefix.len())? {
-                continue;
-            }
-            let before = reader.statistics;
-            reader.statistics.postings_read += 1;
-            let posting = Posting::parse(&key, prefix.len())?;
-            let is_candidate = reader.passes_test(leaf, posting.value())?
-                && spans.others.as_ref().is_none_or(|others| others.contains(&posting.ordinal));
-            let last = || Last::Posting { branch, range, key: posting.key.clone(), skip: 0, ordered: false };
-            let item = if is_candidate { reader.item_of(posting.ordinal).await? } else { None };
-            let item = match item {
-                Some(item) if is_met_before(reader, spans, (branch, range), &posting, &item)? => None,
-                item => item,
-            };
-            let Some(item) = item else {
-                feed.last = Some(last());
-                continue;
-            };
-            // A test cannot see all of a cut value.
-            let is_proven =
-                spans.exact && (leaf.test.is_none() || decode_index_value(posting.value()).is_some());
-            if let Some(ended) = feed.offer(reader, &item.view(), is_proven, before, last)? {
-                return Ok(Some(ended));
+        let mut rows = chunk.into_iter();
+        while !rows.as_slice().is_empty() {
+            let wanted = spans.ahead.next(reader, feed, spans.exact);
+            let met =
+                meet(reader, (leaf, spans.others.as_ref()), &mut rows, wanted, (&mut resumed, prefix.len()))
+                    .await?;
+            for met in met {
+                if let Some(ended) = offer(reader, feed, spans, (branch, range), met)? {
+                    return Ok(Some(ended));
+                }
             }
         }
         let examined = examined.map(|key| Last::Posting { branch, range, key, skip: 0, ordered: false });
@@ -135,6 +139,72 @@ async fn run_range(
     }
     resumed.check_found()?;
     Ok(None)
+}
+
+/// A posting on its way to the executor.
+struct Met {
+    posting: Posting,
+    /// Of its item, where that comes into question.
+    record: Option<Bytes>,
+    /// What it took to find that out.
+    steps: u64,
+}
+
+/// The next postings, up to so many that come into question, with the items of those.
+async fn meet(
+    reader: &Reader<'_>,
+    (leaf, others): (&Leaf, Option<&FxHashSet<u64>>),
+    rows: &mut impl Iterator<Item = Row>,
+    wanted: usize,
+    (resumed, common): (&mut Resumed, usize),
+) -> Result<Vec<Met>> {
+    let (mut met, mut candidates) = (Vec::with_capacity(wanted), Vec::with_capacity(wanted));
+    while candidates.len() < wanted
+        && let Some((key, _)) = rows.next()
+    {
+        if resumed.skips(&key, common)? {
+            continue;
+        }
+        let posting = Posting::parse(&key, common)?;
+        let meter = Meter::default();
+        let is_candidate = reader.passes_test(leaf, posting.value(), &meter)?
+            && others.is_none_or(|others| others.contains(&posting.ordinal));
+        if is_candidate {
+            candidates.push((met.len(), posting.ordinal));
+        }
+        met.push(Met { posting, record: None, steps: meter.steps() });
+    }
+    let records = reader.records_of(candidates.iter().map(|(_, ordinal)| *ordinal)).await?;
+    for ((place, _), record) in candidates.into_iter().zip(records) {
+        met[place].record = record;
+    }
+    Ok(met)
+}
+
+fn offer(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    spans: &Spans<'_>,
+    (branch, range): (usize, usize),
+    Met { posting, record, steps }: Met,
+) -> Result<Option<Ended>> {
+    let leaf = spans.branches[branch];
+    let before = reader.statistics;
+    reader.statistics.postings_read += 1;
+    reader.request.work.meter().add(steps);
+    let item = record.map(|record| reader.load(record)).transpose()?.flatten();
+    let item = match item {
+        Some(item) if is_met_before(reader, spans, (branch, range), &posting, &item)? => None,
+        item => item,
+    };
+    let last = || Last::Posting { branch, range, key: posting.key.clone(), skip: 0, ordered: false };
+    let Some(item) = item else {
+        feed.last = Some(last());
+        return Ok(None);
+    };
+    // A test cannot see all of a cut value.
+    let is_proven = spans.exact && (leaf.test.is_none() || decode_index_value(posting.value()).is_some());
+    feed.offer(reader, &item.view(), is_proven, before, last)
 }
 
 /// Whether an earlier branch, or an earlier posting of this one, has named the item already.

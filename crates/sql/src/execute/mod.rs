@@ -189,6 +189,17 @@ impl Execution {
         self.state.skip.saturating_add(page.min(self.state.left.unwrap_or(u64::MAX)))
     }
 
+    /// How many rows more show that the page is full or that nothing can change it any more; `usize::MAX` where only
+    /// the last item shows it.
+    pub fn room(&self) -> usize {
+        let Some(collector) = &self.collector else {
+            let page = (self.limits.rows - self.rows.len().min(self.limits.rows)) as u64 + 1;
+            let rows = self.state.skip.saturating_add(page.min(self.state.left.unwrap_or(u64::MAX)));
+            return usize::try_from(rows).unwrap_or(usize::MAX);
+        };
+        collector.room(&self.query, self.ordered)
+    }
+
     /// Whether an item has rows, before it is its turn. True where only a user-defined function could tell.
     pub fn may_have_rows(&self, item: &ItemView<'_>, interrupt: Interrupt<'_>) -> Result<bool, SqlError> {
         if self.calls.is_some() {
@@ -206,10 +217,8 @@ impl Execution {
 
     /// Takes over what another execution of the same query and page has collected.
     pub fn absorb(&mut self, other: Execution) -> Result<(), SqlError> {
-        assert!(
-            self.query == other.query && self.state == other.state,
-            "executions of one query and page are merged"
-        );
+        let is_same_query = Arc::ptr_eq(&self.query, &other.query) || self.query == other.query;
+        assert!(is_same_query && self.state == other.state, "executions of one query and page are merged");
         if let Some(collector) = &other.collector {
             self.meter.add(collector.steps_to_absorb());
         }

@@ -9,6 +9,9 @@ use crate::evaluate::json_text::write_datum;
 use crate::evaluate::scope::Scope;
 use crate::evaluate::{COPIED_BYTES_PER_STEP, evaluate};
 
+/// Room that there is before a row is written.
+const LEAST_ROOM_BYTES: usize = 512;
+
 /// Rows one behind the other in one buffer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rows {
@@ -49,8 +52,12 @@ impl Rows {
     }
 
     /// All rows of another page behind these.
-    pub fn extend(&mut self, other: &Rows) {
-        other.iter().for_each(|row| self.push_text(row));
+    pub fn append(&mut self, other: Rows) {
+        if self.is_empty() {
+            *self = other;
+        } else {
+            other.iter().for_each(|row| self.push_text(row));
+        }
     }
 
     /// Writes the row that a projection makes; false when it has no room, and then nothing is written. A row without a value
@@ -65,6 +72,10 @@ impl Rows {
             return Ok(Pushed::NoRoom);
         }
         let start = self.text.len();
+        if start + LEAST_ROOM_BYTES > self.text.capacity() {
+            // Rows are copied less often than by doubling.
+            self.text.reserve(3 * start + LEAST_ROOM_BYTES);
+        }
         if !write_row(projection, scope, &mut self.text)? {
             self.text.truncate(start);
             return Ok(Pushed::NoRow);

@@ -171,6 +171,7 @@ pub(super) fn from_timestamp<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
 
 /// When the query began, for every row of it.
 fn current(call: &Call<'_, '_>) -> Option<Moment> {
+    call.context.has_told_time.set(true);
     let milliseconds = i64::try_from(call.context.now.milliseconds()).ok()?;
     Moment::from_ticks(milliseconds.checked_mul(TICKS_PER_MILLISECOND)?)
 }

@@ -50,6 +50,8 @@ pub(crate) use table::Function;
 pub(crate) struct FunctionContext {
     /// When the query began.
     pub now: Timestamp,
+    /// Something has depended on it.
+    pub has_told_time: Cell<bool>,
     pub geometry: GeometryKind,
     /// The state of `RAND`.
     pub random: Cell<u64>,

@@ -254,23 +254,4 @@ impl Function {
         }
         1 + times * arguments.iter().map(Datum::read_steps).sum::<u64>()
     }
-
-    /// Whether the arguments alone decide the result, whenever the query runs.
-    pub fn is_deterministic(self) -> bool {
-        use Function::{
-            Ago, GetCurrentDateTime, GetCurrentDateTimeStatic, GetCurrentTicks, GetCurrentTicksStatic,
-            GetCurrentTimestamp, GetCurrentTimestampStatic, Now, Rand,
-        };
-        !matches!(
-            self,
-            Ago | GetCurrentDateTime
-                | GetCurrentDateTimeStatic
-                | GetCurrentTicks
-                | GetCurrentTicksStatic
-                | GetCurrentTimestamp
-                | GetCurrentTimestampStatic
-                | Now
-                | Rand
-        )
-    }
 }

@@ -83,6 +83,7 @@ fn contexts() -> impl Strategy<Value = FunctionContext> {
         now: Timestamp(now),
         geometry: if is_plane { GeometryKind::Geometry } else { GeometryKind::Geography },
         random: random.into(),
+        has_told_time: false.into(),
     })
 }
 

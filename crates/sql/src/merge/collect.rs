@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, HashSet};
 use shardlake_document::Value;
 
 use super::MEMORY_BYTES_MAX;
-use super::envelope::{items, member, parse};
 use super::output::{Output, row_text};
 use super::partial::Partial;
 use super::state::Resume;
 use crate::bound::AggregateFunction;
+use crate::envelope::{items, member, parse};
 use crate::error::SqlError;
 use crate::evaluate::datum::value_size;
 use crate::execute::{DistinctHash, Rows, distinct_hash};

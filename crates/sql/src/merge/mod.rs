@@ -1,5 +1,5 @@
-//! The merge of a query over several sources, for callers that fan a query out themselves: what SDKs do with a query plan and
-//! the rows of its rewritten query (wire.md §9).
+//! The merge that SDKs make of a query plan and the rows of its rewritten query (wire.md §9), for tests: it stands in for
+//! those clients wherever the server's own answer, which `execute/collect.rs` merges, is compared with theirs.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -7,7 +7,6 @@
 //! | `source.rs`, `state.rs` | where sources and pages go on |
 //! | `ordered.rs`, `boundary.rs` | `ORDER BY` |
 //! | `collect.rs`, `partial.rs` | groups, aggregates, `DISTINCT` |
-//! | `envelope.rs` | rows taken apart |
 //! | `output.rs` | `OFFSET`, `LIMIT`, `TOP`, the page |
 //!
 //! A source is anything that answers a text with rows in pages: a partition, or a part of one. Sources are numbered in the order
@@ -24,7 +23,6 @@
 
 mod boundary;
 mod collect;
-mod envelope;
 mod ordered;
 mod output;
 mod partial;
@@ -40,11 +38,6 @@ use state::{Resume, State};
 use crate::error::SqlError;
 use crate::execute::{PageLimits, Rows};
 use crate::plan::{DistinctKind, QueryInfo, RESUME_FILTER};
-
-/// The sort keys in a row of a rewritten query.
-pub(crate) fn order_by_items(row: &[u8]) -> Result<Vec<shardlake_document::Value>, SqlError> {
-    envelope::items(envelope::member(row, "orderByItems")?.ok_or(SqlError::UnmergeableRow)?)
-}
 
 /// Bytes that a merge keeps at most, beyond one chunk.
 const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;

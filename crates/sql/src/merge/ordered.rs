@@ -17,12 +17,12 @@ use std::collections::HashSet;
 
 use shardlake_document::Value;
 
+use super::MEMORY_BYTES_MAX;
 use super::boundary::{Boundary, condition};
-use super::envelope::{member, parse};
 use super::output::Output;
 use super::source::Source;
 use super::state::{Cursor, OrderedAt, Resume, State};
-use super::{MEMORY_BYTES_MAX, order_by_items};
+use crate::envelope::{member, order_by_items, parse};
 use crate::error::SqlError;
 use crate::execute::state::{ResumeKey, compare_keys, resume_alike, resume_keys};
 use crate::execute::{DistinctHash, distinct_hash};

@@ -26,21 +26,35 @@ use shardlake_document::{Number, Value};
 use shardlake_model::PartitionKeyDefinition;
 
 use crate::error::SqlError;
-use crate::prepared::{PreparedQuery, QueryEnvironment};
+use crate::prepared::PreparedQuery;
 use crate::syntax::ParsedQuery;
 use crate::syntax::ast;
+#[cfg(feature = "testing")]
 pub(crate) use rewrite::RESUME_FILTER;
 use rewrite::{Counts, Targets};
 
 /// The errors are those of [`PreparedQuery::prepare`], and features that the plan needs and the client does not have.
+#[cfg(feature = "testing")]
 pub fn plan_query(
     query: &ParsedQuery,
     parameters: &[(String, Value)],
     definition: &PartitionKeyDefinition,
-    environment: &QueryEnvironment<'_>,
+    environment: &crate::prepared::QueryEnvironment<'_>,
     supported: SupportedFeatures,
 ) -> Result<QueryPlan, SqlError> {
     let prepared = PreparedQuery::prepare(query, parameters, environment)?;
+    let plan = plan_prepared(&prepared, query, parameters, definition)?;
+    plan.check(supported)?;
+    Ok(plan)
+}
+
+/// `prepared` is what the query was bound to with these parameters.
+pub fn plan_prepared(
+    prepared: &PreparedQuery,
+    query: &ParsedQuery,
+    parameters: &[(String, Value)],
+    definition: &PartitionKeyDefinition,
+) -> Result<QueryPlan, SqlError> {
     let keys = keys::key_filter(prepared.bound(), definition);
     let targets = match &keys {
         _ if !reads_items(prepared.bound()) => Targets::Anywhere,
@@ -54,11 +68,15 @@ pub fn plan_query(
         rewrite::check_composition(&query.tree().select.selection)?;
     }
     let info = rewrite::describe(query.tree(), counts(query.tree(), parameters), targets);
-    let missing = SupportedFeatures::needed_by(&info).without(supported);
-    if !missing.is_empty() {
-        return Err(SqlError::MissingClientFeatures { features: missing });
-    }
     Ok(QueryPlan { info, keys })
+}
+
+impl QueryPlan {
+    /// Refuses a plan that needs features which the client does not have.
+    pub fn check(&self, supported: SupportedFeatures) -> Result<(), SqlError> {
+        let missing = SupportedFeatures::needed_by(&self.info).without(supported);
+        if missing.is_empty() { Ok(()) } else { Err(SqlError::MissingClientFeatures { features: missing }) }
+    }
 }
 
 /// Of a query that was bound with these parameters, so that each count is a number in range.

@@ -401,3 +401,20 @@ async fn dropped_range_keeps_nothing_of_commits_that_were_queued_before() {
     let left = shard.stats(b"a".to_vec(), b"z".to_vec()).await.expect("reads");
     assert_eq!(left.keys, 0, "the writer had stopped before the drop began");
 }
+
+#[tokio::test]
+async fn fenced_owner_is_told_so_and_acknowledges_nothing_more() {
+    let _logs = Logs::watch();
+    expects_log("a shard refuses writes from now on");
+    let engine = FaultEngine::new();
+    let old = shard(&engine, &options());
+    old.commit(batch(1)).expect("room").await.expect("commits");
+    let new = shard(&engine.take_over(7).expect("a higher epoch"), &options());
+    let is_fenced = |error: &StorageError| matches!(error, StorageError::Fenced { epoch: 7 });
+    let late = old.commit(batch(2)).expect("room").await.expect_err("fenced");
+    assert!(is_fenced(&late), "{late}");
+    let refused = old.commit(batch(3)).expect_err("fenced");
+    assert!(is_fenced(&refused), "{refused}");
+    assert!(is_fenced(&old.wait_durable(99).await.expect_err("fenced")));
+    assert_eq!(last(&new).await, 1);
+}

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::slow::SlowEngine;
 use shardlake_storage::suite::{Opener, Step, check};
-use shardlake_storage::{ScanOptions, Shard, ShardOptions};
+use shardlake_storage::{ScanOptions, Shard, ShardOptions, StorageError};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Few keys, so that histories meet them again; with the extremes of bytes, and one a prefix of another.
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -47,21 +48,35 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::TakeView),
         2 => Just(Step::ReadView),
         1 => Just(Step::Flush),
-        1 => any::<bool>().prop_map(|is_clean| Step::Restart { is_clean }),
+        1 => (any::<bool>(), any::<bool>())
+            .prop_map(|(is_clean, is_new_owner)| Step::Restart { is_clean, is_new_owner }),
     ]
 }
 
-struct Local(tempfile::TempDir);
+struct Local {
+    directory: tempfile::TempDir,
+    slow_read: Duration,
+}
+
+impl Local {
+    /// In memory where there is such a place: nothing is killed here, and syncs are thousands.
+    fn new(slow_read: Duration) -> Self {
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Local { directory: directory.expect("a directory"), slow_read }
+    }
+}
 
 impl Opener for Local {
-    async fn open(&mut self) -> Shard {
+    async fn open(&mut self, epoch: u64) -> Result<Shard, StorageError> {
         // Small, so that histories reach several tables, merges and evictions from the cache.
         let options = ShardOptions {
             memtable_bytes: 128 * 1024,
             cache_bytes: 512 * 1024,
-            ..ShardOptions::local(self.0.path())
+            epoch: Some(epoch),
+            slow_read: self.slow_read,
+            ..ShardOptions::local(self.directory.path())
         };
-        Shard::open(options).await.expect("the shard opens")
+        Shard::open(options).await
     }
 
     fn is_durable(&self) -> bool {
@@ -72,8 +87,8 @@ impl Opener for Local {
 struct Memory;
 
 impl Opener for Memory {
-    async fn open(&mut self) -> Shard {
-        Shard::open(ShardOptions::memory()).await.expect("the shard opens")
+    async fn open(&mut self, _epoch: u64) -> Result<Shard, StorageError> {
+        Shard::open(ShardOptions::memory()).await
     }
 
     fn is_durable(&self) -> bool {
@@ -84,9 +99,9 @@ impl Opener for Memory {
 struct Fault(FaultEngine);
 
 impl Opener for Fault {
-    async fn open(&mut self) -> Shard {
-        self.0 = self.0.crash(0);
-        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local("")).expect("the shard opens")
+    async fn open(&mut self, epoch: u64) -> Result<Shard, StorageError> {
+        self.0 = self.0.take_over(epoch)?;
+        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local(""))
     }
 
     fn is_durable(&self) -> bool {
@@ -98,9 +113,9 @@ impl Opener for Fault {
 struct Slow(SlowEngine);
 
 impl Opener for Slow {
-    async fn open(&mut self) -> Shard {
-        self.0 = SlowEngine::over(self.0.disk().crash(0));
-        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local("")).expect("the shard opens")
+    async fn open(&mut self, epoch: u64) -> Result<Shard, StorageError> {
+        self.0 = SlowEngine::over(self.0.disk().take_over(epoch)?);
+        Shard::with_engine(Arc::new(self.0.clone()), &ShardOptions::local(""))
     }
 
     fn is_durable(&self) -> bool {
@@ -129,9 +144,15 @@ proptest! {
     #![proptest_config(cases(16))]
     #[test]
     fn the_local_engine_agrees_with_the_model(steps in vec(step(), 1..60)) {
-        // In memory where there is such a place: nothing is killed here, and syncs are thousands.
-        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        run(&mut Local(directory.expect("a directory")), steps);
+        run(&mut Local::new(Duration::MAX), steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(4))]
+    #[test]
+    fn the_local_engine_on_a_slow_disk_agrees_with_the_model(steps in vec(step(), 1..60)) {
+        run(&mut Local::new(Duration::ZERO), steps);
     }
 }
 

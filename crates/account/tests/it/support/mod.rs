@@ -7,6 +7,7 @@ pub mod queries;
 pub mod random;
 pub mod recorded;
 pub mod scripts;
+pub mod slow;
 
 use std::time::Duration;
 

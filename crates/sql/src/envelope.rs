@@ -4,8 +4,13 @@ use shardlake_document::{NESTING_CEILING, ParseLimits, Value};
 
 use crate::error::SqlError;
 
+/// The sort keys in a row of a rewritten query.
+pub(crate) fn order_by_items(row: &[u8]) -> Result<Vec<Value>, SqlError> {
+    items(member(row, "orderByItems")?.ok_or(SqlError::UnmergeableRow)?)
+}
+
 /// A member of an object in JSON text, as text. `name` must be one that JSON writes without escapes.
-pub(super) fn member<'t>(object: &'t [u8], name: &str) -> Result<Option<&'t [u8]>, SqlError> {
+pub(crate) fn member<'t>(object: &'t [u8], name: &str) -> Result<Option<&'t [u8]>, SqlError> {
     let mut found = None;
     for_each_member(object, |candidate, value| {
         if candidate == name.as_bytes() {
@@ -17,7 +22,7 @@ pub(super) fn member<'t>(object: &'t [u8], name: &str) -> Result<Option<&'t [u8]
 }
 
 /// The values inside `[{"item": …}, …]`; undefined where there is no `item`.
-pub(super) fn items(array: &[u8]) -> Result<Vec<Value>, SqlError> {
+pub(crate) fn items(array: &[u8]) -> Result<Vec<Value>, SqlError> {
     match parse(array)? {
         Value::Array(elements) => Ok(elements.into_iter().map(item).collect()),
         _ => Err(SqlError::UnmergeableRow),
@@ -34,7 +39,7 @@ fn item(element: Value) -> Value {
     }
 }
 
-pub(super) fn parse(text: &[u8]) -> Result<Value, SqlError> {
+pub(crate) fn parse(text: &[u8]) -> Result<Value, SqlError> {
     let limits =
         ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: text.len(), ..ParseLimits::default() };
     Value::from_json(text, &limits).map_err(|_| SqlError::UnmergeableRow)
