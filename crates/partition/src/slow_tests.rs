@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use shardlake_charge::ChargeTable;
-use shardlake_document::{Number, PatchOperation};
+use shardlake_document::{Number, PatchOperation, parse_item};
 use shardlake_index::{IndexLayout, path_hash};
 use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, IndexPathSegment,
@@ -86,7 +86,8 @@ impl Fixture {
 
     fn upsert(&self, pk: &str, id: &str, unique: usize) -> Operation {
         let json = format!(r#"{{"id":"{id}","pk":"{pk}","u":{unique},"n":0,"text":"t{unique}"}}"#);
-        let item = prepare_body(json.as_bytes(), &self.shape).expect("valid");
+        let body = parse_item(json.as_bytes(), &Default::default()).expect("a body");
+        let item = prepare_body(body, &self.shape).expect("valid");
         Operation::Upsert { item, preconditions: Preconditions::default() }
     }
 

@@ -41,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "capacity",
         ],
     ),
+    ("upkeep", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "serving"]),
     (
         "account",
         &[
@@ -59,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "catalog",
             "capacity",
             "serving",
+            "upkeep",
         ],
     ),
     ("signature", &["model"]),
