@@ -41,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "capacity",
         ],
     ),
+    ("follower", &["model", "routing", "partition", "catalog", "serving"]),
     ("upkeep", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "serving"]),
     (
         "account",
@@ -60,6 +61,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "catalog",
             "capacity",
             "serving",
+            "follower",
             "upkeep",
         ],
     ),
