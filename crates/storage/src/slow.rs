@@ -105,6 +105,22 @@ impl Engine for SlowEngine {
         Box::new(self.view_of(self.disk.view()))
     }
 
+    fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        let checkpoint = self.disk.checkpoint(name);
+        Answer::later(async move {
+            wait(&self.distance.sync_micros).await;
+            checkpoint.await
+        })
+    }
+
+    fn open_checkpoint(&self, name: &str) -> Answer<'_, Arc<dyn Engine>> {
+        self.disk.open_checkpoint(name)
+    }
+
+    fn remove_checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        self.disk.remove_checkpoint(name)
+    }
+
     fn flush(&self) -> Answer<'_, ()> {
         self.sync()
     }
