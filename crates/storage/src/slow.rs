@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 
 use crate::engine::{CONCURRENT_READS_MAX, EngineScan};
 use crate::fault::FaultEngine;
@@ -40,7 +41,12 @@ impl Distance {
 }
 
 async fn wait(micros: &AtomicU64) {
-    tokio::time::sleep(Duration::from_micros(micros.load(Ordering::Relaxed))).await;
+    let delay = Duration::from_micros(micros.load(Ordering::Relaxed));
+    match Handle::try_current() {
+        Ok(_) => tokio::time::sleep(delay).await,
+        // A thread that runs a query, say, and may block.
+        Err(_) => std::thread::sleep(delay),
+    }
 }
 
 impl SlowEngine {

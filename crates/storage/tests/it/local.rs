@@ -298,7 +298,7 @@ async fn checkpoint_holds_what_was_acknowledged_while_writers_go_on() {
     let acknowledged = Arc::new(AtomicU32::new(0));
     let (writes_on, told) = (shard.clone(), acknowledged.clone());
     let writer = tokio::spawn(async move {
-        for number in 1..=3000u32 {
+        for number in 1..=1000u32 {
             // Two keys of one commit, which no checkpoint may part.
             let mut batch = Batch::new();
             batch.put([&[1], &number.to_be_bytes()[..]].concat(), vec![7; 200]);
@@ -308,7 +308,7 @@ async fn checkpoint_holds_what_was_acknowledged_while_writers_go_on() {
         }
     });
     let mut made = Vec::new();
-    while !writer.is_finished() && made.len() < 20 {
+    while !writer.is_finished() && made.len() < 6 {
         let (name, before) = (format!("at-{}", made.len()), acknowledged.load(Ordering::SeqCst));
         shard.checkpoint(&name).await.expect("makes a checkpoint");
         made.push((name, before, acknowledged.load(Ordering::SeqCst)));
