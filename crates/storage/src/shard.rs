@@ -448,8 +448,11 @@ impl ShardInner {
             None => {}
         }
         let shared = self.shared.clone();
-        blocking(move || Ok(shared.wait_for_writer())).await?;
-        self.shared.check()?;
+        blocking(move || {
+            shared.wait_for_writer();
+            shared.check()
+        })
+        .await?;
         self.work(|engine| engine.close()).await
     }
 }
