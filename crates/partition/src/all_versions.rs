@@ -14,10 +14,14 @@ use shardlake_storage::{Row, Snapshot};
 use crate::change_feed::{FeedLook, KeyTest, Page};
 use crate::change_log::{ChangeKind, LogEntry, LogOperation};
 use crate::item::StoredItem;
+use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
 use crate::log_marks::NOT_KEPT;
 use crate::partition::Partition;
 use crate::shape::ContainerShape;
+
+/// Operations whose versions are read at once.
+const OPERATIONS_AT_ONCE: usize = 64;
 
 impl Partition {
     /// Refuses a position from before what is kept.
@@ -58,50 +62,53 @@ impl Page<'_> {
     ) -> Result<bool> {
         let oldest_ms =
             self.look.now.milliseconds().saturating_sub(self.partition.past.retention().as_millis() as u64);
-        for (key, value) in rows {
-            let lsn = keys::log_lsn(&key)?;
-            let entry = LogEntry::decode(&value)?;
-            let mut changes = Changes::default();
-            for operation in &entry.operations {
-                if !self.keys.matches(&operation.key)? {
-                    continue;
+        let decode = |(key, value): Row| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?));
+        let entries: Vec<(u64, LogEntry)> = rows.map(decode).collect::<Result<_>>()?;
+        let mut rest = &entries[..];
+        while !rest.is_empty() {
+            let together;
+            (together, rest) = rest.split_at(read_together(rest));
+            let mut versions = self.versions(snapshot, together).await?.into_iter();
+            for (lsn, entry) in together {
+                let mut changes = Changes::default();
+                for operation in &entry.operations {
+                    if !self.keys.matches(&operation.key)? {
+                        continue;
+                    }
+                    if entry.timestamp_ms < oldest_ms {
+                        return Err(self.partition.too_old(self.look.after));
+                    }
+                    self.add(&mut changes, (*lsn, entry.timestamp_ms), operation, &mut versions)?;
                 }
-                if entry.timestamp_ms < oldest_ms {
-                    return Err(self.partition.too_old(self.look.after));
+                if self.found.changes > 0
+                    && changes.count > 0
+                    && !self.has_room(changes.count, changes.text.len())
+                {
+                    return Ok(false);
                 }
-                self.add(snapshot, &mut changes, (lsn, entry.timestamp_ms), operation).await?;
-            }
-            if self.found.changes > 0
-                && changes.count > 0
-                && !self.has_room(changes.count, changes.text.len())
-            {
-                return Ok(false);
-            }
-            self.append(changes);
-            self.found.last_lsn = lsn;
-            if !self.has_room(1, 0) {
-                return Ok(false);
+                self.append(changes);
+                self.found.last_lsn = *lsn;
+                if !self.has_room(1, 0) {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
     }
 
-    async fn add(
+    fn add(
         &self,
-        snapshot: &Snapshot,
         changes: &mut Changes,
         at: (u64, u64),
         operation: &LogOperation,
+        versions: &mut impl Iterator<Item = Option<StoredItem>>,
     ) -> Result<()> {
-        let exists = matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace);
-        let current = match exists {
-            true => Some(self.version(snapshot, &operation.key, at.0).await?),
-            false => None,
+        let mut version = |lsn: Option<u64>| match lsn {
+            None => Ok(None),
+            Some(lsn) => versions.next().flatten().ok_or_else(|| missing(lsn)).map(Some),
         };
-        let previous = match operation.kind {
-            ChangeKind::Create => None,
-            _ => Some(self.version(snapshot, &operation.key, operation.previous_lsn).await?),
-        };
+        let (wrote, ended) = lsns_of(at.0, operation);
+        let (current, previous) = (version(wrote)?, version(ended)?);
         for item in current.iter().chain(&previous) {
             changes.charge_centi +=
                 self.look.shape.charges.read(item.json_size_bytes(), self.look.consistency).0;
@@ -109,21 +116,43 @@ impl Page<'_> {
         changes.write(self.look.shape, at, operation, (current.as_ref(), previous.as_ref()))
     }
 
-    /// The version of an item that a commit wrote.
-    async fn version(&self, snapshot: &Snapshot, item: &[u8], lsn: u64) -> Result<StoredItem> {
-        let uid = self.partition.uid;
-        let live = snapshot.get(&keys::with_header(uid, ITEMS, item)).await.map_err(crate::storage_error)?;
-        if let Some(bytes) = live {
-            let item = StoredItem::decode(bytes, self.look.shape)?;
-            if item.lsn() == lsn {
-                return Ok(item);
+    /// The versions that the entries wrote and ended, in their order: live ones, and those that have ended since.
+    async fn versions(
+        &self,
+        snapshot: &Snapshot,
+        entries: &[(u64, LogEntry)],
+    ) -> Result<Vec<Option<StoredItem>>> {
+        let (mut wanted, mut live_keys) = (Vec::new(), KeyList::default());
+        let header = keys::header(self.partition.uid, ITEMS, 0);
+        for (lsn, entry) in entries {
+            for operation in &entry.operations {
+                if !self.keys.matches(&operation.key)? {
+                    continue;
+                }
+                let (wrote, ended) = lsns_of(*lsn, operation);
+                live_keys.push(&[&header, &operation.key]);
+                wanted.push((&operation.key, wrote, ended));
             }
         }
-        let ended = snapshot.get(&keys::version_key(uid, item, lsn)).await.map_err(crate::storage_error)?;
-        let ended = ended.ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, format!("the version that LSN {lsn} wrote of an item is missing"))
-        })?;
-        StoredItem::decode(ended, self.look.shape)
+        let live = snapshot.get_many(live_keys.finish()).await.map_err(crate::storage_error)?;
+        let decode = |bytes| StoredItem::decode(bytes, self.look.shape);
+        let (mut versions, mut ended_keys, mut places) = (Vec::new(), KeyList::default(), Vec::new());
+        for ((key, wrote, ended), live) in wanted.into_iter().zip(live) {
+            let live = live.map(decode).transpose()?;
+            for lsn in wrote.into_iter().chain(ended) {
+                let version = live.clone().filter(|item| item.lsn() == lsn);
+                if version.is_none() {
+                    places.push(versions.len());
+                    ended_keys.push(&[&keys::version_key(self.partition.uid, key, lsn)]);
+                }
+                versions.push(version);
+            }
+        }
+        let ended = snapshot.get_many(ended_keys.finish()).await.map_err(crate::storage_error)?;
+        for (place, ended) in places.into_iter().zip(ended) {
+            versions[place] = ended.map(decode).transpose()?;
+        }
+        Ok(versions)
     }
 
     fn append(&mut self, changes: Changes) {
@@ -138,6 +167,26 @@ impl Page<'_> {
         self.found.size_bytes += changes.text.len();
         self.found.charge_centi += changes.charge_centi;
     }
+}
+
+/// The LSNs of the versions that an operation wrote and ended.
+fn lsns_of(lsn: u64, operation: &LogOperation) -> (Option<u64>, Option<u64>) {
+    let exists = matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace);
+    (exists.then_some(lsn), (operation.kind != ChangeKind::Create).then_some(operation.previous_lsn))
+}
+
+/// How many entries to read the versions of at once; at least one.
+fn read_together(entries: &[(u64, LogEntry)]) -> usize {
+    let mut operations = 0;
+    let fit = entries.iter().take_while(|(_, entry)| {
+        operations += entry.operations.len();
+        operations <= OPERATIONS_AT_ONCE
+    });
+    fit.count().max(1)
+}
+
+fn missing(lsn: u64) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the version that LSN {lsn} wrote of an item is missing"))
 }
 
 /// What one commit did, as JSON.

@@ -14,15 +14,17 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
+use futures::future::try_join4;
 use shardlake_heat::Heat;
 use shardlake_index::IndexLayout;
 use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
-use shardlake_storage::{Durability, PendingCommit, ScanOptions, Seq, Shard};
+use shardlake_storage::{Durability, PendingCommit, Seq, Shard};
 use tokio::sync::Mutex;
 
 use crate::acknowledged::Acknowledged;
-use crate::change_log::{Counters, LogEntry};
+use crate::change_log::Counters;
+use crate::changes;
 use crate::end::{End, Life};
 use crate::expire::Expiry;
 use crate::index::Maintained;
@@ -34,7 +36,7 @@ use crate::operation::{CommandContext, ItemReply, LogicalKey};
 use crate::plan;
 use crate::sequencer::{Sequencer, SequencerLock};
 use crate::shape::ContainerShape;
-use crate::sizes::count_if_missing;
+use crate::sizes::{count, is_counted};
 use crate::versions::KeptPast;
 
 #[derive(Debug)]
@@ -110,26 +112,25 @@ impl Partition {
         identity: PartitionIdentity,
         layouts: Vec<Arc<IndexLayout>>,
     ) -> Result<Partition> {
-        let (start, end) = keys::space_range(identity.uid, keys::CHANGE_LOG);
-        let mut scan = shard
-            .snapshot()
-            .scan(start..end, ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() });
-        let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
+        let (view, uid) = (shard.view(), identity.uid);
+        let marks = async { view.get(&keys::log_marks_key(uid)).await.map_err(crate::storage_error) };
+        let (last, marks, mut counted, is_counted) = try_join4(
+            changes::last_entry(&view, uid),
+            marks,
+            crate::index::load_counted(&view, uid),
+            is_counted(&view, uid),
+        )
+        .await?;
         let (lsn, timestamp_ms, counters) = match last {
-            Some((key, value)) => {
-                let entry = LogEntry::decode(&value)?;
-                (keys::log_lsn(&key)?, entry.timestamp_ms, entry.counters)
-            }
+            Some((lsn, entry)) => (lsn, entry.timestamp_ms, entry.counters),
             None => (0, 0, Counters::default()),
         };
-        let marks = shard.get(&keys::log_marks_key(identity.uid)).await.map_err(crate::storage_error)?;
         let marks = marks.as_deref().map_or(Ok(LogMarks::default()), LogMarks::decode)?;
-        if counters.items > 0 {
-            count_if_missing(&shard, identity.uid).await?;
+        if counters.items > 0 && !is_counted {
+            count(&shard, uid).await?;
         }
-        let mut counted = crate::index::load_counted(&shard, identity.uid).await?;
         counted.retain(|counted| layouts.iter().any(|layout| layout.id == counted.index_id));
-        let PartitionIdentity { uid, range_id, epk_range, rid_prefix, session_version, .. } = identity;
+        let PartitionIdentity { range_id, epk_range, rid_prefix, session_version, .. } = identity;
         let life = Arc::new(Life::new(uid, range_id));
         Ok(Partition {
             uid,

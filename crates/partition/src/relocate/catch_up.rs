@@ -18,6 +18,7 @@ use crate::beside::beside_planning;
 use crate::change_log::{ChangeKind, Counters, LogEntry};
 use crate::index::Maintained;
 use crate::item::StoredItem;
+use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS, PartitionUid};
 use crate::partition::Origin;
 use crate::read_set::{Plan, ReadSet, Stop};
@@ -25,6 +26,7 @@ use crate::shape::ContainerShape;
 use crate::transaction::{ItemName, Transaction, View};
 
 const ROUND_ENTRIES: usize = 512;
+const ITEMS_AT_ONCE: usize = 64;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
 const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
 
@@ -69,7 +71,7 @@ impl Relocation {
         let uid = self.sources[source].uid;
         let from = self.targets.iter().map(|target| target.state.positions[source]).min().unwrap_or(0);
         let (_, end) = keys::space_range(uid, keys::CHANGE_LOG);
-        let options = ScanOptions { limit: Some(ROUND_ENTRIES), ..ScanOptions::default() };
+        let options = ScanOptions { limit: Some(ROUND_ENTRIES), ..ScanOptions::SWEEP };
         let mut scan = snapshot.scan(keys::log_key(uid, from + 1)..end, options);
         let mut entries = Vec::new();
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
@@ -118,9 +120,15 @@ impl Relocation {
         }
         let target = &self.targets[place];
         for (_, entry) in entries {
-            for ended in entry.operations.iter().filter(|operation| operation.previous_lsn > 0) {
-                let version = keys::version_key(source_uid, &ended.key, ended.previous_lsn);
-                if let Some(record) = snapshot.get(&version).await.map_err(crate::storage_error)? {
+            let ended: Vec<_> =
+                entry.operations.iter().filter(|operation| operation.previous_lsn > 0).collect();
+            let mut versions = KeyList::default();
+            for ended in &ended {
+                versions.push(&[&keys::version_key(source_uid, &ended.key, ended.previous_lsn)]);
+            }
+            let versions = snapshot.get_many(versions.finish()).await.map_err(crate::storage_error)?;
+            for (ended, record) in ended.into_iter().zip(versions) {
+                if let Some(record) = record {
                     batch.put(keys::version_key(target.uid(), &ended.key, ended.previous_lsn), record);
                 }
                 if batch.size_bytes() >= COMMIT_BYTES {
@@ -151,9 +159,11 @@ impl Relocation {
         batch: &mut Batch,
     ) -> Result<usize> {
         let (target, shape) = (&self.targets[place], &self.shape);
-        let stored_keys: Vec<_> =
-            item_keys.iter().map(|key| keys::with_header(source_uid, ITEMS, key)).collect();
-        let stored = snapshot.multi_get(&stored_keys).await.map_err(crate::storage_error)?;
+        // Items may be large: what is read at once is bounded by their number, what is written by its rows.
+        let item_keys = &item_keys[..item_keys.len().min(ITEMS_AT_ONCE)];
+        let (mut stored_keys, header) = (KeyList::default(), keys::header(source_uid, ITEMS, 0));
+        item_keys.iter().for_each(|key| stored_keys.push(&[&header, key]));
+        let stored = snapshot.get_many(stored_keys.finish()).await.map_err(crate::storage_error)?;
         let mut items = Vec::with_capacity(stored.len());
         for (key, record) in item_keys.iter().zip(stored) {
             let item = record.map(|record| StoredItem::decode(record, shape)).transpose()?;
