@@ -172,7 +172,12 @@ async fn what_a_write_reads_is_fetched_in_one_round_trip_or_two() {
     assert_eq!(trips_of("a", &many).await, 1, "of all operations together");
     assert_eq!(trips_of("a", &[fixture.upsert("a", "1", 20)]).await, 2, "then the unique value of the item");
     let delete = |id: &str| Operation::Delete { id: id.to_owned(), preconditions: Preconditions::default() };
-    assert_eq!(trips_of("a", &[delete("2"), delete("3")]).await, 3, "each item's unique value by itself");
+    assert_eq!(trips_of("a", &[delete("2"), delete("3"), delete("4")]).await, 2, "of all items together");
+    let key = logical(&fixture.shape, "a");
+    let before = engine.round_trips();
+    let deleted = fixture.partition.delete_logical_partition(&fixture.shape, &command(&[]), &key).await;
+    assert_eq!(deleted.expect("deleted").0, 8);
+    assert_eq!(engine.round_trips() - before, 4, "a page, its items, their unique values, no more pages");
     fixture.expect_sound().await;
 }
 

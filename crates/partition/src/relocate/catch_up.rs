@@ -252,7 +252,7 @@ impl Copy {
                 Err(Stop::Wanted(mut keys)) => {
                     let own = |key: &Bytes| keys::with_header(self.origin.uid, ITEMS, key).into();
                     keys.extend(self.items.iter().map(|(key, _)| own(key)));
-                    reads.fetch(&self.shard, keys).await?;
+                    reads.fetch(&self.shard, &self.shape, keys).await?;
                 }
             }
         }
