@@ -1,13 +1,24 @@
 //! From what a client sent, JSON text or Cosmos binary JSON, to a body ready to be written: parsed, checked, rendered, analysed. No lock is held here.
 //! Callers on threads that answer requests go through [`crate::prepare`], which works on heavy ones beside them.
 
+use std::sync::Arc;
+
 use shardlake_document::{DocumentError, ParseLimits, RawDocument, RawValue, parse_item, write_members};
-use shardlake_index::TermSet;
 use shardlake_model::{Error, ErrorKind, KeyComponent, KeyPath, Limits, PartitionKey, Result};
 
+use crate::beside::{HEAVY_BYTES, beside};
 use crate::operation::PreparedBody;
 use crate::plan;
 use crate::shape::ContainerShape;
+
+/// [`prepare_body`], beside the threads that answer requests where the text is long.
+pub async fn prepare(json: &[u8], shape: &Arc<ContainerShape>) -> Result<PreparedBody> {
+    if json.len() <= HEAVY_BYTES {
+        return prepare_body(json, shape);
+    }
+    let (json, shape) = (json.to_vec(), shape.clone());
+    beside(move || prepare_body(&json, &shape)).await?
+}
 
 /// `sent` is JSON text or Cosmos binary JSON.
 pub fn prepare_body(sent: &[u8], shape: &ContainerShape) -> Result<PreparedBody> {
@@ -32,8 +43,7 @@ pub fn prepare_body(sent: &[u8], shape: &ContainerShape) -> Result<PreparedBody>
     let mut members = Vec::with_capacity(sent.len());
     write_members(body.raw(), &mut members);
     plan::check_size(members.len(), shape)?;
-    let terms = TermSet::of(body.raw(), &shape.indexed_paths);
-    Ok(PreparedBody { id, body, members: members.into(), terms, foreseen: None, ttl_seconds })
+    PreparedBody::new(id, body, members.into(), ttl_seconds, shape)
 }
 
 fn document_error(error: &DocumentError, limits: &Limits) -> Error {
