@@ -11,9 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use shardlake_account::{
-    Account, AccountOptions, ContainerHandle, KeyInput, RelocationReport, Shards, SplitAt,
+    Account, AccountOptions, ContainerHandle, ItemRead, ReadCommand, RelocationReport, Shards, SplitAt,
+    WriteCommand, item_of_json,
 };
-use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, Preconditions, RequestContext};
+use shardlake_model::{
+    ContainerDefinition, KeyComponent, PartitionKey, PartitionKeyDefinition, Preconditions, RequestContext,
+};
 use shardlake_storage::{Shard, ShardOptions};
 
 use crate::publish::publish;
@@ -39,19 +42,17 @@ impl Bench {
     async fn upsert(&self, number: u64) {
         let key = key_of(number);
         let body = document(&format!("item-{number}"), &key);
-        let key = format!("[\"{key}\"]");
-        let (ctx, none) = (self.ctx(), Preconditions::default());
-        let write =
-            self.account.upsert_item(&ctx, &self.container, Some(KeyInput(&key)), body.as_bytes(), &none);
-        write.await.expect("written");
+        let body = item_of_json(body.as_bytes(), self.account.limits()).expect("an item");
+        let (ctx, command) = (self.ctx(), WriteCommand::upsert(body));
+        self.account.write(&ctx, &self.container, command, None).await.expect("written");
     }
 
     async fn read(&self, number: u64) {
-        let key = format!("[\"{}\"]", key_of(number));
-        let (ctx, none) = (self.ctx(), Preconditions::default());
-        let id = format!("item-{number}");
-        let read = self.account.read_item(&ctx, &self.container, Some(KeyInput(&key)), &id, &none);
-        read.await.expect("read");
+        let key = Some(PartitionKey::single(KeyComponent::String(key_of(number))));
+        let read =
+            ItemRead { item: format!("item-{number}").into(), preconditions: Preconditions::default() };
+        let (ctx, command) = (self.ctx(), ReadCommand { key, read });
+        self.account.read(&ctx, &self.container, command).await.expect("read");
     }
 
     fn current(&self) -> ContainerHandle {

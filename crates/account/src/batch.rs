@@ -3,40 +3,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
-use shardlake_model::{Error, ErrorKind, Preconditions, RequestContext, Result};
-use shardlake_partition::{
-    BatchReply, HEAVY_BYTES, ItemReply, LogicalKey, Operation, Outcome, PreparedBody, prepare,
-};
+use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
+use shardlake_partition::{BatchReply, HEAVY_BYTES, ItemReply, LogicalKey, Operation, Outcome};
 
-use crate::items::{check_session, patch_operation};
-use crate::{Account, ContainerHandle, KeyInput, Patch};
-use shardlake_serving::{Cost, OperationKind, Touched};
-use shardlake_serving::{body_key, key_of_read, key_of_write, logical};
+use crate::command::{ItemOperation, ItemRead, KeyedOperation, ReadCommand};
+use crate::items::check_session;
+use crate::{Account, ContainerHandle};
+use shardlake_serving::{Cost, OperationKind, Touched, key_of_read, mismatch};
 
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
 const BULK_CONCURRENCY: usize = 64;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BatchKind {
-    Create,
-    Upsert,
-    Replace,
-    Read,
-    Delete,
-    Patch,
-}
-
-#[derive(Debug, Clone)]
-pub struct BatchOperation {
-    pub kind: BatchKind,
-    pub id: Option<String>,
-    /// JSON text of the item, for creates, upserts and replaces.
-    pub body: Option<Vec<u8>>,
-    pub patch: Option<Patch>,
-    /// JSON array text; bulk operations carry their own key.
-    pub partition_key: Option<String>,
-    pub preconditions: Preconditions,
-}
 
 /// What the rest of a bulk request does after an operation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +22,14 @@ pub enum BulkOnError {
 }
 
 impl Account {
-    /// Executes operations on one logical partition as one transaction. `Err` is for a request that is wrong as a whole.
+    /// Executes operations on one logical partition as one transaction. An operation may come as the front end's refusal of it,
+    /// which fails the batch like the engine's would. `Err` is for a request that is wrong as a whole.
     pub async fn batch(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
-        key: KeyInput<'_>,
-        operations: Vec<BatchOperation>,
+        key: &PartitionKey,
+        operations: Vec<Result<KeyedOperation>>,
     ) -> Result<BatchReply> {
         let max = self.limits().batch_operations_max;
         if operations.is_empty() {
@@ -64,7 +41,6 @@ impl Account {
             )));
         }
         let logical = key_of_read(container, Some(key))?;
-        let _room = self.room_for(ctx, size_of(&operations)).await?;
         self.take_space_for_reads(ctx, &operations).await?;
         let mut routing = self.routing(container);
         loop {
@@ -79,12 +55,16 @@ impl Account {
         let mut refused = None;
         let mut since_pause = 0;
         for (index, operation) in operations.into_iter().enumerate() {
-            since_pause += operation.body.as_ref().map_or(0, Vec::len);
+            since_pause += operation
+                .as_ref()
+                .ok()
+                .and_then(|keyed| keyed.operation.body())
+                .map_or(0, |body| body.as_bytes().len());
             if since_pause > HEAVY_BYTES {
                 since_pause = 0;
                 tokio::task::yield_now().await;
             }
-            match self.plan(container, key, &logical, operation).await {
+            match self.planned_in_batch(container, key, &logical, operation).await {
                 Ok(operation) => planned.push(operation),
                 Err(error) => {
                     refused = Some((index, error));
@@ -110,63 +90,25 @@ impl Account {
         }
     }
 
-    /// Checks one operation of a batch against the batch's key.
-    async fn plan(
+    /// One operation of a batch, whose keys must be the batch's.
+    async fn planned_in_batch(
         &self,
         container: &ContainerHandle,
-        key: KeyInput<'_>,
+        key: &PartitionKey,
         logical: &LogicalKey,
-        operation: BatchOperation,
+        operation: Result<KeyedOperation>,
     ) -> Result<Operation> {
-        if let Some(own) = &operation.partition_key {
-            let own = key_of_read(container, Some(KeyInput(own)))?;
-            if !own.partition_key.same(&logical.partition_key) {
-                return Err(mismatch());
-            }
+        let KeyedOperation { key: own, operation } = operation?;
+        if let Some(own) = &own
+            && !key_of_read(container, Some(own))?.partition_key.same(&logical.partition_key)
+        {
+            return Err(mismatch());
         }
-        let (operation, body_key) = self.operation(container, Some(key), logical, operation).await?;
-        match body_key {
-            Some(body_key) if !body_key.partition_key.same(&logical.partition_key) => Err(mismatch()),
-            _ => Ok(operation),
-        }
-    }
-
-    /// The operation in the partition's terms, and the key that its body carries where it has one.
-    async fn operation(
-        &self,
-        container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        logical: &LogicalKey,
-        operation: BatchOperation,
-    ) -> Result<(Operation, Option<LogicalKey>)> {
-        let BatchOperation { kind, id, body, patch, preconditions, .. } = operation;
-        let id = match id {
-            Some(id) => Some(self.resolve_id(container, logical, &id).await?),
-            None => None,
-        };
-        let needs_id = || Error::bad_request("the operation names no 'id'");
-        Ok(match kind {
-            BatchKind::Create => {
-                let item = body_of(container, body).await?;
-                let body_key = key_of_write(container, key, &item)?;
-                (Operation::Create { item }, Some(body_key))
-            }
-            BatchKind::Upsert => {
-                let item = body_of(container, body).await?;
-                let body_key = key_of_write(container, key, &item)?;
-                (Operation::Upsert { item, preconditions }, Some(body_key))
-            }
-            BatchKind::Replace => {
-                let item = body_of(container, body).await?;
-                let body_key = key_of_write(container, key, &item)?;
-                (Operation::Replace { id: id.ok_or_else(needs_id)?, item, preconditions }, Some(body_key))
-            }
-            BatchKind::Read => (Operation::Read { id: id.ok_or_else(needs_id)?, preconditions }, None),
-            BatchKind::Delete => (Operation::Delete { id: id.ok_or_else(needs_id)?, preconditions }, None),
-            BatchKind::Patch => {
-                let patch =
-                    patch.ok_or_else(|| Error::bad_request("a patch operation needs 'operations'"))?;
-                (patch_operation(container, id.ok_or_else(needs_id)?, patch, preconditions)?, None)
+        Ok(match operation {
+            ItemOperation::Write(write) => self.planned(container, Some(key), write).await?.1,
+            ItemOperation::Read(ItemRead { item, preconditions }) => {
+                let id = self.resolved(container, logical, item).await?;
+                Operation::Read { id, preconditions }
             }
         })
     }
@@ -177,7 +119,7 @@ impl Account {
         ctx: &RequestContext,
         container: &ContainerHandle,
         range_id: Option<u32>,
-        operations: Vec<BatchOperation>,
+        operations: Vec<Result<KeyedOperation>>,
         on_error: BulkOnError,
     ) -> Result<Vec<Result<ItemReply>>> {
         let max = self.limits().bulk_operations_max;
@@ -192,7 +134,6 @@ impl Account {
         if let Some(range_id) = range_id {
             crate::feed::range_by_id(container, range_id)?;
         }
-        let _room = self.room_for(ctx, size_of(&operations)).await?;
         self.take_space_for_reads(ctx, &operations).await?;
         let read_bytes = AtomicUsize::new(0);
         if on_error == BulkOnError::Continue {
@@ -219,8 +160,12 @@ impl Account {
     }
 
     /// What is read may be as much as a page; what is written is no more than was sent.
-    async fn take_space_for_reads(&self, ctx: &RequestContext, operations: &[BatchOperation]) -> Result<()> {
-        match operations.iter().any(|operation| operation.kind == BatchKind::Read) {
+    async fn take_space_for_reads(
+        &self,
+        ctx: &RequestContext,
+        operations: &[Result<KeyedOperation>],
+    ) -> Result<()> {
+        match operations.iter().flatten().any(|keyed| keyed.operation.is_read()) {
             true => self.take_answer_space(ctx).await,
             false => Ok(()),
         }
@@ -230,33 +175,29 @@ impl Account {
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
-        operation: BatchOperation,
+        operation: Result<KeyedOperation>,
         read_bytes: &AtomicUsize,
     ) -> Result<ItemReply> {
-        let own_key = operation.partition_key.clone();
-        let key = own_key.as_deref().map(KeyInput);
-        let logical = match (key, &operation.body) {
-            (Some(key), _) => key_of_read(container, Some(key))?,
-            (None, Some(_)) => {
-                let item = body_of(container, operation.body.clone()).await?;
-                logical(&container.entry, body_key(&container.entry, &item)?)
-            }
-            (None, None) => return Err(Error::bad_request("the operation names no 'partitionKey'")),
-        };
-        let (operation, body_key) = self.operation(container, key, &logical, operation).await?;
-        let logical = body_key.unwrap_or(logical);
-        if let Operation::Read { id, preconditions } = &operation {
-            let limits = self.limits();
-            if read_bytes.load(Ordering::Relaxed) > limits.page_size_bytes_max {
-                return Err(limits.too_much_read());
-            }
-            let reply = self.read(ctx, container, &logical, id, preconditions).await?;
-            let size_bytes = reply.item.as_ref().map_or(0, |item| item.json_size_bytes());
-            let before = read_bytes.fetch_add(size_bytes, Ordering::Relaxed);
-            let fits = before == 0 || before + size_bytes <= limits.page_size_bytes_max;
-            return if fits { Ok(reply) } else { Err(limits.too_much_read()) };
+        let KeyedOperation { key, operation } = operation?;
+        if key.is_none() && operation.body().is_none() {
+            return Err(Error::bad_request("the operation names no 'partitionKey'"));
         }
-        self.write(ctx, container, &logical, operation).await
+        let read = match operation {
+            ItemOperation::Read(read) => read,
+            ItemOperation::Write(write) => {
+                let (logical, operation) = self.planned(container, key.as_ref(), write).await?;
+                return self.write_planned(ctx, container, &logical, operation).await;
+            }
+        };
+        let limits = self.limits();
+        if read_bytes.load(Ordering::Relaxed) > limits.page_size_bytes_max {
+            return Err(limits.too_much_read());
+        }
+        let reply = self.read(ctx, container, ReadCommand { key, read }).await?;
+        let size_bytes = reply.item.as_ref().map_or(0, |item| item.json_size_bytes());
+        let before = read_bytes.fetch_add(size_bytes, Ordering::Relaxed);
+        let fits = before == 0 || before + size_bytes <= limits.page_size_bytes_max;
+        if fits { Ok(reply) } else { Err(limits.too_much_read()) }
     }
 }
 
@@ -268,21 +209,4 @@ fn cost_of_batch(reply: &BatchReply) -> Cost {
         size_bytes: sizes.sum(),
         creates: replies().any(|reply| reply.outcome == Outcome::Created),
     }
-}
-
-async fn body_of(container: &ContainerHandle, body: Option<Vec<u8>>) -> Result<PreparedBody> {
-    let body = body.ok_or_else(|| Error::bad_request("the operation has no 'resourceBody'"))?;
-    prepare(&body, &container.entry.shape).await
-}
-
-/// Bytes of all bodies together.
-fn size_of(operations: &[BatchOperation]) -> usize {
-    operations.iter().filter_map(|operation| operation.body.as_ref()).map(Vec::len).sum()
-}
-
-fn mismatch() -> Error {
-    Error::new(
-        ErrorKind::PartitionKeyMismatch,
-        "PartitionKey extracted from document doesn't match the one specified in the header",
-    )
 }

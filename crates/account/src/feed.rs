@@ -7,26 +7,26 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result};
+use shardlake_model::{Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{ChangePage, FeedFilter, PageLimits, Partition, StoredItem, epk_of_position};
 use shardlake_routing::{EpkRange, prefix_range};
 
 use crate::items::check_session;
 use crate::query_targets::span_of_point;
-use crate::{Account, ContainerHandle, KeyInput};
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::{Cost, OperationKind, Touched};
-use shardlake_serving::{key_of_read, logical, parse_key, partition_of};
+use crate::{Account, ContainerHandle};
+use shardlake_serving::{
+    ContainerEntry, Cost, OperationKind, Touched, checked_key, key_of_read, logical, partition_of,
+};
 
 const TOKEN_VERSION: u8 = 1;
 
 /// What a feed covers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum FeedScope {
     #[default]
     All,
-    /// A full partition key, or a prefix of a hierarchical one, as JSON array text.
-    Key(String),
+    /// A full partition key, or a prefix of a hierarchical one.
+    Key(PartitionKey),
     /// A partition key range by id, a span of the hash space in hexadecimal, or both: then their intersection.
     Range { range_id: Option<u32>, epk: Option<(String, String)> },
 }
@@ -175,7 +175,7 @@ impl Account {
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
-        key: KeyInput<'_>,
+        key: &PartitionKey,
     ) -> Result<ReplyMeta> {
         let logical = key_of_read(container, Some(key))?;
         let command = self.command(ctx, 0);
@@ -215,8 +215,8 @@ pub(crate) fn resolve(
     let of_range = |range: &EpkRange| entry.map.overlapping(range).cloned().collect();
     Ok(match scope {
         FeedScope::All => (FeedFilter::Range(EpkRange::full()), entry.map.iter().cloned().collect()),
-        FeedScope::Key(text) => {
-            let key = parse_key(entry, KeyInput(text))?;
+        FeedScope::Key(key) => {
+            let key = checked_key(entry, key)?;
             if key.0.len() == entry.shape.key_paths.len() {
                 let logical = logical(entry, key);
                 let partition = partition_of(entry, &logical).clone();

@@ -3,85 +3,83 @@
 use std::sync::Arc;
 
 use shardlake_document::PatchOperation;
-use shardlake_model::{Error, ErrorKind, Preconditions, RequestContext, Result, Rid};
+use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result};
 use shardlake_partition::{
-    CommandContext, ItemReply, LogicalKey, Operation, Outcome, Partition, validate_item_id,
+    CommandContext, ItemReply, LogicalKey, Operation, Outcome, Partition, prepare, validate_item_id,
 };
-use shardlake_sql::parse_condition;
 
-use crate::{Account, ContainerHandle, KeyInput};
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::{Cost, OperationKind, Touched};
-use shardlake_serving::{key_of_read, key_of_write};
-
-/// A partial update as a client sends it.
-#[derive(Debug, Clone)]
-pub struct Patch {
-    pub operations: Vec<PatchOperation>,
-    /// `from c where …`: the patch applies only where it holds.
-    pub condition: Option<String>,
-}
+use crate::command::{ItemRead, ItemWrite, Patch, ReadCommand, Triggers, WriteCommand, WriteReply};
+use crate::{Account, ContainerHandle};
+use shardlake_document::ItemName;
+use shardlake_serving::{ContainerEntry, Cost, OperationKind, Touched, key_of_read, key_of_write};
 
 impl Account {
-    pub async fn create_item(
+    /// Creates, upserts, replaces, patches or deletes one item, in one transaction with the triggers that the request names.
+    pub async fn write(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        json: &[u8],
-    ) -> Result<ItemReply> {
-        let (item, _room) = self.prepared(ctx, container, json).await?;
-        let logical = key_of_write(container, key, &item)?;
-        self.write(ctx, container, &logical, Operation::Create { item }).await
-    }
-
-    pub async fn upsert_item(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        json: &[u8],
-        preconditions: &Preconditions,
-    ) -> Result<ItemReply> {
-        let (item, _room) = self.prepared(ctx, container, json).await?;
-        let logical = key_of_write(container, key, &item)?;
-        let operation = Operation::Upsert { item, preconditions: preconditions.clone() };
-        self.write(ctx, container, &logical, operation).await
-    }
-
-    pub async fn replace_item(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        id: &str,
-        json: &[u8],
-        preconditions: &Preconditions,
-    ) -> Result<ItemReply> {
-        let (item, _room) = self.prepared(ctx, container, json).await?;
-        let logical = key_of_write(container, key, &item)?;
-        let id = self.resolve_id(container, &logical, id).await?;
-        let operation = Operation::Replace { id, item, preconditions: preconditions.clone() };
-        self.write(ctx, container, &logical, operation).await
-    }
-
-    pub async fn read_item(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        id: &str,
-        preconditions: &Preconditions,
-    ) -> Result<ItemReply> {
-        let logical = key_of_read(container, key)?;
-        if container.by_rid {
-            let id = self.resolve_id(container, &logical, id).await?;
-            return self.read(ctx, container, &logical, &id, preconditions).await;
+        command: WriteCommand,
+        triggers: Option<&Triggers<'_>>,
+    ) -> Result<WriteReply> {
+        if let Some(triggers) = triggers {
+            // Boxed, so that writes without triggers do not carry its state.
+            return Box::pin(self.write_with_triggers(ctx, container, command, triggers)).await;
         }
-        self.read(ctx, container, &logical, id, preconditions).await
+        let (logical, operation) = self.planned(container, command.key.as_ref(), command.write).await?;
+        let reply = self.write_planned(ctx, container, &logical, operation).await?;
+        Ok(WriteReply { reply, body: None })
     }
 
-    pub(crate) async fn read(
+    pub async fn read(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        command: ReadCommand,
+    ) -> Result<ItemReply> {
+        let logical = key_of_read(container, command.key.as_ref())?;
+        let ItemRead { item, preconditions } = command.read;
+        let id = self.resolved(container, &logical, item).await?;
+        self.read_planned(ctx, container, &logical, &id, &preconditions).await
+    }
+
+    /// A write in the partition's terms, and the logical partition that it is about. `key` is what the request names.
+    pub(crate) async fn planned(
+        &self,
+        container: &ContainerHandle,
+        key: Option<&PartitionKey>,
+        write: ItemWrite,
+    ) -> Result<(LogicalKey, Operation)> {
+        let shape = &container.entry.shape;
+        Ok(match write {
+            ItemWrite::Create { body } => {
+                let item = prepare(body, shape).await?;
+                (key_of_write(container, key, &item)?, Operation::Create { item })
+            }
+            ItemWrite::Upsert { body, preconditions } => {
+                let item = prepare(body, shape).await?;
+                (key_of_write(container, key, &item)?, Operation::Upsert { item, preconditions })
+            }
+            ItemWrite::Replace { item: name, body, preconditions } => {
+                let item = prepare(body, shape).await?;
+                let logical = key_of_write(container, key, &item)?;
+                let id = self.resolved(container, &logical, name).await?;
+                (logical, Operation::Replace { id, item, preconditions })
+            }
+            ItemWrite::Patch { item, patch, preconditions } => {
+                let logical = key_of_read(container, key)?;
+                let id = self.resolved(container, &logical, item).await?;
+                (logical, patch_operation(container, id, patch, preconditions)?)
+            }
+            ItemWrite::Delete { item, preconditions } => {
+                let logical = key_of_read(container, key)?;
+                let id = self.resolved(container, &logical, item).await?;
+                (logical, Operation::Delete { id, preconditions })
+            }
+        })
+    }
+
+    pub(crate) async fn read_planned(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
@@ -109,76 +107,38 @@ impl Account {
         }
     }
 
-    pub async fn delete_item(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        id: &str,
-        preconditions: &Preconditions,
-    ) -> Result<ItemReply> {
-        let logical = key_of_read(container, key)?;
-        let id = self.resolve_id(container, &logical, id).await?;
-        let operation = Operation::Delete { id, preconditions: preconditions.clone() };
-        self.write(ctx, container, &logical, operation).await
-    }
-
-    pub async fn patch_item(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        id: &str,
-        patch: Patch,
-        preconditions: &Preconditions,
-    ) -> Result<ItemReply> {
-        let logical = key_of_read(container, key)?;
-        let id = self.resolve_id(container, &logical, id).await?;
-        let operation = patch_operation(container, id, patch, preconditions.clone())?;
-        self.write(ctx, container, &logical, operation).await
-    }
-
-    /// The id of the item that a path segment names, in the logical partition of a key.
+    /// The id of an item in the logical partition of a key.
     pub async fn item_id(
         &self,
         container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        segment: &str,
+        key: Option<&PartitionKey>,
+        item: ItemName,
     ) -> Result<String> {
         let logical = key_of_read(container, key)?;
-        self.resolve_id(container, &logical, segment).await
+        self.resolved(container, &logical, item).await
     }
 
-    /// The id of the item that a path segment names: an id, or a rid where the container was named by rid too.
-    pub(crate) async fn resolve_id(
+    pub(crate) async fn resolved(
         &self,
         container: &ContainerHandle,
         logical: &LogicalKey,
-        segment: &str,
+        item: ItemName,
     ) -> Result<String> {
-        match Rid::parse(segment) {
-            Some(Rid::Item(rid))
-                if container.by_rid && rid.container == container.entry.record.container.rid =>
-            {
-                let mut routing = self.routing(container);
-                let id = loop {
-                    let id = routing.owner(logical).id_of_ordinal(logical, rid.ordinal).await;
-                    if !routing.has_moved(&id).await? {
-                        break id?;
-                    }
-                };
-                id.ok_or_else(|| {
-                    Error::new(
-                        ErrorKind::NotFound,
-                        "Entity with the specified id does not exist in the system.",
-                    )
-                })
+        let ordinal = match item {
+            ItemName::Id(id) => return Ok(id.into_string()),
+            ItemName::Ordinal(ordinal) => ordinal,
+        };
+        let mut routing = self.routing(container);
+        let id = loop {
+            let id = routing.owner(logical).id_of_ordinal(logical, ordinal).await;
+            if !routing.has_moved(&id).await? {
+                break id?;
             }
-            _ => Ok(segment.to_owned()),
-        }
+        };
+        id.ok_or_else(no_such_item)
     }
 
-    pub(crate) async fn write(
+    pub(crate) async fn write_planned(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
@@ -207,6 +167,10 @@ impl Account {
             patience: ctx.deadline.saturating_sub(self.clock().elapsed()),
         }
     }
+}
+
+pub(crate) fn no_such_item() -> Error {
+    Error::new(ErrorKind::NotFound, "Entity with the specified id does not exist in the system.")
 }
 
 /// Of an operation on one item.
@@ -246,15 +210,9 @@ pub(crate) fn patch_operation(
             )));
         }
     }
-    let condition = match patch.condition {
-        Some(text) => Some(parse_condition(&text).map_err(|error| match error {
-            shardlake_sql::SqlError::Unsupported { .. } => Error::unsupported(error.to_string()),
-            _ => Error::bad_request(error.to_string()),
-        })?),
-        None => None,
-    };
     validate_item_id(&id, &shape.limits)?;
-    Ok(Operation::Patch { id, operations: patch.operations, condition, preconditions })
+    let Patch { operations, condition } = patch;
+    Ok(Operation::Patch { id, operations, condition, preconditions })
 }
 
 /// Refuses to read behind the session's position. With one copy of the data that means a token of another life of this

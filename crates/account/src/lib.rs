@@ -10,7 +10,9 @@
 //! | `balance.rs` | begins the splits that size and throughput ask for |
 //! | `purge.rs` | removes items whose time to live has run out |
 //! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
+//! | `command.rs` | what front ends ask for on items, as data |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
+//! | `json_items.rs` | items as JSON, for scripts and for front ends that speak it |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
 //! | `script_run.rs`, `script_run_store.rs`, `script_run_links.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
 //! | `change_feed.rs`, `change_feed_position.rs`, `change_feed_compaction.rs` | what changed, page by page; where a reader stands; keeping the logs small |
@@ -27,12 +29,14 @@ mod batch;
 mod change_feed;
 mod change_feed_compaction;
 mod change_feed_position;
+mod command;
 mod containers;
 mod databases;
 mod diagnosis;
 mod feed;
 mod index_build;
 mod items;
+mod json_items;
 mod offers;
 mod partition_loads;
 mod partition_words;
@@ -67,10 +71,14 @@ pub use account::{
     Account, AccountOptions, AccountStatistics, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
     Purging,
 };
-pub use batch::{BatchKind, BatchOperation, BulkOnError};
+pub use batch::BulkOnError;
 pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart};
+pub use command::{
+    ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,
+    WriteReply,
+};
 pub use feed::{FeedPage, FeedScope};
-pub use items::Patch;
+pub use json_items::item_of_json;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
 pub use partitions::{ContainerReport, LargeKey, RangeReport};
 pub use permissions::{GrantedChild, ResourceLink};
@@ -87,14 +95,14 @@ pub use shardlake_catalog::{
     MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
 /// What a patch is made of, for front ends that make one themselves.
-pub use shardlake_document::{Number, ParseLimits, PatchOperation, Value};
+pub use shardlake_document::{Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value};
 pub use shardlake_heat::{HeatReport, Series};
 pub use shardlake_partition::ChangeFeedMode;
 pub use shardlake_partition::QueryStatistics;
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.
-pub use shardlake_partition::{HEAVY_BYTES, beside};
+pub use shardlake_partition::{HEAVY_BYTES, Turn as BodyRoom, beside};
 pub use shardlake_routing::EpkRange;
 /// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.
 pub use shardlake_script::worker_main as script_worker_main;
@@ -102,11 +110,10 @@ pub use shardlake_script::{
     Confined as ScriptConfined, Layer as ScriptConfinementLayer, ScriptSettings, WorkerKind,
 };
 pub use shardlake_serving::{
-    AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Enforcement, HeatRecording, KeyInput,
-    RangeStatistics, RelocationKind, RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards,
-    ThroughputReport,
+    AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Enforcement, HeatRecording, RangeStatistics,
+    RelocationKind, RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport,
+    key_misfit,
 };
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
-pub use triggers::{TriggeredReply, Triggers};
 pub use verify::{VerifyReport, verify};

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use shardlake_catalog::Definitions;
+use shardlake_document::parse_partition_key;
 use shardlake_model::{
     ContainerRid, DatabaseRid, Error, ErrorKind, Permission, PermissionDefinition, PermissionRid,
     Preconditions, RequestContext, Result, ScriptKind, User, UserRid, validate_resource_id,
@@ -18,8 +19,8 @@ use crate::Account;
 use crate::users::owner_of_users;
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::{DatabaseEntry, LiveCatalog};
-use shardlake_serving::{KeyInput, parse_key};
 use shardlake_serving::{check_preconditions, conflict, not_found, owner_not_found};
+use shardlake_serving::{checked_key, key_misfit};
 
 /// Components of the longest partition key.
 const KEY_COMPONENTS_MAX: usize = 3;
@@ -346,7 +347,9 @@ fn check_key(entry: Option<&Arc<ContainerEntry>>, text: &str) -> Result<()> {
     if values.len() > KEY_COMPONENTS_MAX || !values.iter().all(is_scalar) {
         return Err(invalid("is not the value of a partition key"));
     }
-    entry.map_or(Ok(()), |entry| parse_key(entry, KeyInput(text)).map(|_| ()))
+    let Some(entry) = entry else { return Ok(()) };
+    let key = parse_partition_key(text).map_err(|error| key_misfit(&error))?;
+    checked_key(entry, &key).map(drop)
 }
 
 #[cfg(test)]

@@ -8,14 +8,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_model::{ContainerRid, Error, ErrorKind, ReplyMeta, RequestContext, Result, Script};
+use shardlake_model::{
+    ContainerRid, Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result, Script,
+};
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_script::{Completion, Invocation, Meter, Role, ScriptLimits, Turn, is_worker_lost};
 
 use crate::items::check_session;
 use crate::processor_tab::ProcessorTab;
 use crate::script_run_store::ScriptStore;
-use crate::{Account, ContainerHandle, KeyInput};
+use crate::{Account, ContainerHandle};
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::{Cost, OperationKind, Permit, Touched};
 use shardlake_serving::{key_of_read, partition_of};
@@ -38,7 +40,7 @@ impl Account {
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
+        key: Option<&PartitionKey>,
         script: &Script,
         arguments: &str,
         logs: bool,

@@ -19,6 +19,7 @@ use shardlake_sql::Rows;
 
 use crate::Account;
 use crate::feed::{decode_token, encode_token};
+use crate::json_items::item_of_json;
 use crate::query::{PageOfQuery, QueryWants, hash_of};
 use crate::query_cache::Asked;
 use crate::query_targets::Part;
@@ -243,7 +244,8 @@ impl<'a> ScriptStore<'a> {
 
     /// The body of an item of the transaction's logical partition.
     pub async fn prepared(&self, json: &str) -> Result<PreparedBody> {
-        let item = prepare(json.as_bytes(), &self.entry.shape).await?;
+        let body = item_of_json(json.as_bytes(), &self.entry.shape.limits)?;
+        let item = prepare(body, &self.entry.shape).await?;
         let key = body_key(self.entry, &item)?;
         if !key.same(&self.transaction.logical().partition_key) {
             return Err(Error::new(

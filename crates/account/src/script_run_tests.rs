@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{
-    ContainerDefinition, ErrorKind, PartitionKeyDefinition, Priority, RequestContext, Result,
-    ScriptDefinition, ScriptKind, Throughput,
+    ContainerDefinition, ErrorKind, KeyComponent, PartitionKey, PartitionKeyDefinition, Priority,
+    RequestContext, Result, ScriptDefinition, ScriptKind, Throughput,
 };
 use shardlake_partition::Partition;
 use shardlake_script::{Meter, Store, StoreOperation, StoreReply, StoreRequest};
@@ -15,11 +15,13 @@ use shardlake_storage::{Shard, ShardOptions};
 use crate::processor_tab::ProcessorTab;
 use crate::query_cache::Asked;
 use crate::script_run::ScriptRun;
-use crate::{Account, AccountOptions, ContainerHandle, KeyInput};
+use crate::{Account, AccountOptions, ContainerHandle, ItemRead, ReadCommand, WriteCommand, item_of_json};
 use shardlake_serving::{OperationKind, Touched};
 use shardlake_serving::{key_of_read, partition_of};
 
-const KEY: Option<KeyInput<'static>> = Some(KeyInput(r#"["a"]"#));
+fn key() -> PartitionKey {
+    PartitionKey::single(KeyComponent::String("a".to_owned()))
+}
 
 async fn account(clock: &Clock) -> (Account, RequestContext, ContainerHandle) {
     account_with(clock, None).await
@@ -50,7 +52,7 @@ async fn begin<'a>(
     ctx: &RequestContext,
     container: &'a ContainerHandle,
 ) -> Result<ScriptRun<'a>> {
-    let logical = key_of_read(container, KEY).expect("a key");
+    let logical = key_of_read(container, Some(&key())).expect("a key");
     let partition = partition_of(&container.entry, &logical);
     let touched = Touched::Logical(&logical);
     let mut permit = account.admit(ctx, &container.entry, partition, OperationKind::Write, touched)?;
@@ -58,7 +60,7 @@ async fn begin<'a>(
 }
 
 fn first(container: &ContainerHandle) -> Arc<Partition> {
-    partition_of(&container.entry, &key_of_read(container, KEY).expect("a key")).clone()
+    partition_of(&container.entry, &key_of_read(container, Some(&key())).expect("a key")).clone()
 }
 
 fn tab(account: &Account, ctx: &RequestContext, container: &ContainerHandle) -> ProcessorTab {
@@ -98,7 +100,8 @@ async fn calls_end_with_the_time_of_their_script() {
     assert_eq!(fatal.kind(), ErrorKind::Forbidden);
     let refused = run.finish::<()>(Err(fatal)).await.map(drop).expect_err("given up");
     assert!(refused.meta().charge_centi > 2 * 500, "{refused:?}");
-    let read = account.read_item(&ctx, &container, KEY, "1", &Default::default()).await;
+    let read = ItemRead { item: "1".into(), preconditions: Default::default() };
+    let read = account.read(&ctx, &container, ReadCommand { key: Some(key()), read }).await;
     assert_eq!(read.expect_err("nothing was written").kind(), ErrorKind::NotFound);
 }
 
@@ -128,7 +131,8 @@ async fn who_waits_for_a_worker_keeps_nobody_from_writing() {
     let mut busy: Vec<_> = std::iter::from_fn(turn).collect();
     let mut waiting = Box::pin(begin(&account, &ctx, &container));
     assert!(futures::poll!(&mut waiting).is_pending());
-    let write = account.create_item(&ctx, &container, KEY, br#"{"id":"1","pk":"a"}"#);
+    let body = item_of_json(br#"{"id":"1","pk":"a"}"#, account.limits()).expect("an item");
+    let write = account.write(&ctx, &container, WriteCommand::create(body), None);
     tokio::time::timeout(Duration::from_secs(30), write).await.expect("does not wait").expect("written");
     busy.pop();
     let mut run = waiting.await.expect("has its turn");
@@ -159,12 +163,13 @@ fn a_run_that_is_dropped_leaves_the_logical_partition_free() {
             spelling: None,
         };
         let script = account.create_script(&ctx, &container, definition).await.expect("registered");
-        let run = account.execute_procedure(&ctx, &container, KEY, &script, "[]", false);
+        let key = key();
+        let run = account.execute_procedure(&ctx, &container, Some(&key), &script, "[]", false);
         // Its first step holds the logical partition, or waits for a worker with it.
         let mut run = Box::pin(run);
         assert!(futures::poll!(&mut run).is_pending());
         drop(run);
-        let reply = account.execute_procedure(&ctx, &container, KEY, &script, "[]", false).await;
+        let reply = account.execute_procedure(&ctx, &container, Some(&key), &script, "[]", false).await;
         assert_eq!(reply.expect("runs").meta.lsn, 1, "the other one has written nothing");
     });
 }

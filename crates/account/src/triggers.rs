@@ -3,147 +3,53 @@
 //! Order of events: the pre-trigger runs and may replace the request's body → the write → the post-trigger runs and sees the
 //! response → one commit. Whatever of it fails takes everything back. Triggers never run unasked.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use shardlake_document::{DocumentError, ParseLimits, check_numbers, is_binary, json_of_binary};
-use shardlake_model::{
-    Error, ErrorKind, Limits, Preconditions, RequestContext, Result, Rid, Script, ScriptKind,
-    TriggerOperation, TriggerType,
-};
+use shardlake_document::{Body, write_json};
+use shardlake_model::{Error, RequestContext, Result, Script, ScriptKind, TriggerOperation, TriggerType};
 use shardlake_partition::{ItemReply, LogicalKey, Operation, prepare};
 use shardlake_script::Role;
 
+use crate::command::{ItemWrite, Triggers, WriteCommand, WriteReply};
+use crate::items::no_such_item;
+use crate::json_items::item_of_json;
 use crate::script_run::{ScriptRun, has_lost_worker};
 use crate::script_run_store::json_of;
-use crate::{Account, ContainerHandle, KeyInput};
+use crate::{Account, ContainerHandle};
+use shardlake_document::ItemName;
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::{Cost, OperationKind, Permit, Touched};
-use shardlake_serving::{key_of_read, key_of_write, partition_of};
-
-/// The triggers that a request names, by id. Without any, the operation is an ordinary one.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Triggers<'a> {
-    pub pre: &'a [String],
-    pub post: &'a [String],
-}
-
-/// What a write with triggers came to.
-#[derive(Debug, Clone)]
-pub struct TriggeredReply {
-    pub reply: ItemReply,
-    /// JSON text, where the post-trigger has set another body for the response.
-    pub body: Option<String>,
-}
-
-impl Triggers<'_> {
-    pub fn is_empty(&self) -> bool {
-        self.pre.is_empty() && self.post.is_empty()
-    }
-}
+use shardlake_serving::{key_of_read, key_of_write, mismatch, partition_of};
 
 /// A write as the request asks for it.
 struct TriggeredWrite<'a> {
     operation: TriggerOperation,
     container: &'a ContainerHandle,
-    key: Option<KeyInput<'a>>,
-    /// Of a replace or delete.
-    id: Option<&'a str>,
-    /// Of all but a delete.
-    json: Option<&'a str>,
-    preconditions: &'a Preconditions,
-    triggers: Triggers<'a>,
+    command: WriteCommand,
+    /// The body as scripts see it.
+    text: Option<String>,
 }
 
 impl Account {
-    pub async fn create_item_with_triggers(
+    pub(crate) async fn write_with_triggers(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        json: &[u8],
-        triggers: Triggers<'_>,
-    ) -> Result<TriggeredReply> {
-        if triggers.is_empty() {
-            return plain(self.create_item(ctx, container, key, json).await);
-        }
-        let text = text(json, self.limits())?;
-        let (json, preconditions) = (Some(&*text), &Preconditions::default());
-        let operation = TriggerOperation::Create;
-        let write = TriggeredWrite { operation, container, key, id: None, json, preconditions, triggers };
-        // Boxed, so that writes without triggers do not carry its state.
-        Box::pin(self.write_with_triggers(ctx, write)).await
-    }
-
-    pub async fn upsert_item_with_triggers(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        json: &[u8],
-        preconditions: &Preconditions,
-        triggers: Triggers<'_>,
-    ) -> Result<TriggeredReply> {
-        if triggers.is_empty() {
-            return plain(self.upsert_item(ctx, container, key, json, preconditions).await);
-        }
-        let operation = TriggerOperation::Upsert;
-        let text = text(json, self.limits())?;
-        let json = Some(&*text);
-        let write = TriggeredWrite { operation, container, key, id: None, json, preconditions, triggers };
-        Box::pin(self.write_with_triggers(ctx, write)).await
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a replace and its triggers")]
-    pub async fn replace_item_with_triggers(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        id: &str,
-        json: &[u8],
-        preconditions: &Preconditions,
-        triggers: Triggers<'_>,
-    ) -> Result<TriggeredReply> {
-        if triggers.is_empty() {
-            return plain(self.replace_item(ctx, container, key, id, json, preconditions).await);
-        }
-        let operation = TriggerOperation::Replace;
-        let text = text(json, self.limits())?;
-        let (id, json) = (Some(id), Some(&*text));
-        let write = TriggeredWrite { operation, container, key, id, json, preconditions, triggers };
-        Box::pin(self.write_with_triggers(ctx, write)).await
-    }
-
-    pub async fn delete_item_with_triggers(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        key: Option<KeyInput<'_>>,
-        id: &str,
-        preconditions: &Preconditions,
-        triggers: Triggers<'_>,
-    ) -> Result<TriggeredReply> {
-        if triggers.is_empty() {
-            return plain(self.delete_item(ctx, container, key, id, preconditions).await);
-        }
-        let operation = TriggerOperation::Delete;
-        let id = Some(id);
-        let write = TriggeredWrite { operation, container, key, id, json: None, preconditions, triggers };
-        Box::pin(self.write_with_triggers(ctx, write)).await
-    }
-
-    async fn write_with_triggers(
-        &self,
-        ctx: &RequestContext,
-        write: TriggeredWrite<'_>,
-    ) -> Result<TriggeredReply> {
-        let entry = &write.container.entry;
-        let pre = trigger(entry, write.triggers.pre, TriggerType::Pre, write.operation)?;
-        let post = trigger(entry, write.triggers.post, TriggerType::Post, write.operation)?;
-        let _room = self.room_for(ctx, write.json.map_or(0, str::len)).await?;
+        command: WriteCommand,
+        triggers: &Triggers<'_>,
+    ) -> Result<WriteReply> {
+        let entry = &container.entry;
+        let operation = operation_of(&command.write)?;
+        let pre = trigger(entry, triggers.pre, TriggerType::Pre, operation)?;
+        let post = trigger(entry, triggers.post, TriggerType::Post, operation)?;
+        let text = match (command.write.body(), &triggers.text) {
+            (Some(_), Some(text)) => Some(text.to_string()),
+            (Some(body), None) => Some(rendered(body)),
+            (None, _) => None,
+        };
+        let write = TriggeredWrite { operation, container, command, text };
         let logical = write.logical().await?;
-        let mut routing = self.routing(write.container);
+        let mut routing = self.routing(container);
         loop {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
@@ -164,12 +70,12 @@ impl Account {
 impl TriggeredWrite<'_> {
     /// The logical partition that the request is about, whatever a trigger makes of its body.
     async fn logical(&self) -> Result<LogicalKey> {
-        match (self.key, self.json) {
-            (None, Some(json)) => {
-                let item = prepare(json.as_bytes(), &self.container.entry.shape).await?;
+        match (&self.command.key, self.command.write.body()) {
+            (None, Some(body)) => {
+                let item = prepare(body.clone(), &self.container.entry.shape).await?;
                 key_of_write(self.container, None, &item)
             }
-            (key, _) => key_of_read(self.container, key),
+            (key, _) => key_of_read(self.container, key.as_ref()),
         }
     }
 
@@ -180,7 +86,7 @@ impl TriggeredWrite<'_> {
         entry: &Arc<ContainerEntry>,
         (logical, pre, post): (&LogicalKey, Option<&Script>, Option<&Script>),
         permit: &mut Permit<'_>,
-    ) -> Result<(TriggeredReply, Cost)> {
+    ) -> Result<(WriteReply, Cost)> {
         let mut run = account.begin_run(ctx, entry, partition_of(entry, logical), logical, permit).await?;
         let outcome = self.run(&mut run, pre, post).await;
         let (mut triggered, cost, meta) = run.finish(outcome).await?;
@@ -193,13 +99,13 @@ impl TriggeredWrite<'_> {
         run: &mut ScriptRun<'_>,
         pre: Option<&Script>,
         post: Option<&Script>,
-    ) -> Result<TriggeredReply> {
+    ) -> Result<WriteReply> {
         let operation = self.operation;
-        let mut request_body = self.json.map(str::to_owned);
+        let mut request_body = self.text.clone();
         if let Some(pre) = pre {
             let role = Role::PreTrigger { operation, request_body: request_body.as_deref() };
             let completion = run.script(pre, role, false).await?;
-            if self.json.is_some() {
+            if self.text.is_some() {
                 request_body = completion.request_body.or(request_body);
             }
         }
@@ -219,7 +125,7 @@ impl TriggeredWrite<'_> {
                 .filter(|set| Some(set) != response_body.as_ref());
             self.follow(run, &mut reply).await?;
         }
-        Ok(TriggeredReply { reply, body })
+        Ok(WriteReply { reply, body })
     }
 
     /// The post-trigger may have written the item again: the reply is of what is kept.
@@ -232,51 +138,68 @@ impl TriggeredWrite<'_> {
     }
 
     /// The write itself, with the body as the pre-trigger left it.
-    async fn planned(&self, run: &ScriptRun<'_>, json: Option<&str>) -> Result<Operation> {
-        let preconditions = self.preconditions.clone();
-        let item = match json {
-            Some(json) => {
-                let item = prepare(json.as_bytes(), &run.store.entry.shape).await?;
-                let key = key_of_write(self.container, self.key, &item)?;
+    async fn planned(&self, run: &ScriptRun<'_>, text: Option<&str>) -> Result<Operation> {
+        let shape = &run.store.entry.shape;
+        let item = match (self.command.write.body(), text) {
+            (Some(body), Some(text)) => {
+                let is_as_sent = self.text.as_deref() == Some(text);
+                let body = match is_as_sent {
+                    true => body.clone(),
+                    false => item_of_json(text.as_bytes(), &shape.limits)?,
+                };
+                let item = prepare(body, shape).await?;
+                let key = key_of_write(self.container, self.command.key.as_ref(), &item)?;
                 if !key.partition_key.same(&run.store.transaction.logical().partition_key) {
-                    return Err(Error::new(
-                        ErrorKind::PartitionKeyMismatch,
-                        "PartitionKey extracted from document doesn't match the one specified in the header",
-                    ));
+                    return Err(mismatch());
                 }
                 Some(item)
             }
-            None => None,
+            _ => None,
         };
-        let id = match self.id {
-            Some(segment) => self.resolved(run, segment).await?,
-            None => String::new(),
-        };
-        Ok(match (self.operation, item) {
-            (TriggerOperation::Create, Some(item)) => Operation::Create { item },
-            (TriggerOperation::Replace, Some(item)) => Operation::Replace { id, item, preconditions },
-            (_, Some(item)) => Operation::Upsert { item, preconditions },
-            (_, None) => Operation::Delete { id, preconditions },
+        Ok(match (&self.command.write, item) {
+            (ItemWrite::Create { .. }, Some(item)) => Operation::Create { item },
+            (ItemWrite::Upsert { preconditions, .. }, Some(item)) => {
+                Operation::Upsert { item, preconditions: preconditions.clone() }
+            }
+            (ItemWrite::Replace { item: name, preconditions, .. }, Some(item)) => {
+                let id = self.resolved(run, name).await?;
+                Operation::Replace { id, item, preconditions: preconditions.clone() }
+            }
+            (ItemWrite::Delete { item: name, preconditions }, None) => {
+                let id = self.resolved(run, name).await?;
+                Operation::Delete { id, preconditions: preconditions.clone() }
+            }
+            _ => return Err(Error::internal("a write with triggers has lost its body")),
         })
     }
 
-    /// The id that a path segment names: an id, or a rid where the container was named by rid too.
-    async fn resolved(&self, run: &ScriptRun<'_>, segment: &str) -> Result<String> {
-        match Rid::parse(segment) {
-            Some(Rid::Item(rid))
-                if self.container.by_rid && rid.container == run.store.entry.record.container.rid =>
-            {
-                let id = run.store.transaction.id_of_ordinal(rid.ordinal).await?;
-                id.ok_or_else(|| {
-                    Error::new(
-                        ErrorKind::NotFound,
-                        "Entity with the specified id does not exist in the system.",
-                    )
-                })
+    async fn resolved(&self, run: &ScriptRun<'_>, item: &ItemName) -> Result<String> {
+        match item {
+            ItemName::Id(id) => Ok(id.as_str().to_owned()),
+            ItemName::Ordinal(ordinal) => {
+                run.store.transaction.id_of_ordinal(*ordinal).await?.ok_or_else(no_such_item)
             }
-            _ => Ok(segment.to_owned()),
         }
     }
+}
+
+/// What triggers can run at.
+fn operation_of(write: &ItemWrite) -> Result<TriggerOperation> {
+    Ok(match write {
+        ItemWrite::Create { .. } => TriggerOperation::Create,
+        ItemWrite::Upsert { .. } => TriggerOperation::Upsert,
+        ItemWrite::Replace { .. } => TriggerOperation::Replace,
+        ItemWrite::Delete { .. } => TriggerOperation::Delete,
+        ItemWrite::Patch { .. } => {
+            return Err(Error::unsupported("triggers do not run at patches: nothing was done"));
+        }
+    })
+}
+
+fn rendered(body: &Body) -> String {
+    let mut text = Vec::with_capacity(body.as_bytes().len());
+    write_json(body.raw(), &mut text);
+    String::from_utf8(text).expect("JSON text is UTF-8")
 }
 
 /// The one trigger that a request may name for one moment.
@@ -321,25 +244,6 @@ fn trigger(
 fn runs_at(defined: TriggerOperation, operation: TriggerOperation) -> bool {
     use TriggerOperation::{All, Replace, Update, Upsert};
     defined == All || defined == operation || (defined == Update && matches!(operation, Replace | Upsert))
-}
-
-/// The item that a client sent, as scripts read it. JavaScript rounds numbers, so that one which is to be refused must be
-/// found before.
-fn text<'s>(sent: &'s [u8], limits: &Limits) -> Result<Cow<'s, str>> {
-    let limits = ParseLimits::of_items(limits);
-    let invalid = |error: DocumentError| Error::bad_request(format!("The input content is invalid: {error}"));
-    if is_binary(sent) {
-        let text = json_of_binary(sent, &limits).map_err(invalid)?;
-        return Ok(Cow::Owned(String::from_utf8(text).expect("JSON text is UTF-8")));
-    }
-    check_numbers(sent, &limits).map_err(invalid)?;
-    let text = std::str::from_utf8(sent);
-    text.map(Cow::Borrowed)
-        .map_err(|_| Error::bad_request("The input content is invalid: it is not UTF-8 text"))
-}
-
-fn plain(outcome: Result<ItemReply>) -> Result<TriggeredReply> {
-    outcome.map(|reply| TriggeredReply { reply, body: None })
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ fn write_value(value: RawValue<'_>, level: usize, out: &mut Vec<u8>) {
             out.extend_from_slice(&value.to_le_bytes());
         }
         RawValue::String(text) => write_string(text, out),
+        RawValue::NonJson(value) => write_value(RawValue::Object(value.shown().raw()), level, out),
         RawValue::Array(array) if array.is_empty() => out.push(marker::ARRAY_EMPTY),
         RawValue::Array(array) => {
             let open = Open::new(marker::ARRAY_EMPTY, content_bound(array.as_bytes().len()), out);
@@ -69,7 +70,7 @@ pub(crate) fn write_members(document: RawDocument<'_>, level: usize, out: &mut V
 
 /// More bytes than the values of a container have, from its bytes as BSON. Each value has a type, a
 /// name and a zero there, which is never shorter than its marker and its name here, except where
-/// the name has more than 63 bytes: those need up to 4 more.
+/// the name has more than 63 bytes: those need up to 4 more. Values that JSON lacks do not keep to it.
 fn content_bound(bson_bytes: usize) -> usize {
     bson_bytes + bson_bytes / 64
 }
@@ -94,11 +95,27 @@ impl Open {
         Open { length_at, width }
     }
 
-    pub fn close(self, out: &mut [u8]) {
+    pub fn close(self, out: &mut Vec<u8>) {
         let start = self.length_at + self.width;
         let length = (out.len() - start).to_le_bytes();
-        assert!(length[self.width..].iter().all(|byte| *byte == 0), "a container is longer than its bound");
-        out[self.length_at..start].copy_from_slice(&length[..self.width]);
+        if length[self.width..].iter().all(|byte| *byte == 0) {
+            out[self.length_at..start].copy_from_slice(&length[..self.width]);
+        } else {
+            self.widen(length, out);
+        }
+    }
+
+    /// What stands for values that JSON lacks can be longer than they are as BSON: the values move up.
+    #[cold]
+    fn widen(self, length: [u8; 8], out: &mut Vec<u8>) {
+        let marker_at = self.length_at - 1;
+        let empty = match self.width {
+            1 => out[marker_at] - marker::LENGTH_1,
+            _ => out[marker_at] - marker::LENGTH_2,
+        };
+        out[marker_at] = empty + marker::LENGTH_4;
+        let start = self.length_at + self.width;
+        out.splice(self.length_at..start, length[..4].iter().copied());
     }
 }
 

@@ -1,7 +1,7 @@
 //! An item body: an owned BSON document that has passed validation.
 
 use crate::error::DocumentError;
-use crate::raw::RawDocument;
+use crate::raw::{RawDocument, RawElement, RawValue};
 
 pub use shardlake_model::SYSTEM_PROPERTIES;
 
@@ -31,6 +31,19 @@ impl Body {
         Ok(Body(bytes))
     }
 
+    /// Accepts a BSON document from outside, with values of every kind, and keeps its bytes as they are. Refuses what is
+    /// damaged, names that occur twice, names that only the server may use at top level, and code with scope in the shape
+    /// that stands for a name with U+0000 (`bson_writer.rs`).
+    pub fn from_bson(bytes: Vec<u8>) -> Result<Body, DocumentError> {
+        let document = RawDocument::validate(&bytes)?;
+        let reserved = |element: &RawElement<'_>| element.name().is_some_and(is_system_property);
+        if let Some(name) = document.elements().find(reserved).and_then(|element| element.name()) {
+            return Err(DocumentError::ReservedProperty { name: name.to_owned() });
+        }
+        check_names(RawValue::Object(document))?;
+        Body::from_writer(bytes)
+    }
+
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -41,6 +54,31 @@ impl Body {
 
     pub fn raw(&self) -> RawDocument<'_> {
         RawDocument::assume_valid(&self.0)
+    }
+}
+
+fn check_names(value: RawValue<'_>) -> Result<(), DocumentError> {
+    match value {
+        RawValue::Object(document) => {
+            let mut names: Vec<&str> = Vec::new();
+            for (name, value) in document.iter() {
+                if name.contains('\0') {
+                    return Err(DocumentError::CorruptBody { what: "code with scope stands for a member" });
+                }
+                names.push(name);
+                check_names(value)?;
+            }
+            names.sort_unstable();
+            match names.windows(2).find(|pair| pair[0] == pair[1]) {
+                Some(pair) => Err(DocumentError::DuplicateProperty { name: pair[0].to_owned() }),
+                None => Ok(()),
+            }
+        }
+        RawValue::Array(array) => array.iter().try_for_each(check_names),
+        RawValue::NonJson(value) => {
+            value.scope().map_or(Ok(()), |scope| check_names(RawValue::Object(scope)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,12 +1,14 @@
 //! Writes BSON into one growing buffer; lengths and type bytes are filled in once they are known.
 //!
-//! Only the part of BSON that JSON needs: double, string, document, array, boolean, null, int32, int64.
+//! Values that JSON has (double, string, document, array, boolean, null, int32, int64) are written from what they are; values
+//! of all other kinds only come as bytes that were validated ([`BsonWriter::stored`]).
 //!
 //! # Property names with U+0000
 //! A BSON name ends at the first zero byte, a JSON name may contain one. Such a member is stored as "code with scope"
-//! (type 0x0F), which no JSON value uses: the code string is the exact name, the scope is a document whose only member,
-//! with an empty name, is the value. The element's own name is the exact name with U+2400 for U+0000 and is only for
-//! tools that look at the bytes. No other name pays for this, and no name needs to be unescaped when it is read.
+//! (type 0x0F): the code string is the exact name, the scope is a document whose only member, with an empty name, is the
+//! value. The element's own name is the exact name with U+2400 for U+0000. No other name pays for this, and no name needs to
+//! be unescaped when it is read. A value of type 0x0F that has another shape is code with scope; one from outside that has
+//! exactly this shape is refused ([`crate::Body::from_bson`]).
 
 pub(crate) mod kind {
     //! BSON type bytes.
@@ -15,11 +17,23 @@ pub(crate) mod kind {
     pub const STRING: u8 = 0x02;
     pub const DOCUMENT: u8 = 0x03;
     pub const ARRAY: u8 = 0x04;
+    pub const BINARY: u8 = 0x05;
+    pub const UNDEFINED: u8 = 0x06;
+    pub const OBJECT_ID: u8 = 0x07;
     pub const BOOL: u8 = 0x08;
+    pub const DATE: u8 = 0x09;
     pub const NULL: u8 = 0x0A;
+    pub const REGEX: u8 = 0x0B;
+    pub const DB_POINTER: u8 = 0x0C;
+    pub const CODE: u8 = 0x0D;
+    pub const SYMBOL: u8 = 0x0E;
     pub const CODE_WITH_SCOPE: u8 = 0x0F;
     pub const INT32: u8 = 0x10;
+    pub const TIMESTAMP: u8 = 0x11;
     pub const INT64: u8 = 0x12;
+    pub const DECIMAL128: u8 = 0x13;
+    pub const MAX_KEY: u8 = 0x7F;
+    pub const MIN_KEY: u8 = 0xFF;
 }
 
 /// A name that has been written and waits for its value.
@@ -143,6 +157,12 @@ impl BsonWriter {
     pub fn string(&mut self, slot: Slot, value: &str) {
         self.out[slot.type_at] = kind::STRING;
         self.string_bytes(value.as_bytes());
+    }
+
+    /// A value of any kind as it lies in a valid document.
+    pub fn stored(&mut self, slot: Slot, kind: u8, bytes: &[u8]) {
+        self.out[slot.type_at] = kind;
+        self.out.extend_from_slice(bytes);
     }
 
     fn string_bytes(&mut self, bytes: &[u8]) {

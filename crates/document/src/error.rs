@@ -25,6 +25,8 @@ pub enum DocumentError {
     LoneSurrogate { offset: usize },
     #[error("the property name '{name}' occurs twice in one object")]
     DuplicateProperty { name: String },
+    #[error("the property name '{name}' is the server's at the top level of an item")]
+    ReservedProperty { name: String },
     #[error("a document must be a JSON object")]
     NotAnObject,
     #[error("a number that is not finite has no JSON form")]
@@ -60,6 +62,7 @@ impl DocumentError {
             | DocumentError::NumberNotKept { .. }
             | DocumentError::LoneSurrogate { .. }
             | DocumentError::DuplicateProperty { .. }
+            | DocumentError::ReservedProperty { .. }
             | DocumentError::NotAnObject
             | DocumentError::NotFinite
             | DocumentError::NotScalar => false,

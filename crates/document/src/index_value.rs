@@ -17,7 +17,7 @@ const CUT: u8 = 0xFF;
 
 /// Appends a value of a document; false when the encoding does not tell everything about it.
 pub fn encode_index_value_raw(value: RawValue<'_>, out: &mut Vec<u8>) -> bool {
-    if matches!(value, RawValue::Array(_) | RawValue::Object(_)) {
+    if matches!(value, RawValue::Array(_) | RawValue::Object(_) | RawValue::NonJson(_)) {
         out.push(TypeTag::of_raw(value) as u8);
         return false;
     }

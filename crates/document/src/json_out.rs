@@ -2,12 +2,14 @@
 //!
 //! Compact text. Names and strings escape what JSON requires (quote, backslash, control characters) and nothing else.
 //! Integers print their digits. Doubles print the shortest text that reads back as the same double, always with a point or
-//! an exponent (`1.0`, `-0.0`, `1e+300`), so text → BSON → text keeps the type of every number.
+//! an exponent (`1.0`, `-0.0`, `1e+300`), so text → BSON → text keeps the type of every number. Values that JSON lacks
+//! print as the objects that stand for them (`non_json.rs`).
 //!
 //! Damaged bytes end the text early; they do not panic. Callers check the record's checksum before.
 
 use crate::bson_writer::kind;
-use crate::raw::{RawDocument, RawValue, string_content};
+use crate::non_json::NonJson;
+use crate::raw::{RawDocument, RawValue, named_element, read_string, value_length};
 use crate::scan::find_special;
 
 /// Appends `{"a":1,…}`.
@@ -37,6 +39,7 @@ pub fn write_value(value: RawValue<'_>, out: &mut Vec<u8>) {
             write_elements(array.as_bytes(), Level::Array, out);
             out.push(b']');
         }
+        RawValue::NonJson(value) => write_json(value.shown().raw(), out),
     }
 }
 
@@ -148,8 +151,9 @@ fn write_elements(bytes: &[u8], level: Level, out: &mut impl Sink) {
         if !is_first {
             out.byte(b',');
         }
-        if kind == kind::CODE_WITH_SCOPE {
-            let Some((exact_name, scope)) = split_named_value(value) else { return };
+        if kind == kind::CODE_WITH_SCOPE
+            && let Some((exact_name, scope)) = split_named_value(name, value)
+        {
             write_name(exact_name, out);
             outer_levels.push(level);
             level = Level::NamedValue;
@@ -179,18 +183,13 @@ fn write_elements(bytes: &[u8], level: Level, out: &mut impl Sink) {
     }
 }
 
-/// The exact name in a "code with scope", and the bytes of its scope after the length field.
+/// The exact name in a "code with scope" that stands for a member, and the bytes of its scope after the length field.
 #[cold]
-fn split_named_value(value: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (string, scope) = split_string(value.get(4..)?)?;
-    Some((string, scope.get(4..)?))
-}
-
-#[inline]
-fn split_string(value: &[u8]) -> Option<(&[u8], &[u8])> {
-    let length = usize::try_from(i32::from_le_bytes(*value.first_chunk()?)).ok()?;
-    let (string, rest) = value.split_at_checked(length.checked_add(4)?)?;
-    Some((string_content(string)?, rest))
+fn split_named_value<'a>(shown_name: &[u8], value: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let wrapper = value.get(..value_length(kind::CODE_WITH_SCOPE, value)?)?;
+    named_element(shown_name, wrapper)?;
+    let (name, scope) = read_string(value.get(4..)?)?;
+    Some((name, scope.get(4..)?))
 }
 
 /// Writes a value that is no container and returns what follows it.
@@ -198,7 +197,7 @@ fn split_string(value: &[u8]) -> Option<(&[u8], &[u8])> {
 fn write_scalar<'a>(kind: u8, value: &'a [u8], out: &mut impl Sink) -> Option<&'a [u8]> {
     match kind {
         kind::STRING => {
-            let (string, rest) = split_string(value)?;
+            let (string, rest) = read_string(value)?;
             write_quoted(string, out);
             Some(rest)
         }
@@ -214,7 +213,10 @@ fn write_scalar<'a>(kind: u8, value: &'a [u8], out: &mut impl Sink) -> Option<&'
         }
         kind::DOUBLE => {
             let (bytes, rest) = value.split_first_chunk()?;
-            write_double(f64::from_le_bytes(*bytes), out);
+            match f64::from_le_bytes(*bytes) {
+                double if double.is_finite() => write_double(double, out),
+                _ => write_non_json(NonJson { kind, bytes }, out),
+            }
             Some(rest)
         }
         kind::BOOL => {
@@ -226,8 +228,20 @@ fn write_scalar<'a>(kind: u8, value: &'a [u8], out: &mut impl Sink) -> Option<&'
             out.bytes(b"null");
             Some(value)
         }
-        _ => None,
+        _ => {
+            let (bytes, rest) = value.split_at_checked(value_length(kind, value)?)?;
+            write_non_json(NonJson { kind, bytes }, out);
+            Some(rest)
+        }
     }
+}
+
+/// A scope within a scope and so on takes one more frame of the stack each; validation bounds how many there are.
+#[cold]
+fn write_non_json(value: NonJson<'_>, out: &mut impl Sink) {
+    out.byte(b'{');
+    write_elements(value.shown().as_bytes(), Level::Object, out);
+    out.byte(b'}');
 }
 
 #[inline]

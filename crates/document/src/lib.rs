@@ -8,12 +8,14 @@
 //! | `binary_out.rs` | BSON → Cosmos binary JSON |
 //! | `binary_format.rs` | what that format is |
 //! | `raw.rs` | reads fields of a BSON document where they lie |
+//! | `non_json.rs` | BSON values that JSON lacks, and how JSON shows them |
 //! | `value.rs` | the owned tree for code that builds or changes documents |
 //! | `order.rs` | the total order of values and its order-preserving byte encoding |
 //! | `index_value.rs` | values as index keys hold them |
 //! | `item_view.rs` | an item with the properties that the server owns |
 //! | `record.rs` | the stored record: envelope, checksum, body |
-//! | `patch.rs` | partial updates |
+//! | `item_id.rs` | which items are the same: ids of any kind |
+//! | `patch.rs`, `patch_tree.rs` | partial updates |
 //! | `builder.rs`, `limits.rs` | containers, names and limits, for every format that is read |
 //! | `key_text.rs` | partition keys as JSON text |
 //! | `bson_writer.rs`, `scan.rs`, `body.rs` | the parts they share |
@@ -31,13 +33,16 @@ mod bson_writer;
 mod builder;
 mod error;
 mod index_value;
+mod item_id;
 mod item_view;
 mod json_in;
 mod json_out;
 mod key_text;
 mod limits;
+mod non_json;
 mod order;
 mod patch;
+mod patch_tree;
 mod raw;
 mod record;
 mod scan;
@@ -52,16 +57,18 @@ pub use index_value::{
     INDEX_STRING_BYTES_MAX, decode_index_value, encode_index_value, encode_index_value_raw,
     index_value_length,
 };
+pub use item_id::{ItemId, ItemName, identity_of};
 pub use item_view::{ItemProperty, ItemView};
 pub use json_in::{check_numbers, parse_document};
 pub use json_out::{json_size, write_json, write_json_string, write_members, write_value};
-pub use key_text::{partition_key_text, write_key_component};
+pub use key_text::{KeyError, parse_partition_key, partition_key_text, write_key_component};
 pub use limits::{NESTING_CEILING, ParseLimits};
+pub use non_json::NonJson;
 pub use order::{
     TypeTag, compare, compare_raw, compare_strings, decode_ordered, encode_ordered, encode_ordered_raw,
 };
 pub use patch::{PatchError, PatchOperation, apply_patch, parse_path, touched_properties};
-pub use raw::{RawArray, RawDocument, RawValue};
+pub use raw::{BsonKind, RawArray, RawDocument, RawElement, RawValue};
 pub use record::{Envelope, Record};
 pub use value::{Number, Value};
 

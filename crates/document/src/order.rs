@@ -59,7 +59,8 @@ impl TypeTag {
             RawValue::Int(_) | RawValue::Double(_) => TypeTag::Number,
             RawValue::String(_) => TypeTag::String,
             RawValue::Array(_) => TypeTag::Array,
-            RawValue::Object(_) => TypeTag::Object,
+            // Values that JSON lacks are the objects that stand for them.
+            RawValue::Object(_) | RawValue::NonJson(_) => TypeTag::Object,
         }
     }
 }
@@ -91,7 +92,8 @@ pub fn compare_raw(left: RawValue<'_>, right: RawValue<'_>) -> Ordering {
         (RawValue::Double(left), RawValue::Int(right)) => compare_int_double(right, left).reverse(),
         (RawValue::Double(left), RawValue::Double(right)) => compare_doubles(left, right),
         (RawValue::String(left), RawValue::String(right)) => compare_strings(left, right),
-        (RawValue::Array(_), RawValue::Array(_)) | (RawValue::Object(_), RawValue::Object(_)) => {
+        (RawValue::Array(_), RawValue::Array(_))
+        | (RawValue::Object(_) | RawValue::NonJson(_), RawValue::Object(_) | RawValue::NonJson(_)) => {
             compare(&Value::from_raw(left), &Value::from_raw(right))
         }
         _ => TypeTag::of_raw(left).cmp(&TypeTag::of_raw(right)),
@@ -124,7 +126,9 @@ pub fn encode_ordered(value: &Value, out: &mut Vec<u8>) -> Result<(), DocumentEr
 pub fn encode_ordered_raw(value: RawValue<'_>, out: &mut Vec<u8>) -> Result<(), DocumentError> {
     let tag = TypeTag::of_raw(value);
     match value {
-        RawValue::Array(_) | RawValue::Object(_) => return Err(DocumentError::NotScalar),
+        RawValue::Array(_) | RawValue::Object(_) | RawValue::NonJson(_) => {
+            return Err(DocumentError::NotScalar);
+        }
         RawValue::Null | RawValue::Bool(_) => out.push(tag as u8),
         RawValue::Int(value) => encode_number(split_int(value), out),
         RawValue::Double(value) => encode_number((value, 0), out),

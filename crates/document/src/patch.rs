@@ -12,12 +12,17 @@
 //! Parents must exist and be objects or arrays. An operation sees what the earlier ones did. `incr` keeps integers: a sum
 //! that leaves 64 bits is an error, not a rounded double; integer plus double is a double.
 //!
+//! What no operation touches keeps its bytes, and with them the kind of every value.
+//!
 //! What may not be touched (partition key, `id`, system properties) is the caller's rule; [`touched_properties`] and
 //! [`PatchOperation::paths`] tell what a patch touches.
+
+use std::borrow::Cow;
 
 use crate::body::Body;
 use crate::error::DocumentError;
 use crate::limits::ParseLimits;
+use crate::patch_tree::Node;
 use crate::raw::RawDocument;
 use crate::value::{Number, Value};
 
@@ -86,12 +91,16 @@ pub fn parse_path(pointer: &str) -> Result<Vec<String>, PatchError> {
 
 /// Applies the operations to a copy of the document.
 pub fn apply_patch(body: RawDocument<'_>, operations: &[PatchOperation]) -> Result<Body, PatchError> {
-    let mut root = Value::from_document(body);
+    let mut root = Node::root(body);
     for (index, operation) in operations.iter().enumerate() {
         apply(&mut root, index, operation)?;
     }
-    refuse_deep(&root, ParseLimits::default().nesting_max)?;
-    Ok(root.to_body()?)
+    // Operations can nest what no parsed text may.
+    let nesting_max = ParseLimits::default().nesting_max;
+    if !root.nests_within(nesting_max) {
+        return Err(DocumentError::TooDeep { nesting_max, offset: 0 }.into());
+    }
+    Ok(root.to_body(body.as_bytes().len() + 256)?)
 }
 
 fn unescape_segment(segment: &str) -> Option<String> {
@@ -114,12 +123,12 @@ fn pointer(path: &[String]) -> String {
     path.iter().map(|segment| format!("/{}", segment.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
-fn apply(root: &mut Value, index: usize, operation: &PatchOperation) -> Result<(), PatchError> {
+fn apply(root: &mut Node<'_>, index: usize, operation: &PatchOperation) -> Result<(), PatchError> {
     match operation {
-        PatchOperation::Add { path, value } => target(root, index, path)?.add(value.clone()),
-        PatchOperation::Set { path, value } => target(root, index, path)?.set(value.clone()),
+        PatchOperation::Add { path, value } => target(root, index, path)?.add(Node::Given(value.clone())),
+        PatchOperation::Set { path, value } => target(root, index, path)?.set(Node::Given(value.clone())),
         PatchOperation::Replace { path, value } => {
-            *target(root, index, path)?.existing()? = value.clone();
+            *target(root, index, path)?.existing()? = Node::Given(value.clone());
             Ok(())
         }
         PatchOperation::Remove { path } => target(root, index, path)?.remove().map(drop),
@@ -139,20 +148,24 @@ fn apply(root: &mut Value, index: usize, operation: &PatchOperation) -> Result<(
 }
 
 /// The place that a path names: a container that exists and a member or position that may not.
-struct Target<'v> {
-    parent: Parent<'v>,
+struct Target<'v, 'a> {
+    parent: Parent<'v, 'a>,
     segment: &'v str,
     /// For messages.
     index: usize,
     path: &'v [String],
 }
 
-enum Parent<'v> {
-    Object(&'v mut Vec<(String, Value)>),
-    Array(&'v mut Vec<Value>),
+enum Parent<'v, 'a> {
+    Object(&'v mut Vec<(Cow<'a, str>, Node<'a>)>),
+    Array(&'v mut Vec<Node<'a>>),
 }
 
-fn target<'v>(root: &'v mut Value, index: usize, path: &'v [String]) -> Result<Target<'v>, PatchError> {
+fn target<'v, 'a>(
+    root: &'v mut Node<'a>,
+    index: usize,
+    path: &'v [String],
+) -> Result<Target<'v, 'a>, PatchError> {
     let Some((segment, parents)) = path.split_last() else {
         return Err(PatchError::Path { path: String::new() });
     };
@@ -161,20 +174,18 @@ fn target<'v>(root: &'v mut Value, index: usize, path: &'v [String]) -> Result<T
     for name in parents {
         container = child(container, name).ok_or_else(no_parent)?;
     }
-    let parent = match container {
-        Value::Object(members) => Parent::Object(members),
-        Value::Array(elements) => Parent::Array(elements),
+    let parent = match container.open() {
+        Node::Object(members) => Parent::Object(members),
+        Node::Array(elements) => Parent::Array(elements),
         _ => return Err(no_parent()),
     };
     Ok(Target { parent, segment, index, path })
 }
 
-fn child<'v>(container: &'v mut Value, segment: &str) -> Option<&'v mut Value> {
-    match container {
-        Value::Object(members) => {
-            members.iter_mut().find(|(name, _)| name == segment).map(|(_, value)| value)
-        }
-        Value::Array(elements) => elements.get_mut(array_index(segment)?),
+fn child<'v, 'a>(container: &'v mut Node<'a>, segment: &str) -> Option<&'v mut Node<'a>> {
+    match container.open() {
+        Node::Object(members) => members.iter_mut().find(|(name, _)| name == segment).map(|(_, node)| node),
+        Node::Array(elements) => elements.get_mut(array_index(segment)?),
         _ => None,
     }
 }
@@ -186,8 +197,8 @@ fn array_index(segment: &str) -> Option<usize> {
     if is_canonical && is_decimal { segment.parse().ok() } else { None }
 }
 
-impl<'v> Target<'v> {
-    fn add(self, value: Value) -> Result<(), PatchError> {
+impl<'v, 'a> Target<'v, 'a> {
+    fn add(self, value: Node<'a>) -> Result<(), PatchError> {
         let position = self.position_or_end()?;
         match (self.parent, position) {
             (Parent::Object(members), _) => set_member(members, self.segment, value),
@@ -196,7 +207,7 @@ impl<'v> Target<'v> {
         Ok(())
     }
 
-    fn set(self, value: Value) -> Result<(), PatchError> {
+    fn set(self, value: Node<'a>) -> Result<(), PatchError> {
         let position = self.position_or_end()?;
         match self.parent {
             Parent::Object(members) => set_member(members, self.segment, value),
@@ -208,7 +219,7 @@ impl<'v> Target<'v> {
         Ok(())
     }
 
-    fn existing(self) -> Result<&'v mut Value, PatchError> {
+    fn existing(self) -> Result<&'v mut Node<'a>, PatchError> {
         let missing = self.missing();
         let found = match self.parent {
             Parent::Object(members) => {
@@ -219,7 +230,7 @@ impl<'v> Target<'v> {
         found.ok_or(missing)
     }
 
-    fn remove(self) -> Result<Value, PatchError> {
+    fn remove(self) -> Result<Node<'a>, PatchError> {
         let missing = self.missing();
         match self.parent {
             Parent::Object(members) => {
@@ -239,7 +250,7 @@ impl<'v> Target<'v> {
             Parent::Array(_) => false,
         };
         if is_new_member {
-            return self.set(by.into());
+            return self.set(Node::Given(by.into()));
         }
         let (index, path) = (self.index, self.path);
         let value = self.existing()?;
@@ -248,7 +259,7 @@ impl<'v> Target<'v> {
         };
         let sum =
             add_numbers(number, by).ok_or_else(|| PatchError::Overflow { index, path: pointer(path) })?;
-        *value = sum.into();
+        *value = Node::Given(sum.into());
         Ok(())
     }
 
@@ -266,10 +277,10 @@ impl<'v> Target<'v> {
     }
 }
 
-fn set_member(members: &mut Vec<(String, Value)>, name: &str, value: Value) {
+fn set_member<'a>(members: &mut Vec<(Cow<'a, str>, Node<'a>)>, name: &str, value: Node<'a>) {
     match members.iter_mut().find(|(candidate, _)| candidate == name) {
         Some((_, existing)) => *existing = value,
-        None => members.push((name.to_string(), value)),
+        None => members.push((Cow::Owned(name.to_owned()), value)),
     }
 }
 
@@ -279,23 +290,5 @@ fn add_numbers(left: Number, right: Number) -> Option<Number> {
         (left, right) => {
             Some(left.as_f64() + right.as_f64()).filter(|sum| sum.is_finite()).map(Number::Double)
         }
-    }
-}
-
-/// Operations can nest what no parsed text may.
-fn refuse_deep(value: &Value, levels: usize) -> Result<(), DocumentError> {
-    let nesting_max = ParseLimits::default().nesting_max;
-    let inner = levels.checked_sub(1);
-    let too_deep = DocumentError::TooDeep { nesting_max, offset: 0 };
-    match value {
-        Value::Array(elements) => {
-            let inner = inner.ok_or(too_deep)?;
-            elements.iter().try_for_each(|element| refuse_deep(element, inner))
-        }
-        Value::Object(members) => {
-            let inner = inner.ok_or(too_deep)?;
-            members.iter().try_for_each(|(_, value)| refuse_deep(value, inner))
-        }
-        _ => Ok(()),
     }
 }

@@ -1,15 +1,18 @@
 //! Reads fields of a BSON document where they lie: no copy, no allocation, no index.
 //!
 //! A [`RawDocument`] is a view of bytes that were validated when they were written ([`RawDocument::assume_valid`]) or now
-//! ([`RawDocument::validate`]). On any other bytes reading is still safe: a damaged element ends its document, so members
-//! go missing, but nothing panics and nothing reads out of bounds. Names come out exactly as they were in the JSON text;
-//! `bson_writer.rs` tells how a name with U+0000 is stored.
+//! ([`RawDocument::validate`]). Every kind of BSON is walked by its right length; [`RawValue::NonJson`] holds what JSON lacks.
+//! On bytes that were never validated reading is still safe: a damaged element ends its document, so members go missing, but
+//! nothing panics and nothing reads out of bounds. Stored bodies were validated, and their checksum says that they still are
+//! what was. Names come out exactly as they were in the JSON text; `bson_writer.rs` tells how a name with U+0000 is stored.
 //!
 //! Finding a member is a linear walk over its predecessors, which skips values by their length.
 
 use crate::bson_writer::kind;
 use crate::error::DocumentError;
 use crate::limits::NESTING_CEILING;
+use crate::non_json::NonJson;
+use crate::value::Value;
 
 /// A view of one BSON document, length field and final zero included.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,6 +36,68 @@ pub enum RawValue<'a> {
     String(&'a str),
     Array(RawArray<'a>),
     Object(RawDocument<'a>),
+    /// Of a kind that JSON lacks.
+    NonJson(NonJson<'a>),
+}
+
+/// The kind of a stored value. Unlike [`RawValue`] it tells 32-bit from 64-bit integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum BsonKind {
+    Double = kind::DOUBLE,
+    String = kind::STRING,
+    Document = kind::DOCUMENT,
+    Array = kind::ARRAY,
+    Binary = kind::BINARY,
+    Undefined = kind::UNDEFINED,
+    ObjectId = kind::OBJECT_ID,
+    Bool = kind::BOOL,
+    Date = kind::DATE,
+    Null = kind::NULL,
+    Regex = kind::REGEX,
+    DbPointer = kind::DB_POINTER,
+    Code = kind::CODE,
+    Symbol = kind::SYMBOL,
+    CodeWithScope = kind::CODE_WITH_SCOPE,
+    Int32 = kind::INT32,
+    Timestamp = kind::TIMESTAMP,
+    Int64 = kind::INT64,
+    Decimal128 = kind::DECIMAL128,
+    MaxKey = kind::MAX_KEY,
+    MinKey = kind::MIN_KEY,
+}
+
+impl BsonKind {
+    pub const ALL: [BsonKind; 21] = {
+        use BsonKind::*;
+        [
+            Double,
+            String,
+            Document,
+            Array,
+            Binary,
+            Undefined,
+            ObjectId,
+            Bool,
+            Date,
+            Null,
+            Regex,
+            DbPointer,
+            Code,
+            Symbol,
+            CodeWithScope,
+            Int32,
+            Timestamp,
+            Int64,
+            Decimal128,
+            MaxKey,
+            MinKey,
+        ]
+    };
+
+    pub(crate) fn of_byte(byte: u8) -> Option<BsonKind> {
+        BsonKind::ALL.into_iter().find(|kind| *kind as u8 == byte)
+    }
 }
 
 impl<'a> RawDocument<'a> {
@@ -66,6 +131,22 @@ impl<'a> RawDocument<'a> {
         document.get(last.as_ref())
     }
 
+    /// The value at such a path as JSON shows it, into values that JSON lacks too.
+    pub fn value_at_path<S: AsRef<str>>(&self, path: &[S]) -> Option<Value> {
+        let (first, rest) = path.split_first()?;
+        match (self.get(first.as_ref())?, rest) {
+            (value, []) => Some(Value::from_raw(value)),
+            (RawValue::Object(inner), rest) => inner.value_at_path(rest),
+            (RawValue::NonJson(value), rest) => value.shown().raw().value_at_path(rest),
+            _ => None,
+        }
+    }
+
+    /// Members in stored order with the kinds that they are stored as.
+    pub fn elements(&self) -> impl Iterator<Item = RawElement<'a>> + use<'a> {
+        Elements::new(self.bytes)
+    }
+
     /// Members in stored order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, RawValue<'a>)> + use<'a> {
         Elements::new(self.bytes)
@@ -89,6 +170,11 @@ impl<'a> RawArray<'a> {
 
     pub fn iter(&self) -> impl Iterator<Item = RawValue<'a>> + use<'a> {
         Elements::new(self.bytes).map_while(|element| element.value())
+    }
+
+    /// Elements in order with the kinds that they are stored as.
+    pub fn elements(&self) -> impl Iterator<Item = RawElement<'a>> + use<'a> {
+        Elements::new(self.bytes)
     }
 
     /// Counts the elements by walking over them.
@@ -119,24 +205,41 @@ impl std::fmt::Debug for RawArray<'_> {
 
 /// One member: its exact name and the bytes of its value.
 #[derive(Clone, Copy)]
-struct Element<'a> {
-    name: &'a [u8],
-    kind: u8,
-    value: &'a [u8],
+pub struct RawElement<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) kind: u8,
+    pub(crate) value: &'a [u8],
 }
 
-impl<'a> Element<'a> {
-    fn value(&self) -> Option<RawValue<'a>> {
+impl<'a> RawElement<'a> {
+    pub fn name(&self) -> Option<&'a str> {
+        std::str::from_utf8(self.name).ok()
+    }
+
+    pub fn kind(&self) -> Option<BsonKind> {
+        BsonKind::of_byte(self.kind)
+    }
+
+    /// The value's bytes as BSON has them behind the name.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.value
+    }
+
+    #[inline]
+    pub fn value(&self) -> Option<RawValue<'a>> {
         Some(match self.kind {
             kind::NULL => RawValue::Null,
             kind::BOOL => RawValue::Bool(self.value.first()? != &0),
             kind::INT32 => RawValue::Int(i64::from(i32::from_le_bytes(*self.value.first_chunk()?))),
             kind::INT64 => RawValue::Int(i64::from_le_bytes(*self.value.first_chunk()?)),
-            kind::DOUBLE => RawValue::Double(f64::from_le_bytes(*self.value.first_chunk()?)),
+            kind::DOUBLE => match f64::from_le_bytes(*self.value.first_chunk()?) {
+                value if value.is_finite() => RawValue::Double(value),
+                _ => RawValue::NonJson(NonJson { kind: self.kind, bytes: self.value }),
+            },
             kind::STRING => RawValue::String(std::str::from_utf8(string_content(self.value)?).ok()?),
             kind::DOCUMENT => RawValue::Object(RawDocument { bytes: self.value }),
             kind::ARRAY => RawValue::Array(RawArray { bytes: self.value }),
-            _ => return None,
+            kind => RawValue::NonJson(NonJson { kind, bytes: self.value }),
         })
     }
 }
@@ -154,10 +257,10 @@ impl<'a> Elements<'a> {
 }
 
 impl<'a> Iterator for Elements<'a> {
-    type Item = Element<'a>;
+    type Item = RawElement<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Element<'a>> {
+    fn next(&mut self) -> Option<RawElement<'a>> {
         let (&kind, after_kind) = self.rest.split_first()?;
         if kind == kind::END {
             return None;
@@ -167,30 +270,34 @@ impl<'a> Iterator for Elements<'a> {
         let values = &after_kind[name_length + 1..];
         let (value, rest) = values.split_at_checked(value_length(kind, values)?)?;
         self.rest = rest;
-        if kind == kind::CODE_WITH_SCOPE {
-            return unwrap_named_element(value);
+        if kind == kind::CODE_WITH_SCOPE
+            && let Some(named) = named_element(name, value)
+        {
+            return Some(named);
         }
-        Some(Element { name, kind, value })
+        Some(RawElement { name, kind, value })
     }
 }
 
-/// Takes the exact name and the value out of a "code with scope". Any other shape than the one we write is damage.
+/// The member that a value of type 0x0F stands for, where it is one whose name has U+0000: `bson_writer.rs`.
 #[cold]
-fn unwrap_named_element(wrapper: &[u8]) -> Option<Element<'_>> {
-    let strings = wrapper.get(4..)?;
-    let (code, scope) = strings.split_at_checked(value_length(kind::STRING, strings)?)?;
-    if code.last() != Some(&0) || value_length(kind::DOCUMENT, scope)? != scope.len() {
+pub(crate) fn named_element<'a>(shown_name: &[u8], wrapper: &'a [u8]) -> Option<RawElement<'a>> {
+    let (name, scope) = read_string(wrapper.get(4..)?)?;
+    let is_shown_as = || {
+        std::str::from_utf8(name).is_ok_and(|name| name.replace('\0', "\u{2400}").as_bytes() == shown_name)
+    };
+    if !name.contains(&0) || value_length(kind::DOCUMENT, scope)? != scope.len() || !is_shown_as() {
         return None;
     }
     let [kind, 0, values @ ..] = scope.get(4..)? else { return None };
     let (value, end) = values.split_at_checked(value_length(*kind, values)?)?;
     let is_plain = *kind != kind::CODE_WITH_SCOPE && end == [kind::END];
-    is_plain.then_some(Element { name: string_content(code)?, kind: *kind, value })
+    is_plain.then_some(RawElement { name, kind: *kind, value })
 }
 
 /// How many bytes a value takes, by its type and its own length field.
 #[inline]
-fn value_length(kind: u8, values: &[u8]) -> Option<usize> {
+pub(crate) fn value_length(kind: u8, values: &[u8]) -> Option<usize> {
     let length = || usize::try_from(i32::from_le_bytes(*values.first_chunk()?)).ok();
     match kind {
         kind::NULL => Some(0),
@@ -198,9 +305,36 @@ fn value_length(kind: u8, values: &[u8]) -> Option<usize> {
         kind::INT32 => Some(4),
         kind::INT64 | kind::DOUBLE => Some(8),
         kind::STRING => length()?.checked_add(4),
-        kind::DOCUMENT | kind::ARRAY | kind::CODE_WITH_SCOPE => length(),
+        kind::DOCUMENT | kind::ARRAY => length(),
+        _ => non_json_length(kind, values),
+    }
+}
+
+fn non_json_length(kind: u8, values: &[u8]) -> Option<usize> {
+    let length = || usize::try_from(i32::from_le_bytes(*values.first_chunk()?)).ok();
+    match kind {
+        kind::UNDEFINED | kind::MIN_KEY | kind::MAX_KEY => Some(0),
+        kind::DATE | kind::TIMESTAMP => Some(8),
+        kind::OBJECT_ID => Some(12),
+        kind::DECIMAL128 => Some(16),
+        kind::CODE | kind::SYMBOL => length()?.checked_add(4),
+        kind::CODE_WITH_SCOPE => length(),
+        kind::BINARY => length()?.checked_add(5),
+        kind::DB_POINTER => length()?.checked_add(4 + 12),
+        kind::REGEX => {
+            let zero = |bytes: &[u8]| bytes.iter().position(|byte| *byte == 0);
+            let pattern = zero(values)? + 1;
+            Some(pattern + zero(&values[pattern..])? + 1)
+        }
         _ => None,
     }
+}
+
+/// The content of the string that `value` begins with, and what follows it.
+#[inline]
+pub(crate) fn read_string(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (string, rest) = value.split_at_checked(value_length(kind::STRING, value)?)?;
+    Some((string_content(string)?, rest))
 }
 
 /// The bytes of a string value between its length field and its final zero.
@@ -220,12 +354,7 @@ fn validate_document(bytes: &[u8], level: usize) -> Result<(), DocumentError> {
     }
     let mut elements = Elements::new(bytes);
     while elements.rest.first() != Some(&kind::END) {
-        let stored_kind = elements.rest.first().copied();
         let element = elements.next().ok_or(corrupt("an element is cut off or has an unknown type"))?;
-        let is_wrapped = stored_kind == Some(kind::CODE_WITH_SCOPE);
-        if is_wrapped != element.name.contains(&0) {
-            return Err(corrupt("a name with a zero character is stored wrongly"));
-        }
         validate_element(&element, level)?;
     }
     match elements.rest {
@@ -234,21 +363,36 @@ fn validate_document(bytes: &[u8], level: usize) -> Result<(), DocumentError> {
     }
 }
 
-fn validate_element(element: &Element<'_>, level: usize) -> Result<(), DocumentError> {
+fn validate_element(element: &RawElement<'_>, level: usize) -> Result<(), DocumentError> {
     let corrupt = |what| DocumentError::CorruptBody { what };
+    let value = element.value;
     std::str::from_utf8(element.name).map_err(|_| corrupt("a property name is not UTF-8"))?;
     match element.kind {
-        kind::DOCUMENT | kind::ARRAY => validate_document(element.value, level + 1),
-        kind::BOOL if element.value.first().is_none_or(|byte| *byte > 1) => {
-            Err(corrupt("a boolean is not 0 or 1"))
+        kind::DOCUMENT | kind::ARRAY => validate_document(value, level + 1),
+        kind::BOOL if value.first().is_none_or(|byte| *byte > 1) => Err(corrupt("a boolean is not 0 or 1")),
+        kind::STRING | kind::CODE | kind::SYMBOL => validate_string(value),
+        kind::DB_POINTER => validate_string(&value[..value.len() - 12]),
+        kind::REGEX => {
+            std::str::from_utf8(value).map(drop).map_err(|_| corrupt("a regular expression is not UTF-8"))
         }
-        kind::STRING if element.value.last() != Some(&0) => Err(corrupt("a string lacks its final zero")),
-        _ => match element.value() {
-            None => Err(corrupt("a string is not UTF-8")),
-            Some(RawValue::Double(value)) if !value.is_finite() => Err(DocumentError::NotFinite),
-            Some(_) => Ok(()),
-        },
+        kind::CODE_WITH_SCOPE => {
+            let strings = value.get(4..).unwrap_or_default();
+            let length = value_length(kind::STRING, strings).filter(|length| *length <= strings.len());
+            let (code, scope) = strings.split_at(length.ok_or(corrupt("code with scope is cut off"))?);
+            validate_string(code)?;
+            validate_document(scope, level + 1)
+        }
+        _ => Ok(()),
     }
+}
+
+fn validate_string(value: &[u8]) -> Result<(), DocumentError> {
+    let corrupt = |what| DocumentError::CorruptBody { what };
+    if value.len() < 5 || value.last() != Some(&0) {
+        return Err(corrupt("a string lacks its final zero"));
+    }
+    let content = string_content(value).unwrap_or_default();
+    std::str::from_utf8(content).map(drop).map_err(|_| corrupt("a string is not UTF-8"))
 }
 
 #[cfg(test)]

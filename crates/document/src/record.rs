@@ -2,7 +2,7 @@
 //!
 //! | bytes | content (little-endian) |
 //! |---|---|
-//! | 0 | format version, 1 |
+//! | 0 | format version, 2; before 2, bodies had only the kinds that JSON has |
 //! | 1..5 | CRC-32 of everything else: the version, then bytes 5.. |
 //! | 5 | flags: 1 = the item has its own time to live |
 //! | 6..14 | LSN of the commit that wrote the item |
@@ -21,7 +21,7 @@ use shardlake_stdx::Guid;
 use crate::error::DocumentError;
 use crate::raw::RawDocument;
 
-const FORMAT_VERSION: u8 = 1;
+const FORMAT_VERSION: u8 = 2;
 const CHECKSUM_END: usize = 5;
 const BODY_AT: usize = 54;
 const FLAG_TTL: u8 = 1;

@@ -45,7 +45,7 @@ impl Value {
         Value::from_raw(RawValue::Object(document))
     }
 
-    /// Copies a value out of a document. What is nested deeper than [`NESTING_CEILING`], which no valid body is, becomes
+    /// Copies a value out of a document, as JSON shows it. What is nested deeper than [`NESTING_CEILING`], which no valid body is, becomes
     /// `Undefined`.
     pub fn from_raw(raw: RawValue<'_>) -> Value {
         from_raw_at(raw, 0)
@@ -177,7 +177,10 @@ fn from_raw_at(raw: RawValue<'_>, level: usize) -> Value {
         RawValue::Int(value) => Value::Int(value),
         RawValue::Double(value) => Value::Double(value),
         RawValue::String(value) => Value::String(value.to_string()),
-        RawValue::Array(_) | RawValue::Object(_) if level > NESTING_CEILING => Value::Undefined,
+        RawValue::Array(_) | RawValue::Object(_) | RawValue::NonJson(_) if level > NESTING_CEILING => {
+            Value::Undefined
+        }
+        RawValue::NonJson(value) => from_raw_at(RawValue::Object(value.shown().raw()), level),
         RawValue::Array(array) => {
             Value::Array(array.iter().map(|value| from_raw_at(value, level + 1)).collect())
         }
@@ -201,7 +204,12 @@ fn write_member(
 }
 
 /// `level` is that of `value`, should it be a container.
-fn write_at(slot: Slot, value: &Value, level: usize, writer: &mut BsonWriter) -> Result<(), DocumentError> {
+pub(crate) fn write_at(
+    slot: Slot,
+    value: &Value,
+    level: usize,
+    writer: &mut BsonWriter,
+) -> Result<(), DocumentError> {
     match value {
         Value::Undefined => unreachable!("callers leave undefined values out"),
         Value::Null => writer.null(slot),

@@ -17,13 +17,15 @@
 //! Bodies are looked at by [`Scope`], where they are parsed: the operations of a bulk request name their own keys, and a replaced item its
 //! own id.
 
-use shardlake_account::{Account, BatchOperation, ContainerHandle, GrantedChild, KeyInput, ResourceLink};
+use shardlake_account::{Account, ContainerHandle, GrantedChild, KeyedOperation, ResourceLink};
+use shardlake_document::partition_key_text;
 use shardlake_model::{Error, ErrorKind, PermissionMode, Result, ScriptKind};
 
 use shardlake_signature::Access;
 
 use crate::auth::{Caller, Grant};
 use crate::headers::{RequestHeaders, flag};
+use crate::items::key_of_text;
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::router::Path;
 
@@ -238,7 +240,7 @@ impl<'g> Scope<'g> {
                 "the resource token is limited to the partition key {bound}: name it in header 'x-ms-documentdb-partitionkey'"
             )));
         };
-        if container.key_is_within(KeyInput(key), KeyInput(bound))? {
+        if container.key_is_within(&key_of_text(key)?, &key_of_text(bound)?)? {
             return Ok(());
         }
         Err(forbidden(format!(
@@ -267,10 +269,15 @@ impl<'g> Scope<'g> {
     }
 
     /// The operations of a bulk request.
-    pub fn check_bulk(&self, container: &ContainerHandle, operations: &[BatchOperation]) -> Result<()> {
-        operations
-            .iter()
-            .try_for_each(|operation| self.check_key(container, operation.partition_key.as_deref()))
+    pub fn check_bulk(
+        &self,
+        container: &ContainerHandle,
+        operations: &[Result<KeyedOperation>],
+    ) -> Result<()> {
+        operations.iter().flatten().try_for_each(|operation| {
+            let key = operation.key.as_ref().map(partition_key_text);
+            self.check_key(container, key.as_deref())
+        })
     }
 
     /// For an item or a script, and not for a container.

@@ -1,21 +1,22 @@
 //! Batches of operations in one request: transactional (all or nothing, one logical partition) and bulk (each on its own).
 //!
 //! Both take a JSON array and answer with a JSON array of results in the same order; the status is 207 as soon as one
-//! failed. In a transaction the failed operation keeps its status and all others are 424. Bodies of items are
-//! passed on as the text they arrived in.
+//! failed. In a transaction the failed operation keeps its status and all others are 424. A body that is no item fails its
+//! operation alone.
 
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use shardlake_account::{
-    BatchKind, BatchOperation, BatchReply, BulkOnError, ContainerHandle, HEAVY_BYTES, ItemReply, KeyInput,
-    beside,
+    BatchReply, BodyRoom, BulkOnError, ContainerHandle, HEAVY_BYTES, ItemName, ItemOperation, ItemRead,
+    ItemReply, ItemWrite, KeyedOperation, beside, item_of_json,
 };
 use shardlake_model::{ETagCondition, Error, ErrorKind, Limits, Preconditions, ReplyMeta, Result};
 
 use crate::call::Call;
 use crate::formats::text_of;
 use crate::headers::flag;
+use crate::patch::PatchBody;
 use crate::reply::{Reply, push_charge};
 use crate::{errors, items, patch, unsupported};
 
@@ -42,51 +43,70 @@ struct WireOperation<'a> {
     minimal_return_preference: Option<bool>,
 }
 
-/// An operation, and whether its result carries the item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Create,
+    Upsert,
+    Replace,
+    Read,
+    Delete,
+    Patch,
+}
+
+/// An operation, or why it cannot be done, and whether its result carries the item.
 struct Parsed {
-    operation: BatchOperation,
+    operation: Result<KeyedOperation>,
     content: bool,
 }
 
 /// The operations of a request, and which results carry their item.
 struct Asked {
-    operations: Vec<BatchOperation>,
+    operations: Vec<Result<KeyedOperation>>,
     wants: Vec<bool>,
+    /// For the bodies, until they are written.
+    _room: Option<BodyRoom>,
 }
 
 impl Asked {
-    async fn read(call: &Call<'_>, atomic: bool) -> Result<Asked> {
+    async fn read(call: &Call<'_>, container: &ContainerHandle, atomic: bool) -> Result<Asked> {
         let limits = call.account.limits();
+        let room = call.account.room_for(&call.context, call.body.len()).await?;
         let parsed = match call.body.len() > HEAVY_BYTES {
-            false => parse(&call.text()?, atomic, limits)?,
+            false => parse(&call.text()?, atomic, limits, &|id| container.item_name(id))?,
             true => {
                 let (body, limits) = (call.body.clone(), limits.clone());
                 let size_bytes_max = call.settings.body_size_bytes_max;
-                beside(move || parse(&text_of(&body, size_bytes_max)?, atomic, &limits)).await??
+                let container = container.clone();
+                beside(move || {
+                    let text = text_of(&body, size_bytes_max)?;
+                    parse(&text, atomic, &limits, &|id| container.item_name(id))
+                })
+                .await??
             }
         };
         let content = call.headers.wants_content()?;
-        let wants = |entry: &Parsed| (content && entry.content) || entry.operation.kind == BatchKind::Read;
-        let wants = parsed.iter().map(wants).collect();
-        Ok(Asked { operations: parsed.into_iter().map(|entry| entry.operation).collect(), wants })
+        let is_read = |entry: &Parsed| entry.operation.as_ref().is_ok_and(|keyed| keyed.operation.is_read());
+        let wants = parsed.iter().map(|entry| (content && entry.content) || is_read(entry)).collect();
+        let operations = parsed.into_iter().map(|entry| entry.operation).collect();
+        Ok(Asked { operations, wants, _room: room })
     }
 }
 
 pub(crate) async fn execute_atomic(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let Asked { operations, wants } = Asked::read(call, true).await?;
-    let key = call.headers.partition_key.map(KeyInput).ok_or_else(|| {
+    let Asked { operations, wants, _room } = Asked::read(call, container, true).await?;
+    let key = items::key(call)?.ok_or_else(|| {
         Error::bad_request(
             "a transactional batch needs its partition key in header 'x-ms-documentdb-partitionkey'",
         )
     })?;
-    let reply = call.account.batch(&items::reading(call)?, container, key, operations).await?;
+    let reply = call.account.batch(&items::reading(call)?, container, &key, operations).await?;
     let size_bytes = reply.outcome.iter().flatten().map(size_of).sum();
     let container = container.clone();
     rendered(size_bytes, move || respond_atomic(reply, &wants, &container)).await
 }
 
 pub(crate) async fn execute_bulk(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let Asked { operations, wants } = Asked::read(call, false).await?;
+    let Asked { operations, wants, _room } = Asked::read(call, container, false).await?;
     call.scope()?.map_or(Ok(()), |scope| scope.check_bulk(container, &operations))?;
     let continues = flag("x-ms-cosmos-batch-continue-on-error", call.headers.batch_continue_on_error)?;
     let on_error = if continues { BulkOnError::Continue } else { BulkOnError::Stop };
@@ -107,7 +127,13 @@ async fn rendered(size_bytes: usize, render: impl FnOnce() -> Reply + Send + 'st
     if size_bytes > HEAVY_BYTES { beside(render).await } else { Ok(render()) }
 }
 
-fn parse(body: &[u8], atomic: bool, limits: &Limits) -> Result<Vec<Parsed>> {
+/// `name_of` tells which item an id in the request names.
+fn parse(
+    body: &[u8],
+    atomic: bool,
+    limits: &Limits,
+    name_of: &dyn Fn(&str) -> ItemName,
+) -> Result<Vec<Parsed>> {
     match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'[') => {}
         Some(0x81) => return Err(unsupported::hybrid_row_batch()),
@@ -136,7 +162,7 @@ fn parse(body: &[u8], atomic: bool, limits: &Limits) -> Result<Vec<Parsed>> {
         )));
     }
     let read = |(index, operation): (usize, &WireOperation<'_>)| {
-        operation.read(limits).map_err(|error| {
+        operation.read(limits, name_of).map_err(|error| {
             Error::new(error.kind(), format!("batch operation {index}: {}", error.message()))
         })
     };
@@ -144,7 +170,7 @@ fn parse(body: &[u8], atomic: bool, limits: &Limits) -> Result<Vec<Parsed>> {
 }
 
 impl WireOperation<'_> {
-    fn read(&self, limits: &Limits) -> Result<Parsed> {
+    fn read(&self, limits: &Limits, name_of: &dyn Fn(&str) -> ItemName) -> Result<Parsed> {
         if self
             .indexing_directive
             .as_ref()
@@ -161,42 +187,58 @@ impl WireOperation<'_> {
         let text = self.resource_body.map(RawValue::get).filter(|text| *text != "null");
         let needs =
             |what: &str| Error::bad_request(format!("{} needs the member '{what}'", self.operation_type));
-        let (mut body, mut changes) = (None, None);
-        match kind {
-            BatchKind::Create | BatchKind::Upsert | BatchKind::Replace => {
-                body = Some(text.ok_or_else(|| needs("resourceBody"))?.as_bytes().to_vec());
-            }
-            BatchKind::Patch => {
-                changes = Some(patch::parse(text.ok_or_else(|| needs("resourceBody"))?.as_bytes(), limits)?);
-            }
-            BatchKind::Read | BatchKind::Delete => {}
-        }
-        if self.id.is_none() && !matches!(kind, BatchKind::Create | BatchKind::Upsert) {
+        let has_body = !matches!(kind, Kind::Read | Kind::Delete);
+        let text = match text {
+            Some(text) => text.as_bytes(),
+            None if has_body => return Err(needs("resourceBody")),
+            None => &[],
+        };
+        let patch = if kind == Kind::Patch { patch::parse(text, limits)? } else { PatchBody::default() };
+        if self.id.is_none() && !matches!(kind, Kind::Create | Kind::Upsert) {
             return Err(needs("id"));
         }
+        let key = self.partition_key()?;
+        let operation = || {
+            let key = key.as_deref().map(items::key_of_text).transpose()?;
+            let operation = self.operation(kind, name_of, text, patch, limits)?;
+            Ok(KeyedOperation { key, operation })
+        };
+        Ok(Parsed { operation: operation(), content: !self.minimal_return_preference.unwrap_or(false) })
+    }
+
+    /// What can be wrong with it is wrong with this operation alone.
+    fn operation(
+        &self,
+        kind: Kind,
+        name_of: &dyn Fn(&str) -> ItemName,
+        text: &[u8],
+        patch: PatchBody,
+        limits: &Limits,
+    ) -> Result<ItemOperation> {
         let preconditions = Preconditions {
             if_match: self.if_match.as_deref().map(ETagCondition::parse),
             if_none_match: self.if_none_match.as_deref().map(ETagCondition::parse),
         };
-        let operation = BatchOperation {
-            kind,
-            id: self.id.clone(),
-            body,
-            patch: changes,
-            partition_key: self.partition_key()?,
-            preconditions,
-        };
-        Ok(Parsed { operation, content: !self.minimal_return_preference.unwrap_or(false) })
+        let item = name_of(self.id.as_deref().unwrap_or_default());
+        let body = || item_of_json(text, limits);
+        Ok(ItemOperation::Write(match kind {
+            Kind::Read => return Ok(ItemOperation::Read(ItemRead { item, preconditions })),
+            Kind::Create => ItemWrite::Create { body: body()? },
+            Kind::Upsert => ItemWrite::Upsert { body: body()?, preconditions },
+            Kind::Replace => ItemWrite::Replace { item, body: body()?, preconditions },
+            Kind::Patch => ItemWrite::Patch { item, patch: patch.with_condition()?, preconditions },
+            Kind::Delete => ItemWrite::Delete { item, preconditions },
+        }))
     }
 
-    fn kind(&self) -> Result<BatchKind> {
+    fn kind(&self) -> Result<Kind> {
         Ok(match self.operation_type.to_ascii_lowercase().as_str() {
-            "create" => BatchKind::Create,
-            "upsert" => BatchKind::Upsert,
-            "replace" => BatchKind::Replace,
-            "read" => BatchKind::Read,
-            "delete" => BatchKind::Delete,
-            "patch" => BatchKind::Patch,
+            "create" => Kind::Create,
+            "upsert" => Kind::Upsert,
+            "replace" => Kind::Replace,
+            "read" => Kind::Read,
+            "delete" => Kind::Delete,
+            "patch" => Kind::Patch,
             _ => {
                 return Err(Error::bad_request(format!(
                     "the operationType '{}' is unknown: use Create, Upsert, Replace, Read, Delete or Patch",
@@ -341,7 +383,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Parsed>> {
-        parse(text.as_bytes(), true, &Limits::default())
+        parse(text.as_bytes(), true, &Limits::default(), &|id| id.into())
     }
 
     fn refusal(text: &str) -> Error {
@@ -349,27 +391,36 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_read_with_their_bodies_as_text() {
+    fn operations_are_read_with_their_bodies() {
         let parsed = read(
             r#" [{"operationType":"Create","resourceBody":{"id":"a", "n":1.10}},
                 {"operationType":"upsert","resourceBody":{"id":"b"},"partitionKey":"[\"k\"]"},
                 {"operationType":"Replace","id":"c","resourceBody":{"id":"c"},"ifMatch":"\"e\""},
                 {"operationType":"Read","id":"d","partitionKey":["k"],"minimalReturnPreference":true},
                 {"operationType":"Delete","id":"e","ifNoneMatch":"*"},
-                {"operationType":"Patch","id":"f","resourceBody":{"operations":[{"op":"remove","path":"/x"}],"condition":"from c"}}]"#,
+                {"operationType":"Patch","id":"f","resourceBody":{"operations":[{"op":"remove","path":"/x"}],"condition":"from c where c.x = 1"}}]"#,
         )
         .expect("valid");
-        let kinds: Vec<BatchKind> = parsed.iter().map(|entry| entry.operation.kind).collect();
-        use BatchKind::*;
-        assert_eq!(kinds, [Create, Upsert, Replace, Read, Delete, Patch]);
-        assert_eq!(parsed[0].operation.body.as_deref(), Some(&br#"{"id":"a", "n":1.10}"#[..]));
-        assert_eq!(parsed[1].operation.partition_key.as_deref(), Some(r#"["k"]"#));
-        assert_eq!(parsed[2].operation.preconditions.if_match, Some(ETagCondition::OneOf(vec!["e".into()])));
-        assert_eq!(parsed[3].operation.partition_key.as_deref(), Some(r#"["k"]"#));
+        let asked: Vec<_> = parsed.iter().map(|entry| entry.operation.as_ref().expect("valid")).collect();
+        use ItemOperation::{Read, Write};
+        let Write(ItemWrite::Create { body }) = &asked[0].operation else { panic!("{:?}", asked[0]) };
+        assert_eq!(body.raw().get("n"), Some(shardlake_document::RawValue::Double(1.1)));
+        assert!(matches!(asked[1].operation, Write(ItemWrite::Upsert { .. })));
+        assert_eq!(asked[1].key, Some(items::key_of_text(r#"["k"]"#).expect("a key")));
+        let Write(ItemWrite::Replace { item, preconditions, .. }) = &asked[2].operation else {
+            panic!("{:?}", asked[2])
+        };
+        assert_eq!(*item, "c".into());
+        assert_eq!(preconditions.if_match, Some(ETagCondition::OneOf(vec!["e".into()])));
+        assert!(matches!(&asked[3].operation, Read(ItemRead { item, .. }) if *item == "d".into()));
+        assert_eq!(asked[3].key, Some(items::key_of_text(r#"["k"]"#).expect("a key")));
         assert!(!parsed[3].content);
-        assert_eq!(parsed[4].operation.preconditions.if_none_match, Some(ETagCondition::Any));
-        let patch = parsed[5].operation.patch.as_ref().expect("a patch");
-        assert_eq!((patch.operations.len(), patch.condition.as_deref()), (1, Some("from c")));
+        let Write(ItemWrite::Delete { preconditions, .. }) = &asked[4].operation else {
+            panic!("{:?}", asked[4])
+        };
+        assert_eq!(preconditions.if_none_match, Some(ETagCondition::Any));
+        let Write(ItemWrite::Patch { patch, .. }) = &asked[5].operation else { panic!("{:?}", asked[5]) };
+        assert_eq!((patch.operations.len(), patch.condition.is_some()), (1, true));
     }
 
     #[test]
@@ -382,7 +433,12 @@ mod tests {
         assert!(
             refusal(&many).message().contains("Batch request has more operations than what is supported.")
         );
-        assert_eq!(parse(many.as_bytes(), false, &Limits::default()).expect("bulk takes more").len(), 101);
+        assert_eq!(
+            parse(many.as_bytes(), false, &Limits::default(), &|id| id.into())
+                .expect("bulk takes more")
+                .len(),
+            101
+        );
         let large =
             format!(r#"[{{"operationType":"Create","resourceBody":{{"id":"{}"}}}}]"#, "x".repeat(2_400_000));
         assert_eq!(refusal(&large).kind(), ErrorKind::TooLarge);
@@ -390,7 +446,7 @@ mod tests {
 
     #[test]
     fn binary_bodies_are_named_and_other_text_is_malformed() {
-        let binary = parse(&[0x81, 0, 1], true, &Limits::default()).err().expect("refused");
+        let binary = parse(&[0x81, 0, 1], true, &Limits::default(), &|id| id.into()).err().expect("refused");
         assert_eq!(binary.kind(), ErrorKind::Unsupported);
         assert!(binary.message().contains("HybridRow"), "{binary}");
         for text in [

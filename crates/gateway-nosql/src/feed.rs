@@ -10,7 +10,7 @@ use shardlake_model::{Error, Result};
 use crate::answer_body::PageText;
 use crate::call::Call;
 use crate::headers::RequestHeaders;
-use crate::items::reading;
+use crate::items::{key_of_text, reading};
 use crate::reply::Reply;
 use crate::{session, unsupported};
 
@@ -30,7 +30,7 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
 
 pub(crate) fn scope(headers: &RequestHeaders<'_>) -> Result<FeedScope> {
     if let Some(key) = headers.partition_key {
-        return Ok(FeedScope::Key(key.to_owned()));
+        return Ok(FeedScope::Key(key_of_text(key)?));
     }
     let range_id = headers.range_id()?;
     let epk = match (headers.read_key_type, headers.start_epk, headers.end_epk) {
@@ -90,7 +90,9 @@ mod tests {
         let none = RequestHeaders::default;
         assert!(matches!(scope(&none()).expect("all"), FeedScope::All));
         let key = RequestHeaders { partition_key: Some(r#"["a"]"#), ..none() };
-        assert!(matches!(scope(&key).expect("key"), FeedScope::Key(key) if key == r#"["a"]"#));
+        assert!(
+            matches!(scope(&key).expect("key"), FeedScope::Key(key) if key == key_of_text(r#"["a"]"#).expect("a key"))
+        );
         let range = RequestHeaders { range_id: Some("2"), ..none() };
         assert!(matches!(scope(&range).expect("range"), FeedScope::Range { range_id: Some(2), epk: None }));
         let window = RequestHeaders {

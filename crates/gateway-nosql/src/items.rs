@@ -1,13 +1,12 @@
 //! Single item operations: create, upsert, read, replace, patch, delete (wire.md §8).
 
-use std::borrow::Cow;
-
 use http::StatusCode;
-use serde::Deserialize;
 use shardlake_account::{
-    ContainerHandle, HEAVY_BYTES, ItemReply, KeyInput, Outcome, StoredItem, TriggeredReply, beside,
+    Body, BodyRoom, ContainerHandle, HEAVY_BYTES, ItemRead, ItemReply, ItemWrite, Outcome, ReadCommand,
+    StoredItem, WriteCommand, beside, item_of_json, key_misfit,
 };
-use shardlake_model::{Error, RequestContext, Result};
+use shardlake_document::{RawValue, parse_partition_key};
+use shardlake_model::{Error, PartitionKey, RequestContext, Result};
 
 use crate::access::Scope;
 use crate::call::Call;
@@ -50,37 +49,25 @@ impl Content {
 
 pub(crate) async fn create(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = Content::of_write(call)?;
-    let triggers = TriggerNames::of(call.headers);
-    let (item, triggers) = (sent_item(call)?, triggers.as_triggers());
-    let account = call.account;
-    let reply =
-        account.create_item_with_triggers(&call.context, container, key(call), item, triggers).await?;
-    respond_triggered(reply, container, content).await
+    let (body, _room) = sent_item(call).await?;
+    write(call, container, content, key(call)?, ItemWrite::Create { body }).await
 }
 
 pub(crate) async fn upsert(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = Content::of_write(call)?;
     let preconditions = call.headers.preconditions();
-    let triggers = TriggerNames::of(call.headers);
-    let (item, triggers) = (sent_item(call)?, triggers.as_triggers());
-    let reply = call
-        .account
-        .upsert_item_with_triggers(&call.context, container, key(call), item, &preconditions, triggers)
-        .await?;
-    respond_triggered(reply, container, content).await
+    let (body, _room) = sent_item(call).await?;
+    write(call, container, content, key(call)?, ItemWrite::Upsert { body, preconditions }).await
 }
 
 pub(crate) async fn replace(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = Content::of_write(call)?;
     let preconditions = call.headers.preconditions();
-    let triggers = TriggerNames::of(call.headers);
-    let (id, item, triggers) = (call.path.item(), sent_item(call)?, triggers.as_triggers());
-    check_replacement(call, container).await?;
-    let reply = call
-        .account
-        .replace_item_with_triggers(&call.context, container, key(call), id, item, &preconditions, triggers)
-        .await?;
-    respond_triggered(reply, container, content).await
+    let sent = sent_item(call).await;
+    check_replacement(call, container, sent.as_ref().ok().map(|(body, _)| body)).await?;
+    let (body, _room) = sent?;
+    let item = container.item_name(call.path.item());
+    write(call, container, content, key(call)?, ItemWrite::Replace { item, body, preconditions }).await
 }
 
 pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
@@ -95,18 +82,20 @@ pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Resul
             beside(move || patch_body::parse(&text_of(&body, size_bytes_max)?, &limits)).await??
         }
     };
-    let id = call.path.item();
-    let reply =
-        call.account.patch_item(&call.context, container, key(call), id, patch, &preconditions).await?;
-    respond(reply, container, content).await
+    let key = Some(required_key(call)?);
+    let (item, patch) = (container.item_name(call.path.item()), patch.with_condition()?);
+    let command = WriteCommand { key, write: ItemWrite::Patch { item, patch, preconditions } };
+    let written = call.account.write(&call.context, container, command, None).await?;
+    respond(written.reply, container, content).await
 }
 
 pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = Content::of_read(call)?;
     let context = reading(call)?;
     let preconditions = call.headers.preconditions();
-    let reply =
-        call.account.read_item(&context, container, key(call), call.path.item(), &preconditions).await?;
+    let read = ItemRead { item: container.item_name(call.path.item()), preconditions };
+    let command = ReadCommand { key: Some(required_key(call)?), read };
+    let reply = call.account.read(&context, container, command).await?;
     let mut reply = respond(reply, container, content).await?;
     reply.item_count = reply.body.is_some().then_some(1);
     Ok(reply)
@@ -114,35 +103,43 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
 
 pub(crate) async fn delete(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let preconditions = call.headers.preconditions();
-    let triggers = TriggerNames::of(call.headers);
-    let (id, triggers) = (call.path.item(), triggers.as_triggers());
-    let reply = call
-        .account
-        .delete_item_with_triggers(&call.context, container, key(call), id, &preconditions, triggers)
-        .await?;
-    respond_triggered(reply, container, Content::None).await
+    let item = container.item_name(call.path.item());
+    let key = Some(required_key(call)?);
+    write(call, container, Content::None, key, ItemWrite::Delete { item, preconditions }).await
 }
 
-/// A token for one item must not leave another behind.
-async fn check_replacement(call: &Call<'_>, container: &ContainerHandle) -> Result<()> {
-    #[derive(Deserialize)]
-    struct Named<'t> {
-        #[serde(borrow)]
-        id: Cow<'t, str>,
+/// Writes with the triggers that the request names.
+async fn write(
+    call: &Call<'_>,
+    container: &ContainerHandle,
+    content: Content,
+    key: Option<PartitionKey>,
+    write: ItemWrite,
+) -> Result<Reply> {
+    let names = TriggerNames::of(call.headers);
+    let triggers = names.as_triggers(&call.body, call.account.limits())?;
+    let command = WriteCommand { key, write };
+    let written = call.account.write(&call.context, container, command, triggers.as_ref()).await?;
+    let mut reply = respond(written.reply, container, content).await?;
+    // A post-trigger may have set another body, for replies that carry one.
+    if content != Content::None
+        && let Some(body) = written.body
+    {
+        reply.body = Some(body.into());
     }
+    Ok(reply)
+}
+
+/// A token for one item must not leave another behind. What cannot be read as an item keeps no id.
+async fn check_replacement(call: &Call<'_>, container: &ContainerHandle, body: Option<&Body>) -> Result<()> {
     let Some(scope) = call.scope()?.filter(Scope::is_for_part) else { return Ok(()) };
+    let item = container.item_name(call.path.item());
     let id = match container.is_by_rid() {
-        true => Cow::Owned(call.account.item_id(container, key(call), call.path.item()).await?),
-        false => Cow::Borrowed(call.path.item()),
+        true => call.account.item_id(container, Some(&required_key(call)?), item).await?,
+        false => call.path.item().to_owned(),
     };
-    // A text that names several ids is none of the item's, whichever of them counts.
-    let (body, id, size_bytes_max) = (call.body.clone(), id.into_owned(), call.settings.body_size_bytes_max);
-    let names_it = move || {
-        let text = text_of(&body, size_bytes_max)?;
-        Ok::<_, Error>(serde_json::from_slice::<Named<'_>>(&text).is_ok_and(|sent| sent.id == id))
-    };
-    let names_it = if call.body.len() > HEAVY_BYTES { beside(names_it).await? } else { names_it() };
-    scope.check_replacement(names_it?)
+    let keeps = body.and_then(|body| body.raw().get("id")).is_some_and(|own| own == RawValue::String(&id));
+    scope.check_replacement(keeps)
 }
 
 /// The context of a read, which waits for the session's position.
@@ -151,8 +148,21 @@ pub(crate) fn reading(call: &Call<'_>) -> Result<RequestContext> {
     Ok(RequestContext { session, ..call.context.clone() })
 }
 
-pub(crate) fn key<'r>(call: &Call<'r>) -> Option<KeyInput<'r>> {
-    call.headers.partition_key.map(KeyInput)
+/// The partition key that the request names in its header.
+pub(crate) fn key(call: &Call<'_>) -> Result<Option<PartitionKey>> {
+    call.headers.partition_key.map(key_of_text).transpose()
+}
+
+/// The same for an operation that needs it.
+pub(crate) fn required_key(call: &Call<'_>) -> Result<PartitionKey> {
+    key(call)?.ok_or_else(|| {
+        Error::bad_request("PartitionKey value must be supplied for this operation: the x-ms-documentdb-partitionkey header is missing")
+    })
+}
+
+/// A partition key as clients write it: the text of a JSON array.
+pub(crate) fn key_of_text(text: &str) -> Result<PartitionKey> {
+    parse_partition_key(text).map_err(|error| key_misfit(&error))
 }
 
 /// Status of a successful operation on one item.
@@ -163,21 +173,6 @@ pub(crate) fn status(outcome: Outcome) -> StatusCode {
         Outcome::Deleted => StatusCode::NO_CONTENT,
         Outcome::NotModified => StatusCode::NOT_MODIFIED,
     }
-}
-
-/// A post-trigger may have set another body, for replies that carry one.
-async fn respond_triggered(
-    triggered: TriggeredReply,
-    container: &ContainerHandle,
-    content: Content,
-) -> Result<Reply> {
-    let mut reply = respond(triggered.reply, container, content).await?;
-    if content != Content::None
-        && let Some(body) = triggered.body
-    {
-        reply.body = Some(body.into());
-    }
-    Ok(reply)
 }
 
 async fn respond(reply: ItemReply, container: &ContainerHandle, content: Content) -> Result<Reply> {
@@ -205,11 +200,23 @@ async fn respond(reply: ItemReply, container: &ContainerHandle, content: Content
     })
 }
 
-/// The item as it was sent: JSON text or Cosmos binary JSON.
-fn sent_item<'c>(call: &'c Call<'_>) -> Result<&'c [u8]> {
+/// The item that was sent as JSON text or Cosmos binary JSON, and the room that it takes until it is written.
+async fn sent_item(call: &Call<'_>) -> Result<(Body, Option<BodyRoom>)> {
     match call.body.first() {
-        None => Err(Error::bad_request("the request has no body: send the item as a JSON object")),
-        Some(0x81) => Err(unsupported::hybrid_row_item()),
-        Some(_) => Ok(&call.body),
+        None => {
+            return Err(Error::bad_request("the request has no body: send the item as a JSON object"));
+        }
+        Some(0x81) => return Err(unsupported::hybrid_row_item()),
+        Some(_) => {}
     }
+    let (account, size_bytes) = (call.account, call.body.len());
+    let room = account.room_for(&call.context, size_bytes).await?;
+    let body = match size_bytes > HEAVY_BYTES {
+        false => item_of_json(&call.body, account.limits())?,
+        true => {
+            let (sent, limits) = (call.body.clone(), account.limits().clone());
+            beside(move || item_of_json(&sent, &limits)).await??
+        }
+    };
+    Ok((body, room))
 }

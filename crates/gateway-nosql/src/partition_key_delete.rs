@@ -12,11 +12,11 @@ use crate::items::key;
 use crate::reply::Reply;
 
 pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let key = key(call).ok_or_else(|| {
+    let key = key(call)?.ok_or_else(|| {
         Error::bad_request(
             "deleting a logical partition needs its key in header 'x-ms-documentdb-partitionkey'",
         )
     })?;
-    let meta = call.account.delete_partition_key(&call.context, container, key).await?;
+    let meta = call.account.delete_partition_key(&call.context, container, &key).await?;
     Ok(Reply { status: StatusCode::OK, meta, container: Some(container.clone()), ..Reply::default() })
 }

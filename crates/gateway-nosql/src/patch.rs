@@ -5,6 +5,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use shardlake_account::Patch;
+use shardlake_account::sql::{SqlError, parse_condition};
 use shardlake_document::{DocumentError, ParseLimits, PatchOperation, Value, parse_path};
 use shardlake_model::{Error, Limits, Result};
 
@@ -32,7 +33,26 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-pub(crate) fn parse(text: &[u8], limits: &Limits) -> Result<Patch> {
+/// A patch whose condition is still a text.
+#[derive(Debug, Default)]
+pub(crate) struct PatchBody {
+    pub operations: Vec<PatchOperation>,
+    /// `from c where …`: the patch applies only where it holds.
+    pub condition: Option<String>,
+}
+
+impl PatchBody {
+    pub fn with_condition(self) -> Result<Patch> {
+        let parsed = self.condition.as_deref().map(parse_condition).transpose();
+        let condition = parsed.map_err(|error| match error {
+            SqlError::Unsupported { .. } => Error::unsupported(error.to_string()),
+            _ => Error::bad_request(error.to_string()),
+        })?;
+        Ok(Patch { operations: self.operations, condition })
+    }
+}
+
+pub(crate) fn parse(text: &[u8], limits: &Limits) -> Result<PatchBody> {
     let invalid =
         |error: serde_json::Error| Error::bad_request(format!("the patch is not valid JSON: {error}"));
     let bare = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
@@ -62,7 +82,7 @@ pub(crate) fn parse(text: &[u8], limits: &Limits) -> Result<Patch> {
                 .map_err(|why| Error::bad_request(format!("patch operation {index}: {why}")))
         })
         .collect::<Result<Vec<_>>>()?;
-    Ok(Patch { operations, condition: document.condition })
+    Ok(PatchBody { operations, condition: document.condition })
 }
 
 impl Operation<'_> {
@@ -106,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    fn patch(text: &str) -> Result<Patch> {
+    fn patch(text: &str) -> Result<PatchBody> {
         parse(text.as_bytes(), &Limits::default())
     }
 

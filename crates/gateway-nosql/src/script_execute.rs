@@ -12,7 +12,7 @@ use shardlake_model::{Error, Result, ScriptKind};
 
 use crate::call::Call;
 use crate::headers::flag;
-use crate::items::key;
+use crate::items::required_key;
 use crate::reply::{PATH_ENCODED, Reply, SCRIPT_LOG};
 use crate::session;
 
@@ -30,8 +30,9 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
     })?;
     let session = session::wanted(call.headers.session_token, call.context.consistency)?;
     let context = shardlake_model::RequestContext { session, ..call.context.clone() };
+    let key = required_key(call)?;
     let reply =
-        call.account.execute_procedure(&context, container, key(call), &script, arguments, logs).await?;
+        call.account.execute_procedure(&context, container, Some(&key), &script, arguments, logs).await?;
     let mut response = Reply {
         status: StatusCode::OK,
         meta: reply.meta,

@@ -3,8 +3,11 @@
 //! Triggers never run by themselves. A request that names some for an operation that cannot run them is refused, because
 //! whoever wrote it relies on them.
 
+use std::borrow::Cow;
+
 use shardlake_account::Triggers;
-use shardlake_model::{Error, Result};
+use shardlake_document::{ParseLimits, is_binary, json_of_binary};
+use shardlake_model::{Error, Limits, Result};
 
 use crate::headers::RequestHeaders;
 
@@ -24,9 +27,24 @@ impl TriggerNames {
         TriggerNames { pre: ids(headers.pre_triggers), post: ids(headers.post_triggers) }
     }
 
-    pub fn as_triggers(&self) -> Triggers<'_> {
-        Triggers { pre: &self.pre, post: &self.post }
+    /// With the item as its client wrote it, which is what scripts see; `None` where the request names no triggers.
+    pub fn as_triggers<'t>(&'t self, sent: &'t [u8], limits: &Limits) -> Result<Option<Triggers<'t>>> {
+        if self.pre.is_empty() && self.post.is_empty() {
+            return Ok(None);
+        }
+        let text = if sent.is_empty() { None } else { Some(text(sent, limits)?) };
+        Ok(Some(Triggers { pre: &self.pre, post: &self.post, text }))
     }
+}
+
+fn text<'s>(sent: &'s [u8], limits: &Limits) -> Result<Cow<'s, str>> {
+    let invalid =
+        |why: &dyn std::fmt::Display| Error::bad_request(format!("The input content is invalid: {why}"));
+    if is_binary(sent) {
+        let text = json_of_binary(sent, &ParseLimits::of_items(limits)).map_err(|error| invalid(&error))?;
+        return Ok(Cow::Owned(String::from_utf8(text).expect("JSON text is UTF-8")));
+    }
+    std::str::from_utf8(sent).map(Cow::Borrowed).map_err(|_| invalid(&"it is not UTF-8 text"))
 }
 
 /// For operations that run none: everything but creating, upserting, replacing and deleting one item.
@@ -59,6 +77,6 @@ mod tests {
         assert!(refuse(&headers).expect_err("refused").message().contains("'a'"));
         let none = RequestHeaders { pre_triggers: Some(" ,"), ..RequestHeaders::default() };
         refuse(&none).expect("no names");
-        assert!(TriggerNames::of(&none).as_triggers().is_empty());
+        assert!(TriggerNames::of(&none).as_triggers(b"{}", &Limits::default()).expect("none").is_none());
     }
 }

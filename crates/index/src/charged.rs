@@ -103,6 +103,7 @@ impl<'p> Charged<'p> {
     pub fn value(&mut self, value: RawValue<'_>, path_hash: u64, state: PathState) {
         match value {
             RawValue::Object(document) => self.object(document, path_hash, state),
+            RawValue::NonJson(value) => self.object(value.shown().raw(), path_hash, state),
             RawValue::Array(array) => {
                 // Elements share one path: a term says that some element has the value.
                 let (path_hash, state) = (hash_of_elements(path_hash), self.elements(state));
@@ -138,7 +139,9 @@ fn scalar_hash(value: RawValue<'_>, path_hash: u64) -> u64 {
             hasher.write_u8(8);
             hasher.write(text.as_bytes());
         }
-        RawValue::Array(_) | RawValue::Object(_) => unreachable!("containers are walked, not hashed"),
+        RawValue::Array(_) | RawValue::Object(_) | RawValue::NonJson(_) => {
+            unreachable!("containers are walked, not hashed")
+        }
     }
     hasher.finish()
 }

@@ -217,6 +217,9 @@ impl Walk<'_> {
     }
 
     fn value(&mut self, value: RawValue<'_>, hash: u64, states: States) {
+        if let RawValue::NonJson(value) = value {
+            return self.value(RawValue::Object(value.shown().raw()), hash, states);
+        }
         if !self.filters || self.layout.paths.covers(states.layout) {
             self.terms.push(hash, value);
         } else if self.layout.paths.covers_nothing_below(states.layout)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardlake_document::{Envelope, ItemView, RawDocument, RawValue, Record};
+use shardlake_document::{Envelope, ItemView, RawDocument, Record, identity_of};
 use shardlake_index::{IndexLayout, ItemTerms};
 use shardlake_model::Result;
 use shardlake_routing::effective_partition_key;
@@ -105,11 +105,8 @@ impl StoredItem {
     pub fn position(&self, shape: &ContainerShape) -> Vec<u8> {
         let partition_key = extract_partition_key(self.body(), &shape.key_paths);
         let epk = effective_partition_key(&shape.key_definition, &partition_key);
-        let id = match self.body().get("id") {
-            Some(RawValue::String(id)) => id,
-            _ => "",
-        };
-        keys::item_key(PartitionUid(0), &LogicalKey { epk, partition_key }, id).split_off(keys::HEADER)
+        let id = identity_of(self.body()).unwrap_or_default();
+        keys::item_key(PartitionUid(0), &LogicalKey { epk, partition_key }, &id).split_off(keys::HEADER)
     }
 
     /// The record as stored.

@@ -172,7 +172,9 @@ pub(crate) fn unique_key(
     let owner_end = key.len();
     for value in values {
         // Missing values, and arrays and objects, which have no order, count as null.
-        let scalar = value.filter(|value| !matches!(value, RawValue::Array(_) | RawValue::Object(_)));
+        let scalar = value.filter(|value| {
+            !matches!(value, RawValue::Array(_) | RawValue::Object(_) | RawValue::NonJson(_))
+        });
         encode_ordered_raw(scalar.unwrap_or(RawValue::Null), &mut key)
             .expect("scalars have an ordered encoding");
     }

@@ -68,6 +68,8 @@ pub mod seeded;
 mod sequencer;
 mod shape;
 mod sizes;
+#[cfg(test)]
+mod slow_tests;
 mod transaction;
 mod unique_keys;
 #[cfg(test)]

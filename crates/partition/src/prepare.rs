@@ -1,62 +1,41 @@
-//! From what a client sent, JSON text or Cosmos binary JSON, to a body ready to be written: parsed, checked, rendered, analysed. No lock is held here.
+//! From a body to one that is ready to be written: checked, rendered, analysed. No lock is held here.
 //! Callers on threads that answer requests go through [`crate::prepare`], which works on heavy ones beside them.
 
 use std::sync::Arc;
 
-use shardlake_document::{DocumentError, ParseLimits, RawDocument, RawValue, parse_item, write_members};
-use shardlake_model::{Error, ErrorKind, KeyComponent, KeyPath, Limits, PartitionKey, Result};
+use shardlake_document::{Body, RawDocument, RawValue, identity_of, write_members};
+use shardlake_model::{Error, KeyComponent, KeyPath, Limits, PartitionKey, Result};
 
 use crate::beside::{HEAVY_BYTES, beside};
 use crate::operation::PreparedBody;
 use crate::plan;
 use crate::shape::ContainerShape;
 
-/// [`prepare_body`], beside the threads that answer requests where the text is long.
-pub async fn prepare(json: &[u8], shape: &Arc<ContainerShape>) -> Result<PreparedBody> {
-    if json.len() <= HEAVY_BYTES {
-        return prepare_body(json, shape);
+/// [`prepare_body`], beside the threads that answer requests where the body is large.
+pub async fn prepare(body: Body, shape: &Arc<ContainerShape>) -> Result<PreparedBody> {
+    if body.as_bytes().len() <= HEAVY_BYTES {
+        return prepare_body(body, shape);
     }
-    let (json, shape) = (json.to_vec(), shape.clone());
-    beside(move || prepare_body(&json, &shape)).await?
+    let shape = shape.clone();
+    beside(move || prepare_body(body, &shape)).await?
 }
 
-/// `sent` is JSON text or Cosmos binary JSON.
-pub fn prepare_body(sent: &[u8], shape: &ContainerShape) -> Result<PreparedBody> {
-    let limits = &shape.limits;
-    let body =
-        parse_item(sent, &ParseLimits::of_items(limits)).map_err(|error| document_error(&error, limits))?;
-    let id = match body.raw().get("id") {
-        Some(RawValue::String(id)) => id.to_owned(),
-        Some(_) => {
-            return Err(Error::bad_request(
-                "The input content is invalid because the property 'id' is not a string",
-            ));
-        }
-        None => {
-            return Err(Error::bad_request(
-                "The input content is invalid because the required properties - 'id; ' - are missing",
-            ));
-        }
-    };
-    validate_item_id(&id, limits)?;
+pub fn prepare_body(body: Body, shape: &ContainerShape) -> Result<PreparedBody> {
+    let id = identity_of(body.raw()).ok_or_else(|| no_identity(body.raw()))?.into_owned();
+    validate_item_id(&id, &shape.limits)?;
     let ttl_seconds = plan::ttl_of(body.raw().get("ttl"))?;
-    let mut members = Vec::with_capacity(sent.len());
+    // Text is seldom longer than BSON, whose values have lengths and whose names have kinds.
+    let mut members = Vec::with_capacity(body.as_bytes().len());
     write_members(body.raw(), &mut members);
     plan::check_size(members.len(), shape)?;
     PreparedBody::new(id, body, members.into(), ttl_seconds, shape)
 }
 
-fn document_error(error: &DocumentError, limits: &Limits) -> Error {
-    match error {
-        DocumentError::TooLarge { .. } => Error::new(
-            ErrorKind::TooLarge,
-            format!(
-                "Request size is too large: an item takes at most {} bytes of JSON",
-                limits.item_size_bytes_max
-            ),
-        ),
-        other => Error::bad_request(format!("The input content is invalid: {other}")),
-    }
+fn no_identity(body: RawDocument<'_>) -> Error {
+    Error::bad_request(match body.get("id") {
+        Some(_) => "the property 'id' is of a kind that cannot be an id",
+        None => "The input content is invalid because the required properties - 'id; ' - are missing",
+    })
 }
 
 /// 1 to 1,023 bytes, any characters: the service takes `/ \ ? #` too, although no client builds a path of such an id that
@@ -79,7 +58,9 @@ pub fn extract_partition_key(body: RawDocument<'_>, paths: &[KeyPath]) -> Partit
         Some(RawValue::Int(number)) => KeyComponent::Number(number as f64),
         Some(RawValue::Double(number)) => KeyComponent::Number(number),
         Some(RawValue::String(text)) => KeyComponent::String(text.to_owned()),
-        Some(RawValue::Array(_) | RawValue::Object(_)) | None => KeyComponent::Undefined,
+        Some(RawValue::Array(_) | RawValue::Object(_) | RawValue::NonJson(_)) | None => {
+            KeyComponent::Undefined
+        }
     };
     PartitionKey(paths.iter().map(component).collect())
 }

@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use shardlake_charge::ChargeTable;
+use shardlake_document::parse_item;
 use shardlake_index::IndexLayout;
 use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, ErrorKind, KeyComponent,
@@ -84,7 +85,8 @@ impl Fixture {
 
     fn item(&self, id: &str, value: &str) -> crate::PreparedBody {
         let json = format!(r#"{{"id":"{id}","pk":"p","v":"{value}"}}"#);
-        prepare_body(json.as_bytes(), &self.shape).expect("valid")
+        prepare_body(parse_item(json.as_bytes(), &Default::default()).expect("a body"), &self.shape)
+            .expect("valid")
     }
 
     async fn upsert(&self, id: &str, value: &str) -> Result<()> {

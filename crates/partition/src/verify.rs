@@ -226,11 +226,8 @@ impl Verifier<'_> {
         let epk = effective_partition_key(&self.shape.key_definition, &in_body);
         expect(epk == logical.epk, "its key does not carry the hash of its partition key");
         expect(self.identity.epk_range.contains(&logical.epk), "it lies outside the partition's range");
-        let body_id = match body.get("id") {
-            Some(shardlake_document::RawValue::String(text)) => text == id,
-            _ => false,
-        };
-        expect(body_id, "its id differs from its body's");
+        let body_id = shardlake_document::identity_of(body);
+        expect(body_id.is_some_and(|body_id| body_id == id), "its id differs from its body's");
         let envelope = item.envelope();
         let size =
             rendered_size(shardlake_document::json_size(body) - 2, self.shape, envelope.timestamp_seconds);

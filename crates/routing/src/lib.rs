@@ -11,7 +11,6 @@
 //! | `header.rs` | the JSON array in which clients send a partition key |
 
 mod epk;
-mod header;
 mod logical;
 mod map;
 mod placement;
@@ -19,7 +18,6 @@ mod range;
 mod scale;
 
 pub use epk::{Epk, effective_partition_key};
-pub use header::{KeyError, parse_partition_key_header};
 pub use logical::LogicalKey;
 pub use map::{MapError, PartitionMap};
 pub use placement::{ShardLoad, place, place_together};

@@ -6,15 +6,17 @@ use std::sync::atomic::Ordering;
 
 use shardlake_capacity::budget::{ContainerBudget, fractions_of};
 use shardlake_catalog::ContainerRecord;
+use shardlake_document::ItemName;
 use shardlake_index::path_hash;
 use shardlake_model::{
-    Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result,
+    Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKey,
+    PartitionKeyRange, Result, Rid,
 };
 use shardlake_partition::{ContainerShape, Partition};
 use shardlake_routing::PartitionMap;
 
 use crate::generations::BuildProgress;
-use crate::keys::{KeyInput, parse_key};
+use crate::keys::checked_key;
 use crate::motion::Motion;
 
 /// A container's record, and what runs for it.
@@ -126,6 +128,16 @@ impl ContainerHandle {
         &self.entry.database
     }
 
+    /// The item that a segment of a path names: by its id, or by its resource id where the container was named by its own.
+    pub fn item_name(&self, segment: &str) -> ItemName {
+        match Rid::parse(segment) {
+            Some(Rid::Item(rid)) if self.by_rid && rid.container == self.entry.record.container.rid => {
+                ItemName::Ordinal(rid.ordinal)
+            }
+            _ => ItemName::from(segment),
+        }
+    }
+
     /// With its definition normalised.
     pub fn container(&self) -> &Container {
         &self.entry.record.container
@@ -217,8 +229,8 @@ impl ContainerHandle {
 
 impl ContainerHandle {
     /// Whether a partition key, or a prefix of one, lies within what another names.
-    pub fn key_is_within(&self, key: KeyInput<'_>, bound: KeyInput<'_>) -> Result<bool> {
-        let (key, bound) = (parse_key(&self.entry, key)?.0, parse_key(&self.entry, bound)?.0);
+    pub fn key_is_within(&self, key: &PartitionKey, bound: &PartitionKey) -> Result<bool> {
+        let (key, bound) = (checked_key(&self.entry, key)?.0, checked_key(&self.entry, bound)?.0);
         Ok(key.len() >= bound.len() && bound.iter().zip(&key).all(|(a, b)| a.same(b)))
     }
 

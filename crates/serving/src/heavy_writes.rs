@@ -5,9 +5,9 @@
 //! come back, before anything is done for them. Small bodies pay one comparison.
 
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
-use shardlake_partition::{HEAVY_BYTES, PreparedBody, Turn, Turns, prepare};
+use shardlake_partition::{HEAVY_BYTES, Turn, Turns};
 
-use crate::{ContainerHandle, Serving};
+use crate::Serving;
 
 /// Bytes of heavy bodies at work at a time.
 const BODIES_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -20,7 +20,8 @@ pub fn room() -> Turns {
 }
 
 impl Serving {
-    /// Room for a request whose bodies have so many bytes together, until it is dropped; `None` where they are small.
+    /// Room for a request whose bodies have so many bytes together, until it is dropped; `None` where they are small. A front
+    /// end takes it before it reads the bodies, and keeps it until they are written.
     pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Turn>> {
         if size_bytes <= HEAVY_BYTES {
             return Ok(None);
@@ -34,16 +35,5 @@ impl Serving {
                 "other large requests were at work for as long as this one could wait: nothing was done, retry",
             )),
         }
-    }
-
-    /// The body of a single write, and the room that it needs until the write has ended.
-    pub async fn prepared(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        json: &[u8],
-    ) -> Result<(PreparedBody, Option<Turn>)> {
-        let room = self.room_for(ctx, json.len()).await?;
-        Ok((prepare(json, &container.entry.shape).await?, room))
     }
 }

@@ -1,27 +1,38 @@
-//! From a partition key as clients send it, or as a body carries it, to the logical partition and the partition it is in.
+//! From a partition key as a request names it, or as a body carries it, to the logical partition and the partition it is in.
 
 use std::sync::Arc;
 
 use shardlake_document::RawValue;
-use shardlake_model::{Error, ErrorKind, KeyComponent, PartitionKey, Result};
+use shardlake_model::{Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, Result};
 use shardlake_partition::{LogicalKey, Partition, PreparedBody, extract_partition_key};
-use shardlake_routing::{effective_partition_key, parse_partition_key_header};
+use shardlake_routing::effective_partition_key;
 
 use crate::ContainerHandle;
 use crate::container_handle::ContainerEntry;
 
-/// The raw text of a partition key: a JSON array such as `["a"]`, `[null]` or `[{}]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyInput<'a>(pub &'a str);
-
-/// A partition key that may be a prefix of a hierarchical one.
-pub fn parse_key(entry: &ContainerEntry, input: KeyInput<'_>) -> Result<PartitionKey> {
-    let definition = &entry.record.container.definition.partition_key;
-    let key = parse_partition_key_header(input.0, definition).map_err(|error| {
-        Error::bad_request(format!("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: {error}"))
-    })?;
+/// A partition key that may be a prefix of a hierarchical one. Keys of one component may be empty: containers that were migrated
+/// from unpartitioned ones hold items without a key.
+pub fn checked_key(entry: &ContainerEntry, key: &PartitionKey) -> Result<PartitionKey> {
+    let (actual, expected) = (key.0.len(), entry.shape.key_paths.len());
+    let may_be_empty = entry.record.container.definition.partition_key.kind != KeyKind::MultiHash;
+    let key = match actual {
+        0 if may_be_empty => PartitionKey(vec![KeyComponent::Undefined; expected]),
+        1.. if actual <= expected => key.clone(),
+        _ => {
+            return Err(key_misfit(&format!(
+                "it has {actual} components, but the container's partition key has {expected}"
+            )));
+        }
+    };
     check_size(entry, &key)?;
     Ok(key)
+}
+
+/// A key that the container cannot have.
+pub fn key_misfit(why: &dyn std::fmt::Display) -> Error {
+    Error::bad_request(format!(
+        "Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document: {why}"
+    ))
 }
 
 fn check_size(entry: &ContainerEntry, key: &PartitionKey) -> Result<()> {
@@ -45,12 +56,11 @@ fn is_full(entry: &ContainerEntry, key: &PartitionKey) -> bool {
 }
 
 /// The logical partition that a read or delete addresses.
-pub fn key_of_read(container: &ContainerHandle, input: Option<KeyInput<'_>>) -> Result<LogicalKey> {
+pub fn key_of_read(container: &ContainerHandle, key: Option<&PartitionKey>) -> Result<LogicalKey> {
     let entry = &container.entry;
-    let input = input.ok_or_else(|| {
-        Error::bad_request("PartitionKey value must be supplied for this operation: the x-ms-documentdb-partitionkey header is missing")
-    })?;
-    let key = parse_key(entry, input)?;
+    let key =
+        key.ok_or_else(|| Error::bad_request("PartitionKey value must be supplied for this operation"))?;
+    let key = checked_key(entry, key)?;
     if !is_full(entry, &key) {
         return Err(Error::new(
             ErrorKind::PartitionKeyMismatch,
@@ -64,24 +74,28 @@ pub fn key_of_read(container: &ContainerHandle, input: Option<KeyInput<'_>>) -> 
     Ok(logical(entry, key))
 }
 
-/// The logical partition that a body belongs to, which the header, if there is one, must name too.
+/// The logical partition that a body belongs to, which the request, if it names one, must name too.
 pub fn key_of_write(
     container: &ContainerHandle,
-    input: Option<KeyInput<'_>>,
+    named: Option<&PartitionKey>,
     item: &PreparedBody,
 ) -> Result<LogicalKey> {
     let entry = &container.entry;
     let in_body = body_key(entry, item)?;
-    if let Some(input) = input {
-        let named = parse_key(entry, input)?;
-        if !named.same(&in_body) {
-            return Err(Error::new(
-                ErrorKind::PartitionKeyMismatch,
-                "PartitionKey extracted from document doesn't match the one specified in the header",
-            ));
-        }
+    if let Some(named) = named
+        && !checked_key(entry, named)?.same(&in_body)
+    {
+        return Err(mismatch());
     }
     Ok(logical(entry, in_body))
+}
+
+/// A body that belongs to another logical partition than the request names.
+pub fn mismatch() -> Error {
+    Error::new(
+        ErrorKind::PartitionKeyMismatch,
+        "PartitionKey extracted from document doesn't match the one specified in the header",
+    )
 }
 
 /// The key that a client's body carries.

@@ -8,7 +8,7 @@
 //! | `definition_change.rs` | the one way to change a definition, and its consequences |
 //! | `container_handle.rs`, `script_handle.rs` | a container as an operation holds it, with its scripts |
 //! | `motion.rs`, `generations.rs` | what its entries share about relocations; generations of its index |
-//! | `keys.rs` | from a partition key header or a body to the partition that owns it |
+//! | `keys.rs` | from a partition key or a body to the partition that owns it |
 //! | `routing.rs` | from an operation to the partition that owns its key, once more where that has moved |
 //! | `admission.rs` | the budget asked before and settled after an operation |
 //! | `throughput.rs` | the budgets that containers live by |
@@ -40,7 +40,9 @@ pub use answer_space::{try_take_space, wait_for_space};
 pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, RangeStatistics};
 pub use definition_change::{catalog_error, uninterrupted};
 pub use generations::{BuildProgress, Layouts, index_moved_to, index_of_new, layouts_of};
-pub use keys::{KeyInput, body_key, key_of_read, key_of_write, logical, parse_key, partition_of};
+pub use keys::{
+    body_key, checked_key, key_misfit, key_of_read, key_of_write, logical, mismatch, partition_of,
+};
 pub use live_catalog::{DatabaseEntry, LiveCatalog, bounds_of, identity_of};
 pub use membership::{AccountMark, problems as membership_problems};
 pub use motion::{Motion, MotionState, RelocationKind, RelocationReport, RelocationStatus, RelocationStep};

@@ -11,7 +11,7 @@ use shardlake_partition::{LogicalKey, StoredItem, extract_partition_key};
 
 use super::path::{NotAnObject, elements, get, put};
 use super::rule::Compiled;
-use crate::{Account, ContainerHandle};
+use crate::{Account, ContainerHandle, ItemWrite, WriteCommand};
 use shardlake_serving::logical;
 
 /// How often an item is looked at anew because others write it all the time.
@@ -209,12 +209,12 @@ pub(crate) async fn apply(
 }
 
 async fn replace(account: &Account, target: &ContainerHandle, item: &Item) -> Result<Applied> {
-    let json = item.value.to_json().map_err(|error| Error::bad_request(error.to_string()))?;
+    let body = item.value.to_body().map_err(|error| Error::bad_request(error.to_string()))?;
     let if_match = Some(ETagCondition::OneOf(vec![item.etag().trim_matches('"').to_owned()]));
     let preconditions = Preconditions { if_match, if_none_match: None };
     let context = context(account);
-    let reply =
-        account.replace_item(&context, target, None, item.id(), json.as_bytes(), &preconditions).await?;
+    let write = ItemWrite::Replace { item: item.id().into(), body, preconditions };
+    let reply = account.write(&context, target, WriteCommand { key: None, write }, None).await?.reply;
     let stored = reply.item.ok_or_else(|| Error::internal("a write without its item"))?;
     Ok(Applied::Written(stored.position(&target.entry.shape), stored.lsn()))
 }
@@ -227,7 +227,7 @@ pub(crate) async fn read(
     id: &str,
 ) -> Result<Option<(Item, u64)>> {
     let context = context(account);
-    match account.read(&context, container, logical, id, &Preconditions::default()).await {
+    match account.read_planned(&context, container, logical, id, &Preconditions::default()).await {
         Ok(reply) => {
             let stored = reply.item.ok_or_else(|| Error::internal("a read without its item"))?;
             Ok(Some((Item::of_stored(container, &stored)?, stored.lsn())))

@@ -7,13 +7,13 @@ use std::hash::Hasher;
 
 use serde_json::{Value as Json, json};
 use shardlake_document::partition_key_text;
-use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions, Result};
+use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, Result};
 use shardlake_partition::LogicalKey;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::apply::{SourceValues, context};
 use super::records::ProjectionEntry;
-use crate::{Account, ContainerHandle};
+use crate::{Account, ContainerHandle, WriteCommand, item_of_json};
 
 pub(crate) struct DeadLetter<'a> {
     pub kind: ErrorKind,
@@ -77,8 +77,8 @@ pub(crate) async fn send(account: &Account, entry: &ProjectionEntry, letter: Dea
     let container = container(account, entry).await?;
     let context = context(account);
     let document = letter.document(entry, context.now.seconds()).to_string();
-    let none = Preconditions::default();
-    account.upsert_item(&context, &container, None, document.as_bytes(), &none).await?;
+    let command = WriteCommand::upsert(item_of_json(document.as_bytes(), account.limits())?);
+    account.write(&context, &container, command, None).await?;
     entry.status.count(|counts| counts.dead_letters += 1);
     let rule = &entry.record.rule;
     tracing::warn!(

@@ -1,10 +1,11 @@
 //! After a failed write or sync: every way of reading goes on, and shows what was acknowledged and nothing else.
 
+use crate::support::json_door::{BatchKind, JsonDoor, KeyInput, Patch};
 use std::sync::Arc;
 
 use crate::support::everything::{Expected, body, definition, differences, key_of, operation, position};
 use crate::support::{Fixture, none};
-use shardlake_account::{BatchKind, ContainerHandle, KeyInput, Patch, PatchOperation, Shards, Value};
+use shardlake_account::{ContainerHandle, PatchOperation, Shards, Value};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
@@ -80,7 +81,7 @@ impl World {
                     operation(BatchKind::Delete, "removed", None),
                 ];
                 let (ctx, key) = (fixture.ctx(), key_of(&pk));
-                let reply = fixture.account.batch(&ctx, &container, KeyInput(&key), operations).await?;
+                let reply = fixture.account.json_batch(&ctx, &container, KeyInput(&key), operations).await?;
                 reply.outcome.map(drop).map_err(|failure| failure.error)
             })
         };
@@ -168,10 +169,10 @@ async fn expect_no_write(world: &World) {
         };
         expect_refused(account.patch_item(ctx, container, key, "old", set, any).await, "a patch");
         expect_refused(account.delete_item(ctx, container, key, "old", any).await, "a delete");
-        let whole = account.delete_partition_key(ctx, container, whole_key).await;
+        let whole = account.json_key_delete(ctx, container, whole_key).await;
         expect_refused(whole, "a delete of a key");
         let batch = vec![operation(BatchKind::Delete, "old", None)];
-        expect_refused(account.batch(ctx, container, whole_key, batch).await, "a batch");
+        expect_refused(account.json_batch(ctx, container, whole_key, batch).await, "a batch");
     }
 }
 

@@ -1,13 +1,13 @@
 //! The change feed beneath the wire: compaction of the log, starts by time, what restarts and relocations leave of the past.
 
+use crate::support::json_door::{JsonDoor, KeyInput};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::{Fixture, memory_shards, none};
 use serde_json::Value;
 use shardlake_account::{
-    ChangeFeedMode, ChangeFeedPage, ChangeFeedRequest, ContainerHandle, FeedStart, KeyInput, Shards, SplitAt,
-    verify,
+    ChangeFeedMode, ChangeFeedPage, ChangeFeedRequest, ContainerHandle, FeedStart, Shards, SplitAt, verify,
 };
 use shardlake_model::{
     ChangeFeedPolicy, ContainerDefinition, Error, ErrorKind, PartitionKeyDefinition, Result,

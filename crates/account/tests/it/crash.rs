@@ -4,11 +4,12 @@
 //! random moment the power goes; the account is opened again over what the "disk" holds. The oracle says what may be there.
 //! LSNs must go on above every one that a client was told.
 
+use crate::support::json_door::{BatchKind, JsonDoor, KeyInput};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::FutureExt;
-use shardlake_account::{BatchKind, FeedScope, KeyInput, Shards, verify};
+use shardlake_account::{FeedScope, Shards, verify};
 use shardlake_model::{ErrorKind, ReplyMeta, Result};
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
@@ -63,7 +64,8 @@ impl Run {
                 let one = |(id, value): &(String, Option<u64>)| {
                     operation(BatchKind::Upsert, id, value.map(|value| body(pk, id, value)))
                 };
-                let reply = account.batch(&ctx, &container, key, several.iter().map(one).collect()).await?;
+                let reply =
+                    account.json_batch(&ctx, &container, key, several.iter().map(one).collect()).await?;
                 reply.outcome.map(|_| reply.meta).map_err(|failure| failure.error)
             }
         }

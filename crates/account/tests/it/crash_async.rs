@@ -5,11 +5,12 @@
 //! Every transaction also writes its number into the item `clock` of its logical partition, so that what a cut has left
 //! says how far it goes, and there is one possible state for each number.
 
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support::{Fixture, json, none};
-use shardlake_account::{BatchKind, BatchOperation, FeedScope, KeyInput, Shards, SplitAt, verify};
+use shardlake_account::{FeedScope, Shards, SplitAt, verify};
 use shardlake_model::{ErrorKind, Preconditions};
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
@@ -93,7 +94,8 @@ async fn run_writer(fixture: Arc<Fixture>, shards: Shards, writer: u64, seed: u6
     let mut history = History { states: vec![State::new()], acknowledged: 0, promised: 0 };
     for _ in 0..STEPS {
         let (operations, state) = next(&history.states[history.acknowledged], &pk, &random);
-        let reply = fixture.account.batch(&fixture.ctx(), &container, KeyInput(&key_text), operations).await;
+        let reply =
+            fixture.account.json_batch(&fixture.ctx(), &container, KeyInput(&key_text), operations).await;
         history.states.push(state);
         match reply.and_then(|reply| reply.outcome.map_err(|failure| failure.error)) {
             Ok(_) => history.acknowledged += 1,

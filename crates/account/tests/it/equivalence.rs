@@ -1,6 +1,7 @@
 //! The same commands give the same answers in memory and on disk, in one partition and in five, on one shard
 //! and on three.
 
+use crate::support::json_door::JsonDoor;
 use crate::support::{Fixture, json, memory_shards, none};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -36,7 +37,7 @@ async fn run(fixture: &Fixture, command: &Command) -> (String, Option<Value>, u6
     let (account, ctx) = (&fixture.account, fixture.ctx());
     let body = |pk: u8, id: u8, v: i64| format!(r#"{{"id":"{id}","pk":"k{pk}","v":{v}}}"#).into_bytes();
     let key = |pk: u8| format!(r#"["k{pk}"]"#);
-    let input = shardlake_account::KeyInput;
+    let input = crate::support::json_door::KeyInput;
     let reply = match command.clone() {
         Command::Create(pk, id, v) => account.create_item(&ctx, &container, None, &body(pk, id, v)).await,
         Command::Upsert(pk, id, v) => {
@@ -52,8 +53,7 @@ async fn run(fixture: &Fixture, command: &Command) -> (String, Option<Value>, u6
             account.read_item(&ctx, &container, Some(input(&key(pk))), &id.to_string(), &none()).await
         }
         Command::DeleteKey(pk) => {
-            let result: Result<_, Error> =
-                account.delete_partition_key(&ctx, &container, input(&key(pk))).await;
+            let result: Result<_, Error> = account.json_key_delete(&ctx, &container, input(&key(pk))).await;
             return (format!("{:?}", result.map(|_| ()).map_err(|error| error.kind())), None, 0);
         }
     };

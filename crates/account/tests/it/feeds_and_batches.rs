@@ -1,13 +1,11 @@
 //! Feeds, batches, bulk and deleting a logical partition, over one and several partitions.
 
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, key_scope};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::support::{Fixture, ended, json, none};
-use shardlake_account::{
-    BatchKind, BatchOperation, BulkOnError, ChangeFeedRequest, ContainerHandle, FeedScope, FeedStart,
-    KeyInput, Outcome,
-};
+use shardlake_account::{BulkOnError, ChangeFeedRequest, ContainerHandle, FeedScope, FeedStart, Outcome};
 use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions};
 
 async fn fill(fixture: &Fixture, container: &ContainerHandle, count: usize) {
@@ -51,7 +49,7 @@ async fn pages_of_every_size_return_every_item_once_in_one_or_five_partitions() 
             assert_eq!(ids.len(), 50, "page size {page:?}");
             seen.push(ids.into_iter().collect());
         }
-        let by_key = drain(&fixture, &c, FeedScope::Key(r#"["k3"]"#.into()), Some(3)).await;
+        let by_key = drain(&fixture, &c, key_scope(r#"["k3"]"#), Some(3)).await;
         assert_eq!(by_key, ["10", "17", "24", "3", "31", "38", "45"]);
         let mut by_range = Vec::new();
         for range in c.partition_key_ranges() {
@@ -98,10 +96,10 @@ async fn prefixes_of_hierarchical_keys_select_exactly_their_items() {
         let body = format!(r#"{{"id":"{n}","tenant":"{tenant}","user":"{user}"}}"#);
         fixture.account.create_item(&fixture.ctx(), &c, None, body.as_bytes()).await.expect("created");
     }
-    let mut t1 = drain(&fixture, &c, FeedScope::Key(r#"["t1"]"#.into()), Some(1)).await;
+    let mut t1 = drain(&fixture, &c, key_scope(r#"["t1"]"#), Some(1)).await;
     t1.sort();
     assert_eq!(t1, ["0", "1", "3"]);
-    let full = drain(&fixture, &c, FeedScope::Key(r#"["t1","u1"]"#.into()), None).await;
+    let full = drain(&fixture, &c, key_scope(r#"["t1","u1"]"#), None).await;
     assert_eq!(full, ["0", "3"]);
     let prefix = Some(KeyInput(r#"["t1"]"#));
     let error = fixture
@@ -136,7 +134,7 @@ async fn a_batch_is_all_or_nothing_and_one_lsn() {
         operation(BatchKind::Read, "1", None),
         operation(BatchKind::Delete, "2", None),
     ];
-    let reply = account.batch(&ctx, &c, key, good).await.expect("well-formed");
+    let reply = account.json_batch(&ctx, &c, key, good).await.expect("well-formed");
     let replies = reply.outcome.expect("all succeed");
     assert_eq!(reply.meta.lsn, 1);
     assert_eq!(replies[3].outcome, Outcome::Read);
@@ -148,20 +146,24 @@ async fn a_batch_is_all_or_nothing_and_one_lsn() {
         operation(BatchKind::Create, "4", Some(r#"{"id":"4","pk":"a"}"#)),
     ];
     let failure =
-        account.batch(&ctx, &c, key, bad).await.expect("well-formed").outcome.expect_err("one fails");
+        account.json_batch(&ctx, &c, key, bad).await.expect("well-formed").outcome.expect_err("one fails");
     assert_eq!((failure.index, failure.error.kind()), (1, ErrorKind::NotFound));
     account.read_item(&ctx, &c, Some(key), "3", &none()).await.expect_err("rolled back");
 
     let foreign = vec![operation(BatchKind::Create, "5", Some(r#"{"id":"5","pk":"b"}"#))];
-    let failure =
-        account.batch(&ctx, &c, key, foreign).await.expect("well-formed").outcome.expect_err("another key");
+    let failure = account
+        .json_batch(&ctx, &c, key, foreign)
+        .await
+        .expect("well-formed")
+        .outcome
+        .expect_err("another key");
     assert_eq!(failure.error.kind(), ErrorKind::PartitionKeyMismatch);
 
     let next = account.create_item(&ctx, &c, Some(key), br#"{"id":"6","pk":"a"}"#).await.expect("created");
     assert_eq!(next.meta.lsn, 2, "failed batches use no LSN");
-    account.batch(&ctx, &c, key, vec![]).await.expect_err("empty");
+    account.json_batch(&ctx, &c, key, vec![]).await.expect_err("empty");
     let many = (0..101).map(|n| operation(BatchKind::Read, &n.to_string(), None)).collect();
-    account.batch(&ctx, &c, key, many).await.expect_err("more than 100");
+    account.json_batch(&ctx, &c, key, many).await.expect_err("more than 100");
 }
 
 #[tokio::test]
@@ -182,10 +184,11 @@ async fn bulk_operations_stand_for_themselves() {
     };
     let (account, ctx) = (&fixture.account, fixture.ctx());
     let replies =
-        account.bulk(&ctx, &c, None, operations(), BulkOnError::Continue).await.expect("well-formed");
+        account.json_bulk(&ctx, &c, None, operations(), BulkOnError::Continue).await.expect("well-formed");
     let failed: Vec<usize> = (0..20).filter(|n| replies[*n].is_err()).collect();
     assert_eq!(failed, [5]);
-    let replies = account.bulk(&ctx, &c, None, operations(), BulkOnError::Stop).await.expect("well-formed");
+    let replies =
+        account.json_bulk(&ctx, &c, None, operations(), BulkOnError::Stop).await.expect("well-formed");
     assert_eq!(replies[0].as_ref().expect_err("exists").kind(), ErrorKind::Conflict);
     assert!(
         replies[1..]
@@ -200,11 +203,11 @@ async fn deleting_a_logical_partition_leaves_the_others() {
     let c = fixture.container(400).await;
     fill(&fixture, &c, 700).await;
     let (account, ctx) = (&fixture.account, fixture.ctx());
-    account.delete_partition_key(&ctx, &c, KeyInput(r#"["k3"]"#)).await.expect("deleted");
-    assert_eq!(drain(&fixture, &c, FeedScope::Key(r#"["k3"]"#.into()), None).await.len(), 0);
+    account.json_key_delete(&ctx, &c, KeyInput(r#"["k3"]"#)).await.expect("deleted");
+    assert_eq!(drain(&fixture, &c, key_scope(r#"["k3"]"#), None).await.len(), 0);
     assert_eq!(drain(&fixture, &c, FeedScope::All, None).await.len(), 600);
     assert_eq!(c.usage().items, 600);
-    account.delete_partition_key(&ctx, &c, KeyInput(r#"["k3"]"#)).await.expect("deleting nothing is fine");
+    account.json_key_delete(&ctx, &c, KeyInput(r#"["k3"]"#)).await.expect("deleting nothing is fine");
 }
 
 #[tokio::test]
@@ -215,7 +218,7 @@ async fn deleting_a_logical_partition_ends_though_others_go_on_writing() {
     let account = &fixture.account;
     let delete = async {
         let ctx = fixture.ctx();
-        account.delete_partition_key(&ctx, &c, KeyInput(r#"["k3"]"#)).await.expect("deleted")
+        account.json_key_delete(&ctx, &c, KeyInput(r#"["k3"]"#)).await.expect("deleted")
     };
     let write = async {
         loop {
@@ -232,7 +235,7 @@ async fn deleting_a_logical_partition_ends_though_others_go_on_writing() {
         }
     };
     ended("deleting", Box::pin(deleted_first)).await;
-    let left = drain(&fixture, &c, FeedScope::Key(r#"["k3"]"#.into()), None).await;
+    let left = drain(&fixture, &c, key_scope(r#"["k3"]"#), None).await;
     assert!(left.iter().all(|id| id == "!"), "{left:?}");
 }
 

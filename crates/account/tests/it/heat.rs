@@ -1,10 +1,11 @@
 //! What operations leave in the heat of their partitions.
 
+use crate::support::json_door::{JsonDoor, KeyInput, key_scope};
 use std::time::Duration;
 
 use crate::support::{Fixture, none};
 use shardlake_account::{
-    AccountOptions, ContainerHandle, FeedScope, Finding, FindingKind, HeatRecording, HeatReport, KeyInput,
+    AccountOptions, ContainerHandle, FeedScope, Finding, FindingKind, HeatRecording, HeatReport,
     QueryRequest, QueryWants,
 };
 use shardlake_model::{ErrorKind, Priority, RequestContext};
@@ -72,7 +73,7 @@ async fn queries_show_by_template_and_by_reach() {
     for number in 0..5 {
         query(&fixture, &c, &format!("SELECT * FROM c WHERE c.n = {number}"), FeedScope::All).await;
     }
-    query(&fixture, &c, "SELECT * FROM c", FeedScope::Key("[\"a\"]".into())).await;
+    query(&fixture, &c, "SELECT * FROM c", key_scope("[\"a\"]")).await;
     let reply = fixture.account.read_feed(&ctx(&fixture), &c, FeedScope::All, None, None).await;
     reply.expect("a page");
     let report = heat(&fixture, &c).await.remove(0);

@@ -2,12 +2,12 @@
 //!
 //! Tests here count terms on the thread that answers requests. Each test's runtime has one thread, its own.
 
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch};
 use std::sync::Arc;
 
 use crate::support::{Fixture, ended, eventually, json, none};
 use shardlake_account::{
-    AccountOptions, BatchKind, BatchOperation, BulkOnError, ContainerHandle, KeyInput, Patch, PatchOperation,
-    Purging, SplitAt, Value, verify,
+    AccountOptions, BulkOnError, ContainerHandle, PatchOperation, Purging, SplitAt, Value, verify,
 };
 use shardlake_model::{
     ContainerDefinition, Error, ErrorKind, IndexingPolicy, Limits, PartitionKeyDefinition,
@@ -111,12 +111,12 @@ async fn no_way_of_writing_a_heavy_item_works_on_its_terms_where_requests_are_an
         operation(BatchKind::Create, "i", Some(heavy("i", 9, NUMBERS))),
         operation(BatchKind::Delete, "i", None),
     ];
-    let batch = account.batch(&ctx(), container, KeyInput(r#"["a"]"#), operations).await.expect("runs");
+    let batch = account.json_batch(&ctx(), container, KeyInput(r#"["a"]"#), operations).await.expect("runs");
     assert!(batch.outcome.is_ok(), "{:?}", batch.outcome);
     let mut bulk = operation(BatchKind::Upsert, "j", Some(heavy("j", 4, NUMBERS)));
     bulk.partition_key = Some(r#"["a"]"#.to_owned());
     let replies =
-        account.bulk(&ctx(), container, None, vec![bulk], BulkOnError::Continue).await.expect("runs");
+        account.json_bulk(&ctx(), container, None, vec![bulk], BulkOnError::Continue).await.expect("runs");
     assert!(replies.iter().all(Result::is_ok));
     world.upsert(br#"{"id":"h","pk":"a","n":[5]}"#).await.expect("a small one in the place of a heavy one");
     account.delete_item(&ctx(), container, A, "j", &none()).await.expect("deleted");
@@ -167,7 +167,7 @@ async fn more_terms_than_an_item_may_have_are_refused_whichever_way_they_come() 
     expect(account.create_item(&ctx(), container, A, &body).await.expect_err("too many"));
     expect(world.upsert(&body).await.expect_err("too many"));
     let batch = vec![operation(BatchKind::Create, "more", Some(body.clone()))];
-    let batch = account.batch(&ctx(), container, KeyInput(r#"["a"]"#), batch).await.expect("runs");
+    let batch = account.json_batch(&ctx(), container, KeyInput(r#"["a"]"#), batch).await.expect("runs");
     expect(batch.outcome.expect_err("too many").error);
     let more = Value::from_json(b"[1,2,3]", &Default::default()).expect("a value");
     expect(
@@ -291,7 +291,7 @@ async fn heavy_writes_of_every_kind_wait_for_each_other_in_one_order() {
                         operation(BatchKind::Upsert, &format!("s{number}-{item}"), Some(body.into_bytes()))
                     })
                     .collect();
-                let batch = account.batch(&fixture.ctx(), &container, key, small).await?;
+                let batch = account.json_batch(&fixture.ctx(), &container, key, small).await?;
                 batch.outcome.map_err(|failure| failure.error)?;
                 account.delete_item(&fixture.ctx(), &container, Some(key), &id, &none()).await?;
             }

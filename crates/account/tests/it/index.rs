@@ -1,11 +1,12 @@
 //! The index against the items: whatever writes come, whatever the policy, through changes of the policy and crashes.
 
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Fixture, eventually, none, some_time};
 use proptest::prelude::*;
-use shardlake_account::{BatchKind, BatchOperation, KeyInput, Patch, verify};
+use shardlake_account::verify;
 use shardlake_document::{PatchOperation, Value, parse_path};
 use shardlake_model::{
     ComputedProperty, ContainerDefinition, ErrorKind, IndexingPolicy, Limits, PartitionKeyDefinition,
@@ -168,7 +169,7 @@ async fn run(fixture: &Fixture, command: &Command) {
                 .map(drop)
         }
         Command::DeleteKey(pk) => {
-            account.delete_partition_key(&ctx, &container, KeyInput(&key(*pk))).await.map(drop)
+            account.json_key_delete(&ctx, &container, KeyInput(&key(*pk))).await.map(drop)
         }
         Command::Batch(pk, list) => {
             let operation = |(id, members): &(u8, Option<String>)| BatchOperation {
@@ -180,7 +181,7 @@ async fn run(fixture: &Fixture, command: &Command) {
                 preconditions: Preconditions::default(),
             };
             let operations = list.iter().map(operation).collect();
-            account.batch(&ctx, &container, KeyInput(&key(*pk)), operations).await.map(drop)
+            account.json_batch(&ctx, &container, KeyInput(&key(*pk)), operations).await.map(drop)
         }
         Command::Later => {
             fixture.clock.advance(Duration::from_secs(7));
@@ -441,6 +442,6 @@ async fn the_largest_items_are_indexed_whole() {
         fixture.account.upsert_item(&ctx, &container, None, body.as_bytes(), &none()).await.expect("written");
     }
     let key = KeyInput(r#"["a"]"#);
-    fixture.account.delete_partition_key(&fixture.ctx(), &container, key).await.expect("deleted");
+    fixture.account.json_key_delete(&fixture.ctx(), &container, key).await.expect("deleted");
     assert_eq!(settle(&fixture, &shard).await, 0);
 }

@@ -1,9 +1,10 @@
 //! Operations on items through the façade, over an engine in memory.
 
+use crate::support::json_door::{JsonDoor, KeyInput, Patch};
 use std::time::Duration;
 
 use crate::support::{Fixture, json, none};
-use shardlake_account::{KeyInput, Outcome, Patch};
+use shardlake_account::Outcome;
 use shardlake_document::{PatchOperation, Value, parse_path};
 use shardlake_model::{
     ContainerDefinition, ETagCondition, ErrorKind, PartitionKeyDefinition, Preconditions, SessionToken,

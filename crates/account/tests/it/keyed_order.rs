@@ -2,6 +2,7 @@
 //! same charge; and the newest of one key cost what the newest of all cost, unless others' entries lie before them: then no
 //! more than twice what reading the key costs.
 
+use crate::support::json_door::{JsonDoor, key_scope};
 use crate::support::{Fixture, none};
 use proptest::prelude::*;
 use shardlake_account::sql::compare_sort_keys;
@@ -71,7 +72,7 @@ async fn answer(
 }
 
 fn key(text: &str) -> FeedScope {
-    FeedScope::Key(format!("[\"{text}\"]"))
+    key_scope(format!("[\"{text}\"]"))
 }
 
 /// The part of the hash space that holds one key alone.
@@ -283,7 +284,7 @@ async fn hierarchical_keys_and_their_prefixes_are_read_in_order_too() {
     ];
     for (prefix, condition, expected, items) in cases {
         let expected: Vec<Value> = expected.into_iter().map(Value::Int).collect();
-        let scope = FeedScope::Key(prefix.to_owned());
+        let scope = key_scope(prefix.to_owned());
         let in_text = newest.replace(" ORDER", &format!(" WHERE {condition} ORDER"));
         for (scope, text) in [(&scope, newest), (&FeedScope::All, &in_text[..]), (&scope, &in_text)] {
             let found = answer(&fixture, &container, scope, (text, 100)).await;
@@ -302,7 +303,7 @@ async fn same_rows(
     (literal, component): (&str, KeyComponent),
     (query, max_items): (&str, i64),
 ) -> Vec<Value> {
-    let scopes = [FeedScope::Key(format!("[{literal}]")), range_of(container, vec![component])];
+    let scopes = [key_scope(format!("[{literal}]")), range_of(container, vec![component])];
     let in_text = query.replace(" WHERE ", &format!(" WHERE c.customerId = {literal} AND "));
     let asked = [(&scopes[1], query), (&scopes[1], &in_text), (&FeedScope::All, &in_text)];
     let first = answer(fixture, container, &scopes[0], (query, max_items)).await.rows;
@@ -420,7 +421,7 @@ async fn keys_that_look_alike_are_told_apart() {
         assert_eq!(found, expected, "{literal}");
     }
     // What is missing, and what is no scalar, are one key; a text cannot name it.
-    let without = FeedScope::Key("[{}]".to_owned());
+    let without = key_scope("[{}]".to_owned());
     let found = answer(&fixture, &container, &without, (query, 100)).await;
     assert_eq!(found.rows, newest(9));
     let count = answer(&fixture, &container, &without, ("SELECT VALUE COUNT(1) FROM c", 100)).await;

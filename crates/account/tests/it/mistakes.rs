@@ -3,10 +3,11 @@
 //! The checks are those that the other tests rest on: the oracle of the crash tests, `verify`, and reading in every way that
 //! there is (`everything.rs`), which holds the index against the scan, the feeds and the log against the items.
 
+use crate::support::json_door::{JsonDoor, KeyInput};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use shardlake_account::{KeyInput, verify};
+use shardlake_account::verify;
 use shardlake_partition::seeded::{Mistake, Seeded};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
@@ -65,8 +66,8 @@ async fn reads(mistake: Option<Mistake>) -> Vec<String> {
         }
         let twin = format!("twin {id}");
         let operations = [&id, &twin]
-            .map(|id| operation(shardlake_account::BatchKind::Upsert, id, Some(body(&pk, id, step))));
-        let written = account.batch(&ctx, &container, key, operations.to_vec()).await;
+            .map(|id| operation(crate::support::json_door::BatchKind::Upsert, id, Some(body(&pk, id, step))));
+        let written = account.json_batch(&ctx, &container, key, operations.to_vec()).await;
         if written.is_ok_and(|reply| reply.outcome.is_ok()) {
             expected.items.extend([id, twin].map(|id| ((pk.clone(), id), step)));
         }

@@ -1,9 +1,10 @@
 //! A panic in the middle of a write ends its physical partition, and leaves nothing half done in storage.
 
+use crate::support::json_door::{BatchKind, JsonDoor, KeyInput};
 use std::sync::Arc;
 
 use futures::FutureExt;
-use shardlake_account::{BatchKind, FeedScope, KeyInput, verify};
+use shardlake_account::{FeedScope, verify};
 use shardlake_model::{ErrorKind, Result};
 use shardlake_partition::seeded::{Mistake, Seeded};
 use shardlake_storage::fault::FaultEngine;
@@ -22,7 +23,7 @@ async fn batch(fixture: &Fixture, pk: &str, ids: [&str; 2]) -> Result<()> {
     let container = fixture.account.container("db", "c").expect("there");
     let operations = ids.map(|id| operation(BatchKind::Create, id, Some(body(pk, id, 1)))).to_vec();
     let (ctx, key) = (fixture.ctx(), key_of(pk));
-    let reply = fixture.account.batch(&ctx, &container, KeyInput(&key), operations).await?;
+    let reply = fixture.account.json_batch(&ctx, &container, KeyInput(&key), operations).await?;
     reply.outcome.map(drop).map_err(|failure| failure.error)
 }
 

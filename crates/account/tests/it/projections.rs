@@ -1,5 +1,6 @@
 //! Projections keep copies true: whatever clients write meanwhile, wherever partitions go, and whenever the power does.
 
+use crate::support::json_door::{JsonDoor, KeyInput, Patch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +8,8 @@ use std::time::Duration;
 use crate::support::{Fixture, eventually, json as json_of, none, some_time};
 use serde_json::{Value, json};
 use shardlake_account::{
-    Account, ContainerHandle, FeedScope, KeyInput, Patch, PatchOperation, ProjectionPut, ProjectionReport,
-    ProjectionRule, ProjectionState, SplitAt,
+    Account, ContainerHandle, FeedScope, PatchOperation, ProjectionPut, ProjectionReport, ProjectionRule,
+    ProjectionState, SplitAt,
 };
 use shardlake_model::{ContainerDefinition, PartitionKeyDefinition, RequestContext, UniqueKey};
 use shardlake_stdx::Random;

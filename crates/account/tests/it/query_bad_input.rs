@@ -4,6 +4,7 @@
 //! the machine is. What would take more than linear time here would not end at all, which the test runner notices.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
+use crate::support::json_door::JsonDoor;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,6 +4,7 @@
 //! What a query should answer comes from a container without an index, all at once; order is checked against the keys that the
 //! rows show. `query_properties.rs` asks the same of fewer kinds of queries, and of composite orders in every detail.
 
+use crate::support::json_door::{JsonDoor, KeyInput, key_scope};
 use std::cmp::Ordering;
 
 use crate::support::queries::{parse, request, shown};
@@ -13,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use shardlake_account::sql::SupportedFeatures;
-use shardlake_account::{ContainerHandle, FeedScope, KeyInput, QueryRequest, QueryWants, Value};
+use shardlake_account::{ContainerHandle, FeedScope, QueryRequest, QueryWants, Value};
 use shardlake_document::compare;
 use shardlake_model::{ContainerDefinition, PartitionKeyDefinition};
 use shardlake_storage::{Shard, ShardOptions};
@@ -135,7 +136,7 @@ impl World {
         page: i64,
     ) -> Result<(), TestCaseError> {
         let span = FeedScope::Range { range_id: None, epk: Some(("08".into(), "35".into())) };
-        for scope in [FeedScope::Key(r#"["k1"]"#.into()), span.clone()] {
+        for scope in [key_scope(r#"["k1"]"#), span.clone()] {
             let bare =
                 self.fixture.answer_of(&self.container("bare"), &scope, &query.bare().text(), 1000).await;
             let expected = Expected::new(query, bare.expect("answered for all").rows);

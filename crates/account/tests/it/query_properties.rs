@@ -1,6 +1,7 @@
 //! Queries give the same answers with an index and without, in one partition and in five, in one page and in many, whatever
 //! the indexing policy; and the charges of the pages add up to the charge of the whole, but for what each page pays for asking.
 
+use crate::support::json_door::JsonDoor;
 use std::cmp::Ordering;
 
 use crate::support::queries::ASKED_CENTI;
@@ -173,7 +174,7 @@ impl Containers {
                     }
                     None => {
                         let key = format!(r#"["k{key}"]"#);
-                        let key = Some(shardlake_account::KeyInput(&key));
+                        let key = Some(crate::support::json_door::KeyInput(&key));
                         let _ = account.delete_item(&ctx, container, key, &format!("i{id}"), &none()).await;
                     }
                 }

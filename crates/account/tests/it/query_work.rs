@@ -1,5 +1,6 @@
 //! Queries cost what they read or what they evaluate, whichever is more, whatever becomes of them.
 
+use crate::support::json_door::JsonDoor;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

@@ -1,11 +1,12 @@
 //! Split, merge and move: what is there stays, what is written meanwhile is not lost, and clients find their way.
 
+use crate::support::json_door::{JsonDoor, KeyInput};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support::{Fixture, eventually, json, memory_shards, none};
 use shardlake_account::{
-    AccountOptions, ContainerHandle, EpkRange, FeedScope, KeyInput, Outcome, QueryRequest, RelocationHooks,
+    AccountOptions, ContainerHandle, EpkRange, FeedScope, Outcome, QueryRequest, RelocationHooks,
     RelocationKind, RelocationStep, Shards, SplitAt, verify,
 };
 use shardlake_model::{

@@ -11,6 +11,7 @@ use shardlake_model::{ChangeFeedPolicy, ContainerDefinition, PartitionKeyDefinit
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{Shard, ShardOptions};
 
+use crate::support::json_door::JsonDoor;
 use crate::support::queries::request;
 use crate::support::slow::SlowEngine;
 use crate::support::{Fixture, none};

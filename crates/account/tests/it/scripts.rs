@@ -1,9 +1,10 @@
 //! Scripts as resources: what holds for their ids, versions and limits, and what they outlive.
 
+use crate::support::json_door::{JsonDoor, KeyInput};
 use std::sync::Arc;
 
 use crate::support::{Fixture, memory_shards, none};
-use shardlake_account::{AccountOptions, ContainerHandle, KeyInput, ScriptWrite, SplitAt, verify};
+use shardlake_account::{AccountOptions, ContainerHandle, ScriptWrite, SplitAt, verify};
 use shardlake_model::{
     ETagCondition, Error, ErrorKind, Limits, Preconditions, ScriptDefinition, ScriptKind, TriggerDefinition,
     TriggerOperation, TriggerSpelling, TriggerType,
@@ -219,7 +220,7 @@ async fn a_script_runs_to_its_end_as_it_was_found() {
     account.replace_script(&ctx, &current(&fixture), "p", other, &none()).await.expect("replaced");
     account.delete_script(&current(&fixture), Procedure, "p", &none()).await.expect("deleted");
     let key = Some(KeyInput(r#"["k"]"#));
-    let reply = account.execute_procedure(&ctx, &container, key, &found, "[]", false).await.expect("runs");
+    let reply = account.json_procedure(&ctx, &container, key, &found, "[]", false).await.expect("runs");
     assert_eq!(reply.body.as_deref(), Some("1"));
 }
 

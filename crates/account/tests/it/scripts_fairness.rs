@@ -1,8 +1,9 @@
 //! What a script computes is charged and reaches the budget, so that whoever computes is bounded by throughput like
 //! whoever reads and writes.
 
+use crate::support::json_door::{JsonDoor, KeyInput, Triggers};
 use crate::support::{Fixture, none};
-use shardlake_account::{ContainerHandle, FeedScope, KeyInput, QueryRequest, QueryWants, Triggers};
+use shardlake_account::{ContainerHandle, FeedScope, QueryRequest, QueryWants};
 use shardlake_model::{
     ErrorKind, Priority, RequestContext, Result, ScriptDefinition, ScriptKind, TriggerDefinition,
     TriggerOperation, TriggerType,
@@ -46,7 +47,7 @@ fn ctx(fixture: &Fixture) -> RequestContext {
 async fn run(fixture: &Fixture, container: &ContainerHandle, id: &str) -> Result<u64> {
     let script = container.script(ScriptKind::Procedure, id).expect("registered");
     let ctx = ctx(fixture);
-    let reply = fixture.account.execute_procedure(&ctx, container, KEY, &script, "[]", false).await;
+    let reply = fixture.account.json_procedure(&ctx, container, KEY, &script, "[]", false).await;
     match reply {
         Err(error) if error.kind() == ErrorKind::TooManyRequests => Err(error),
         reply => Ok(reply.map_or_else(|error| error.meta().charge_centi, |reply| reply.meta.charge_centi)),
@@ -131,7 +132,7 @@ async fn ordinary_work_costs_the_same_every_time() {
     let script = container.script(ScriptKind::Procedure, "writes").expect("registered");
     let mut charges = Vec::new();
     for _ in 0..20 {
-        let run = fixture.account.execute_procedure(&internal, &container, KEY, &script, "[]", false).await;
+        let run = fixture.account.json_procedure(&internal, &container, KEY, &script, "[]", false).await;
         charges.push(run.expect_err("it throws").meta().charge_centi);
     }
     assert!(charges.iter().all(|charge| *charge == charges[0]), "{charges:?}");

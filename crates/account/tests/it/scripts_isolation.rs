@@ -1,12 +1,13 @@
 //! Scripts beside scripts and plain writes, through splits, merges and power cuts: there is one order that explains what all
 //! of them saw, and none is half there.
 
+use crate::support::json_door::{JsonDoor, KeyInput, Patch};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::support::{Fixture, json, memory_shards, none};
 use serde_json::Value;
-use shardlake_account::{FeedScope, KeyInput, Patch, PatchOperation, Shards, SplitAt, verify};
+use shardlake_account::{FeedScope, PatchOperation, Shards, SplitAt, verify};
 use shardlake_model::{ContainerDefinition, ErrorKind, PartitionKeyDefinition, UniqueKey};
 use shardlake_stdx::{Guid, Random};
 use shardlake_storage::fault::FaultEngine;

@@ -1,6 +1,7 @@
 //! Stored procedures: what a script sees and writes in its transaction, how it is told what failed, what it costs.
 
 use crate::support::Fixture;
+use crate::support::json_door::JsonDoor;
 use serde_json::{Value, json};
 use shardlake_account::{AccountOptions, ContainerHandle};
 use shardlake_model::{ErrorKind, Limits};
@@ -268,7 +269,7 @@ async fn procedures_name_one_logical_partition() {
     let container = fixture.account.container("db", "c").expect("there");
     let script = container.script(shardlake_model::ScriptKind::Procedure, "p").expect("there");
     let ctx = fixture.ctx();
-    let run = fixture.account.execute_procedure(&ctx, &container, None, &script, "[]", false);
+    let run = fixture.account.json_procedure(&ctx, &container, None, &script, "[]", false);
     assert_eq!(run.await.expect_err("no key").kind(), ErrorKind::BadRequest);
     // What lies in another is not seen.
     fixture.ran("b", "c.createDocument(self, {id: 'one', pk: 'b'}, must);").await.expect("runs");

@@ -1,8 +1,9 @@
 //! Triggers: which may be named, what they may change, and that they stand or fall with their write.
 
+use crate::support::json_door::{JsonDoor, KeyInput, Triggers};
 use crate::support::{Fixture, none};
 use serde_json::json;
-use shardlake_account::{ContainerHandle, KeyInput, TriggeredReply, Triggers};
+use shardlake_account::{ContainerHandle, WriteReply};
 use shardlake_model::{ETagCondition, ErrorKind, Preconditions, Result, TriggerOperation, TriggerType};
 
 async fn fixture() -> Fixture {
@@ -43,7 +44,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-async fn create(fixture: &Fixture, json: &str, pre: &[&str], post: &[&str]) -> Result<TriggeredReply> {
+async fn create(fixture: &Fixture, json: &str, pre: &[&str], post: &[&str]) -> Result<WriteReply> {
     let (pre, post) = (names(pre), names(post));
     let triggers = Triggers { pre: &pre, post: &post };
     let key = Some(KeyInput(r#"["a"]"#));
@@ -76,7 +77,7 @@ async fn a_write_and_its_triggers_are_one_commit() {
 async fn whatever_fails_takes_everything_back() {
     let fixture = fixture().await;
     let item = r#"{"id":"1","pk":"a","v":"x"}"#;
-    let kind = |outcome: Result<TriggeredReply>| outcome.expect_err("refused").kind();
+    let kind = |outcome: Result<WriteReply>| outcome.expect_err("refused").kind();
     assert_eq!(kind(create(&fixture, item, &["no"], &[]).await), ErrorKind::BadRequest);
     let error = create(&fixture, item, &[], &["late no"]).await.expect_err("it throws");
     assert_eq!(error.kind(), ErrorKind::BadRequest);

@@ -1,5 +1,6 @@
 //! An account over several shards: where partitions go, what is missing, and what is left after deletions.
 
+use crate::support::json_door::JsonDoor;
 use std::sync::Arc;
 
 use crate::support::{Fixture, eventually, memory_shards, none};

@@ -1,11 +1,10 @@
 //! The sizes of logical partitions: exact after anything that changes items, after restarts and crashes, counted where they
 //! are missing, and what they limit.
 
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch};
 use crate::support::{Fixture, none};
 use proptest::prelude::*;
-use shardlake_account::{
-    Account, AccountOptions, BatchKind, BatchOperation, ContainerHandle, KeyInput, Patch, verify,
-};
+use shardlake_account::{Account, AccountOptions, ContainerHandle, verify};
 use shardlake_model::{
     ContainerDefinition, ErrorKind, Limits, PartitionKeyDefinition, Preconditions, RequestContext, UniqueKey,
 };
@@ -96,10 +95,10 @@ async fn run(account: &Account, clock: &Clock, container: &ContainerHandle, comm
                 true => operation(BatchKind::Delete, id, None),
                 false => operation(BatchKind::Upsert, id, Some(body(pk, id, pad))),
             });
-            account.batch(&ctx, container, KeyInput(&key(pk)), operations.collect()).await.map(drop)
+            account.json_batch(&ctx, container, KeyInput(&key(pk)), operations.collect()).await.map(drop)
         }
         Command::DeleteKey(pk) => {
-            account.delete_partition_key(&ctx, container, KeyInput(&key(pk))).await.map(drop)
+            account.json_key_delete(&ctx, container, KeyInput(&key(pk))).await.map(drop)
         }
         Command::Wait(seconds) => {
             clock.advance(Duration::from_secs(seconds.into()));

@@ -1,11 +1,12 @@
 //! Containers are held to their throughput: over simulated time each gets what was asked for, and refusals say when to come again.
 
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput};
 use std::time::Duration;
 
 use crate::support::{Fixture, none};
 use shardlake_account::{
-    AccountOptions, BatchKind, BatchOperation, BulkOnError, CapacityMode, ContainerHandle, Enforcement,
-    FeedScope, KeyInput, QueryRequest, QueryWants, SplitAt, ThroughputReport,
+    AccountOptions, BulkOnError, CapacityMode, ContainerHandle, Enforcement, FeedScope, QueryRequest,
+    QueryWants, SplitAt, ThroughputReport,
 };
 use shardlake_model::{
     Autoscale, ContainerDefinition, Error, ErrorKind, PartitionKeyDefinition, Priority, ReplyMeta,
@@ -307,7 +308,7 @@ async fn operations_of_a_bulk_request_are_refused_one_by_one_and_a_batch_as_a_wh
     let ctx = ctx(&fixture, Priority::High);
     let operations = (0..100).map(create).collect();
     let replies =
-        fixture.account.bulk(&ctx, &c, None, operations, BulkOnError::Continue).await.expect("replies");
+        fixture.account.json_bulk(&ctx, &c, None, operations, BulkOnError::Continue).await.expect("replies");
     let refused: Vec<&Error> = replies.iter().filter_map(|reply| reply.as_ref().err()).collect();
     assert!(!refused.is_empty() && refused.len() < 90, "{} of 100 are refused", refused.len());
     for error in refused {
@@ -315,14 +316,14 @@ async fn operations_of_a_bulk_request_are_refused_one_by_one_and_a_batch_as_a_wh
         assert!(error.retry_after_ms().expect("told") >= 1);
     }
     let operations = (0..3).map(create).collect();
-    let batch = fixture.account.batch(&ctx, &c, KeyInput(r#"["k1"]"#), operations).await;
+    let batch = fixture.account.json_batch(&ctx, &c, KeyInput(r#"["k1"]"#), operations).await;
     let error = batch.expect_err("the budget is spent");
     assert_eq!(error.kind(), ErrorKind::TooManyRequests);
     fixture.clock.advance(Duration::from_millis(error.retry_after_ms().expect("told")));
     let operations = (0..3).map(create).collect();
     fixture
         .account
-        .batch(&ctx, &c, KeyInput(r#"["k1"]"#), operations)
+        .json_batch(&ctx, &c, KeyInput(r#"["k1"]"#), operations)
         .await
         .expect("the wait was long enough");
 }

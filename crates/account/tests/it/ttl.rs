@@ -1,12 +1,13 @@
 //! Time to live: what runs out when, that nobody sees it from then on, and that it is removed in the background.
 
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch, key_scope};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Fixture, eventually, json, none};
 use shardlake_account::{
-    AccountOptions, BatchKind, BatchOperation, CapacityMode, ChangeKind, ContainerHandle, EpkRange,
-    FeedScope, KeyInput, Patch, Purging, SplitAt, Value, verify,
+    AccountOptions, CapacityMode, ChangeKind, ContainerHandle, EpkRange, FeedScope, Purging, SplitAt, Value,
+    verify,
 };
 use shardlake_model::{
     ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions, Throughput, UniqueKey,
@@ -147,7 +148,7 @@ async fn nobody_sees_what_has_run_out() {
         }
         assert_eq!(first(&fixture, &c, "SELECT VALUE SUM(c.n) FROM c").await, Value::Int(6));
         assert_eq!(first(&fixture, &c, "SELECT VALUE MIN(c.n) FROM c").await, Value::Int(2));
-        for scope in [FeedScope::All, FeedScope::Key(r#"["a"]"#.into())] {
+        for scope in [FeedScope::All, key_scope(r#"["a"]"#)] {
             let page = account.read_feed(&fixture.ctx(), &c, scope, None, None).await.expect("a page");
             let ids: Vec<_> = page.items.iter().map(|item| json(item)["id"].to_string()).collect();
             assert_eq!(ids, ["\"2\"", "\"4\""]);
@@ -174,7 +175,7 @@ async fn nobody_sees_what_has_run_out() {
             partition_key: None,
             preconditions: Preconditions::default(),
         };
-        let batch = account.batch(&ctx, &c, A.expect("a key"), vec![read]).await.expect("a reply");
+        let batch = account.json_batch(&ctx, &c, A.expect("a key"), vec![read]).await.expect("a reply");
         assert_eq!(batch.outcome.expect_err("gone").error.kind(), ErrorKind::NotFound);
     }
     // Ids and unique values are free, to whoever comes by whichever way.

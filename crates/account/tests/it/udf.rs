@@ -1,6 +1,7 @@
 //! User-defined functions in queries, in JavaScript: the same answers as built-in functions, with an index and without, in one
 //! partition and in several, in one page and in many; replaced ones count at once; failing ones fail what needs them.
 
+use crate::support::json_door::JsonDoor;
 use std::time::Duration;
 
 use crate::support::queries::shown;

@@ -1,13 +1,11 @@
 //! Unique keys: which values are the same, and that one item at most has one, whoever writes at the same time.
 
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{Fixture, none};
-use shardlake_account::{
-    AccountOptions, BatchKind, BatchOperation, ContainerHandle, KeyInput, Patch, PatchOperation, Purging,
-    SplitAt, Value, verify,
-};
+use shardlake_account::{AccountOptions, ContainerHandle, PatchOperation, Purging, SplitAt, Value, verify};
 use shardlake_model::{
     ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions, Result, UniqueKey,
 };
@@ -151,7 +149,7 @@ async fn claim(fixture: &Fixture, c: &ContainerHandle, way: Way, number: usize) 
                 operation(BatchKind::Delete, &own, None),
                 operation(BatchKind::Create, &own, Some(with_id(&own))),
             ];
-            let reply = account.batch(&ctx, c, A.expect("a key"), operations).await?;
+            let reply = account.json_batch(&ctx, c, A.expect("a key"), operations).await?;
             reply.outcome.map(drop).map_err(|failure| failure.error)
         }
     }

@@ -3,6 +3,7 @@
 //! One program for all files, because linking is what takes the time.
 
 mod binary;
+mod bson_kinds;
 mod json;
 mod order;
 mod patch;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use shardlake_charge::ChargeTable;
+use shardlake_document::parse_item;
 use shardlake_index::IndexLayout;
 use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, ErrorKind, KeyComponent,
@@ -100,7 +101,8 @@ impl Fixture {
     fn item(&self, pk: &str, id: &str, value: i64, unique: i64) -> crate::PreparedBody {
         let ttl = if value == 9 { r#","ttl":5"# } else { "" };
         let json = format!(r#"{{"id":"{id}","pk":"{pk}","v":{value},"u":{unique}{ttl}}}"#);
-        prepare_body(json.as_bytes(), &self.shape).expect("valid")
+        prepare_body(parse_item(json.as_bytes(), &Default::default()).expect("a body"), &self.shape)
+            .expect("valid")
     }
 
     /// What everybody sees.

@@ -147,6 +147,9 @@ fn for_each_value(
 fn walk(value: RawValue<'_>, path: &[IndexPathSegment], visit: &mut dyn FnMut(RawValue<'_>)) {
     let Some((segment, rest)) = path.split_first() else { return visit(value) };
     match (segment, value) {
+        (IndexPathSegment::Name(_), RawValue::NonJson(value)) => {
+            walk(RawValue::Object(value.shown().raw()), path, visit);
+        }
         (IndexPathSegment::Name(name), RawValue::Object(document)) => {
             if let Some(inner) = document.get(name) {
                 walk(inner, rest, visit);

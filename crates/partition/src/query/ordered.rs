@@ -231,7 +231,7 @@ fn property(reader: &Reader<'_>, item: &StoredItem, path: &[IndexPathSegment]) -
     if names == ["_ts"] {
         return Some(Value::Int(item.envelope().timestamp_seconds as i64));
     }
-    item.body().get_path(&names).map(Value::from_raw)
+    item.body().value_at_path(&names)
 }
 
 /// The range of postings to walk, as keys.

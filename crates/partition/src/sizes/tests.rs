@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use shardlake_charge::ChargeTable;
+use shardlake_document::parse_item;
 use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, KeyComponent, Limits,
     PartitionKey, PartitionKeyDefinition, Preconditions,
@@ -59,7 +60,11 @@ impl Fixture {
         let operation = match padding {
             Some(padding) => {
                 let json = format!(r#"{{"id":"i","pk":"{pk}","pad":"{}"}}"#, "x".repeat(padding));
-                let item = prepare_body(json.as_bytes(), &self.shape).expect("valid");
+                let item = prepare_body(
+                    parse_item(json.as_bytes(), &Default::default()).expect("a body"),
+                    &self.shape,
+                )
+                .expect("valid");
                 Operation::Upsert { item, preconditions: preconditions() }
             }
             None => Operation::Delete { id: "i".into(), preconditions: preconditions() },

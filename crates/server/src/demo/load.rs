@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
-use shardlake_account::{Account, ContainerHandle, ItemReply, KeyInput};
+use shardlake_account::{Account, ContainerHandle, ItemReply, WriteCommand, item_of_json};
 use shardlake_model::{
-    ErrorKind, Preconditions, RequestContext, Result, Script, ScriptDefinition, ScriptKind, Throughput,
+    ErrorKind, KeyComponent, PartitionKey, Preconditions, RequestContext, Result, Script, ScriptDefinition,
+    ScriptKind, Throughput,
 };
 
 use super::DATABASE;
@@ -102,8 +103,9 @@ async fn create_all(account: &Account, into: StoreContainer, items: &[Value]) ->
 
 /// `None` when it exists.
 async fn create(account: &Account, container: &ContainerHandle, item: &Value) -> Result<Option<ItemReply>> {
-    match account.create_item(&context(account), container, None, item.to_string().as_bytes()).await {
-        Ok(reply) => Ok(Some(reply)),
+    let body = item_of_json(item.to_string().as_bytes(), account.limits())?;
+    match account.write(&context(account), container, WriteCommand::create(body), None).await {
+        Ok(written) => Ok(Some(written.reply)),
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
         Err(error) => Err(error),
     }
@@ -117,9 +119,10 @@ async fn sign_up(
 ) -> Result<()> {
     create(account, container, &customer.document).await?;
     for order in &customer.orders {
-        let (key, arguments) = (json!([customer.id()]).to_string(), json!([order]).to_string());
-        let key = Some(KeyInput(&key));
-        account.execute_procedure(&context(account), container, key, place_order, &arguments, false).await?;
+        let key = PartitionKey::single(KeyComponent::String(customer.id().to_owned()));
+        let arguments = json!([order]).to_string();
+        let (context, key) = (context(account), Some(&key));
+        account.execute_procedure(&context, container, key, place_order, &arguments, false).await?;
     }
     Ok(())
 }

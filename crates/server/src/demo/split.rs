@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::json;
-use shardlake_account::{Account, AccountOptions, ContainerHandle, ContainerReport, RelocationReport};
+use shardlake_account::{
+    Account, AccountOptions, ContainerHandle, ContainerReport, RelocationReport, WriteCommand, item_of_json,
+};
 use shardlake_model::{Error, Limits, RequestContext, Result};
 use shardlake_storage::{Shard, ShardOptions};
 
@@ -153,7 +155,8 @@ impl<W: Write> Stage<'_, W> {
             let customer = format!("c{}", number % CUSTOMERS);
             let order = json!({ "id": format!("o{number}"), "customer": customer, "note": NOTE.repeat(7) });
             let body = order.to_string();
-            self.account.create_item(&self.context(), &container, None, body.as_bytes()).await?;
+            let body = item_of_json(body.as_bytes(), self.account.limits())?;
+            self.account.write(&self.context(), &container, WriteCommand::create(body), None).await?;
             self.orders += 1;
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::path::Path;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use shardlake_account::{Account, ContainerHandle};
+use shardlake_account::{Account, ContainerHandle, WriteCommand, item_of_json};
 use shardlake_model::{Autoscale, ContainerDefinition, Error, ErrorKind, RequestContext, Throughput};
 
 use super::document::{Seed, SeedContainer, read_items};
@@ -85,7 +85,7 @@ async fn load_items(
 ) -> Result<(), String> {
     let create = async |(index, item): (usize, &RawValue)| {
         let context = RequestContext::internal(account.clock(), account.random().guid());
-        match account.create_item(&context, container, None, item.get().as_bytes()).await {
+        match create(account, &context, container, item.get()).await {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
             Err(error) => Err(format!("{place}[{index}]: {error}")),
@@ -101,6 +101,17 @@ async fn load_items(
         }
     }
     Ok(())
+}
+
+async fn create(
+    account: &Account,
+    context: &RequestContext,
+    container: &ContainerHandle,
+    json: &str,
+) -> Result<(), Error> {
+    let _room = account.room_for(context, json.len()).await?;
+    let body = item_of_json(json.as_bytes(), account.limits())?;
+    account.write(context, container, WriteCommand::create(body), None).await.map(drop)
 }
 
 fn throughput(manual: Option<u64>, autoscale: Option<u64>) -> Result<Option<Throughput>, Error> {

@@ -56,6 +56,7 @@ impl<'a> Datum<'a> {
             RawValue::String(text) => Datum::String(Cow::Borrowed(text)),
             RawValue::Array(array) => Datum::RawArray(array),
             RawValue::Object(document) => Datum::RawObject(document),
+            RawValue::NonJson(value) => Datum::from(Value::from(value.shown().raw())),
         }
     }
 

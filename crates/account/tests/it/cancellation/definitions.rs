@@ -1,11 +1,10 @@
 //! Changes of definitions that their clients walk away from.
 
+use crate::support::json_door::{JsonDoor, KeyInput};
 use std::sync::Arc;
 
 use serde_json::json;
-use shardlake_account::{
-    Account, ContainerHandle, KeyInput, ProjectionRule, ProjectionState, SplitAt, verify,
-};
+use shardlake_account::{Account, ContainerHandle, ProjectionRule, ProjectionState, SplitAt, verify};
 use shardlake_model::{
     ContainerDefinition, ExcludedPath, PartitionKeyDefinition, PermissionDefinition, PermissionMode,
     ScriptDefinition, ScriptKind, Throughput,

@@ -1,9 +1,7 @@
 //! Operations on items that their clients walk away from: each takes place as a whole or not at all, and nobody else notices.
 
-use shardlake_account::{
-    BatchKind, BatchOperation, BulkOnError, ChangeFeedRequest, EpkRange, FeedScope, KeyInput, Patch,
-    PatchOperation, Triggers, Value,
-};
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch, Triggers};
+use shardlake_account::{BulkOnError, ChangeFeedRequest, EpkRange, FeedScope, PatchOperation, Value};
 use shardlake_model::ScriptKind;
 
 use crate::support::cancellation::{Case, Work, World, all_or_nothing, cancel_everywhere};
@@ -47,12 +45,12 @@ fn bulk_operation(kind: BatchKind, id: &str, body: Option<String>) -> BatchOpera
 pub fn writes_of_items() -> Vec<Case> {
     vec![
         case!(
-            create_item,
+            write,
             |w, ctx| w.fixture.account.create_item(&ctx, &w.container, A, body("a", "new", 5).as_bytes()),
             |before, now| all_or_nothing(before, now, |items| set(items, "new", 5))
         ),
         case!(
-            upsert_item,
+            write,
             |w, ctx| async {
                 let body = body("a", "1", 5);
                 w.fixture.account.upsert_item(&ctx, &w.container, A, body.as_bytes(), &none()).await
@@ -60,7 +58,7 @@ pub fn writes_of_items() -> Vec<Case> {
             |before, now| all_or_nothing(before, now, |items| set(items, "1", 5))
         ),
         case!(
-            replace_item,
+            write,
             |w, ctx| async {
                 // Under another id, which is a deletion and a creation.
                 let body = body("a", "renamed", 5);
@@ -72,7 +70,7 @@ pub fn writes_of_items() -> Vec<Case> {
             })
         ),
         case!(
-            patch_item,
+            write,
             |w, ctx| async {
                 let operations = vec![PatchOperation::Set { path: vec!["v".into()], value: Value::Int(5) }];
                 let patch = Patch { operations, condition: None };
@@ -81,7 +79,7 @@ pub fn writes_of_items() -> Vec<Case> {
             |before, now| all_or_nothing(before, now, |items| set(items, "1", 5))
         ),
         case!(
-            delete_item,
+            write,
             |w, ctx| async { w.fixture.account.delete_item(&ctx, &w.container, A, "1", &none()).await },
             |before, now| all_or_nothing(before, now, |items| remove(items, "1"))
         ),
@@ -93,7 +91,7 @@ pub fn writes_of_items() -> Vec<Case> {
                     operation(BatchKind::Replace, "1", Some(body("a", "1", 6))),
                     operation(BatchKind::Delete, "2", None),
                 ];
-                w.fixture.account.batch(&ctx, &w.container, KEY, operations).await
+                w.fixture.account.json_batch(&ctx, &w.container, KEY, operations).await
             },
             |before, now| all_or_nothing(before, now, |items| {
                 set(items, "new", 5);
@@ -108,7 +106,7 @@ pub fn writes_of_items() -> Vec<Case> {
                     bulk_operation(BatchKind::Create, "new", Some(body("a", "new", 5))),
                     bulk_operation(BatchKind::Delete, "2", None),
                 ];
-                w.fixture.account.bulk(&ctx, &w.container, None, operations, BulkOnError::Stop).await
+                w.fixture.account.json_bulk(&ctx, &w.container, None, operations, BulkOnError::Stop).await
             },
             // Each operation for itself, in their order.
             |before, now| {
@@ -122,7 +120,7 @@ pub fn writes_of_items() -> Vec<Case> {
         ),
         case!(
             delete_partition_key,
-            |w, ctx| w.fixture.account.delete_partition_key(&ctx, &w.container, KEY),
+            |w, ctx| w.fixture.account.json_key_delete(&ctx, &w.container, KEY),
             |before, now| all_or_nothing(before, now, |items| items.retain(|(pk, _), _| pk != "a"))
         ),
         case!(purge_expired, |w, _ctx| w.fixture.account.purge_expired(&w.container), unchanged),
@@ -137,14 +135,14 @@ pub fn scripts() -> Vec<Case> {
             execute_procedure,
             |w, ctx| async {
                 let script = w.container.script(ScriptKind::Procedure, "run")?;
-                w.fixture.account.execute_procedure(&ctx, &w.container, A, &script, "[]", false).await
+                w.fixture.account.json_procedure(&ctx, &w.container, A, &script, "[]", false).await
             },
             |before, now| all_or_nothing(before, now, |items| {
                 (0..3).for_each(|number| set(items, &format!("new{number}"), number));
             })
         ),
         case!(
-            create_item_with_triggers,
+            write,
             |w, ctx| async {
                 let (pre, body) =
                     (PRE.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(), body("a", "new", 5));
@@ -155,7 +153,7 @@ pub fn scripts() -> Vec<Case> {
             |before, now| all_or_nothing(before, now, |items| set(items, "new", 5))
         ),
         case!(
-            upsert_item_with_triggers,
+            write,
             |w, ctx| async {
                 let (pre, body) = (vec![PRE[0].to_owned()], body("a", "1", 5));
                 let triggers = Triggers { pre: &pre, post: &[] };
@@ -167,7 +165,7 @@ pub fn scripts() -> Vec<Case> {
             |before, now| all_or_nothing(before, now, |items| set(items, "1", 5))
         ),
         case!(
-            replace_item_with_triggers,
+            write,
             |w, ctx| async {
                 let (pre, body) = (vec![PRE[0].to_owned()], body("a", "1", 5));
                 let triggers = Triggers { pre: &pre, post: &[] };
@@ -178,7 +176,7 @@ pub fn scripts() -> Vec<Case> {
             |before, now| all_or_nothing(before, now, |items| set(items, "1", 5))
         ),
         case!(
-            delete_item_with_triggers,
+            write,
             |w, ctx| async {
                 let pre = vec![PRE[0].to_owned()];
                 let triggers = Triggers { pre: &pre, post: &[] };
@@ -193,11 +191,11 @@ pub fn scripts() -> Vec<Case> {
 pub fn reads() -> Vec<Case> {
     vec![
         case!(
-            read_item,
+            read,
             |w, ctx| async { w.fixture.account.read_item(&ctx, &w.container, A, "1", &none()).await },
             unchanged
         ),
-        case!(item_id, |w, _ctx| w.fixture.account.item_id(&w.container, A, "1"), unchanged),
+        case!(item_id, |w, _ctx| w.fixture.account.json_item_id(&w.container, A, "1"), unchanged),
         case!(
             query,
             |w, ctx| w.fixture.account.query(

@@ -1,11 +1,11 @@
 //! Clients that fight over a few items, and write down what they asked and what they were told.
 
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch, key_scope};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shardlake_account::{
-    BatchKind, BatchOperation, BatchReply, ContainerHandle, FeedScope, ItemReply, KeyInput, Number, Outcome,
-    Patch, PatchOperation, StoredItem,
+    BatchReply, ContainerHandle, ItemReply, Number, Outcome, PatchOperation, StoredItem,
 };
 use shardlake_model::{ETagCondition, Error, ErrorKind, Preconditions, ReplyMeta, RequestContext};
 use shardlake_stdx::{Guid, Random};
@@ -191,7 +191,7 @@ impl Client {
         let pending = self.world.notebooks.recorder.asks(self.number, logical, actions.clone());
         let key_text = format!("[\"{logical}\"]");
         let ctx = self.ctx(container);
-        let outcome = self.world.account.batch(&ctx, container, KeyInput(&key_text), operations).await;
+        let outcome = self.world.account.json_batch(&ctx, container, KeyInput(&key_text), operations).await;
         let reply = match outcome {
             Ok(BatchReply { outcome: Ok(replies), meta }) => {
                 let commit = replies.last().map(|reply| reply.meta);
@@ -216,7 +216,7 @@ impl Client {
     /// All items of a logical partition at one moment.
     async fn look(&mut self, container: &ContainerHandle, logical: &str) {
         let pending = self.world.notebooks.recorder.asks(self.number, logical, vec![]);
-        let scope = FeedScope::Key(format!("[\"{logical}\"]"));
+        let scope = key_scope(format!("[\"{logical}\"]"));
         let ctx = self.ctx(container);
         match self.world.account.read_feed(&ctx, container, scope, Some(-1), None).await {
             Ok(page) => {

@@ -19,11 +19,12 @@ mod readers;
 mod session;
 mod world;
 
+use crate::support::json_door::key_scope;
 use std::sync::Arc;
 
 use crate::support::memory_shards;
 use feeds::Past;
-use shardlake_account::{FeedScope, RelocationHooks, SeededBug, Shards, verify};
+use shardlake_account::{RelocationHooks, SeededBug, Shards, verify};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
 use shardlake_testkit::expects_log;
@@ -107,7 +108,7 @@ async fn look_at_everything(world: &World) {
     for number in 0..LOGICAL {
         let logical = logical_name(number);
         let pending = world.notebooks.recorder.asks(u32::MAX, &logical, vec![]);
-        let scope = FeedScope::Key(format!("[\"{logical}\"]"));
+        let scope = key_scope(format!("[\"{logical}\"]"));
         let page = world.account.read_feed(&world.ctx(), &container, scope, Some(-1), None).await;
         let seen: Vec<SeenItem> = page.expect("a page").items.iter().map(clients::seen).collect();
         items += seen.len() as u64;

@@ -1,13 +1,12 @@
 //! What a storm happens to: an account over shards, a container with items that never change and items that always do, and the
 //! notebooks of everybody.
 
+use crate::support::json_door::{JsonDoor, KeyInput};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use shardlake_account::{
-    Account, AccountOptions, ContainerHandle, Enforcement, KeyInput, RelocationHooks, Shards,
-};
+use shardlake_account::{Account, AccountOptions, ContainerHandle, Enforcement, RelocationHooks, Shards};
 use shardlake_model::{
     ChangeFeedPolicy, ContainerDefinition, Limits, PartitionKeyDefinition, Preconditions, RequestContext,
     Throughput,

@@ -5,13 +5,14 @@
 //! other operations follow, and the world must be one that the operation may leave: live, by every way of reading, and again
 //! after a restart. [`Case`] says what an operation is and what it may leave; everything else is here.
 
+use crate::support::json_door::{JsonDoor, KeyInput};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use shardlake_account::{ContainerHandle, EpkRange, FeedScope, KeyInput, verify};
+use shardlake_account::{ContainerHandle, EpkRange, FeedScope, verify};
 use shardlake_model::ContainerDefinition;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};

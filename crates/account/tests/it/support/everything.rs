@@ -1,11 +1,11 @@
 //! A container read in every way that clients have, and compared with what it should hold.
 
+use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, key_scope};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use shardlake_account::{
-    BatchKind, BatchOperation, BulkOnError, ChangeFeedMode, ChangeFeedRequest, ContainerHandle, EpkRange,
-    FeedScope, FeedStart, KeyInput,
+    BulkOnError, ChangeFeedMode, ChangeFeedRequest, ContainerHandle, EpkRange, FeedScope, FeedStart,
 };
 use shardlake_document::Value as Row;
 use shardlake_model::{ChangeFeedPolicy, ContainerDefinition, ErrorKind, PartitionKeyDefinition, UniqueKey};
@@ -133,7 +133,7 @@ impl Look<'_> {
         for some in reads.chunks(100) {
             let ctx = self.fixture.ctx();
             let account = &self.fixture.account;
-            let replies = account.bulk(&ctx, self.container, None, some.to_vec(), BulkOnError::Continue);
+            let replies = account.json_bulk(&ctx, self.container, None, some.to_vec(), BulkOnError::Continue);
             for reply in replies.await.map_err(|error| error.to_string())? {
                 match reply {
                     Ok(reply) => seen.extend([named(&json(&reply.item.expect("a read has an item")))]),
@@ -174,7 +174,7 @@ impl Look<'_> {
         let mut seen = Items::new();
         let keys: std::collections::BTreeSet<_> = expected.keys().chain(absent).map(|(pk, _)| pk).collect();
         for pk in keys {
-            seen.extend(self.feed(FeedScope::Key(key_of(pk))).await?);
+            seen.extend(self.feed(key_scope(key_of(pk))).await?);
         }
         Ok(seen)
     }

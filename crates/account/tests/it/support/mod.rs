@@ -2,6 +2,7 @@
 
 pub mod cancellation;
 pub mod everything;
+pub mod json_door;
 pub mod oracle;
 pub mod queries;
 pub mod random;

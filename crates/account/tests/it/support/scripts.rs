@@ -1,6 +1,7 @@
 //! Scripts of tests, registered and run.
 
-use shardlake_account::{ContainerHandle, KeyInput, ProcedureReply};
+use crate::support::json_door::{JsonDoor, KeyInput};
+use shardlake_account::{ContainerHandle, ProcedureReply};
 use shardlake_model::{
     Result, ScriptDefinition, ScriptKind, TriggerDefinition, TriggerOperation, TriggerType,
 };
@@ -52,7 +53,7 @@ impl Fixture {
         let script = container.script(ScriptKind::Procedure, id)?;
         let key = format!("[\"{pk}\"]");
         let key = Some(KeyInput(&key));
-        self.account.execute_procedure(&self.ctx(), &container, key, &script, arguments, true).await
+        self.account.json_procedure(&self.ctx(), &container, key, &script, arguments, true).await
     }
 
     /// Registers and runs a procedure without parameters; gives the body of its response.

@@ -1,6 +1,7 @@
 //! Who the tenants are, what they store, and the two keys that their items can be kept under.
 
 use serde_json::{Value, json};
+use shardlake_model::KeyComponent;
 
 /// A customer of the application.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,12 +58,11 @@ impl Design {
         json!({ "id": self.container(), "partitionKey": key })
     }
 
-    /// As in the partition key header.
-    pub fn key_of(self, tenant: &Tenant, item: u64) -> String {
-        match self {
-            Design::ByTenant => json!([tenant.name]).to_string(),
-            Design::ByTenantAndUser => json!([tenant.user_of(item)]).to_string(),
-        }
+    pub fn key_of(self, tenant: &Tenant, item: u64) -> KeyComponent {
+        KeyComponent::String(match self {
+            Design::ByTenant => tenant.name.to_owned(),
+            Design::ByTenantAndUser => tenant.user_of(item),
+        })
     }
 }
 
@@ -98,8 +98,9 @@ mod tests {
     fn items_carry_the_values_that_both_keys_name() {
         for tenant in TENANTS {
             let item: Value = serde_json::from_slice(&tenant.item(7, 0)).expect("valid JSON");
-            assert_eq!(json!([item["tenant"]]).to_string(), Design::ByTenant.key_of(&tenant, 7));
-            assert_eq!(json!([item["tenantUser"]]).to_string(), Design::ByTenantAndUser.key_of(&tenant, 7));
+            let key = |name: &str| KeyComponent::String(item[name].as_str().expect("text").to_owned());
+            assert_eq!(key("tenant"), Design::ByTenant.key_of(&tenant, 7));
+            assert_eq!(key("tenantUser"), Design::ByTenantAndUser.key_of(&tenant, 7));
             assert_eq!(item["id"], tenant.item_id(7));
         }
     }

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use shardlake_account::{Account, ContainerHandle, KeyInput};
-use shardlake_model::{Error, ErrorKind, Preconditions, Priority, RequestContext, Result};
+use shardlake_account::{Account, ContainerHandle, ItemRead, ReadCommand, WriteCommand, item_of_json};
+use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, Priority, RequestContext, Result};
 use shardlake_stdx::Random;
 
 use super::tenants::{Design, TENANTS, Tenant};
@@ -52,9 +52,10 @@ pub async fn load(account: &Account, container: &ContainerHandle, design: Design
         let mut loaded = Loaded::default();
         for item in 0..tenant.items {
             let context = RequestContext::internal(account.clock(), account.random().guid());
-            let key = design.key_of(tenant, item);
-            let body = tenant.item(item, 0);
-            match account.create_item(&context, container, Some(KeyInput(&key)), &body).await {
+            let body = item_of_json(&tenant.item(item, 0), account.limits())?;
+            let key = Some(PartitionKey::single(design.key_of(tenant, item)));
+            let command = WriteCommand { key, ..WriteCommand::create(body) };
+            match account.write(&context, container, command, None).await {
                 Ok(_) => loaded.stored += 1,
                 Err(error) if error.kind() == ErrorKind::LogicalPartitionFull => {
                     loaded.refused += 1;
@@ -139,24 +140,20 @@ impl Traffic {
 
     async fn read(&self) -> Result<u64> {
         let item = self.random.below(self.items);
-        let (key, id) = (self.design.key_of(self.tenant, item), self.tenant.item_id(item));
-        let key = Some(KeyInput(&key));
-        let reply = self
-            .account
-            .read_item(&self.context(), &self.container, key, &id, &Preconditions::default())
-            .await?;
+        let key = PartitionKey::single(self.design.key_of(self.tenant, item));
+        let read =
+            ItemRead { item: self.tenant.item_id(item).into(), preconditions: Preconditions::default() };
+        let command = ReadCommand { key: Some(key), read };
+        let reply = self.account.read(&self.context(), &self.container, command).await?;
         Ok(reply.meta.charge_centi)
     }
 
     async fn write(&self, version: u64) -> Result<u64> {
         let item = self.random.below(self.items);
-        let (key, body) = (self.design.key_of(self.tenant, item), self.tenant.item(item, version));
-        let key = Some(KeyInput(&key));
-        let reply = self
-            .account
-            .upsert_item(&self.context(), &self.container, key, &body, &Preconditions::default())
-            .await?;
-        Ok(reply.meta.charge_centi)
+        let body = item_of_json(&self.tenant.item(item, version), self.account.limits())?;
+        let command = WriteCommand::upsert(body);
+        let written = self.account.write(&self.context(), &self.container, command, None).await?;
+        Ok(written.reply.meta.charge_centi)
     }
 
     /// As a client's request has it, so that budgets hold.

@@ -1,0 +1,133 @@
+//! What front ends ask for on items: plain data, with bodies and keys as values.
+
+use std::borrow::Cow;
+
+use shardlake_document::{Body, ItemName, PatchOperation};
+use shardlake_model::{PartitionKey, Preconditions};
+use shardlake_partition::ItemReply;
+use shardlake_sql::Condition;
+
+/// A partial update.
+#[derive(Debug, Clone)]
+pub struct Patch {
+    pub operations: Vec<PatchOperation>,
+    /// The patch applies only where it holds.
+    pub condition: Option<Condition>,
+}
+
+/// A change of one item.
+#[derive(Debug, Clone)]
+pub enum ItemWrite {
+    Create {
+        body: Body,
+    },
+    Upsert {
+        body: Body,
+        preconditions: Preconditions,
+    },
+    /// The new body may carry another id: a rename within the logical partition.
+    Replace {
+        item: ItemName,
+        body: Body,
+        preconditions: Preconditions,
+    },
+    Patch {
+        item: ItemName,
+        patch: Patch,
+        preconditions: Preconditions,
+    },
+    Delete {
+        item: ItemName,
+        preconditions: Preconditions,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub struct ItemRead {
+    pub item: ItemName,
+    pub preconditions: Preconditions,
+}
+
+/// One of several operations of a request.
+#[derive(Debug, Clone)]
+pub enum ItemOperation {
+    Write(ItemWrite),
+    Read(ItemRead),
+}
+
+/// A write by itself.
+#[derive(Debug, Clone)]
+pub struct WriteCommand {
+    /// May be left out where there is a body, which carries it; where both are there they must agree.
+    pub key: Option<PartitionKey>,
+    pub write: ItemWrite,
+}
+
+/// A read by itself.
+#[derive(Debug, Clone)]
+pub struct ReadCommand {
+    pub key: Option<PartitionKey>,
+    pub read: ItemRead,
+}
+
+/// An operation with a key of its own; in a transactional batch the key must be the batch's.
+#[derive(Debug, Clone)]
+pub struct KeyedOperation {
+    pub key: Option<PartitionKey>,
+    pub operation: ItemOperation,
+}
+
+/// The triggers that a write names, by id. Triggers never run unasked.
+#[derive(Debug, Clone, Default)]
+pub struct Triggers<'a> {
+    pub pre: &'a [String],
+    pub post: &'a [String],
+    /// The body as the client wrote it in JSON, which is what scripts see; without it the body is rendered for them.
+    pub text: Option<Cow<'a, str>>,
+}
+
+/// What a write came to.
+#[derive(Debug, Clone)]
+pub struct WriteReply {
+    pub reply: ItemReply,
+    /// JSON text, where a post-trigger has set another body for the response.
+    pub body: Option<String>,
+}
+
+impl ItemWrite {
+    /// The body that it writes.
+    pub fn body(&self) -> Option<&Body> {
+        match self {
+            ItemWrite::Create { body } | ItemWrite::Upsert { body, .. } | ItemWrite::Replace { body, .. } => {
+                Some(body)
+            }
+            ItemWrite::Patch { .. } | ItemWrite::Delete { .. } => None,
+        }
+    }
+}
+
+impl ItemOperation {
+    pub fn is_read(&self) -> bool {
+        matches!(self, ItemOperation::Read(_))
+    }
+
+    /// The body that it writes.
+    pub fn body(&self) -> Option<&Body> {
+        match self {
+            ItemOperation::Write(write) => write.body(),
+            ItemOperation::Read(_) => None,
+        }
+    }
+}
+
+impl WriteCommand {
+    /// Of a body that carries its key.
+    pub fn create(body: Body) -> WriteCommand {
+        WriteCommand { key: None, write: ItemWrite::Create { body } }
+    }
+
+    /// Likewise, whatever the item was before.
+    pub fn upsert(body: Body) -> WriteCommand {
+        WriteCommand { key: None, write: ItemWrite::Upsert { body, preconditions: Preconditions::default() } }
+    }
+}
