@@ -1,23 +1,15 @@
-//! All versions and deletes: what an operation of the log wrote and what it ended, as clients see it.
-//!
-//! ```text
-//! { "current": {…}, "previous": {…}, "metadata": { "operationType", "lsn", "crts", "previousImageLSN",
-//!                                                  "timeToLiveExpired", "id", "partitionKey" } }
-//! ```
-//! `current` is empty for what was deleted, `previous` is missing for what was created; the last three of the metadata are those
-//! of deletions. `crts` is the time of the commit in seconds.
+//! All versions and deletes: what an operation of the log wrote and what it ended.
 
-use shardlake_document::{write_json_string, write_key_component};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{Row, Snapshot};
 
 use crate::change_feed::{FeedLook, KeyTest, Page};
 use crate::change_log::{ChangeKind, LogEntry, LogOperation};
+use crate::change_sink::Change;
 use crate::item::StoredItem;
 use crate::keys::{self, ITEMS};
 use crate::log_marks::NOT_KEPT;
 use crate::partition::Partition;
-use crate::shape::ContainerShape;
 
 impl Partition {
     /// Refuses a position from before what is kept.
@@ -61,7 +53,8 @@ impl Page<'_> {
         for (key, value) in rows {
             let lsn = keys::log_lsn(&key)?;
             let entry = LogEntry::decode(&value)?;
-            let mut changes = Changes::default();
+            let before = self.out.size_bytes();
+            let (mut changes, mut charge_centi) = (0, 0);
             for operation in &entry.operations {
                 if !self.keys.matches(&operation.key)? {
                     continue;
@@ -69,15 +62,17 @@ impl Page<'_> {
                 if entry.timestamp_ms < oldest_ms {
                     return Err(self.partition.too_old(self.look.after));
                 }
-                self.add(snapshot, &mut changes, (lsn, entry.timestamp_ms), operation).await?;
+                charge_centi += self.show_version(snapshot, (lsn, entry.timestamp_ms), operation).await?;
+                changes += 1;
             }
-            if self.found.changes > 0
-                && changes.count > 0
-                && !self.has_room(changes.count, changes.text.len())
-            {
+            let size_bytes = self.out.size_bytes() - before;
+            if self.found.changes > 0 && changes > 0 && !self.has_room(changes, size_bytes) {
+                self.out.cut(before);
                 return Ok(false);
             }
-            self.append(changes);
+            self.found.changes += changes;
+            self.found.size_bytes += size_bytes;
+            self.found.charge_centi += charge_centi;
             self.found.last_lsn = lsn;
             if !self.has_room(1, 0) {
                 return Ok(false);
@@ -86,27 +81,36 @@ impl Page<'_> {
         Ok(true)
     }
 
-    async fn add(
-        &self,
+    /// Says what it cost.
+    async fn show_version(
+        &mut self,
         snapshot: &Snapshot,
-        changes: &mut Changes,
-        at: (u64, u64),
+        (lsn, timestamp_ms): (u64, u64),
         operation: &LogOperation,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let exists = matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace);
         let current = match exists {
-            true => Some(self.version(snapshot, &operation.key, at.0).await?),
+            true => Some(self.version(snapshot, &operation.key, lsn).await?),
             false => None,
         };
         let previous = match operation.kind {
             ChangeKind::Create => None,
             _ => Some(self.version(snapshot, &operation.key, operation.previous_lsn).await?),
         };
-        for item in current.iter().chain(&previous) {
-            changes.charge_centi +=
-                self.look.shape.charges.read(item.json_size_bytes(), self.look.consistency).0;
-        }
-        changes.write(self.look.shape, at, operation, (current.as_ref(), previous.as_ref()))
+        let (logical, id) = keys::parse_item_key(&operation.key).ok_or_else(crate::malformed_key)?;
+        self.out.push(&Change::Version {
+            kind: operation.kind,
+            lsn,
+            timestamp_ms,
+            current: current.as_ref(),
+            previous: previous.as_ref(),
+            id,
+            partition_key: &logical.partition_key,
+            key_paths: &self.look.shape.key_paths,
+        });
+        let charges = &self.look.shape.charges;
+        let read = |item: &StoredItem| charges.read(item.json_size_bytes(), self.look.consistency).0;
+        Ok(current.iter().chain(&previous).map(read).sum())
     }
 
     /// The version of an item that a commit wrote.
@@ -125,83 +129,4 @@ impl Page<'_> {
         })?;
         StoredItem::decode(ended, self.look.shape)
     }
-
-    fn append(&mut self, changes: Changes) {
-        if changes.count == 0 {
-            return;
-        }
-        if !self.out.is_empty() {
-            self.out.push(b',');
-        }
-        self.out.extend_from_slice(&changes.text);
-        self.found.changes += changes.count;
-        self.found.size_bytes += changes.text.len();
-        self.found.charge_centi += changes.charge_centi;
-    }
-}
-
-/// What one commit did, as JSON.
-#[derive(Default)]
-struct Changes {
-    text: Vec<u8>,
-    count: usize,
-    charge_centi: u64,
-}
-
-impl Changes {
-    fn write(
-        &mut self,
-        shape: &ContainerShape,
-        (lsn, timestamp_ms): (u64, u64),
-        operation: &LogOperation,
-        (current, previous): (Option<&StoredItem>, Option<&StoredItem>),
-    ) -> Result<()> {
-        let out = &mut self.text;
-        out.extend_from_slice(if self.count > 0 { b",{\"current\":" } else { b"{\"current\":" });
-        match current {
-            Some(item) => item.write_json(out),
-            None => out.extend_from_slice(b"{}"),
-        }
-        if let Some(item) = previous {
-            out.extend_from_slice(b",\"previous\":");
-            item.write_json(out);
-        }
-        let name = match operation.kind {
-            ChangeKind::Create => "create",
-            ChangeKind::Replace => "replace",
-            ChangeKind::Delete | ChangeKind::Expire => "delete",
-        };
-        let seconds = current.map_or(timestamp_ms / 1000, |item| item.envelope().timestamp_seconds);
-        let metadata =
-            format!(",\"metadata\":{{\"operationType\":\"{name}\",\"lsn\":{lsn},\"crts\":{seconds}");
-        out.extend_from_slice(metadata.as_bytes());
-        if let Some(previous) = previous {
-            out.extend_from_slice(format!(",\"previousImageLSN\":{}", previous.lsn()).as_bytes());
-        }
-        if current.is_none() {
-            let expired = operation.kind == ChangeKind::Expire;
-            out.extend_from_slice(format!(",\"timeToLiveExpired\":{expired},\"id\":").as_bytes());
-            write_name(shape, operation, out)?;
-        }
-        out.extend_from_slice(b"}}");
-        self.count += 1;
-        Ok(())
-    }
-}
-
-/// The id and the partition key of what was deleted.
-fn write_name(shape: &ContainerShape, operation: &LogOperation, out: &mut Vec<u8>) -> Result<()> {
-    let (logical, id) = keys::parse_item_key(&operation.key).ok_or_else(crate::malformed_key)?;
-    write_json_string(id, out);
-    out.extend_from_slice(b",\"partitionKey\":{");
-    for (place, (path, component)) in shape.key_paths.iter().zip(&logical.partition_key.0).enumerate() {
-        if place > 0 {
-            out.push(b',');
-        }
-        write_json_string(&path.0.join("/"), out);
-        out.push(b':');
-        write_key_component(component, out);
-    }
-    out.push(b'}');
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! A query is bound to its container once, however many pages it has and however often it is asked.
 
-use shardlake_account::{ContainerHandle, FeedScope, QueryRequest, Value};
+use crate::support::json_door::{JsonDoor, key_scope};
+use shardlake_account::{ContainerHandle, QueryRequest, Value};
 use shardlake_model::{ContainerDefinition, PartitionKeyDefinition};
 
 use crate::support::queries::{parse, request};
@@ -60,7 +61,7 @@ async fn other_parameters_and_other_definitions_are_bound_anew() {
 async fn a_query_that_tells_the_time_is_bound_to_each() {
     let (fixture, container) = filled().await;
     let now = async || {
-        let scope = FeedScope::Key("[\"1\"]".to_owned());
+        let scope = key_scope("[\"1\"]");
         let request =
             QueryRequest { scope, ..request("SELECT VALUE GETCURRENTTIMESTAMP() FROM c", 10, None) };
         let reply = fixture.account.query(&fixture.ctx(), &container, request).await.expect("answered");

@@ -1,5 +1,6 @@
 //! How often operations wait for a store whose every read takes long: once for many items, not once for each.
 
+use crate::support::json_door::JsonDoor;
 use std::sync::Arc;
 
 use shardlake_account::{ContainerHandle, FeedScope, QueryReply, QueryRequest};
