@@ -64,6 +64,8 @@ impl Account {
     async fn tend_index(&self, entry: Arc<ContainerEntry>) -> Result<()> {
         let motion = entry.motion.clone();
         let _turn = motion.topology.lock().await;
+        // The catalog shows a new generation a moment before the partitions maintain it.
+        drop(motion.alignment.lock().await);
         // The partitions may have been others when the turn was asked for.
         let Ok(entry) = self.current_entry(&entry) else { return Ok(()) };
         let partitions: Vec<Arc<Partition>> = entry.map.iter().cloned().collect();

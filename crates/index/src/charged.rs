@@ -8,6 +8,8 @@ use rustc_hash::FxHasher;
 use shardlake_document::{RawDocument, RawValue};
 use shardlake_model::{PathMatcher, PathState};
 
+use crate::path_hash::{ROOT_HASH, hash_of_elements, hash_of_member};
+
 /// Sorted, distinct hashes of an item's terms, without the system terms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TermSet(Vec<u64>);
@@ -17,17 +19,11 @@ pub const SYSTEM_TERMS: u64 = 2;
 
 impl TermSet {
     pub fn of(document: RawDocument<'_>, paths: &PathMatcher) -> TermSet {
-        if !paths.indexes_anything() {
-            return TermSet::default();
-        }
-        let mut collector =
-            Collector { terms: Vec::with_capacity(32), paths, filters: !paths.indexes_everything() };
-        collector.object(document, 0, paths.root());
+        let Some(mut charged) = Charged::by(paths) else { return TermSet::default() };
+        charged.object(document, ROOT_HASH, paths.root());
         #[cfg(feature = "testing")]
-        crate::witness::note(collector.terms.len());
-        collector.terms.sort_unstable();
-        collector.terms.dedup();
-        TermSet(collector.terms)
+        crate::witness::note(charged.terms.len());
+        charged.finish()
     }
 
     pub fn len(&self) -> u64 {
@@ -53,47 +49,71 @@ impl TermSet {
     }
 }
 
-struct Collector<'p> {
+/// The terms of a body in the making.
+pub(crate) struct Charged<'p> {
     terms: Vec<u64>,
     paths: &'p PathMatcher,
     /// Whether the policy leaves anything out.
     filters: bool,
 }
 
-impl Collector<'_> {
-    fn object(&mut self, document: RawDocument<'_>, path_hash: u64, state: PathState) {
-        for (name, value) in document.iter() {
-            let state = if self.filters { self.paths.member(state, name) } else { state };
-            self.value(value, extend(path_hash, name.as_bytes()), state);
+impl<'p> Charged<'p> {
+    /// `None` where the policy charges for nothing.
+    pub fn by(paths: &'p PathMatcher) -> Option<Charged<'p>> {
+        let filters = !paths.indexes_everything();
+        paths.indexes_anything().then(|| Charged { terms: Vec::with_capacity(32), paths, filters })
+    }
+
+    pub fn finish(mut self) -> TermSet {
+        self.terms.sort_unstable();
+        self.terms.dedup();
+        TermSet(self.terms)
+    }
+
+    pub fn root(&self) -> PathState {
+        self.paths.root()
+    }
+
+    pub fn member(&self, state: PathState, name: &str) -> PathState {
+        if self.filters { self.paths.member(state, name) } else { state }
+    }
+
+    pub fn elements(&self, state: PathState) -> PathState {
+        if self.filters { self.paths.elements(state) } else { state }
+    }
+
+    pub fn covers_nothing_below(&self, state: PathState) -> bool {
+        self.filters && self.paths.covers_nothing_below(state)
+    }
+
+    pub fn scalar(&mut self, value: RawValue<'_>, path_hash: u64, state: PathState) {
+        if !self.filters || self.paths.covers(state) {
+            self.terms.push(scalar_hash(value, path_hash));
         }
     }
 
-    fn value(&mut self, value: RawValue<'_>, path_hash: u64, state: PathState) {
+    fn object(&mut self, document: RawDocument<'_>, path_hash: u64, state: PathState) {
+        for (name, value) in document.iter() {
+            let state = self.member(state, name);
+            self.value(value, hash_of_member(path_hash, name), state);
+        }
+    }
+
+    /// All of a value.
+    pub fn value(&mut self, value: RawValue<'_>, path_hash: u64, state: PathState) {
         match value {
             RawValue::Object(document) => self.object(document, path_hash, state),
             RawValue::NonJson(value) => self.object(value.shown().raw(), path_hash, state),
             RawValue::Array(array) => {
                 // Elements share one path: a term says that some element has the value.
-                let element_hash = extend(path_hash, b"[]");
-                let state = if self.filters { self.paths.elements(state) } else { state };
+                let (path_hash, state) = (hash_of_elements(path_hash), self.elements(state));
                 for element in array.iter() {
-                    self.value(element, element_hash, state);
+                    self.value(element, path_hash, state);
                 }
             }
-            scalar => {
-                if !self.filters || self.paths.covers(state) {
-                    self.terms.push(scalar_hash(scalar, path_hash));
-                }
-            }
+            scalar => self.scalar(scalar, path_hash, state),
         }
     }
-}
-
-fn extend(path_hash: u64, segment: &[u8]) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write_u64(path_hash);
-    hasher.write(segment);
-    hasher.finish()
 }
 
 fn scalar_hash(value: RawValue<'_>, path_hash: u64) -> u64 {

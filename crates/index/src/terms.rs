@@ -1,4 +1,4 @@
-//! The postings of one item: a walk over its body.
+//! The postings of one item: a walk over its body, which may count what it is charged for on the way.
 //!
 //! All terms lie in one buffer, each known by its path hash and its place, so that an item costs two allocations and most
 //! comparisons of the sort are of one integer.
@@ -6,8 +6,9 @@
 use shardlake_document::{
     ItemView, RawDocument, RawValue, TypeTag, Value, encode_index_value, encode_index_value_raw,
 };
-use shardlake_model::PathState;
+use shardlake_model::{PathMatcher, PathState};
 
+use crate::charged::{Charged, TermSet};
 use crate::layout::IndexLayout;
 use crate::path_hash::{ROOT_HASH, hash_of_elements, hash_of_member};
 
@@ -30,36 +31,42 @@ const HASH: usize = 8;
 
 impl ItemTerms {
     pub fn of(item: &ItemView<'_>, layout: &IndexLayout) -> ItemTerms {
-        let mut terms = ItemTerms::walked(item.body, layout);
+        let (mut terms, _) = ItemTerms::walked(item.body, layout, None);
         terms.push_rest(item, layout);
         terms.sort();
         terms
     }
 
-    /// Those that follow from the body alone.
-    pub fn of_body(body: RawDocument<'_>, layout: &IndexLayout) -> ItemTerms {
-        let mut terms = ItemTerms::walked(body, layout);
+    /// Those that follow from the body alone, and what the policy of `paths` charges for in it.
+    pub fn of_body(
+        body: RawDocument<'_>,
+        layout: &IndexLayout,
+        paths: Option<&PathMatcher>,
+    ) -> (ItemTerms, TermSet) {
+        let (mut terms, charged) = ItemTerms::walked(body, layout, paths.and_then(Charged::by));
+        terms.sort();
+        (terms, charged)
+    }
+
+    /// Those that do not follow from the body alone. No term is among both.
+    pub fn of_rest(item: &ItemView<'_>, layout: &IndexLayout) -> ItemTerms {
+        let mut terms = ItemTerms::default();
+        terms.push_rest(item, layout);
         terms.sort();
         terms
     }
 
-    /// All terms of an item whose body has these.
-    pub fn completed(mut self, item: &ItemView<'_>, layout: &IndexLayout) -> ItemTerms {
-        self.push_rest(item, layout);
-        // All but the last few are in order, which this sort makes use of.
-        let bytes = &self.bytes;
-        self.spans.sort_by(|left, right| left.order(right, bytes));
-        self.deduplicate();
-        self
-    }
-
-    fn walked(body: RawDocument<'_>, layout: &IndexLayout) -> ItemTerms {
+    fn walked<'l>(
+        body: RawDocument<'_>,
+        layout: &'l IndexLayout,
+        charged: Option<Charged<'l>>,
+    ) -> (ItemTerms, TermSet) {
         let terms = ItemTerms { bytes: Vec::with_capacity(768), spans: Vec::with_capacity(40) };
-        let mut walk = Walk { terms, layout, filters: !layout.paths.indexes_everything() };
+        let mut walk = Walk { terms, layout, filters: !layout.paths.indexes_everything(), charged };
         walk.item(body);
         #[cfg(feature = "testing")]
         crate::witness::note(walk.terms.len());
-        walk.terms
+        (walk.terms, walk.charged.map(Charged::finish).unwrap_or_default())
     }
 
     /// Those that depend on more than one place of the body, or on the version.
@@ -175,59 +182,90 @@ struct Walk<'l> {
     layout: &'l IndexLayout,
     /// Whether the policy leaves anything out.
     filters: bool,
+    /// `None` where nobody asks.
+    charged: Option<Charged<'l>>,
+}
+
+/// How far the policies of the layout and of the charge have come.
+#[derive(Clone, Copy)]
+struct States {
+    layout: PathState,
+    charged: PathState,
 }
 
 impl Walk<'_> {
     fn item(&mut self, body: RawDocument<'_>) {
-        let root = self.layout.paths.root();
+        let layout = self.layout.paths.root();
+        let charged = self.charged.as_ref().map_or(layout, Charged::root);
+        let root = States { layout, charged };
         for (name, value) in body.iter() {
+            let hash = hash_of_member(ROOT_HASH, name);
+            let states = self.member(root, name);
             // A computed property hides the stored one.
             if self.layout.computed.names().any(|computed| computed == name) {
+                if let Some(charged) = &mut self.charged {
+                    charged.value(value, hash, states.charged);
+                }
                 continue;
             }
-            let hash = hash_of_member(ROOT_HASH, name);
-            let state = self.member(root, name);
             // `id` is indexed whatever the policy says.
-            if name == "id" && !self.layout.paths.covers(state) {
+            if name == "id" && !self.layout.paths.covers(states.layout) {
                 self.terms.push(hash, value);
             }
-            self.value(value, hash, state);
+            self.value(value, hash, states);
         }
     }
 
-    fn value(&mut self, value: RawValue<'_>, hash: u64, state: PathState) {
+    fn value(&mut self, value: RawValue<'_>, hash: u64, states: States) {
         if let RawValue::NonJson(value) = value {
-            return self.value(RawValue::Object(value.shown().raw()), hash, state);
+            return self.value(RawValue::Object(value.shown().raw()), hash, states);
         }
-        if self.filters {
-            if self.layout.paths.covers_nothing_below(state) {
-                return;
-            }
-            if self.layout.paths.covers(state) {
-                self.terms.push(hash, value);
-            }
-        } else {
+        if !self.filters || self.layout.paths.covers(states.layout) {
             self.terms.push(hash, value);
+        } else if self.layout.paths.covers_nothing_below(states.layout)
+            && self.charged.as_ref().is_none_or(|charged| charged.covers_nothing_below(states.charged))
+        {
+            return;
         }
         match value {
             RawValue::Object(document) => {
                 for (name, value) in document.iter() {
-                    self.value(value, hash_of_member(hash, name), self.member(state, name));
+                    self.value(value, hash_of_member(hash, name), self.member(states, name));
                 }
             }
             RawValue::Array(array) => {
                 let hash = hash_of_elements(hash);
-                let state = if self.filters { self.layout.paths.elements(state) } else { state };
+                let states = self.elements(states);
                 for element in array.iter() {
-                    self.value(element, hash, state);
+                    self.value(element, hash, states);
                 }
             }
-            _ => {}
+            scalar => {
+                if let Some(charged) = &mut self.charged {
+                    charged.scalar(scalar, hash, states.charged);
+                }
+            }
         }
     }
 
-    fn member(&self, state: PathState, name: &str) -> PathState {
-        if self.filters { self.layout.paths.member(state, name) } else { state }
+    fn member(&self, states: States, name: &str) -> States {
+        let layout = match self.filters {
+            true => self.layout.paths.member(states.layout, name),
+            false => states.layout,
+        };
+        let charged =
+            self.charged.as_ref().map_or(states.charged, |charged| charged.member(states.charged, name));
+        States { layout, charged }
+    }
+
+    fn elements(&self, states: States) -> States {
+        let layout = match self.filters {
+            true => self.layout.paths.elements(states.layout),
+            false => states.layout,
+        };
+        let charged =
+            self.charged.as_ref().map_or(states.charged, |charged| charged.elements(states.charged));
+        States { layout, charged }
     }
 }
 

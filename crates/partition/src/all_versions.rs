@@ -7,9 +7,13 @@ use crate::change_feed::{FeedLook, KeyTest, Page};
 use crate::change_log::{ChangeKind, LogEntry, LogOperation};
 use crate::change_sink::Change;
 use crate::item::StoredItem;
+use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
 use crate::log_marks::NOT_KEPT;
 use crate::partition::Partition;
+
+/// Operations whose versions are read at once.
+const OPERATIONS_AT_ONCE: usize = 64;
 
 impl Partition {
     /// Refuses a position from before what is kept.
@@ -50,53 +54,57 @@ impl Page<'_> {
     ) -> Result<bool> {
         let oldest_ms =
             self.look.now.milliseconds().saturating_sub(self.partition.past.retention().as_millis() as u64);
-        for (key, value) in rows {
-            let lsn = keys::log_lsn(&key)?;
-            let entry = LogEntry::decode(&value)?;
-            let before = self.out.size_bytes();
-            let (mut changes, mut charge_centi) = (0, 0);
-            for operation in &entry.operations {
-                if !self.keys.matches(&operation.key)? {
-                    continue;
+        let decode = |(key, value): Row| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?));
+        let entries: Vec<(u64, LogEntry)> = rows.map(decode).collect::<Result<_>>()?;
+        let mut rest = &entries[..];
+        while !rest.is_empty() {
+            let together;
+            (together, rest) = rest.split_at(read_together(rest));
+            let mut versions = self.versions(snapshot, together).await?.into_iter();
+            for (lsn, entry) in together {
+                let before = self.out.size_bytes();
+                let (mut changes, mut charge_centi) = (0, 0);
+                for operation in &entry.operations {
+                    if !self.keys.matches(&operation.key)? {
+                        continue;
+                    }
+                    if entry.timestamp_ms < oldest_ms {
+                        return Err(self.partition.too_old(self.look.after));
+                    }
+                    let at = (*lsn, entry.timestamp_ms);
+                    charge_centi += self.show_version(at, operation, &mut versions)?;
+                    changes += 1;
                 }
-                if entry.timestamp_ms < oldest_ms {
-                    return Err(self.partition.too_old(self.look.after));
+                let size_bytes = self.out.size_bytes() - before;
+                if self.found.changes > 0 && changes > 0 && !self.has_room(changes, size_bytes) {
+                    self.out.cut(before);
+                    return Ok(false);
                 }
-                charge_centi += self.show_version(snapshot, (lsn, entry.timestamp_ms), operation).await?;
-                changes += 1;
-            }
-            let size_bytes = self.out.size_bytes() - before;
-            if self.found.changes > 0 && changes > 0 && !self.has_room(changes, size_bytes) {
-                self.out.cut(before);
-                return Ok(false);
-            }
-            self.found.changes += changes;
-            self.found.size_bytes += size_bytes;
-            self.found.charge_centi += charge_centi;
-            self.found.last_lsn = lsn;
-            if !self.has_room(1, 0) {
-                return Ok(false);
+                self.found.changes += changes;
+                self.found.size_bytes += size_bytes;
+                self.found.charge_centi += charge_centi;
+                self.found.last_lsn = *lsn;
+                if !self.has_room(1, 0) {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
     }
 
     /// Says what it cost.
-    async fn show_version(
+    fn show_version(
         &mut self,
-        snapshot: &Snapshot,
         (lsn, timestamp_ms): (u64, u64),
         operation: &LogOperation,
+        versions: &mut impl Iterator<Item = Option<StoredItem>>,
     ) -> Result<u64> {
-        let exists = matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace);
-        let current = match exists {
-            true => Some(self.version(snapshot, &operation.key, lsn).await?),
-            false => None,
+        let mut version = |lsn: Option<u64>| match lsn {
+            None => Ok(None),
+            Some(lsn) => versions.next().flatten().ok_or_else(|| missing(lsn)).map(Some),
         };
-        let previous = match operation.kind {
-            ChangeKind::Create => None,
-            _ => Some(self.version(snapshot, &operation.key, operation.previous_lsn).await?),
-        };
+        let (wrote, ended) = lsns_of(lsn, operation);
+        let (current, previous) = (version(wrote)?, version(ended)?);
         let (logical, id) = keys::parse_item_key(&operation.key).ok_or_else(crate::malformed_key)?;
         self.out.push(&Change::Version {
             kind: operation.kind,
@@ -113,20 +121,62 @@ impl Page<'_> {
         Ok(current.iter().chain(&previous).map(read).sum())
     }
 
-    /// The version of an item that a commit wrote.
-    async fn version(&self, snapshot: &Snapshot, item: &[u8], lsn: u64) -> Result<StoredItem> {
-        let uid = self.partition.uid;
-        let live = snapshot.get(&keys::with_header(uid, ITEMS, item)).await.map_err(crate::storage_error)?;
-        if let Some(bytes) = live {
-            let item = StoredItem::decode(bytes, self.look.shape)?;
-            if item.lsn() == lsn {
-                return Ok(item);
+    /// The versions that the entries wrote and ended, in their order: live ones, and those that have ended since.
+    async fn versions(
+        &self,
+        snapshot: &Snapshot,
+        entries: &[(u64, LogEntry)],
+    ) -> Result<Vec<Option<StoredItem>>> {
+        let (mut wanted, mut live_keys) = (Vec::new(), KeyList::default());
+        let header = keys::header(self.partition.uid, ITEMS, 0);
+        for (lsn, entry) in entries {
+            for operation in &entry.operations {
+                if !self.keys.matches(&operation.key)? {
+                    continue;
+                }
+                let (wrote, ended) = lsns_of(*lsn, operation);
+                live_keys.push(&[&header, &operation.key]);
+                wanted.push((&operation.key, wrote, ended));
             }
         }
-        let ended = snapshot.get(&keys::version_key(uid, item, lsn)).await.map_err(crate::storage_error)?;
-        let ended = ended.ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, format!("the version that LSN {lsn} wrote of an item is missing"))
-        })?;
-        StoredItem::decode(ended, self.look.shape)
+        let live = snapshot.get_many(live_keys.finish()).await.map_err(crate::storage_error)?;
+        let decode = |bytes| StoredItem::decode(bytes, self.look.shape);
+        let (mut versions, mut ended_keys, mut places) = (Vec::new(), KeyList::default(), Vec::new());
+        for ((key, wrote, ended), live) in wanted.into_iter().zip(live) {
+            let live = live.map(decode).transpose()?;
+            for lsn in wrote.into_iter().chain(ended) {
+                let version = live.clone().filter(|item| item.lsn() == lsn);
+                if version.is_none() {
+                    places.push(versions.len());
+                    ended_keys.push(&[&keys::version_key(self.partition.uid, key, lsn)]);
+                }
+                versions.push(version);
+            }
+        }
+        let ended = snapshot.get_many(ended_keys.finish()).await.map_err(crate::storage_error)?;
+        for (place, ended) in places.into_iter().zip(ended) {
+            versions[place] = ended.map(decode).transpose()?;
+        }
+        Ok(versions)
     }
+}
+
+/// The LSNs of the versions that an operation wrote and ended.
+fn lsns_of(lsn: u64, operation: &LogOperation) -> (Option<u64>, Option<u64>) {
+    let exists = matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace);
+    (exists.then_some(lsn), (operation.kind != ChangeKind::Create).then_some(operation.previous_lsn))
+}
+
+/// How many entries to read the versions of at once; at least one.
+fn read_together(entries: &[(u64, LogEntry)]) -> usize {
+    let mut operations = 0;
+    let fit = entries.iter().take_while(|(_, entry)| {
+        operations += entry.operations.len();
+        operations <= OPERATIONS_AT_ONCE
+    });
+    fit.count().max(1)
+}
+
+fn missing(lsn: u64) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the version that LSN {lsn} wrote of an item is missing"))
 }

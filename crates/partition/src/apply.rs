@@ -1,184 +1,169 @@
 //! What each operation on an item comes to within a transaction.
 
 use shardlake_index::SYSTEM_TERMS;
-use shardlake_model::{Error, ErrorKind, Preconditions, Result};
+use shardlake_model::{Error, ErrorKind, Preconditions};
 use shardlake_stdx::Guid;
 
 use crate::change_log::ChangeKind;
-use crate::heavy;
 use crate::item::StoredItem;
-use crate::keys;
 use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody};
-use crate::partition::Partition;
 use crate::plan::{self, Stamp};
+use crate::read_set::{Plan, Stop};
 use crate::shape::ContainerShape;
-use crate::transaction::Transaction;
+use crate::transaction::{ItemName, Transaction};
 
-impl Partition {
-    /// Adds an operation to a transaction; after an error the transaction is good for nothing. A write gives the item `etag`.
-    pub(crate) async fn apply(
-        &self,
-        transaction: &mut Transaction<'_>,
+impl Transaction<'_> {
+    /// Adds an operation; after a stop the transaction is good for nothing. A write gives the item `etag`.
+    pub fn apply(
+        &mut self,
         command: &CommandContext,
         etag: Guid,
         logical: &LogicalKey,
         operation: &Operation,
-    ) -> Result<ItemReply> {
-        let shape = transaction.shape;
-        let id = operation.id();
-        let key = keys::item_key(self.uid, logical, id);
-        let existing = existing(transaction, logical, &key).await?;
-        if !matches!(operation, Operation::Read { .. }) {
-            transaction.check_foreseen(existing.as_ref())?;
-        }
-        let (expired, existing) = match existing {
-            Some(item) if item.is_expired(command.now.seconds()) => (Some(item), None),
-            other => (None, other),
-        };
+    ) -> Plan<ItemReply> {
+        let name = ItemName::new(self.uid, logical, operation.id());
+        let (existing, expired) = self.existing(&name)?;
         match operation {
             Operation::Read { preconditions, .. } => {
-                self.read_reply(shape, command, existing.ok_or_else(plan::not_found)?, preconditions)
+                let existing = existing.ok_or_else(plan::not_found)?;
+                Ok(plan::read_reply(self.origin, self.shape, command, existing, preconditions)?)
             }
             Operation::Create { item } => match existing {
-                Some(existing) => Err(with_item_lsn(plan::conflict(), &existing)),
-                None => self.create(transaction, logical, item, etag, expired).await,
+                Some(existing) => Err(with_item_lsn(plan::conflict(), &existing).into()),
+                None => self.create(&name, item, etag, expired),
             },
             Operation::Upsert { item, preconditions } => match existing {
-                None => self.create(transaction, logical, item, etag, expired).await,
+                None => self.create(&name, item, etag, expired),
                 Some(existing) => {
                     check(&existing, preconditions)?;
-                    self.replace(transaction, logical, id, item, (existing, etag)).await
+                    self.replace(&name, item, existing, etag)
                 }
             },
             Operation::Replace { item, preconditions, .. } => {
                 let existing = existing.ok_or_else(plan::not_found)?;
                 check(&existing, preconditions)?;
-                self.replace(transaction, logical, id, item, (existing, etag)).await
+                self.replace(&name, item, existing, etag)
             }
             Operation::Delete { preconditions, .. } => {
                 let existing = existing.ok_or_else(plan::not_found)?;
                 check(&existing, preconditions)?;
-                let terms = heavy::charged_terms(&existing, shape).await?;
-                let charge =
-                    shape.charges.delete(existing.json_size_bytes(), terms.len() + system_terms(shape));
-                transaction.delete(logical, id, &existing, ChangeKind::Delete).await?;
-                Ok(ItemReply {
-                    outcome: Outcome::Deleted,
-                    item: None,
-                    meta: self.write_meta(charge.0, transaction.lsn),
-                })
+                let charge_centi = self.end_charged(&name, existing, ChangeKind::Delete)?;
+                let meta = self.origin.meta(charge_centi, self.lsn);
+                Ok(ItemReply { outcome: Outcome::Deleted, item: None, meta })
             }
             Operation::Patch { operations, condition, preconditions, .. } => {
                 let existing = existing.ok_or_else(plan::not_found)?;
                 check(&existing, preconditions)?;
-                if let Some(condition) = condition {
-                    let holds = condition.matches(existing.body())?;
-                    if !holds {
-                        return Err(with_item_lsn(
-                            Error::new(ErrorKind::PreconditionFailed, plan::PRECONDITION),
-                            &existing,
-                        ));
-                    }
+                if let Some(condition) = condition
+                    && !condition.matches(existing.body()).map_err(Error::from)?
+                {
+                    let failed = Error::new(ErrorKind::PreconditionFailed, plan::PRECONDITION);
+                    return Err(with_item_lsn(failed, &existing).into());
                 }
-                let item = heavy::patched_body(&existing, id, operations, shape).await?;
-                let mut reply = self.replace(transaction, logical, id, &item, (existing, etag)).await?;
+                if !self.is_beside && (existing.is_heavy() || operations.iter().any(plan::is_heavy_patch)) {
+                    return Err(Stop::Heavy);
+                }
+                let item = plan::patched_body(&existing, name.id, operations, self.shape)?;
+                let mut reply = self.replace(&name, &item, existing, etag)?;
                 reply.outcome = Outcome::Patched;
-                reply.meta.charge_centi += shape.charges.patch_operations(operations.len() as u64).0;
+                reply.meta.charge_centi += self.shape.charges.patch_operations(operations.len() as u64).0;
                 Ok(reply)
             }
         }
     }
 
-    async fn create(
-        &self,
-        transaction: &mut Transaction<'_>,
-        logical: &LogicalKey,
+    /// The item of a name: one that is there, or one whose time to live has run out.
+    fn existing(&mut self, name: &ItemName<'_>) -> Plan<(Option<StoredItem>, Option<StoredItem>)> {
+        // Where the logical partition is new, its size has answered already.
+        if self.is_empty(name.logical)? {
+            debug_assert!(
+                !matches!(self.item(&name.key), Ok(Some(_))),
+                "a logical partition with items has a size"
+            );
+            return Ok((None, None));
+        }
+        Ok(match self.item(&name.key)? {
+            Some(item) if item.is_expired(self.now.seconds()) => (None, Some(item)),
+            other => (other, None),
+        })
+    }
+
+    fn create(
+        &mut self,
+        name: &ItemName<'_>,
         item: &PreparedBody,
         etag: Guid,
         expired: Option<StoredItem>,
-    ) -> Result<ItemReply> {
-        let shape = transaction.shape;
-        let stamp = Stamp {
-            lsn: transaction.lsn,
-            timestamp_seconds: transaction.now.seconds(),
-            etag,
-            ordinal: transaction.new_ordinal(self.rid_prefix),
-        };
-        let version = plan::new_version(item, stamp, shape)?;
-        transaction.put(logical, &item.id, &version, expired.as_ref(), ChangeKind::Create).await?;
-        let charge = shape.charges.create(version.json_size_bytes(), item.terms.len() + system_terms(shape));
-        let meta = self.write_meta(charge.0, transaction.lsn);
+    ) -> Plan<ItemReply> {
+        let ordinal = self.new_ordinal();
+        let version = plan::new_version(item, self.stamp(etag, ordinal), self.shape);
+        self.put(name, &version, expired.as_ref(), ChangeKind::Create)?;
+        let shape = self.shape;
+        let terms = item.terms.charged.len() + system_terms(shape);
+        let meta = self.origin.meta(shape.charges.create(version.json_size_bytes(), terms).0, self.lsn);
         Ok(ItemReply { outcome: Outcome::Created, item: Some(version), meta })
     }
 
-    /// A new version of `old.0` under the etag `old.1`, perhaps with another id.
-    async fn replace(
-        &self,
-        transaction: &mut Transaction<'_>,
-        logical: &LogicalKey,
-        id: &str,
+    /// A new version of an item, perhaps with another id.
+    fn replace(
+        &mut self,
+        name: &ItemName<'_>,
         item: &PreparedBody,
-        old: (StoredItem, Guid),
-    ) -> Result<ItemReply> {
-        let shape = transaction.shape;
-        let (existing, etag) = old;
-        let stamp = Stamp {
-            lsn: transaction.lsn,
-            timestamp_seconds: transaction.now.seconds(),
-            etag,
-            ordinal: existing.envelope().ordinal,
-        };
-        let version = plan::new_version(item, stamp, shape)?;
-        if item.id == id {
-            transaction.put(logical, id, &version, Some(&existing), ChangeKind::Replace).await?;
+        existing: StoredItem,
+        etag: Guid,
+    ) -> Plan<ItemReply> {
+        let existing = self.with_terms(existing)?;
+        let version = plan::new_version(item, self.stamp(etag, existing.envelope().ordinal), self.shape);
+        if item.id == name.id {
+            self.put(name, &version, Some(&existing), ChangeKind::Replace)?;
         } else {
-            self.rename(transaction, logical, (id, &existing), (&item.id, &version)).await?;
+            self.rename(name, &existing, &item.id, &version)?;
         }
-        let (removed, added) = heavy::charged_terms(&existing, shape).await?.difference(&item.terms);
+        let shape = self.shape;
+        let old_terms = existing.known_terms().map(|terms| &terms.charged);
+        let (removed, added) = old_terms.expect("they were found out").difference(&item.terms.charged);
         // `_ts` changes with every write.
         let always = u64::from(shape.indexed_paths.indexes_anything());
         let sizes = (existing.json_size_bytes(), version.json_size_bytes());
         let charge = shape.charges.replace(sizes.0, sizes.1, removed + always, added + always);
-        let meta = self.write_meta(charge.0, transaction.lsn);
+        let meta = self.origin.meta(charge.0, self.lsn);
         Ok(ItemReply { outcome: Outcome::Replaced, item: Some(version), meta })
     }
 
-    async fn rename(
-        &self,
-        transaction: &mut Transaction<'_>,
-        logical: &LogicalKey,
-        from: (&str, &StoredItem),
-        to: (&str, &StoredItem),
-    ) -> Result<()> {
-        let target = transaction.item(&keys::item_key(self.uid, logical, to.0)).await?;
-        let now = transaction.now.seconds();
+    fn rename(
+        &mut self,
+        name: &ItemName<'_>,
+        existing: &StoredItem,
+        id: &str,
+        version: &StoredItem,
+    ) -> Plan<()> {
+        let new_name = ItemName::new(self.uid, name.logical, id);
+        let target = self.item(&new_name.key)?;
         let expired = match target {
-            Some(taken) if !taken.is_expired(now) => return Err(with_item_lsn(plan::conflict(), &taken)),
+            Some(taken) if !taken.is_expired(self.now.seconds()) => {
+                return Err(with_item_lsn(plan::conflict(), &taken).into());
+            }
             other => other,
         };
-        transaction.delete(logical, from.0, from.1, ChangeKind::Delete).await?;
-        transaction.put(logical, to.0, to.1, expired.as_ref(), ChangeKind::Create).await
+        self.delete(name, existing, ChangeKind::Delete)?;
+        self.put(&new_name, version, expired.as_ref(), ChangeKind::Create)
+    }
+
+    /// Deletes an item, and says what that costs a client.
+    pub fn end_charged(&mut self, name: &ItemName<'_>, item: StoredItem, kind: ChangeKind) -> Plan<u64> {
+        let item = self.with_terms(item)?;
+        let terms = item.known_terms().map_or(0, |terms| terms.charged.len()) + system_terms(self.shape);
+        self.delete(name, &item, kind)?;
+        Ok(self.shape.charges.delete(item.json_size_bytes(), terms).0)
+    }
+
+    fn stamp(&self, etag: Guid, ordinal: u64) -> Stamp {
+        Stamp { lsn: self.lsn, timestamp_seconds: self.now.seconds(), etag, ordinal }
     }
 }
 
-/// The item under a key, also when its time to live has run out.
-async fn existing(
-    transaction: &mut Transaction<'_>,
-    logical: &LogicalKey,
-    key: &[u8],
-) -> Result<Option<StoredItem>> {
-    // Where the logical partition is new, its size has answered already.
-    if !transaction.is_empty(logical).await? {
-        return transaction.item(key).await;
-    }
-    if cfg!(debug_assertions) {
-        assert!(transaction.item(key).await?.is_none(), "a logical partition with items has a size");
-    }
-    Ok(None)
-}
-
-fn check(existing: &StoredItem, preconditions: &Preconditions) -> Result<()> {
-    plan::check_write(existing, preconditions).map_err(|error| with_item_lsn(error, existing))
+fn check(existing: &StoredItem, preconditions: &Preconditions) -> Plan<()> {
+    Ok(plan::check_write(existing, preconditions).map_err(|error| with_item_lsn(error, existing))?)
 }
 
 fn with_item_lsn(mut error: Error, item: &StoredItem) -> Error {
@@ -186,6 +171,6 @@ fn with_item_lsn(mut error: Error, item: &StoredItem) -> Error {
     error
 }
 
-pub(crate) fn system_terms(shape: &ContainerShape) -> u64 {
+fn system_terms(shape: &ContainerShape) -> u64 {
     if shape.indexed_paths.indexes_anything() { SYSTEM_TERMS } else { 0 }
 }

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{try_join_all, try_join3};
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, KeyComponent, Result};
 use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{Row, ScanOptions, Snapshot};
@@ -105,17 +106,27 @@ impl Partition {
         };
         // Times go up above what was joined; below, they may be anything.
         let mut low = after.max(joined_to);
-        if is_before(after.saturating_add(1)).await?.is_none()
-            || is_before(low.saturating_add(1)).await?.is_none()
-        {
-            return Ok(after);
-        }
-        let mut high = keys::last_log_lsn(snapshot, self.uid).await?;
+        let bounds = try_join3(
+            is_before(after.saturating_add(1)),
+            is_before(low.saturating_add(1)),
+            keys::last_log_lsn(snapshot, self.uid),
+        );
+        let (Some(_), Some(_), mut high) = bounds.await? else { return Ok(after) };
+        // Over a slow store, many looks at once take as long as one.
+        let ways = if snapshot.reads_at_once() { 2 } else { 16 };
         while low < high {
-            let middle = low + (high - low).div_ceil(2);
-            match is_before(middle).await? {
-                Some(lsn) => low = lsn,
-                None => high = middle - 1,
+            let step = (high - low).div_ceil(ways);
+            let looks: Vec<u64> =
+                (1..ways).map(|look| low + look * step).take_while(|look| *look <= high).collect();
+            for (look, found) in looks.iter().zip(try_join_all(looks.iter().copied().map(&is_before)).await?)
+            {
+                match found {
+                    Some(lsn) => low = low.max(lsn),
+                    None => {
+                        high = look - 1;
+                        break;
+                    }
+                }
             }
         }
         Ok(low)

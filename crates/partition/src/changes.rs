@@ -2,10 +2,10 @@
 
 use shardlake_model::Result;
 use shardlake_routing::EpkRange;
-use shardlake_storage::ScanOptions;
+use shardlake_storage::{ScanOptions, Snapshot};
 
 use crate::change_log::LogEntry;
-use crate::keys;
+use crate::keys::{self, PartitionUid};
 use crate::partition::Partition;
 
 /// Entries of the log, without those that concern nothing in the span.
@@ -45,4 +45,13 @@ impl Partition {
         page.is_last = looked_at < entries_max;
         Ok(page)
     }
+}
+
+/// The last entry that a snapshot shows of a partition's log, and its LSN.
+pub(crate) async fn last_entry(snapshot: &Snapshot, uid: PartitionUid) -> Result<Option<(u64, LogEntry)>> {
+    let (start, end) = keys::space_range(uid, keys::CHANGE_LOG);
+    let options = ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() };
+    let mut scan = snapshot.scan(start..end, options);
+    let last = scan.next_chunk().await.map_err(crate::storage_error)?.into_iter().flatten().next();
+    last.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
 }

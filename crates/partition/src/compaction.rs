@@ -14,18 +14,22 @@
 
 use std::collections::HashSet;
 
+use bytes::Bytes;
 use shardlake_document::Record;
 use shardlake_model::{ErrorKind, Limits, Result};
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{Batch, Row, ScanOptions, Snapshot};
 
 use crate::change_log::{ChangeKind, LogEntry, LogOperation};
+use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
 use crate::log_marks::LogMarks;
 use crate::partition::Partition;
 
 /// Of one step.
 const STEP_OPERATIONS: usize = 512;
+/// Operations whose items are read at once.
+const OPERATIONS_AT_ONCE: usize = 64;
 
 /// How far the old part has been gone over.
 #[derive(Debug, Default)]
@@ -148,35 +152,58 @@ impl Partition {
     async fn look(&self, snapshot: &Snapshot, after: u64, to: u64, oldest_kept_ms: u64) -> Result<Step> {
         let mut step = Step { has_versions: self.has_versions(snapshot).await?, ..Step::default() };
         let range = keys::log_key(self.uid, after + 1)..keys::log_key(self.uid, to.saturating_add(1));
-        let mut scan = snapshot.scan(range, ScanOptions::default());
+        let mut scan = snapshot.scan(range, ScanOptions { read_ahead_bytes: 0, ..ScanOptions::SWEEP });
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            let (mut together, mut operations) = (Vec::new(), 0);
             for (key, value) in rows {
                 let entry = LogEntry::decode(&value)?;
                 if entry.timestamp_ms > oldest_kept_ms {
                     step.too_young_ms = Some(entry.timestamp_ms);
+                    self.look_at_all(snapshot, &mut step, together).await?;
                     return Ok(step);
                 }
-                self.look_at(snapshot, &mut step, (key, value), entry).await?;
-                if step.operations.len() >= STEP_OPERATIONS {
+                operations += entry.operations.len();
+                together.push(((key, value), entry));
+                let is_enough = step.operations.len() + operations >= STEP_OPERATIONS;
+                if is_enough || operations >= OPERATIONS_AT_ONCE {
+                    self.look_at_all(snapshot, &mut step, std::mem::take(&mut together)).await?;
+                    operations = 0;
+                }
+                if is_enough {
                     return Ok(step);
                 }
             }
+            self.look_at_all(snapshot, &mut step, together).await?;
         }
         Ok(step)
     }
 
-    async fn look_at(
+    async fn look_at_all(
         &self,
         snapshot: &Snapshot,
         step: &mut Step,
-        row: Row,
-        mut entry: LogEntry,
+        entries: Vec<(Row, LogEntry)>,
     ) -> Result<()> {
+        let (mut item_keys, header) = (KeyList::default(), keys::header(self.uid, ITEMS, 0));
+        for operation in entries.iter().flat_map(|(_, entry)| &entry.operations) {
+            item_keys.push(&[&header, &operation.key]);
+        }
+        let live = snapshot.get_many(item_keys.finish()).await.map_err(crate::storage_error)?;
+        let mut live = live.into_iter();
+        for (row, entry) in entries {
+            let live: Vec<Option<Bytes>> = live.by_ref().take(entry.operations.len()).collect();
+            self.look_at(step, row, entry, &live)?;
+        }
+        Ok(())
+    }
+
+    /// `live` has the live item of each operation.
+    fn look_at(&self, step: &mut Step, row: Row, mut entry: LogEntry, live: &[Option<Bytes>]) -> Result<()> {
         let lsn = keys::log_lsn(&row.0)?;
         step.last = Some(lsn);
         let mut needed = HashSet::new();
-        for (place, operation) in entry.operations.iter().enumerate() {
-            if self.is_last_word(snapshot, operation, lsn).await? {
+        for (place, (operation, live)) in entry.operations.iter().zip(live).enumerate() {
+            if is_last_word(operation, live.as_ref(), lsn)? {
                 needed.insert(place);
             }
             step.operations.push((operation.key.clone(), lsn));
@@ -195,16 +222,6 @@ impl Partition {
             step.batch.put(row.0, entry.encode());
         }
         Ok(())
-    }
-
-    /// Whether the version that an operation wrote is the live one.
-    async fn is_last_word(&self, snapshot: &Snapshot, operation: &LogOperation, lsn: u64) -> Result<bool> {
-        if !matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace) {
-            return Ok(false);
-        }
-        let key = keys::with_header(self.uid, ITEMS, &operation.key);
-        let Some(record) = snapshot.get(&key).await.map_err(crate::storage_error)? else { return Ok(false) };
-        Ok(Record::decode(&record).map_err(crate::corrupt)?.envelope.lsn == lsn)
     }
 
     async fn has_versions(&self, snapshot: &Snapshot) -> Result<bool> {
@@ -240,6 +257,16 @@ impl Partition {
         drop(sequencer);
         commit.await.map_err(crate::storage_error)?;
         Ok(CompactionStep::Went { removed })
+    }
+}
+
+/// Whether the version that an operation wrote is the live one.
+fn is_last_word(operation: &LogOperation, live: Option<&Bytes>, lsn: u64) -> Result<bool> {
+    match live {
+        Some(record) if matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace) => {
+            Ok(Record::decode(record).map_err(crate::corrupt)?.envelope.lsn == lsn)
+        }
+        _ => Ok(false),
     }
 }
 

@@ -14,11 +14,10 @@ use bytes::Bytes;
 use shardlake_document::{Envelope, Record};
 use shardlake_model::{ErrorKind, Result};
 use shardlake_stdx::Timestamp;
-use shardlake_storage::{LARGE_ROWS_IN_FLIGHT, ScanOptions};
+use shardlake_storage::ScanOptions;
 
-use crate::apply::system_terms;
-use crate::change_log::ChangeKind;
-use crate::heavy::charged_terms;
+use crate::commit::Writer;
+use crate::deletion::Deletion;
 use crate::keys::{self, HEADER};
 use crate::partition::Partition;
 use crate::sequencer::Sequencer;
@@ -26,9 +25,8 @@ use crate::shape::ContainerShape;
 
 /// Items that one step looks at.
 const ITEMS_READ_MAX: usize = 256;
-/// Deletions of one commit, and the rows of the index they take away: writers wait while it is planned.
+/// Deletions of one commit: writers wait while it is planned.
 const ITEMS_DELETED_MAX: usize = 32;
-const ROWS_MAX: usize = LARGE_ROWS_IN_FLIGHT;
 
 const NEVER: u64 = u64::MAX;
 
@@ -170,14 +168,17 @@ impl Partition {
 
     /// Only what the last one to begin finds out is kept.
     pub async fn begin_sweep(&self) -> Result<Sweep> {
-        let mut sequencer = self.sequencer.hold().await;
-        self.check_open()?;
-        // What was written before this is seen by the sweep, what comes later is noted anew.
-        let known = self.expiry.due();
-        self.expiry.swept.set(known);
-        self.expiry.written.set(Due::NEVER);
-        let number = self.expiry.sweeps.fetch_add(1, Ordering::Relaxed) + 1;
-        self.drain(&mut sequencer).await?;
+        let (number, last) = {
+            let sequencer = self.sequencer.hold().await;
+            self.check_open()?;
+            // What was written before this is seen by the sweep, what comes later is noted anew.
+            let known = self.expiry.due();
+            self.expiry.swept.set(known);
+            self.expiry.written.set(Due::NEVER);
+            let number = self.expiry.sweeps.fetch_add(1, Ordering::Relaxed) + 1;
+            (number, self.last_queued(&sequencer))
+        };
+        self.wait_for(last).await?;
         Ok(Sweep { number, last: None, due: Due::NEVER })
     }
 
@@ -216,7 +217,7 @@ impl Partition {
         }
         let (step, cut) = match found.is_empty() {
             true => (SweepStep::Went { purged: 0, charge_centi: 0 }, None),
-            false => self.purge(shape, now, &found).await?,
+            false => self.purge(shape, now, found).await?,
         };
         if let SweepStep::Went { .. } = step {
             (sweep.due, sweep.last) = (due, cut.or(last));
@@ -230,68 +231,24 @@ impl Partition {
         &self,
         shape: &Arc<ContainerShape>,
         now: Timestamp,
-        found: &[Bytes],
+        found: Vec<Bytes>,
     ) -> Result<(SweepStep, Option<Bytes>)> {
-        let turn = match self.turn_for(ROWS_MAX).await {
+        // Nobody writes to what a transaction holds; it is for a later sweep.
+        let spares = Some(self.gates.clone());
+        let deletion = Deletion { found: found.into(), only_expired: true, spares };
+        let deleted = match self.delete_found(shape, now, Writer::Holder, &deletion).await {
             Err(error) if error.kind() == ErrorKind::TooManyRequests => {
                 return Ok((SweepStep::Overloaded, None));
             }
-            turn => turn?,
+            deleted => deleted?,
         };
-        let mut sequencer = self.sequencer.hold().await;
-        self.check_open()?;
-        if !sequencer.may_expire(shape) {
+        if deleted.is_superseded {
             return Ok((SweepStep::Superseded, None));
         }
-        sequencer.pending.forget_applied(self.shard().applied());
-        let mut transaction = self.transaction(&sequencer, shape, now);
-        let (mut purged, mut charge_centi) = (0, 0);
-        let (mut cut, mut last_owner) = (None, None);
-        for key in found {
-            let (logical, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
-            let Some(item) = transaction.item(key).await? else { continue };
-            if !item.is_expired(now.seconds()) {
-                continue;
-            }
-            // Nobody writes to what a transaction holds; it is for a later sweep.
-            if self.gates.place_if_any(|| keys::logical_prefix(self.uid, &logical)).is_some() {
-                let mut due = Due::NEVER;
-                due.note(item.envelope());
-                self.expiry.note(due);
-                continue;
-            }
-            // In key order the items of a logical partition come together.
-            let owner = keys::size_key(self.uid, &logical);
-            if last_owner.as_ref().is_some_and(|last| *last != owner) {
-                transaction.record_size().await?;
-            }
-            last_owner = Some(owner);
-            let terms = charged_terms(&item, shape).await?.len() + system_terms(shape);
-            charge_centi += shape.charges.delete(item.json_size_bytes(), terms).0;
-            transaction.delete(&logical, id, &item, ChangeKind::Expire).await?;
-            purged += 1;
-            if transaction.postings() >= ROWS_MAX {
-                cut = Some(key.clone());
-                break;
-            }
-        }
-        let went = SweepStep::Went { purged, charge_centi };
-        if !transaction.changes_anything() {
-            return Ok((went, cut));
-        }
-        transaction.record_size().await?;
-        let lsn = transaction.lsn;
-        let planned = transaction.into_batch();
-        let commit = match self.queue(&mut sequencer, lsn, planned, turn) {
-            Err(error) if error.kind() == ErrorKind::TooManyRequests => {
-                return Ok((SweepStep::Overloaded, None));
-            }
-            queued => queued?,
-        };
-        drop(sequencer);
-        self.acknowledge(lsn, commit).await?;
-        self.expiry.purged.fetch_add(purged, Ordering::Relaxed);
-        Ok((went, cut))
+        self.expiry.note(deleted.due);
+        self.expiry.purged.fetch_add(deleted.expired, Ordering::Relaxed);
+        let went = SweepStep::Went { purged: deleted.expired, charge_centi: deleted.expired_centi };
+        Ok((went, deleted.cut.map(|cut| deletion.found[cut - 1].clone())))
     }
 }
 

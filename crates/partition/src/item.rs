@@ -1,5 +1,6 @@
 //! A stored item and how clients see it: body members first, then the properties the server owns.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use shardlake_routing::effective_partition_key;
 use shardlake_stdx::Guid;
 
 use crate::beside::HEAVY_BYTES;
-use crate::index::Foreseen;
+use crate::index::{BodyTerms, IndexTerms};
 use crate::keys::{self, PartitionUid};
 use crate::operation::LogicalKey;
 use crate::prepare::extract_partition_key;
@@ -29,8 +30,8 @@ pub struct StoredItem {
     envelope: Envelope,
     /// Members as text where a write has already rendered them.
     members: Option<Bytes>,
-    /// Of a heavy one, where its terms are known already.
-    foreseen: Option<Arc<Foreseen>>,
+    /// Its body's terms, where they are known already.
+    terms: Option<Arc<BodyTerms>>,
     shape: Arc<ContainerShape>,
 }
 
@@ -39,20 +40,32 @@ impl StoredItem {
     pub fn decode(bytes: Bytes, shape: &Arc<ContainerShape>) -> Result<StoredItem> {
         let record = Record::decode(&bytes).map_err(crate::corrupt)?;
         let (envelope, body) = (record.envelope, bytes.slice_ref(record.body.as_bytes()));
-        Ok(StoredItem { bytes, body, envelope, members: None, foreseen: None, shape: shape.clone() })
+        Ok(StoredItem { bytes, body, envelope, members: None, terms: None, shape: shape.clone() })
     }
 
-    /// A version just written, whose body members are already rendered.
-    pub(crate) fn with_members(self, members: Bytes) -> StoredItem {
-        StoredItem { members: Some(members), ..self }
+    /// A version as a commit writes it.
+    pub(crate) fn new(envelope: Envelope, body: RawDocument<'_>, shape: &Arc<ContainerShape>) -> StoredItem {
+        let bytes = Bytes::from(Record::encode(&envelope, body));
+        let body = bytes.slice(bytes.len() - body.as_bytes().len()..);
+        StoredItem { bytes, body, envelope, members: None, terms: None, shape: shape.clone() }
     }
 
-    pub(crate) fn with_foreseen(self, foreseen: Option<Arc<Foreseen>>) -> StoredItem {
-        StoredItem { foreseen, ..self }
+    /// A version just written, of whose body this is known already: its members as text, and its terms.
+    pub(crate) fn with(self, members: Bytes, terms: Arc<BodyTerms>) -> StoredItem {
+        StoredItem { members: Some(members), terms: Some(terms), ..self }
     }
 
-    pub(crate) fn foreseen(&self) -> Option<&Arc<Foreseen>> {
-        self.foreseen.as_ref()
+    /// The terms of its body, if they were found out.
+    pub(crate) fn known_terms(&self) -> Option<&Arc<BodyTerms>> {
+        self.terms.as_ref()
+    }
+
+    /// With the terms of its body found out, under the policies that its shape knows.
+    pub(crate) fn with_terms(mut self) -> StoredItem {
+        if self.terms.is_none() {
+            self.terms = Some(Arc::new(BodyTerms::of(self.body(), &self.shape)));
+        }
+        self
     }
 
     /// Whether work on all of it is too much for a thread that answers requests.
@@ -65,24 +78,19 @@ impl StoredItem {
         self.members.is_none() && self.is_heavy()
     }
 
-    pub(crate) fn index_terms(&self, layout: &Arc<IndexLayout>) -> ItemTerms {
-        match self.foreseen.as_ref().and_then(|foreseen| foreseen.terms(layout)) {
-            Some(terms) => terms.clone().completed(&self.view(), layout),
-            None => ItemTerms::of(&self.view(), layout),
-        }
-    }
-
-    /// With its terms found out, under the policies that its shape knows.
-    pub(crate) fn foreseeing(self) -> StoredItem {
-        let foreseen = Foreseen::of(self.body(), &self.shape.indexed_paths, self.shape.maintained());
-        self.with_foreseen(Some(Arc::new(foreseen)))
+    pub(crate) fn index_terms(&self, layout: &IndexLayout) -> IndexTerms<'_> {
+        let known = self.terms.as_ref().and_then(|terms| terms.of_layout(layout));
+        let body = match known {
+            Some(terms) => Cow::Borrowed(terms),
+            None => Cow::Owned(ItemTerms::of_body(self.body(), layout, None).0),
+        };
+        IndexTerms { body, rest: ItemTerms::of_rest(&self.view(), layout) }
     }
 
     /// The same version as a commit writes it.
-    pub(crate) fn at_lsn(&self, lsn: u64) -> Result<StoredItem> {
-        let envelope = Envelope { lsn, ..self.envelope };
-        let record = Record::encode(&envelope, self.body());
-        StoredItem::decode(Bytes::from(record), &self.shape)
+    pub(crate) fn at_lsn(&self, lsn: u64) -> StoredItem {
+        let version = StoredItem::new(Envelope { lsn, ..self.envelope }, self.body(), &self.shape);
+        StoredItem { members: self.members.clone(), terms: self.terms.clone(), ..version }
     }
 
     pub fn envelope(&self) -> &Envelope {

@@ -2,16 +2,17 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `partition.rs` | writes and point reads |
+//! | `partition.rs` | what a partition is; point reads |
 //! | `sequencer.rs`, `end.rs` | what orders writes, and who may hold it; why a partition answers no more |
 //! | `acknowledged.rs` | the last LSN and the totals that storage has acknowledged |
-//! | `apply.rs` | what each operation comes to within a transaction |
-//! | `transaction.rs` | one commit in the making |
+//! | `write.rs`, `apply.rs` | the operations of a command; what each comes to within a transaction |
+//! | `commit.rs`, `read_set.rs` | from a command to a commit: read, plan, queue; what a plan reads |
+//! | `transaction.rs`, `writes.rs`, `unique_keys.rs` | one commit in the making |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `interactive/` | transactions that take their time: those of scripts |
-//! | `beside.rs`, `heavy.rs` | turns for work that is too long for the threads that answer requests; heavy items |
+//! | `beside.rs` | turns for work that is too long for the threads that answer requests |
 //! | `pending.rs` | queued commits that the engine does not show yet |
-//! | `delete_key.rs` | deleting a whole logical partition |
+//! | `delete_key.rs`, `deletion.rs` | deleting a whole logical partition; deleting what a scan has found |
 //! | `feed.rs` | pages of items in key order |
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
@@ -38,15 +39,16 @@ mod change_feed;
 mod change_log;
 mod change_sink;
 mod changes;
+mod commit;
 mod compaction;
 mod delete_key;
+mod deletion;
 #[cfg(feature = "testing")]
 mod describe;
 mod end;
 mod expire;
 mod feed;
 mod followers;
-mod heavy;
 mod index;
 mod interactive;
 mod item;
@@ -60,18 +62,24 @@ mod pending;
 mod plan;
 mod prepare;
 mod query;
+mod read_set;
 mod relocate;
 #[cfg(feature = "testing")]
 pub mod seeded;
 mod sequencer;
 mod shape;
 mod sizes;
+#[cfg(test)]
+mod slow_tests;
 mod transaction;
+mod unique_keys;
 #[cfg(test)]
 mod unsynced_tests;
 mod verify;
 mod verify_versions;
 mod versions;
+mod write;
+mod writes;
 
 pub use all_versions::not_enabled as all_versions_not_enabled;
 pub use beside::{HEAVY_BYTES, Turn, Turns, beside};
@@ -85,7 +93,6 @@ pub use describe::{describe_row, owner_of_row};
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
-pub use heavy::prepare;
 pub use index::BuildEnd;
 pub use interactive::{LogicalTransaction, OwnItems};
 pub use item::StoredItem;
@@ -94,7 +101,7 @@ pub use operation::{
     BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody,
 };
 pub use partition::{Partition, PartitionIdentity};
-pub use prepare::{extract_partition_key, prepare_body, validate_item_id};
+pub use prepare::{extract_partition_key, prepare, prepare_body, validate_item_id};
 pub use query::{
     MakeFunctions, PageWork, QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state,
     state_of_position,

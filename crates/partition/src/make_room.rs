@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
+use shardlake_document::Record;
 use shardlake_model::{ErrorKind, Result};
-use shardlake_storage::{LARGE_ROWS_IN_FLIGHT, ScanOptions};
+use shardlake_storage::ScanOptions;
 
-use crate::change_log::ChangeKind;
-use crate::interactive::WriteTurn;
-use crate::item::StoredItem;
+use crate::commit::Writer;
+use crate::deletion::Deletion;
 use crate::keys::{self, HEADER};
 use crate::operation::{BatchReply, CommandContext, LogicalKey};
 use crate::partition::Partition;
@@ -18,8 +18,6 @@ use crate::shape::ContainerShape;
 
 /// Items that one look reads.
 const ITEMS_READ_MAX: usize = 500;
-/// Rows of the index that one look takes away, unless they are of one item: writers of the partition wait for them.
-pub(crate) const ROWS_OF_ROOM: usize = LARGE_ROWS_IN_FLIGHT;
 /// Looks of one write, as long as each finds something.
 pub(crate) const LOOKS_MAX: usize = 8;
 
@@ -30,72 +28,52 @@ pub(crate) fn is_full(reply: &BatchReply) -> bool {
 }
 
 impl Partition {
-    /// One look. Says whether anything went.
+    /// One look. Says whether it met anything that had to go: another one may have been quicker to remove it.
     pub(crate) async fn make_room(
         &self,
         shape: &Arc<ContainerShape>,
         command: &CommandContext,
         logical: &LogicalKey,
+        writer: Writer<'_>,
     ) -> Result<bool> {
-        let sequencer = self.turn_to_write(logical, command.patience, ROWS_OF_ROOM).await?;
-        self.make_room_in(sequencer, shape, command, logical).await
-    }
-
-    /// The same for whoever may write to the logical partition.
-    pub(crate) async fn make_room_in(
-        &self,
-        mut sequencer: WriteTurn<'_>,
-        shape: &Arc<ContainerShape>,
-        command: &CommandContext,
-        logical: &LogicalKey,
-    ) -> Result<bool> {
-        self.check_open()?;
-        if !sequencer.may_expire(shape) {
-            return Ok(false);
-        }
-        // With every queued commit acknowledged, a snapshot alone shows the logical partition.
-        self.drain(&mut sequencer).await?;
         let prefix = keys::logical_prefix(self.uid, logical);
-        let end = keys::after_prefix(&prefix);
-        let goes_on = sequencer.room_sought_to.take().filter(|key| key.starts_with(&prefix));
+        let (end, goes_on) = (keys::after_prefix(&prefix), {
+            let mut sequencer = self.sequencer.hold().await;
+            self.check_open()?;
+            if !sequencer.may_expire(shape) {
+                return Ok(false);
+            }
+            sequencer.room_sought_to.take().filter(|key| key.starts_with(&prefix))
+        });
+        self.settle().await?;
         let options = ScanOptions { limit: Some(ITEMS_READ_MAX), ..ScanOptions::default() };
         let mut scan = self.shard().snapshot().scan(goes_on.unwrap_or(prefix)..end, options);
-        let turn = sequencer.take_turn();
-        let mut transaction = self.transaction(&sequencer, shape, command.now);
-        let (mut read, mut last) = (0, None);
-        'looking: while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        let (mut read, mut last, mut found) = (0, None, Vec::new());
+        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            read += rows.len();
+            last = rows.last().map(|(key, _)| key.clone());
             for (key, value) in rows {
-                let item = StoredItem::decode(value, shape)?;
-                if item.is_expired(command.now.seconds()) {
-                    let (_, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
-                    transaction.delete(logical, id, &item, ChangeKind::Expire).await?;
-                }
-                read += 1;
-                last = Some(key);
-                if transaction.postings() >= ROWS_OF_ROOM {
-                    read = ITEMS_READ_MAX;
-                    break 'looking;
+                let item = Record::decode(&value).map_err(crate::corrupt)?.envelope;
+                if shape.is_expired(item.timestamp_seconds, item.ttl_seconds, command.now.seconds()) {
+                    found.push(key);
                 }
             }
         }
-        let found = transaction.changes_anything();
-        let commit = match found {
-            true => {
-                transaction.record_size().await?;
-                let lsn = transaction.lsn;
-                let planned = transaction.into_batch();
-                Some((lsn, self.queue(&mut sequencer, lsn, planned, turn)?))
-            }
-            false => None,
-        };
+        drop(scan);
         // At the end of the logical partition the next look begins at its start.
-        if let Some(last) = last.filter(|_| read == ITEMS_READ_MAX) {
-            sequencer.room_sought_to = Some(keys::after_item(self.uid, &last[HEADER..]));
+        let mut sought_to = last.filter(|_| read == ITEMS_READ_MAX);
+        let is_any = !found.is_empty();
+        if is_any {
+            let deletion = Deletion { found: found.into(), only_expired: true, spares: None };
+            let deleted = self.delete_found(shape, command.now, writer, &deletion).await?;
+            if let Some(cut) = deleted.cut {
+                sought_to = Some(deletion.found[cut - 1].clone());
+            }
         }
-        drop(sequencer);
-        if let Some((lsn, commit)) = commit {
-            self.acknowledge(lsn, commit).await?;
+        if let Some(last) = sought_to {
+            let next = keys::after_item(self.uid, &last[HEADER..]);
+            self.sequencer.hold().await.room_sought_to = Some(next);
         }
-        Ok(found)
+        Ok(is_any)
     }
 }

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_document::{Body, PatchOperation};
-use shardlake_index::TermSet;
-use shardlake_model::{ConsistencyLevel, Error, Preconditions, ReplyMeta};
+use shardlake_model::{ConsistencyLevel, Error, Preconditions, ReplyMeta, Result};
 pub use shardlake_routing::LogicalKey;
 use shardlake_sql::Condition;
 use shardlake_stdx::{Guid, Timestamp};
 
-use crate::index::Foreseen;
+use crate::beside::HEAVY_BYTES;
+use crate::index::BodyTerms;
 use crate::item::StoredItem;
+use crate::shape::ContainerShape;
 
 /// A body made ready before the partition's sequencer is taken: parsed, rendered and analysed.
 #[derive(Debug, Clone)]
@@ -21,14 +22,32 @@ pub struct PreparedBody {
     pub body: Body,
     /// The body's members as JSON text without the braces.
     pub members: Bytes,
-    pub terms: TermSet,
-    /// Of a heavy one.
-    pub(crate) foreseen: Option<Arc<Foreseen>>,
+    pub(crate) terms: Arc<BodyTerms>,
     pub ttl_seconds: Option<i32>,
 }
 
+impl PreparedBody {
+    /// Refuses a body with too many terms. `members` are its members as JSON text.
+    pub(crate) fn new(
+        id: String,
+        body: Body,
+        members: Bytes,
+        ttl_seconds: Option<i32>,
+        shape: &ContainerShape,
+    ) -> Result<PreparedBody> {
+        let terms = Arc::new(BodyTerms::of(body.raw(), shape));
+        terms.check(&shape.limits)?;
+        Ok(PreparedBody { id, body, members, terms, ttl_seconds })
+    }
+
+    /// Whether work on all of it is too much for a thread that answers requests.
+    pub(crate) fn is_heavy(&self) -> bool {
+        self.members.len() > HEAVY_BYTES
+    }
+}
+
 /// One item operation within a logical partition.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Operation {
     Create {
         item: PreparedBody,
@@ -70,10 +89,6 @@ impl Operation {
         }
     }
 
-    pub(crate) fn is_heavy(&self) -> bool {
-        self.item().is_some_and(|item| item.foreseen.is_some())
-    }
-
     /// The id that the operation names; a replace may give the item another one.
     pub fn id(&self) -> &str {
         match self {
@@ -109,7 +124,7 @@ pub struct ItemReply {
 /// A transactional batch: all replies, or which operation failed and why. Nothing was changed in the latter case.
 #[derive(Debug)]
 pub struct BatchReply {
-    pub outcome: Result<Vec<ItemReply>, BatchFailure>,
+    pub outcome: std::result::Result<Vec<ItemReply>, BatchFailure>,
     pub meta: ReplyMeta,
 }
 

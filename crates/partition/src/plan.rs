@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use shardlake_document::{Envelope, PatchOperation, RawValue, Record, apply_patch, write_members};
-use shardlake_index::TermSet;
+use shardlake_document::{Envelope, PatchOperation, RawValue, Value, apply_patch, write_members};
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
 use shardlake_stdx::Guid;
 
-use crate::heavy;
+use crate::beside::HEAVY_BYTES;
 use crate::item::{StoredItem, rendered_size};
-use crate::operation::PreparedBody;
+use crate::operation::{CommandContext, ItemReply, Outcome, PreparedBody};
+use crate::partition::Origin;
 use crate::shape::ContainerShape;
 
 pub(crate) const NOT_FOUND: &str = "Entity with the specified id does not exist in the system. More info: https://aka.ms/cosmosdb-tsg-not-found";
@@ -47,12 +46,31 @@ pub(crate) fn is_unmodified(existing: &StoredItem, preconditions: &Preconditions
     preconditions.if_none_match.as_ref().is_some_and(|condition| condition.matches(&existing.etag()))
 }
 
+/// The answer to a read of an item that is there; `lsn` of its meta is for the caller to say.
+pub(crate) fn read_reply(
+    origin: Origin,
+    shape: &ContainerShape,
+    command: &CommandContext,
+    item: StoredItem,
+    preconditions: &Preconditions,
+) -> Result<ItemReply> {
+    if is_unmodified(&item, preconditions) {
+        let meta = origin.meta(shape.charges.not_modified().0, item.lsn());
+        return Ok(ItemReply { outcome: Outcome::NotModified, item: Some(item), meta });
+    }
+    if let Some(condition) = &preconditions.if_match
+        && !condition.matches(&item.etag())
+    {
+        let meta = origin.meta(shape.charges.not_found().0, item.lsn());
+        return Err(Error::new(ErrorKind::PreconditionFailed, PRECONDITION).with_meta(meta));
+    }
+    let charge = shape.charges.read(item.json_size_bytes(), command.consistency);
+    let meta = origin.meta(charge.0, item.lsn());
+    Ok(ItemReply { outcome: Outcome::Read, item: Some(item), meta })
+}
+
 /// The new version of an item with a given body.
-pub(crate) fn new_version(
-    item: &PreparedBody,
-    stamp: Stamp,
-    shape: &Arc<ContainerShape>,
-) -> Result<StoredItem> {
+pub(crate) fn new_version(item: &PreparedBody, stamp: Stamp, shape: &Arc<ContainerShape>) -> StoredItem {
     let json_size_bytes = rendered_size(item.members.len(), shape, stamp.timestamp_seconds);
     let envelope = Envelope {
         lsn: stamp.lsn,
@@ -62,9 +80,7 @@ pub(crate) fn new_version(
         ttl_seconds: item.ttl_seconds,
         json_size_bytes: json_size_bytes as u32,
     };
-    let record = Record::encode(&envelope, item.body.raw());
-    let version = StoredItem::decode(Bytes::from(record), shape)?;
-    Ok(version.with_members(item.members.clone()).with_foreseen(item.foreseen.clone()))
+    StoredItem::new(envelope, item.body.raw(), shape).with(item.members.clone(), item.terms.clone())
 }
 
 /// The body after a patch, checked like a body that a client sends.
@@ -79,11 +95,30 @@ pub(crate) fn patched_body(
     let mut members = Vec::with_capacity(existing.json_size_bytes() + 64);
     write_members(body.raw(), &mut members);
     check_size(members.len(), shape)?;
-    let terms = TermSet::of(body.raw(), &shape.indexed_paths);
     let ttl_seconds = ttl_of(body.raw().get("ttl"))?;
-    let prepared =
-        PreparedBody { id: id.to_owned(), body, members: members.into(), terms, foreseen: None, ttl_seconds };
-    heavy::foreseen(prepared, shape)
+    PreparedBody::new(id.to_owned(), body, members.into(), ttl_seconds, shape)
+}
+
+/// Whether what a patch puts in is too much for a thread that answers requests.
+pub(crate) fn is_heavy_patch(operation: &PatchOperation) -> bool {
+    match operation {
+        PatchOperation::Add { value, .. }
+        | PatchOperation::Set { value, .. }
+        | PatchOperation::Replace { value, .. } => size_of(value) > HEAVY_BYTES,
+        PatchOperation::Remove { .. } | PatchOperation::Increment { .. } | PatchOperation::Move { .. } => {
+            false
+        }
+    }
+}
+
+/// About the bytes that a value takes.
+fn size_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(elements) => elements.iter().map(|element| 4 + size_of(element)).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| 4 + name.len() + size_of(value)).sum(),
+        _ => 8,
+    }
 }
 
 pub(crate) fn check_size(members: usize, shape: &ContainerShape) -> Result<()> {

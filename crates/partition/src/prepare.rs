@@ -1,13 +1,24 @@
 //! From a body to one that is ready to be written: checked, rendered, analysed. No lock is held here.
 //! Callers on threads that answer requests go through [`crate::prepare`], which works on heavy ones beside them.
 
+use std::sync::Arc;
+
 use shardlake_document::{Body, RawDocument, RawValue, identity_of, write_members};
 use shardlake_model::{Error, KeyComponent, KeyPath, Limits, PartitionKey, Result};
 
+use crate::beside::{HEAVY_BYTES, beside};
 use crate::operation::PreparedBody;
 use crate::plan;
 use crate::shape::ContainerShape;
-use shardlake_index::TermSet;
+
+/// [`prepare_body`], beside the threads that answer requests where the body is large.
+pub async fn prepare(body: Body, shape: &Arc<ContainerShape>) -> Result<PreparedBody> {
+    if body.as_bytes().len() <= HEAVY_BYTES {
+        return prepare_body(body, shape);
+    }
+    let shape = shape.clone();
+    beside(move || prepare_body(body, &shape)).await?
+}
 
 pub fn prepare_body(body: Body, shape: &ContainerShape) -> Result<PreparedBody> {
     let id = identity_of(body.raw()).ok_or_else(|| no_identity(body.raw()))?.into_owned();
@@ -17,8 +28,7 @@ pub fn prepare_body(body: Body, shape: &ContainerShape) -> Result<PreparedBody> 
     let mut members = Vec::with_capacity(body.as_bytes().len());
     write_members(body.raw(), &mut members);
     plan::check_size(members.len(), shape)?;
-    let terms = TermSet::of(body.raw(), &shape.indexed_paths);
-    Ok(PreparedBody { id, body, members: members.into(), terms, foreseen: None, ttl_seconds })
+    PreparedBody::new(id, body, members.into(), ttl_seconds, shape)
 }
 
 fn no_identity(body: RawDocument<'_>) -> Error {

@@ -5,12 +5,10 @@
 
 use std::cell::Cell;
 
-use bytes::Bytes;
-use rustc_hash::FxHashMap;
-
 use crate::change_log::{ChangeKind, LogOperation};
 use crate::index::PostingOps;
 use crate::keys::{self, PartitionUid};
+use crate::writes::Writes;
 
 /// What a commit leaves out, or where a write panics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +73,7 @@ pub(crate) fn panic_if(mistake: Mistake) {
 /// What a transaction is about to write.
 pub(crate) struct Written<'a> {
     pub uid: PartitionUid,
-    pub writes: &'a mut FxHashMap<Vec<u8>, Option<Bytes>>,
+    pub writes: &'a mut Writes,
     pub postings: &'a mut PostingOps,
     pub operations: &'a mut Vec<LogOperation>,
 }
@@ -88,14 +86,14 @@ impl Written<'_> {
             Mistake::LostReplacement => self.lose_records(ChangeKind::Replace),
             Mistake::LostDelete => self.lose_records(ChangeKind::Delete),
             Mistake::LostCommit => {
-                self.writes.clear();
+                *self.writes = Writes::default();
                 self.operations.clear();
                 *self.postings = PostingOps::default();
             }
             Mistake::TornBatch => {
-                for operation in self.operations.drain(1..) {
-                    self.writes.remove(&keys::with_header(self.uid, keys::ITEMS, &operation.key));
-                    self.writes.remove(&keys::ordinal_key(self.uid, operation.ordinal));
+                for operation in self.operations.split_off(1) {
+                    self.lose(&keys::with_header(self.uid, keys::ITEMS, &operation.key));
+                    self.lose(&keys::ordinal_key(self.uid, operation.ordinal));
                 }
             }
             Mistake::LostPosting => self.postings.forget_one(true),
@@ -110,9 +108,13 @@ impl Written<'_> {
     }
 
     fn lose_records(&mut self, kind: ChangeKind) {
-        for operation in self.operations.iter().filter(|operation| operation.kind == kind) {
-            self.writes.remove(&keys::with_header(self.uid, keys::ITEMS, &operation.key));
-        }
+        let lost = self.operations.iter().filter(|operation| operation.kind == kind);
+        let lost: Vec<_> = lost.map(|one| keys::with_header(self.uid, keys::ITEMS, &one.key)).collect();
+        lost.iter().for_each(|key| self.lose(key));
+    }
+
+    fn lose(&mut self, key: &[u8]) {
+        self.writes.retain(|known, _| known != key);
     }
 
     fn lose_rows(&mut self, space: u8) {

@@ -2,18 +2,23 @@
 //!
 //! The lock is private to this file, so that nobody holds the sequencer without one of the guards below, which end the partition
 //! when their holder panics. The guards say so before they give the lock back: the next writer finds the partition ended.
+//!
+//! Whoever holds the sequencer waits for no engine, neither for a read nor for durability. Where writers have to be kept out
+//! for longer, as at the end of a relocation, a [`Fence`] does it: who asks for the sequencer waits for its end.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, MutexGuard, OwnedMutexGuard};
+use shardlake_model::Result;
+use shardlake_storage::witness::Planning;
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
+use crate::beside::beside_planning;
 use crate::change_log::Counters;
 use crate::end::{EndOnPanic, Life};
 use crate::index::Maintained;
 use crate::pending::Pending;
 use crate::sizes::{Largest, RecentSizes};
-use crate::transaction::View;
 
 #[derive(Debug)]
 pub(crate) struct Sequencer {
@@ -31,6 +36,8 @@ pub(crate) struct Sequencer {
     pub room_sought_to: Option<Vec<u8>>,
     /// Kept from the first time that somebody asks.
     pub largest: Option<Box<Largest>>,
+    /// Of the last one that was put up: it stands as long as its sender lives.
+    fence: Option<watch::Receiver<()>>,
 }
 
 impl Sequencer {
@@ -45,16 +52,13 @@ impl Sequencer {
             default_ttl: None,
             room_sought_to: None,
             largest: None,
+            fence: None,
         }
     }
 
     /// Ordinals below are never handed out again.
     pub fn reserve_ordinals(&mut self, next: u64) {
         self.counters.next_ordinal = self.counters.next_ordinal.max(next);
-    }
-
-    pub fn view(&self) -> View<'_> {
-        View { pending: &self.pending, maintained: &self.maintained, sizes: Some(&self.sizes), base: None }
     }
 }
 
@@ -70,34 +74,67 @@ impl SequencerLock {
         SequencerLock { sequencer: Arc::new(Mutex::new(sequencer)), life }
     }
 
-    pub async fn hold(&self) -> Turn<'_> {
-        let sequencer = self.sequencer.lock().await;
-        Turn { _end_on_panic: EndOnPanic(&self.life), sequencer }
+    /// The sequencer, once no fence keeps it.
+    pub async fn hold(&self) -> Turn {
+        loop {
+            let sequencer = self.sequencer.clone().lock_owned().await;
+            match sequencer.fence.clone().filter(|fence| fence.has_changed().is_ok()) {
+                Some(fence) => {
+                    drop(sequencer);
+                    gone(fence).await;
+                }
+                None => return Turn::new(self.life.clone(), sequencer),
+            }
+        }
     }
 
-    /// For who holds several, beside the partitions themselves.
-    pub async fn fence(&self) -> Fence {
-        let sequencer = self.sequencer.clone().lock_owned().await;
-        Fence { _end_on_panic: EndOnPanic(self.life.clone()), sequencer }
+    /// Keeps the sequencer from others until the fence goes. `look` sees it as they leave it.
+    pub async fn fence<T>(&self, look: impl FnOnce(&Sequencer) -> T) -> (Fence, T) {
+        let mut turn = self.hold().await;
+        let (stands, fence) = watch::channel(());
+        turn.fence = Some(fence);
+        (Fence { _end_on_panic: EndOnPanic(self.life.clone()), _stands: stands }, look(&turn))
     }
 }
 
-/// The sequencer, held.
+/// Until the sender has gone, who never sends.
+async fn gone(mut fence: watch::Receiver<()>) {
+    while fence.changed().await.is_ok() {}
+}
+
+/// The sequencer, held. It borrows nothing, so that a plan that takes long can be made on another thread.
 #[derive(Debug)]
-pub(crate) struct Turn<'p> {
+pub(crate) struct Turn {
     // Declared first, dropped first: the partition has ended when the next one gets the lock.
-    _end_on_panic: EndOnPanic<&'p Life>,
-    sequencer: MutexGuard<'p, Sequencer>,
-}
-
-/// Likewise, for a holder that borrows nothing.
-#[derive(Debug)]
-pub(crate) struct Fence {
     _end_on_panic: EndOnPanic<Arc<Life>>,
     sequencer: OwnedMutexGuard<Sequencer>,
+    /// Panics, in debug builds, where the holder waits for an engine.
+    planning: Option<Planning>,
 }
 
-impl Deref for Turn<'_> {
+impl Turn {
+    fn new(life: Arc<Life>, sequencer: OwnedMutexGuard<Sequencer>) -> Turn {
+        Turn { _end_on_panic: EndOnPanic(life), sequencer, planning: Some(Planning::begin()) }
+    }
+
+    /// Runs work beside the threads that answer requests with the sequencer in hand, and gives it back.
+    pub async fn beside<T: Send + 'static>(
+        mut self,
+        work: impl FnOnce(&mut Sequencer) -> T + Send + 'static,
+    ) -> Result<(Turn, T)> {
+        // What else this task does meanwhile may wait.
+        self.planning = None;
+        let (mut turn, done) = beside_planning(move || {
+            let done = work(&mut self);
+            (self, done)
+        })
+        .await?;
+        turn.planning = Some(Planning::begin());
+        Ok((turn, done))
+    }
+}
+
+impl Deref for Turn {
     type Target = Sequencer;
 
     fn deref(&self) -> &Sequencer {
@@ -105,22 +142,17 @@ impl Deref for Turn<'_> {
     }
 }
 
-impl DerefMut for Turn<'_> {
+impl DerefMut for Turn {
     fn deref_mut(&mut self) -> &mut Sequencer {
         &mut self.sequencer
     }
 }
 
-impl Deref for Fence {
-    type Target = Sequencer;
-
-    fn deref(&self) -> &Sequencer {
-        &self.sequencer
-    }
-}
-
-impl DerefMut for Fence {
-    fn deref_mut(&mut self) -> &mut Sequencer {
-        &mut self.sequencer
-    }
+/// Keeps writers from the sequencer, while whoever has put it up may wait for what it likes.
+#[derive(Debug)]
+#[must_use = "writers wait until it goes"]
+pub(crate) struct Fence {
+    // Declared first, dropped first: after a panic the writers that waited find the partition ended.
+    _end_on_panic: EndOnPanic<Arc<Life>>,
+    _stands: watch::Sender<()>,
 }

@@ -16,6 +16,7 @@ use shardlake_storage::{ScanOptions, Shard, Snapshot};
 use crate::change_log::{ChangeKind, Counters, LogEntry};
 use crate::index::IndexVerifier;
 use crate::item::{StoredItem, rendered_size};
+use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
 use crate::log_marks::LogMarks;
 use crate::partition::PartitionIdentity;
@@ -111,7 +112,7 @@ impl Verifier<'_> {
     async fn walk_log(&mut self) -> Result<Counters> {
         let (mut last, mut last_ms) = (Counters::default(), 0);
         let (start, end) = keys::space_range(self.identity.uid, keys::CHANGE_LOG);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, value) in chunk {
                 let lsn = keys::log_lsn(&key)?;
@@ -170,7 +171,7 @@ impl Verifier<'_> {
     async fn walk_items(&mut self, last: &Counters) -> Result<()> {
         let mut ordinals = FxHashSet::default();
         let (start, end) = keys::space_range(self.identity.uid, keys::ITEMS);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, value) in chunk {
                 self.report.items += 1;
@@ -180,9 +181,8 @@ impl Verifier<'_> {
                         self.indexes.iter_mut().for_each(|index| index.note_item(&key, &item));
                         let size_bytes = item.json_size_bytes() as u64;
                         self.counted.size_bytes += size_bytes;
-                        if let Some(problem) = self.sizes.note_item(&key[HEADER..], size_bytes).await? {
-                            self.report.problem(|| problem);
-                        }
+                        let problems = self.sizes.note_item(&key[HEADER..], size_bytes).await?;
+                        problems.into_iter().for_each(|problem| self.report.problem(|| problem));
                         let problems = self.check_item(&key, &item, last);
                         problems.into_iter().for_each(|problem| self.report.problem(|| problem));
                         if !ordinals.insert(item.envelope().ordinal) {
@@ -266,11 +266,17 @@ impl Verifier<'_> {
 
     async fn walk_unique_keys(&mut self) -> Result<()> {
         let (start, end) = keys::space_range(self.identity.uid, keys::UNIQUE_KEYS);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            for (key, holder) in chunk {
+            let (mut item_keys, nobody) =
+                (KeyList::default(), keys::header(self.identity.uid, keys::ITEMS, 0));
+            for (key, holder) in &chunk {
+                item_keys.push(&[self.holder_key(key, holder).as_deref().unwrap_or(&nobody)]);
+            }
+            let items = self.snapshot.get_many(item_keys.finish()).await.map_err(crate::storage_error)?;
+            for ((key, _), item) in chunk.into_iter().zip(items) {
                 self.report.unique_keys += 1;
-                if !self.is_held(&key, &holder).await? {
+                if !self.is_held(&key, item) {
                     self.report.problem(|| format!("unique key {}: no item has this value", printable(&key)));
                 }
             }
@@ -289,13 +295,15 @@ impl Verifier<'_> {
     async fn walk_ordinals(&mut self) -> Result<()> {
         let mut entries = 0;
         let (start, end) = keys::space_range(self.identity.uid, keys::ORDINALS);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            for (key, item_key) in chunk {
-                entries += 1;
-                let mut full = keys::space_range(self.identity.uid, keys::ITEMS).0;
-                full.extend_from_slice(&item_key);
-                let stored = self.snapshot.get(&full).await.map_err(crate::storage_error)?;
+            entries += chunk.len() as u64;
+            let (mut item_keys, header) =
+                (KeyList::default(), keys::header(self.identity.uid, keys::ITEMS, 0));
+            chunk.iter().for_each(|(_, item_key)| item_keys.push(&[&header, item_key]));
+            let item_keys = item_keys.finish();
+            let stored = self.snapshot.get_many(item_keys.clone()).await.map_err(crate::storage_error)?;
+            for (((key, _), full), stored) in chunk.iter().zip(item_keys).zip(stored) {
                 let item = stored.and_then(|bytes| StoredItem::decode(bytes, self.shape).ok());
                 let ordinal = item.map(|item| keys::ordinal_key(self.identity.uid, item.envelope().ordinal));
                 if ordinal.as_deref() != Some(&key[..]) {
@@ -321,20 +329,22 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    async fn is_held(&self, key: &[u8], holder: &[u8]) -> Result<bool> {
-        let Some((index, logical)) = keys::parse_unique_key(&key[HEADER..]) else { return Ok(false) };
-        let (Some(paths), Ok(id)) =
-            (self.shape.unique_keys.get(usize::from(index)), std::str::from_utf8(holder))
-        else {
-            return Ok(false);
+    /// The item that has a unique value, as its row says; `None` where that is malformed.
+    fn holder_key(&self, key: &[u8], holder: &[u8]) -> Option<Vec<u8>> {
+        let (index, logical) = keys::parse_unique_key(&key[HEADER..])?;
+        self.shape.unique_keys.get(usize::from(index))?;
+        Some(keys::item_key(self.identity.uid, &logical, std::str::from_utf8(holder).ok()?))
+    }
+
+    /// Whether an item has the unique value of a row.
+    fn is_held(&self, key: &[u8], item: Option<Bytes>) -> bool {
+        let Some((index, logical)) = keys::parse_unique_key(&key[HEADER..]) else { return false };
+        let (Some(paths), Some(bytes)) = (self.shape.unique_keys.get(usize::from(index)), item) else {
+            return false;
         };
-        let item_key = keys::item_key(self.identity.uid, &logical, id);
-        let Some(bytes) = self.snapshot.get(&item_key).await.map_err(crate::storage_error)? else {
-            return Ok(false);
-        };
-        let Ok(item) = StoredItem::decode(bytes, self.shape) else { return Ok(false) };
+        let Ok(item) = StoredItem::decode(bytes, self.shape) else { return false };
         let values: Vec<_> = paths.iter().map(|path| item.body().get_path(&path.0)).collect();
-        Ok(keys::unique_key(self.identity.uid, index, &logical, &values) == key)
+        keys::unique_key(self.identity.uid, index, &logical, &values) == key
     }
 
     fn compare_counters(&mut self, last: &Counters) {

@@ -47,7 +47,7 @@ impl VersionsVerifier {
         let Some(mut ended) = self.ended else { return Ok(vec![]) };
         let mut problems = Vec::new();
         let (start, end) = keys::space_range(uid, keys::VERSIONS);
-        let mut scan = snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, record) in rows {
                 let name = key[HEADER..].escape_ascii();

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::future::{FutureExt, OptionFuture};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use rustc_hash::FxHashMap;
 use shardlake_catalog::{Change, Changed, ContainerRecord, Definitions, RangeRecord};
 use shardlake_model::{
@@ -178,19 +180,26 @@ impl DatabaseEntry {
     }
 }
 
+/// Containers, and partitions of each, that are opened at once.
+const CONTAINERS_AT_ONCE: usize = 8;
+const PARTITIONS_AT_ONCE: usize = 64;
+
 impl Serving {
     /// What follows from a change. Opens the partitions that it adds; changes nothing that is in force.
     pub async fn derived(&self, live: &LiveCatalog, change: &Change) -> Result<LiveCatalog> {
         let mut next = LiveCatalog { definitions: change.after.clone(), ..live.clone() };
         next.follow_databases(&change.databases);
+        let mut entries = Vec::with_capacity(change.containers.len());
         for changed in &change.containers {
-            let entry = match &changed.new {
-                Some(record) => {
-                    let old = live.container_of_rid(changed.key).map(|entry| &**entry);
-                    Some(self.entry_under(&change.after, old, record.clone()).await?)
-                }
-                None => None,
-            };
+            let old = live.container_of_rid(changed.key).map(|entry| &**entry);
+            let entry =
+                changed.new.clone().map(|record| self.entry_under(&change.after, old, record).boxed());
+            entries.push(OptionFuture::from(entry).map(Option::transpose).boxed());
+        }
+        // A store that answers later is asked for many partitions at once.
+        let mut entries = stream::iter(entries).buffered(CONTAINERS_AT_ONCE);
+        for changed in &change.containers {
+            let entry = entries.next().await.expect("there is one for each container")?;
             next.set_container(changed.key, entry)?;
         }
         let redefined: BTreeSet<ContainerRid> = change.scripts.iter().map(|changed| changed.key.0).collect();
@@ -239,25 +248,34 @@ impl Serving {
         record: &ContainerRecord,
         shape: &ContainerShape,
     ) -> Result<PartitionMap<Arc<Partition>>> {
-        let mut partitions = Vec::with_capacity(record.ranges.len());
+        let mut opening = Vec::with_capacity(record.ranges.len());
         for range in &record.ranges {
-            let uid = range.placed().uid;
-            let known = old.and_then(|old| old.map.iter().find(|partition| partition.uid == uid));
-            let partition = match known {
-                Some(partition) => partition.clone(),
-                None => {
-                    let shard = self.0.shards.get(range.shard)?.clone();
-                    let identity = identity_of(range, record.session_version)?;
-                    let partition = Partition::open(shard, identity, shape.maintained()).await?;
-                    partition.keep_versions(shape.retention).await;
-                    Arc::new(partition)
-                }
-            };
-            partitions.push((bounds_of(range)?, partition));
+            let known = old.and_then(|old| old.map.iter().find(|known| known.uid == range.placed().uid));
+            opening.push(self.part_of(range, record.session_version, known, shape).boxed());
         }
+        let partitions = stream::iter(opening).buffered(PARTITIONS_AT_ONCE).try_collect().await?;
         PartitionMap::new(record.generation, partitions).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("stored ranges do not fit together: {error}"))
         })
+    }
+
+    /// A partition that runs already, or is opened.
+    async fn part_of(
+        &self,
+        range: &RangeRecord,
+        session_version: i64,
+        known: Option<&Arc<Partition>>,
+        shape: &ContainerShape,
+    ) -> Result<(EpkRange, Arc<Partition>)> {
+        let bounds = bounds_of(range)?;
+        if let Some(known) = known {
+            return Ok((bounds, known.clone()));
+        }
+        let shard = self.0.shards.get(range.shard)?.clone();
+        let identity = identity_of(range, session_version)?;
+        let partition = Partition::open(shard, identity, shape.maintained()).await?;
+        partition.keep_versions(shape.retention).await;
+        Ok((bounds, Arc::new(partition)))
     }
 }
 

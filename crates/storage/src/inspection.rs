@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use fjall::{Database, Keyspace};
 
@@ -19,7 +20,9 @@ use crate::directory::{DATABASE, find_complete, lock_for_looking};
 use crate::files::{self, Files};
 use crate::journal::{self, Inspected, Tolerance};
 use crate::journal_mark::Mark;
-use crate::local::{LocalView, Purpose, open_database};
+use crate::local::{Purpose, open_database};
+use crate::local_view::LocalView;
+use crate::pace::Pace;
 use crate::{Answer, Batch, Engine, EngineView, Shard, ShardOptions, StorageError};
 
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
@@ -167,7 +170,8 @@ impl Engine for Inspection {
     }
 
     fn view(&self) -> Box<dyn EngineView> {
-        Box::new(LocalView { snapshot: self.database.snapshot(), rows: self.rows.clone() })
+        let pace = Arc::new(Pace::new(Duration::MAX));
+        Box::new(LocalView::new(self.database.snapshot(), self.rows.clone(), pace))
     }
 
     fn flush(&self) -> Answer<'_, ()> {

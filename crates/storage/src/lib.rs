@@ -9,7 +9,9 @@
 //! | `pipeline.rs` | likewise a task, for engines that answer later |
 //! | `turns.rs` | turns of large commits, so that small ones never have many rows before them |
 //! | `engine.rs` | what an engine implements |
-//! | `local.rs`, `memory.rs` | the engines: fjall on a local disk, and a map in memory |
+//! | `local.rs`, `local_view.rs` | the engine on a local disk, with fjall |
+//! | `pace.rs`, `readers.rs` | whether its reads are quick, and the threads that do them when they are not |
+//! | `memory.rs` | the engine in memory |
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
 //! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
@@ -42,9 +44,12 @@ mod inspection;
 mod journal;
 mod journal_mark;
 mod local;
+mod local_view;
 mod memory;
+mod pace;
 mod pipeline;
 mod queue;
+mod readers;
 mod scan;
 mod shard;
 #[cfg(feature = "testing")]

@@ -23,22 +23,22 @@
 //! `clear`, keyspace deletion and separated values are not used.
 
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode, Readable};
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode};
 
 use crate::directory::Directory;
-use crate::engine::EngineScan;
 use crate::files;
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
-use crate::scan::collect_chunk;
-use crate::{Answer, Batch, Engine, EngineView, Lookup, Op, Row, ScanOptions, StorageError, Value, epoch};
+use crate::local_view::{LocalView, elsewhere, one_key};
+use crate::pace::{Pace, Way};
+use crate::{Answer, Batch, Engine, EngineView, Lookup, Op, Row, StorageError, Value, epoch};
 
 /// Memtables that wait for a worker before writers are slowed down; fjall itself stops at 4.
 const SEALED_MEMTABLES_MAX: usize = 2;
@@ -62,6 +62,7 @@ pub(crate) struct LocalOptions {
     pub cache_bytes: u64,
     pub memtable_bytes: u64,
     pub tables_open_max: usize,
+    pub slow_read: Duration,
     /// Whether every write reaches the operating system at once, for when it is acknowledged before a sync.
     pub writes_through: bool,
 }
@@ -70,6 +71,7 @@ pub(crate) struct LocalEngine {
     // Declared first, dropped first: the directory stays locked until the database is closed.
     rows: Keyspace,
     database: Database,
+    pace: Arc<Pace>,
     write_mode: Option<PersistMode>,
     /// In the memtable that takes the writes, by our own count.
     memtable_bytes: AtomicU64,
@@ -104,6 +106,7 @@ impl LocalEngine {
             memtable_bytes: AtomicU64::new(database.write_buffer_size()),
             memtable_bytes_max: options.memtable_bytes.min(MEMTABLE_BYTES_MAX),
             loads: AtomicUsize::new(0),
+            pace: Arc::new(Pace::new(options.slow_read)),
             opened,
             directory,
             rows,
@@ -299,8 +302,15 @@ impl Engine for LocalEngine {
     }
 
     fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
-        let value = self.rows.get(key);
-        Answer::Now(value.map(|value| value.map(Bytes::from)).map_err(StorageError::from))
+        match self.pace.way() {
+            Way::InTheCall { measured } => {
+                Answer::Now(self.pace.read(measured, one_key, || get(&self.rows, key)))
+            }
+            Way::Elsewhere => {
+                let (rows, key) = (self.rows.clone(), key.to_vec());
+                elsewhere(&self.pace, move || get(&rows, &key))
+            }
+        }
     }
 
     fn moment(&self) -> u64 {
@@ -308,7 +318,7 @@ impl Engine for LocalEngine {
     }
 
     fn view(&self) -> Box<dyn EngineView> {
-        Box::new(LocalView { snapshot: self.database.snapshot(), rows: self.rows.clone() })
+        Box::new(LocalView::new(self.database.snapshot(), self.rows.clone(), self.pace.clone()))
     }
 
     fn loads(&self) -> bool {
@@ -343,62 +353,8 @@ impl Engine for LocalEngine {
     }
 }
 
-pub(crate) struct LocalView {
-    pub snapshot: fjall::Snapshot,
-    pub rows: Keyspace,
-}
-
-impl EngineView for LocalView {
-    fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
-        let value = self.snapshot.get(&self.rows, key);
-        Answer::Now(value.map(|value| value.map(Bytes::from)).map_err(StorageError::from))
-    }
-
-    fn moment(&self) -> u64 {
-        self.snapshot.seqno()
-    }
-
-    fn reads_at_once(&self) -> bool {
-        true
-    }
-
-    fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Box<dyn EngineScan> {
-        let rows = self.snapshot.range(&self.rows, range);
-        Box::new(LocalScan { rows, reverse: options.reverse })
-    }
-}
-
-struct LocalScan {
-    /// Keeps the snapshot's moment alive by itself.
-    rows: fjall::Iter,
-    reverse: bool,
-}
-
-impl EngineScan for LocalScan {
-    fn next_chunk(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>> {
-        let row = |guard: fjall::Guard| {
-            let (key, value) = guard.into_inner()?;
-            Ok((Bytes::from(key), Bytes::from(value)))
-        };
-        let rows = self.rows.by_ref();
-        let chunk = if self.reverse {
-            collect_chunk(rows.rev().map(row), rows_max)
-        } else {
-            collect_chunk(rows.map(row), rows_max)
-        };
-        Answer::Now(chunk)
-    }
-
-    fn count_chunk(&mut self, rows_max: usize) -> Answer<'_, usize> {
-        let key = |guard: fjall::Guard| guard.key().map(drop).map_err(StorageError::from);
-        let rows = self.rows.by_ref();
-        let counted = if self.reverse {
-            rows.rev().take(rows_max).map(key).try_fold(0, |count, row| row.map(|()| count + 1))
-        } else {
-            rows.take(rows_max).map(key).try_fold(0, |count, row| row.map(|()| count + 1))
-        };
-        Answer::Now(counted)
-    }
+fn get(rows: &Keyspace, key: &[u8]) -> Result<Option<Value>, StorageError> {
+    Ok(rows.get(key)?.map(Bytes::from))
 }
 
 #[cfg(test)]

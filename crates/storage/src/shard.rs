@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
@@ -61,6 +62,8 @@ pub struct ShardOptions {
     pub memtable_bytes: u64,
     /// Sorted files that are kept open; others are opened for each block that is read of them.
     pub tables_open_max: usize,
+    /// A read that takes so long is better done on a thread that may block than in the call. Zero: every read is.
+    pub slow_read: Duration,
     /// Commits that may be queued; more are refused with [`StorageError::Overloaded`].
     pub queue_commits_max: usize,
     pub queue_bytes_max: usize,
@@ -80,6 +83,7 @@ impl ShardOptions {
             cache_bytes: 256 * 1024 * 1024,
             memtable_bytes: 32 * 1024 * 1024,
             tables_open_max: 256,
+            slow_read: Duration::from_micros(500),
             queue_commits_max: 8192,
             queue_bytes_max: 256 * 1024 * 1024,
         }
@@ -162,6 +166,7 @@ impl Shard {
                     cache_bytes: options.cache_bytes,
                     memtable_bytes: options.memtable_bytes,
                     tables_open_max: options.tables_open_max,
+                    slow_read: options.slow_read,
                     writes_through: options.durability == Durability::Async,
                 };
                 let open = tokio::task::spawn_blocking(move || LocalEngine::open(&local));

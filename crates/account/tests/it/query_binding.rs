@@ -1,9 +1,9 @@
 //! A query is bound to its container once, however many pages it has and however often it is asked.
 
-use crate::support::json_door::{JsonDoor, key_scope};
-use shardlake_account::{ContainerHandle, QueryRequest, Value};
-use shardlake_model::{ContainerDefinition, PartitionKeyDefinition};
+use shardlake_account::{ContainerHandle, FeedScope, QueryRequest, Value};
+use shardlake_model::{ContainerDefinition, KeyComponent, PartitionKey, PartitionKeyDefinition};
 
+use crate::support::json_door::JsonDoor;
 use crate::support::queries::{parse, request};
 use crate::support::{Fixture, none};
 
@@ -61,7 +61,7 @@ async fn other_parameters_and_other_definitions_are_bound_anew() {
 async fn a_query_that_tells_the_time_is_bound_to_each() {
     let (fixture, container) = filled().await;
     let now = async || {
-        let scope = key_scope("[\"1\"]");
+        let scope = FeedScope::Key(PartitionKey(vec![KeyComponent::String("1".into())]));
         let request =
             QueryRequest { scope, ..request("SELECT VALUE GETCURRENTTIMESTAMP() FROM c", 10, None) };
         let reply = fixture.account.query(&fixture.ctx(), &container, request).await.expect("answered");

@@ -1,8 +1,8 @@
 //! Filling a generation of the index with the items that are there already, while writes go on; deleting one.
 //!
 //! From the moment the partition maintains the generation, every commit keeps it right for the items it writes; the build adds
-//! the terms of all others, chunk by chunk in key order, each chunk planned under the sequencer so that no write comes between
-//! reading an item and adding its terms. A write adds only the terms that are new to its item, so every item is dealt with, as
+//! the terms of all others, chunk by chunk in key order. A chunk is read without a lock, and planned under the sequencer with what the
+//! overlay knows of its items since, so that no write comes between an item and its terms. A write adds only the terms that are new to its item, so every item is dealt with, as
 //! its last queued write leaves it. Adding a term twice changes nothing. Each chunk stores how far the build is, so a restart
 //! goes on from there.
 
@@ -13,14 +13,14 @@ use bytes::Bytes;
 use shardlake_index::IndexLayout;
 use shardlake_index::ItemTerms;
 use shardlake_model::Result;
-use shardlake_storage::{Batch, PendingCommit, SMALL_COMMIT_ROWS, ScanOptions, StorageError};
+use shardlake_storage::{Batch, PendingCommit, Row, SMALL_COMMIT_ROWS, ScanOptions, StorageError};
 
 use super::keys::{self, BuildMarker};
 use super::maintain::PostingOps;
-use crate::beside::beside_planning;
 use crate::item::StoredItem;
 use crate::keys::{HEADER, ITEMS, PartitionUid, after_item, space_range};
 use crate::partition::Partition;
+use crate::pending::Kept;
 use crate::sequencer::Sequencer;
 use crate::shape::ContainerShape;
 
@@ -98,6 +98,12 @@ impl Entries {
     }
 }
 
+impl Sequencer {
+    fn maintains(&self, layout: &IndexLayout) -> bool {
+        self.maintained.layouts.iter().any(|maintained| maintained.id == layout.id)
+    }
+}
+
 /// One commit of a build.
 enum Chunk {
     Queued { commit: PendingCommit, items: u64 },
@@ -109,20 +115,14 @@ impl Partition {
     /// Decides which generations every later commit keeps up to date. When this returns, commits planned without them are
     /// applied: nothing is written to any other generation any more.
     pub async fn maintain_indexes(&self, layouts: Vec<Arc<IndexLayout>>) -> Result<()> {
-        let mut sequencer = self.sequencer.hold().await;
         let kept: Vec<u16> = layouts.iter().map(|layout| layout.id).collect();
-        sequencer.maintained.counted.retain(|counted| kept.contains(&counted.index_id));
-        sequencer.maintained.layouts = layouts;
-        self.drain(&mut sequencer).await
-    }
-
-    /// Waits until a snapshot of the shard shows every commit that was queued, also one that is applied already and that the
-    /// overlay has forgotten: until it is synced, the shard shows readers the state before it.
-    pub(crate) async fn drain(&self, sequencer: &mut Sequencer) -> Result<()> {
-        let last = sequencer.pending.last_seq().unwrap_or_else(|| self.shard().applied());
-        self.wait_for(last).await?;
-        sequencer.pending.forget_applied(self.shard().applied());
-        Ok(())
+        let last = {
+            let mut sequencer = self.sequencer.hold().await;
+            sequencer.maintained.counted.retain(|counted| kept.contains(&counted.index_id));
+            sequencer.maintained.layouts = layouts;
+            self.last_queued(&sequencer)
+        };
+        self.wait_for(last).await
     }
 
     /// Adds the terms of every item to a generation that the partition maintains. `done` is told how many more items were
@@ -161,31 +161,23 @@ impl Partition {
             Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),
             turn => turn.map_err(crate::storage_error)?,
         };
-        let mut sequencer = self.sequencer.hold().await;
-        let is_wanted = sequencer.maintained.layouts.iter().any(|maintained| maintained.id == layout.id);
-        if self.is_closed() || !is_wanted {
+        let Some((rows, kept)) = self.rows_behind(&progress.marker).await? else {
+            return Ok(Chunk::End(self.end_of_build(layout).await));
+        };
+        let sequencer = self.sequencer.hold().await;
+        if self.is_closed() || !sequencer.maintains(layout) {
             return Ok(Chunk::End(BuildEnd::Superseded));
         }
-        // Before the snapshot: what the overlay forgets, the snapshot shows.
-        sequencer.pending.forget_applied(self.shard().applied());
-        let (mut start, end) = space_range(self.uid, ITEMS);
-        if let Some(last) = &progress.marker.last {
-            start = after_item(self.uid, last);
-        }
-        let options = ScanOptions { limit: Some(CHUNK_ITEMS), ..ScanOptions::default() };
-        let mut scan = self.shard().snapshot_applied().scan(start..end, options);
-        let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? else {
-            return Ok(Chunk::End(BuildEnd::Complete));
-        };
         let mut items = Vec::with_capacity(rows.len());
         for (key, value) in rows {
             let value = sequencer.pending.get(&key).unwrap_or(Some(value));
             items.push((key, value.map(|value| StoredItem::decode(value, shape)).transpose()?));
         }
+        drop(kept);
         let (uid, layout_id, layout) = (self.uid, layout.id, layout.clone());
         let from = (progress.marker.clone(), progress.begun.take());
-        let Entries { postings, marker, begun } =
-            beside_planning(move || Entries::of(uid, &layout, items, from)).await?;
+        let entries = sequencer.beside(move |_| Entries::of(uid, &layout, items, from)).await?;
+        let (_sequencer, Entries { postings, marker, begun }) = entries;
         let mut batch = Batch::new();
         postings.add_to(&mut batch);
         batch.put(keys::marker_key(self.uid, layout_id), marker.encode());
@@ -197,6 +189,25 @@ impl Partition {
         let items = marker.items - progress.marker.items;
         *progress = Progress { marker, begun };
         Ok(Chunk::Queued { commit, items })
+    }
+
+    /// The next items of a build; `None` at the end. While the second value lasts, the overlay keeps what may have changed
+    /// about them since they were read.
+    async fn rows_behind(&self, marker: &BuildMarker) -> Result<Option<(Vec<Row>, Kept)>> {
+        let kept = self.sequencer.hold().await.pending.keep_behind(self.shard().applied());
+        let (mut start, end) = space_range(self.uid, ITEMS);
+        if let Some(last) = &marker.last {
+            start = after_item(self.uid, last);
+        }
+        let options = ScanOptions { limit: Some(CHUNK_ITEMS), ..ScanOptions::default() };
+        let mut scan = self.shard().applied_view().scan(start..end, options);
+        let rows = scan.next_chunk().await.map_err(crate::storage_error)?;
+        Ok(rows.map(|rows| (rows, kept)))
+    }
+
+    async fn end_of_build(&self, layout: &IndexLayout) -> BuildEnd {
+        let is_wanted = self.sequencer.hold().await.maintains(layout) && !self.is_closed();
+        if is_wanted { BuildEnd::Complete } else { BuildEnd::Superseded }
     }
 
     /// Deletes what is left of generations below `end`, except for some, after the partition has stopped maintaining them.

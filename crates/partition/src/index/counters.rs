@@ -1,33 +1,35 @@
 //! Counts of the items that have a value under a path, for queries that order by it: when all have, none is missing from the
 //! index, and there is nothing to look for beside it.
 //!
-//! A count starts without stopping writes: under the sequencer, with every queued commit acknowledged, a snapshot is taken and the
-//! path is noted; from then on commits add up what they change; the snapshot is counted; both are stored together.
+//! A count starts without stopping writes: the path is noted under the sequencer, and every later commit notes what it changes
+//! with its place in the shard's order. A view that shows all earlier ones is counted, and what commits have changed that it
+//! does not show is added.
 
 use std::sync::Arc;
 
 use shardlake_model::Result;
-use shardlake_storage::{Batch, ScanOptions, Shard, Snapshot};
+use shardlake_storage::{Batch, ScanOptions, Seq, Snapshot, View};
 
-use super::keys::{COUNTERS, counter_key, index_prefix};
-use super::maintain::{COUNTED_PATHS_MAX, CountedPath};
+use super::keys::{COUNTERS, counter_key, decode_counter, index_prefix};
+use super::maintain::{COUNTED_PATHS_MAX, Count, CountedPath};
 use crate::keys::{HEADER, PartitionUid, after_prefix, space_range};
 use crate::partition::Partition;
 use shardlake_document::TypeTag;
 
 /// The paths that a partition counts, from storage.
-pub(crate) async fn load_counted(shard: &Shard, uid: PartitionUid) -> Result<Vec<CountedPath>> {
+pub(crate) async fn load_counted(snapshot: &Snapshot, uid: PartitionUid) -> Result<Vec<CountedPath>> {
     let (start, end) = space_range(uid, COUNTERS);
-    let mut scan = shard.snapshot().scan(start..end, ScanOptions::default());
+    let mut scan = snapshot.scan(start..end, ScanOptions::default());
     let mut counted = Vec::new();
     while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        for (key, _) in rows {
+        for (key, value) in rows {
             let rest = key.get(HEADER..).unwrap_or_default();
             let (Some(id), Some(hash)) = (rest.first_chunk::<2>(), rest.last_chunk::<8>()) else {
                 return Err(crate::malformed_key());
             };
             let (index_id, path_hash) = (u16::from_be_bytes(*id), u64::from_be_bytes(*hash));
-            counted.push(CountedPath { index_id, path_hash, pending: None });
+            let count = Count::Known(decode_counter(&value)?);
+            counted.push(CountedPath { index_id, path_hash, count });
         }
     }
     Ok(counted)
@@ -51,60 +53,67 @@ impl Partition {
     /// Counts a path without array elements in a whole generation from now on, unless too many are counted already. Must
     /// be polled to its end.
     pub async fn count_path(&self, index_id: u16, path_hash: u64) -> Result<()> {
-        let is_it = |counted: &CountedPath| (counted.index_id, counted.path_hash) == (index_id, path_hash);
-        let snapshot = {
+        {
             let mut sequencer = self.sequencer.hold().await;
-            let maintained = &sequencer.maintained;
-            let is_known = maintained.counted.iter().any(is_it);
+            let maintained = &mut sequencer.maintained;
+            let is_known = maintained.counted.iter().any(|counted| counted.is(index_id, path_hash));
             let is_maintained = maintained.layouts.iter().any(|layout| layout.id == index_id);
-            let is_closed = self.is_closed();
-            if is_closed || is_known || !is_maintained || maintained.counted.len() >= COUNTED_PATHS_MAX {
+            let is_full = maintained.counted.len() >= COUNTED_PATHS_MAX;
+            if self.is_closed() || is_known || !is_maintained || is_full {
                 return Ok(());
             }
-            // With every queued commit acknowledged, a snapshot shows exactly what was before the first commit noted below.
-            self.drain(&mut sequencer).await?;
-            sequencer.maintained.counted.push(CountedPath { index_id, path_hash, pending: Some(0) });
-            self.shard().snapshot()
-        };
-        let prefix = index_prefix(self.uid, index_id, path_hash);
-        let mut first = prefix.clone();
-        first.push(TypeTag::Null as u8);
-        let stored = match count_keys(&snapshot, first..after_prefix(&prefix)).await {
-            Ok(count) => self.store_count(index_id, path_hash, count).await,
+            maintained.counted.push(CountedPath { index_id, path_hash, count: Count::Begun(Vec::new()) });
+        }
+        let counted = self.count_in_storage(index_id, path_hash).await;
+        let stored = match counted {
+            Ok(counted) => self.store_count(index_id, path_hash, counted).await,
             Err(error) => Err(error),
         };
         if stored.is_err() {
-            self.sequencer.hold().await.maintained.counted.retain(|counted| !is_it(counted));
+            let counted = &mut self.sequencer.hold().await.maintained.counted;
+            counted.retain(|counted| !counted.is(index_id, path_hash));
         }
         stored
     }
 
-    async fn store_count(&self, index_id: u16, path_hash: u64, count: i64) -> Result<()> {
+    /// How many keys there are, and the commit up to which that is so. Every later one is noted.
+    async fn count_in_storage(&self, index_id: u16, path_hash: u64) -> Result<(u64, Seq)> {
+        self.settle().await?;
+        let view = self.shard().view();
+        let prefix = index_prefix(self.uid, index_id, path_hash);
+        let mut first = prefix.clone();
+        first.push(TypeTag::Null as u8);
+        let count = count_keys(&view, first..after_prefix(&prefix)).await?;
+        Ok((count, view.seq()))
+    }
+
+    async fn store_count(&self, index_id: u16, path_hash: u64, (count, seen): (u64, Seq)) -> Result<()> {
         let mut sequencer = self.sequencer.hold().await;
-        let is_it = |counted: &CountedPath| (counted.index_id, counted.path_hash) == (index_id, path_hash);
         // The generation may have gone meanwhile, and its counts with it.
         if self.is_closed() {
             return Ok(());
         }
-        let Some(place) = sequencer.maintained.counted.iter().position(is_it) else { return Ok(()) };
-        let total = count + sequencer.maintained.counted[place].pending.unwrap_or(0);
-        let key = bytes::Bytes::from(counter_key(self.uid, index_id, path_hash));
-        let value = bytes::Bytes::copy_from_slice(&total.max(0).unsigned_abs().to_be_bytes());
+        let counted = &mut sequencer.maintained.counted;
+        let Some(place) = counted.iter().position(|counted| counted.is(index_id, path_hash)) else {
+            return Ok(());
+        };
+        let Count::Begun(changes) = &counted[place].count else { return Ok(()) };
+        let since: i64 = changes.iter().filter(|(seq, _)| *seq > seen).map(|(_, by)| by).sum();
+        let total = count.saturating_add_signed(since);
         let mut batch = Batch::new();
-        batch.put(key.clone(), value.clone());
+        batch.put(counter_key(self.uid, index_id, path_hash), total.to_be_bytes().to_vec());
         let commit = self.shard().commit(batch).map_err(crate::storage_error)?;
-        sequencer.pending.add(commit.seq(), std::iter::once((key, Some(value))));
-        sequencer.maintained.counted[place].pending = None;
+        counted[place].count = Count::Known(total);
         drop(sequencer);
         commit.await.map_err(crate::storage_error)
     }
 }
 
-async fn count_keys(snapshot: &Snapshot, range: std::ops::Range<Vec<u8>>) -> Result<i64> {
-    let mut scan = snapshot.scan(range, ScanOptions::default());
+async fn count_keys(view: &View, range: std::ops::Range<Vec<u8>>) -> Result<u64> {
+    let mut scan = view.scan(range, ScanOptions::default());
     let mut count = 0;
-    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        count += rows.len() as i64;
+    while let Some(rows) = scan.count_chunk().await.map_err(crate::storage_error)? {
+        count += rows as u64;
         tokio::task::yield_now().await;
     }
     Ok(count)

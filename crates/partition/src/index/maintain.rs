@@ -1,18 +1,18 @@
 //! Keeps the index in step with the items, within the commit that writes them.
 //!
-//! Postings go straight into the commit: nobody reads them while planning. Counters of paths are read and written through the
-//! transaction's view, so that queued commits build on one another.
+//! Postings go straight into the commit: nobody reads them while planning. Counts of paths are known in memory, as the newest
+//! queued commit leaves them.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardlake_storage::{Batch, Op};
+use shardlake_storage::{Batch, Op, Seq};
 
+use super::body_terms::IndexTerms;
 use super::keys::push_posting_key;
 use crate::item::StoredItem;
 use crate::keys::PartitionUid;
 use shardlake_index::IndexLayout;
-use shardlake_index::ItemTerms;
 
 /// Paths of which one partition counts the items.
 pub(crate) const COUNTED_PATHS_MAX: usize = 64;
@@ -26,20 +26,59 @@ pub(crate) struct Maintained {
 }
 
 /// A path whose items are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CountedPath {
     pub index_id: u16,
     pub path_hash: u64,
-    /// Until the first count is done: what commits have changed meanwhile. Afterwards the stored counter is kept up to date.
-    pub pending: Option<i64>,
+    pub count: Count,
 }
 
-/// Changes of the index for one version of an item in place of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// As the newest queued commit leaves it; every commit that changes it stores it.
+    Known(u64),
+    /// The first count goes on: what commits have changed meanwhile, each with its place in the shard's order.
+    Begun(Vec<(Seq, i64)>),
+}
+
+impl CountedPath {
+    pub fn is(&self, index_id: u16, path_hash: u64) -> bool {
+        (self.index_id, self.path_hash) == (index_id, path_hash)
+    }
+
+    /// The count after a change, where it is stored.
+    pub fn after(&self, by: i64) -> Option<u64> {
+        match &self.count {
+            Count::Known(count) => Some(count.saturating_add_signed(by)),
+            Count::Begun(_) => None,
+        }
+    }
+
+    /// Notes what a commit that was queued has changed.
+    pub fn note(&mut self, seq: Seq, by: i64) {
+        match &mut self.count {
+            Count::Known(count) => *count = count.saturating_add_signed(by),
+            Count::Begun(changes) => changes.push((seq, by)),
+        }
+    }
+}
+
+/// Changes of the index, of all versions that a transaction writes.
 #[derive(Default)]
 pub(crate) struct IndexChange {
+    /// In the order of the writes.
     pub postings: PostingOps,
-    /// By place in [`Maintained::counted`].
+    /// By place in [`Maintained::counted`], each once.
     pub counts: Vec<(usize, i64)>,
+}
+
+impl IndexChange {
+    fn count(&mut self, place: usize, by: i64) {
+        match self.counts.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, sum)) => *sum += by,
+            None => self.counts.push((place, by)),
+        }
+    }
 }
 
 /// Puts and deletes of postings, whose keys lie in one buffer: one allocation instead of one each.
@@ -106,12 +145,11 @@ impl Maintained {
         new: Option<&StoredItem>,
         change: &mut IndexChange,
     ) {
+        let ordinal = |item: Option<&StoredItem>| item.map_or(0, |item| item.envelope().ordinal);
+        let (old_ordinal, new_ordinal) = (ordinal(old), ordinal(new));
         for layout in &self.layouts {
-            let terms =
-                |item: Option<&StoredItem>| item.map(|item| item.index_terms(layout)).unwrap_or_default();
-            let (old_terms, new_terms) = (terms(old), terms(new));
-            let ordinal = |item: Option<&StoredItem>| item.map_or(0, |item| item.envelope().ordinal);
-            let (old_ordinal, new_ordinal) = (ordinal(old), ordinal(new));
+            let old_terms = old.map(|old| old.index_terms(layout)).unwrap_or_default();
+            let new_terms = new.map(|new| new.index_terms(layout)).unwrap_or_default();
             let postings = &mut change.postings;
             if old_ordinal == new_ordinal {
                 old_terms.difference(&new_terms, &mut |gone, term| match gone {
@@ -124,10 +162,10 @@ impl Maintained {
             }
             for (place, counted) in self.counted.iter().enumerate() {
                 if counted.index_id == layout.id {
-                    let has = |terms: &ItemTerms| i64::from(terms.has_value_under(counted.path_hash));
+                    let has = |terms: &IndexTerms<'_>| i64::from(terms.has_value_under(counted.path_hash));
                     let by = has(&new_terms) - has(&old_terms);
                     if by != 0 {
-                        change.counts.push((place, by));
+                        change.count(place, by);
                     }
                 }
             }

@@ -17,8 +17,6 @@ mod own_items;
 mod tests;
 mod transaction;
 
-use std::ops::{Deref, DerefMut};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use shardlake_model::{Error, ErrorKind, Result};
@@ -30,47 +28,18 @@ pub(crate) use own_items::MergedScan;
 pub use own_items::OwnItems;
 pub use transaction::LogicalTransaction;
 
-use crate::index::Maintained;
 use crate::keys;
 use crate::operation::LogicalKey;
 use crate::partition::Partition;
-use crate::sequencer::{Sequencer, Turn};
-
-/// Steps keep no index: the commit does.
-static NOTHING_MAINTAINED: OnceLock<Maintained> = OnceLock::new();
+use crate::sequencer::Turn;
 
 /// The sequencer, at a moment at which no transaction holds the logical partition to be written to.
-pub(crate) struct WriteTurn<'p> {
-    sequencer: Turn<'p>,
+pub(crate) struct WriteTurn {
+    pub sequencer: Turn,
     /// Where the commit is expected to be large.
-    large: Option<RowsTurn>,
-    /// Given back after the sequencer, where the writer had to wait for its turn.
-    _place: Option<Place>,
-}
-
-impl<'p> WriteTurn<'p> {
-    /// For the transaction that holds the logical partition.
-    fn of_holder(sequencer: Turn<'p>, large: Option<RowsTurn>) -> Self {
-        WriteTurn { sequencer, large, _place: None }
-    }
-
-    pub fn take_turn(&mut self) -> Option<RowsTurn> {
-        self.large.take()
-    }
-}
-
-impl Deref for WriteTurn<'_> {
-    type Target = Sequencer;
-
-    fn deref(&self) -> &Sequencer {
-        &self.sequencer
-    }
-}
-
-impl DerefMut for WriteTurn<'_> {
-    fn deref_mut(&mut self) -> &mut Sequencer {
-        &mut self.sequencer
-    }
+    pub large: Option<RowsTurn>,
+    /// Where the writer had to wait at the gate.
+    pub place: Option<Place>,
 }
 
 impl Partition {
@@ -80,35 +49,31 @@ impl Partition {
         logical: &LogicalKey,
         patience: Duration,
         rows: usize,
-    ) -> Result<WriteTurn<'_>> {
+    ) -> Result<WriteTurn> {
         self.shard().check_writable().map_err(crate::storage_error)?;
         let large = self.turn_within(rows, patience).await?;
         let sequencer = self.sequencer.hold().await;
         let Some(mut place) = self.gates.place_if_any(|| keys::logical_prefix(self.uid, logical)) else {
-            return Ok(WriteTurn { sequencer, large, _place: None });
+            return Ok(WriteTurn { sequencer, large, place: None });
         };
         drop(sequencer);
         // Large commits of others go on while a script keeps this one waiting.
         drop(large);
         place.pass(patience).await?;
         let large = self.turn_within(rows, patience).await?;
-        Ok(WriteTurn { sequencer: self.sequencer.hold().await, large, _place: Some(place) })
+        Ok(WriteTurn { sequencer: self.sequencer.hold().await, large, place: Some(place) })
     }
 
     async fn turn_within(&self, rows: usize, patience: Duration) -> Result<Option<RowsTurn>> {
         if rows <= SMALL_COMMIT_ROWS {
             return Ok(None);
         }
-        tokio::time::timeout(patience, self.turn_for(rows)).await.unwrap_or_else(|_| {
+        let turn = async { self.shard().turn_for(rows).await.map_err(crate::storage_error) };
+        tokio::time::timeout(patience, turn).await.unwrap_or_else(|_| {
             Err(Error::new(
                 ErrorKind::Timeout,
                 "other large writes went on for as long as the request could wait: nothing was done, retry",
             ))
         })
-    }
-
-    /// Leave to commit so many rows; `None` where they are few. For callers that do not hold the sequencer.
-    pub(crate) async fn turn_for(&self, rows: usize) -> Result<Option<RowsTurn>> {
-        self.shard().turn_for(rows).await.map_err(crate::storage_error)
     }
 }

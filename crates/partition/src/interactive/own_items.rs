@@ -13,8 +13,8 @@ use shardlake_storage::{Row, Scan};
 pub struct OwnItems(BTreeMap<Bytes, Option<Bytes>>);
 
 impl OwnItems {
-    pub(crate) fn put(&mut self, key: Vec<u8>, record: Option<Bytes>) {
-        self.0.insert(key.into(), record);
+    pub(crate) fn put(&mut self, key: Bytes, record: Option<Bytes>) {
+        self.0.insert(key, record);
     }
 
     pub fn is_empty(&self) -> bool {

@@ -7,6 +7,7 @@
 //!
 //! Ordinals are taken for good by a step that succeeds: a transaction that is given up leaves holes, which nothing minds.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,18 +17,19 @@ use shardlake_storage::Seq;
 
 use super::locks::Place;
 use super::own_items::OwnItems;
-use super::{NOTHING_MAINTAINED, WriteTurn};
 use crate::change_log::ChangeKind;
+use crate::commit::{Done, Task, Work, Writer};
 use crate::feed::{FeedFilter, PageLimits, PartitionPage};
-use crate::index::Maintained;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
-use crate::make_room::{LOOKS_MAX, ROWS_OF_ROOM};
-use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation};
-use crate::partition::Partition;
-use crate::sequencer::Sequencer;
+use crate::make_room::LOOKS_MAX;
+use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation, PreparedBody};
+use crate::partition::{Origin, Partition};
+use crate::read_set::{Plan, ReadSet};
 use crate::shape::ContainerShape;
-use crate::transaction::{Base, Step, Transaction, View};
+use crate::transaction::{ItemName, PlannedCommit, Transaction};
+use crate::write::{footprint, look_ahead};
+use crate::writes::{Base, Step};
 
 /// A logical partition in the hands of one caller. Dropping it leaves no trace.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ pub struct LogicalTransaction {
     command: CommandContext,
     /// Until the end.
     place: Option<Place>,
-    base: Base,
+    base: Arc<Base>,
     items: Arc<OwnItems>,
     writes: usize,
     /// The last commit that what was read may rest on.
@@ -64,7 +66,7 @@ impl Partition {
         // Whoever found no gate has queued his write by the time that the sequencer is to be had.
         let sequencer = self.sequencer.hold().await;
         self.check_open()?;
-        let rests_on = sequencer.pending.last_seq().unwrap_or_else(|| self.shard().applied());
+        let rests_on = self.last_queued(&sequencer);
         let now = command.now.max(clock.now());
         Ok(LogicalTransaction {
             partition: self.clone(),
@@ -72,7 +74,7 @@ impl Partition {
             logical: logical.clone(),
             command: CommandContext { now, ..command },
             place: Some(place),
-            base: Base::default(),
+            base: Arc::default(),
             items: Arc::default(),
             writes: 0,
             rests_on,
@@ -133,74 +135,54 @@ impl LogicalTransaction {
     }
 
     async fn execute_once(&mut self, operation: &Operation, etag: Guid) -> Result<ItemReply> {
-        let partition = self.partition.clone();
-        let mut sequencer = partition.sequencer.hold().await;
-        partition.check_open()?;
-        sequencer.pending.forget_applied(partition.shard().applied());
-        let before = self.base.on(sequencer.counters);
-        let mut step = self.step(&sequencer);
-        let mut reply = partition.apply(&mut step, &self.command, etag, &self.logical, operation).await;
-        if reply.is_ok()
-            && let Err(full) = step.record_size_within_limits().await
-        {
-            reply = Err(full);
-        }
-        let rests_on = step.queued();
-        let outcome = reply.map(|reply| (reply, step.into_step(before)));
-        self.rests_on = self.rests_on.max(rests_on);
-        match outcome {
+        let step = OneStep {
+            command: Cow::Borrowed(&self.command),
+            logical: Cow::Borrowed(&self.logical),
+            operation: Cow::Borrowed(operation),
+            etag,
+        };
+        let task = Task { base: Some(&self.base), ..task(&self.shape, &self.command) };
+        match plan_step(&self.partition, task, &step, &mut self.rests_on).await {
             Ok((reply, step)) => {
-                sequencer.reserve_ordinals(step.next_ordinal);
-                drop(sequencer);
                 self.take_over(step);
                 Ok(reply)
             }
             Err(mut error) => {
                 let charge = error.meta().charge_centi.max(self.shape.charges.not_found().0);
-                *error.meta_mut() = partition.meta(charge, 0);
+                *error.meta_mut() = self.partition.meta(charge, 0);
                 Err(error)
             }
         }
     }
 
-    /// The next step in the making. The index follows at the end.
-    fn step<'a>(&'a self, sequencer: &'a Sequencer) -> Transaction<'a> {
-        let maintained = NOTHING_MAINTAINED.get_or_init(Maintained::default);
-        let view = View { maintained, base: Some(&self.base), ..sequencer.view() };
-        let position = (sequencer.lsn, self.base.on(sequencer.counters));
-        Transaction::new(
-            self.partition.uid,
-            &self.shape,
-            self.partition.shard(),
-            view,
-            position,
-            self.command.now,
-        )
-    }
-
     fn take_over(&mut self, step: Step) {
         let prefix = keys::logical_prefix(self.partition.uid, &self.logical);
-        let is_item = |(key, _): &(&Vec<u8>, &Option<Bytes>)| key.starts_with(&prefix);
-        let mut items = step.writes.iter().filter(is_item).peekable();
+        let mut items = step.writes.iter().filter(|(key, _)| key.starts_with(&prefix)).peekable();
         if items.peek().is_some() {
             let own = Arc::make_mut(&mut self.items);
             items.for_each(|(key, record)| own.put(key.clone(), record.clone()));
         }
-        self.base.add(step);
+        // Nobody else has it: plans give it back.
+        Arc::make_mut(&mut self.base).add(step);
     }
 
     async fn make_room(&self) -> Result<bool> {
-        let large = self.partition.turn_for(ROWS_OF_ROOM).await?;
-        let turn = WriteTurn::of_holder(self.partition.sequencer.hold().await, large);
-        self.partition.make_room_in(turn, &self.shape, &self.command, &self.logical).await
+        self.partition.make_room(&self.shape, &self.command, &self.logical, Writer::Holder).await
     }
 
     /// The id of the item with an ordinal, if there is one in the logical partition.
     pub async fn id_of_ordinal(&self, ordinal: u64) -> Result<Option<String>> {
         let key = keys::ordinal_key(self.partition.uid, ordinal);
-        let sequencer = self.partition.sequencer.hold().await;
+        let item_key = match self.base.get(&key) {
+            Some(own) => own.clone(),
+            None => {
+                // Shown by then, since nobody else has written to the logical partition.
+                self.partition.wait_for(self.rests_on).await?;
+                self.partition.shard().get(&key).await.map_err(crate::storage_error)?
+            }
+        };
         self.partition.check_open()?;
-        let Some(item_key) = self.step(&sequencer).get(&key).await? else { return Ok(None) };
+        let Some(item_key) = item_key else { return Ok(None) };
         let (owner, id) = keys::parse_item_key(&item_key).ok_or_else(crate::malformed_key)?;
         Ok(owner.partition_key.same(&self.logical.partition_key).then(|| id.to_owned()))
     }
@@ -228,65 +210,20 @@ impl LogicalTransaction {
             return self.end().await;
         }
         let partition = self.partition.clone();
-        let mut rows = 0;
-        loop {
-            let turn = partition.turn_for(rows).await?;
-            let mut sequencer = partition.sequencer.hold().await;
-            partition.check_open()?;
-            sequencer.pending.forget_applied(partition.shard().applied());
-            let mut transaction = partition.transaction(&sequencer, &self.shape, self.command.now);
-            transaction.is_clients = true;
-            if let Err(error) = self.plan(&mut transaction).await {
-                drop(sequencer);
-                self.partition.wait_for(self.rests_on).await?;
+        let work = Difference { logical: self.logical.clone(), items: self.items.clone() };
+        let task = task(&self.shape, &self.command);
+        let Done { commit, .. } = match partition.carry_out(task, ReadSet::default(), &work).await {
+            Ok(done) => done,
+            Err(error) => {
+                partition.wait_for(self.rests_on).await?;
                 return Err(error);
             }
-            if !transaction.changes_anything() {
-                drop(sequencer);
-                return self.end().await;
-            }
-            let lsn = transaction.lsn;
-            let planned = transaction.into_batch();
-            let Some(turn) = partition.turn_at_once(turn, &planned) else {
-                rows = planned.batch.len();
-                continue;
-            };
-            let commit = partition.queue(&mut sequencer, lsn, planned, turn)?;
-            drop(sequencer);
-            // The next one may begin: it finds the commit queued.
-            self.place = None;
-            partition.acknowledge(lsn, commit).await?;
-            return Ok(partition.write_meta(0, lsn));
-        }
-    }
-
-    async fn plan(&self, transaction: &mut Transaction<'_>) -> Result<()> {
-        let now = self.command.now.seconds();
-        // An ordinal may have gone from one item to another: what has it no more goes before what has it now.
-        let mut versions = Vec::new();
-        for (key, record) in self.items.iter() {
-            let (_, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
-            let old = transaction.item(key).await?;
-            let is_live = old.as_ref().is_some_and(|old| !old.is_expired(now));
-            let Some(record) = record else {
-                if let Some(old) = old.filter(|_| is_live) {
-                    transaction.delete(&self.logical, id, &old, ChangeKind::Delete).await?;
-                }
-                continue;
-            };
-            let item = StoredItem::decode(record.clone(), &self.shape)?.at_lsn(transaction.lsn)?;
-            if let Some(old) = &old
-                && old.envelope().ordinal != item.envelope().ordinal
-            {
-                transaction.take_out(&self.logical, id, old).await?;
-            }
-            let kind = if is_live { ChangeKind::Replace } else { ChangeKind::Create };
-            versions.push((id, item, old, kind));
-        }
-        for (id, item, old, kind) in versions {
-            transaction.put_decided(&self.logical, id, &item, old.as_ref(), kind).await?;
-        }
-        transaction.record_size_within_limits().await
+        };
+        let Some((lsn, commit)) = commit else { return self.end().await };
+        // The next one may begin: it finds the commit queued.
+        self.place = None;
+        partition.acknowledge(lsn, commit).await?;
+        Ok(partition.origin().meta(0, lsn))
     }
 
     /// Gives everything up. When this returns, what the caller was told about others' writes is durable.
@@ -294,5 +231,138 @@ impl LogicalTransaction {
         self.place = None;
         self.partition.wait_for(self.rests_on).await?;
         Ok(self.partition.meta(0, 0))
+    }
+}
+
+/// What a transaction asks for that holds its logical partition.
+fn task<'t>(shape: &'t Arc<ContainerShape>, command: &CommandContext) -> Task<'t> {
+    Task {
+        shape,
+        now: command.now,
+        writer: Writer::Holder,
+        is_clients: true,
+        rows: 0,
+        is_heavy: false,
+        base: None,
+    }
+}
+
+/// Plans a step on top of everything queued and of the steps before.
+async fn plan_step(
+    partition: &Partition,
+    mut task: Task<'_>,
+    step: &OneStep<'_>,
+    rests_on: &mut Seq,
+) -> Result<(ItemReply, Step)> {
+    let mut reads = ReadSet::default();
+    if step.operation.item().is_some_and(PreparedBody::is_heavy) {
+        task.is_heavy = true;
+        step.look_ahead(partition, &task, &mut reads).await?;
+    }
+    loop {
+        let mut turn = partition.sequencer.hold().await;
+        partition.check_open()?;
+        turn.pending.forget_applied(partition.shard().applied());
+        let planned;
+        (turn, planned) = partition.plan(turn, &task, &mut reads, step).await?;
+        *rests_on = partition.last_queued(&turn).max(*rests_on);
+        match planned {
+            Ok((reply, step)) => {
+                turn.reserve_ordinals(step.next_ordinal);
+                return Ok((reply, step));
+            }
+            Err(stop) => {
+                drop(turn);
+                partition.go_on_after(stop, &mut task, &mut reads, step).await?;
+            }
+        }
+    }
+}
+
+/// One operation, on top of the steps before.
+struct OneStep<'s> {
+    command: Cow<'s, CommandContext>,
+    logical: Cow<'s, LogicalKey>,
+    operation: Cow<'s, Operation>,
+    etag: Guid,
+}
+
+impl Work for OneStep<'_> {
+    type Outcome = (ItemReply, Step);
+
+    fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
+        let before = transaction.counters();
+        let reply = transaction.apply(&self.command, self.etag, &self.logical, &self.operation)?;
+        transaction.record_size_within_limits()?;
+        Ok((reply, transaction.into_step(before)))
+    }
+
+    fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {
+        OneStep {
+            command: Cow::Owned(self.command.clone().into_owned()),
+            logical: Cow::Owned(self.logical.clone().into_owned()),
+            operation: Cow::Owned(self.operation.clone().into_owned()),
+            etag: self.etag,
+        }
+    }
+
+    fn footprint(&self, origin: Origin, shape: &ContainerShape) -> Vec<Bytes> {
+        footprint(origin, shape, &self.logical, std::slice::from_ref(&*self.operation))
+    }
+
+    async fn look_ahead(&self, partition: &Partition, task: &Task<'_>, reads: &mut ReadSet) -> Result<usize> {
+        let operations = std::slice::from_ref(&*self.operation);
+        look_ahead(partition, task.shape, reads, (&self.logical, operations)).await
+    }
+}
+
+/// What all steps of a transaction come to: its items as they are in the end.
+struct Difference {
+    logical: LogicalKey,
+    items: Arc<OwnItems>,
+}
+
+impl Work for Difference {
+    type Outcome = ((), Option<PlannedCommit>);
+
+    fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
+        let now = transaction.now.seconds();
+        // An ordinal may have gone from one item to another: what has it no more goes before what has it now.
+        let mut versions = Vec::new();
+        for (key, record) in self.items.iter() {
+            let (_, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
+            let name = ItemName { logical: &self.logical, id, key: key.clone() };
+            let old = transaction.item(key)?;
+            let is_live = old.as_ref().is_some_and(|old| !old.is_expired(now));
+            let Some(record) = record else {
+                if let Some(old) = old.filter(|_| is_live) {
+                    transaction.delete(&name, &old, ChangeKind::Delete)?;
+                }
+                continue;
+            };
+            let item = StoredItem::decode(record.clone(), transaction.shape)?.at_lsn(transaction.lsn);
+            if let Some(old) = &old
+                && old.envelope().ordinal != item.envelope().ordinal
+            {
+                transaction.take_out(&name, old)?;
+            }
+            let kind = if is_live { ChangeKind::Replace } else { ChangeKind::Create };
+            versions.push((name, item, old, kind));
+        }
+        for (name, item, old, kind) in versions {
+            transaction.put_decided(&name, &item, old.as_ref(), kind)?;
+        }
+        transaction.record_size_within_limits()?;
+        let changes = transaction.changes_anything();
+        Ok(((), changes.then(|| transaction.into_batch())))
+    }
+
+    fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {
+        Difference { logical: self.logical.clone(), items: self.items.clone() }
+    }
+
+    fn footprint(&self, origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
+        let size = keys::size_key(origin.uid, &self.logical).into();
+        self.items.iter().map(|(key, _)| key.clone()).chain([size]).collect()
     }
 }

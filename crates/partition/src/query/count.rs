@@ -5,15 +5,13 @@
 
 use shardlake_model::Result;
 use shardlake_sql::{Execution, IndexFilter, IndexRef, Leaf, Rows};
-use shardlake_storage::ScanOptions;
 
 use super::lookup::is_many_valued;
 use super::position::AccessPosition;
 use super::scope::ScopeItems;
 use super::spans::{Posting, STEPS_OF_SCAN};
-use super::{QueryPage, Reader};
-use crate::change_log::LogEntry;
-use crate::keys;
+use super::{QueryPage, Reader, TO_THE_END};
+use crate::changes;
 
 pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> Result<Option<QueryPage>> {
     let request = reader.request;
@@ -88,7 +86,7 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
     for range in &leaf.ranges {
         let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
         reader.request.work.meter().add(STEPS_OF_SCAN);
-        let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = reader.snapshot.scan(start..end, TO_THE_END);
         let Some(test) = &leaf.test else {
             while let Some(count) = scan.count_chunk().await.map_err(crate::storage_error)? {
                 reader.statistics.postings_read += count as u64;
@@ -121,13 +119,7 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
 impl Reader<'_> {
     /// How many items the partition holds in this snapshot.
     pub async fn items_total(&self) -> Result<u64> {
-        let (start, end) = keys::space_range(self.partition.uid, keys::CHANGE_LOG);
-        let options = ScanOptions { reverse: true, limit: Some(1), ..ScanOptions::default() };
-        let mut scan = self.snapshot.scan(start..end, options);
-        let rows = scan.next_chunk().await.map_err(crate::storage_error)?.unwrap_or_default();
-        match rows.first() {
-            Some((_, entry)) => Ok(LogEntry::decode(entry)?.counters.items),
-            None => Ok(0),
-        }
+        let last = changes::last_entry(&self.snapshot, self.partition.uid).await?;
+        Ok(last.map_or(0, |(_, entry)| entry.counters.items))
     }
 }

@@ -41,7 +41,7 @@ use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_sql::{
     AccessPlan, Execution, Flow, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows, UserFunctions,
 };
-use shardlake_storage::Snapshot;
+use shardlake_storage::{ScanOptions, Snapshot};
 
 use crate::feed::FeedFilter;
 use crate::interactive::OwnItems;
@@ -60,6 +60,9 @@ pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);
 /// Opens the way to a container's user-defined functions. Calls block, so that pages which make them belong beside the threads
 /// that serve requests.
 pub type MakeFunctions<'a> = &'a (dyn Fn() -> Result<Box<dyn UserFunctions>> + Send + Sync);
+
+/// For a range that is read to its end.
+const TO_THE_END: ScanOptions = ScanOptions { fills_cache: true, ..ScanOptions::SWEEP };
 
 #[derive(Clone, Copy)]
 pub struct QueryPageRequest<'a> {

@@ -16,13 +16,12 @@ use shardlake_document::{ItemView, Record, TypeTag};
 use shardlake_index::IndexLayout;
 use shardlake_model::{Error, Result};
 use shardlake_sql::{IndexRef, OrderAccess};
-use shardlake_storage::ScanOptions;
 
 use super::ahead::Ahead;
 use super::lookup::for_each_entry;
 use super::ordered::{Walk, is_proven, offer_undefined};
 use super::spans::Posting;
-use super::{Ended, Feed, Last, Reader};
+use super::{Ended, Feed, Last, Reader, TO_THE_END};
 use crate::feed::matches_filter;
 
 /// Items kept at a time: what most pages need, and what may be in memory.
@@ -121,7 +120,7 @@ async fn nearest(
     let mut nearest: BinaryHeap<Near> = BinaryHeap::with_capacity(kept.min(1024) + 1);
     let mut key = Vec::new();
     let (start, end) = reader.scope.clone();
-    let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+    let mut scan = reader.snapshot.scan(start..end, TO_THE_END);
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
         for (item_key, value) in chunk {
             if !matches_filter(reader.request.filter, &item_key)? {

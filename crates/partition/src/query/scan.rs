@@ -6,7 +6,7 @@ use shardlake_storage::{Row, Scan, ScanOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::position::KeyPosition;
-use super::{Ended, Feed, Last, Reader};
+use super::{Ended, Feed, Last, Reader, TO_THE_END};
 use crate::feed::matches_filter;
 use crate::interactive::MergedScan;
 use crate::keys::HEADER;
@@ -83,7 +83,9 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
         Some((rows, scan)) => (Some(rows), MergedScan::from(scan)),
         None if resumed.start >= end => return Ok(Ended::Exhausted),
         None => {
-            let rows = reader.snapshot.scan(resumed.start.clone()..end.clone(), ScanOptions::default());
+            let reads_all = feed.execution.room() == usize::MAX;
+            let options = if reads_all { TO_THE_END } else { ScanOptions::default() };
+            let rows = reader.snapshot.scan(resumed.start.clone()..end.clone(), options);
             let mut rows = MergedScan::new(rows, reader.request.own, &resumed.start, &end);
             (rows.next_chunk().await?, rows)
         }

@@ -4,20 +4,29 @@
 //! A round is a bounded number of log entries of one source. What a target gets of it ends with the commit that moves its
 //! position; if that is not reached, the round is applied again, which changes nothing that is there already.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 use shardlake_model::Result;
 use shardlake_stdx::Timestamp;
-use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, ScanOptions, Snapshot};
+use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, ScanOptions, Shard, Snapshot};
 
 use super::{Relocation, SeededBug, nothing_pending};
-use crate::change_log::{ChangeKind, LogEntry};
+use crate::beside::beside_planning;
+use crate::change_log::{ChangeKind, Counters, LogEntry};
+use crate::index::Maintained;
 use crate::item::StoredItem;
-use crate::keys::{self, ITEMS};
-use crate::transaction::{Transaction, View};
+use crate::key_list::KeyList;
+use crate::keys::{self, ITEMS, PartitionUid};
+use crate::partition::Origin;
+use crate::read_set::{Plan, ReadSet, Stop};
+use crate::shape::ContainerShape;
+use crate::transaction::{ItemName, Transaction, View};
 
 const ROUND_ENTRIES: usize = 512;
+const ITEMS_AT_ONCE: usize = 64;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
 const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
 
@@ -62,7 +71,7 @@ impl Relocation {
         let uid = self.sources[source].uid;
         let from = self.targets.iter().map(|target| target.state.positions[source]).min().unwrap_or(0);
         let (_, end) = keys::space_range(uid, keys::CHANGE_LOG);
-        let options = ScanOptions { limit: Some(ROUND_ENTRIES), ..ScanOptions::default() };
+        let options = ScanOptions { limit: Some(ROUND_ENTRIES), ..ScanOptions::SWEEP };
         let mut scan = snapshot.scan(keys::log_key(uid, from + 1)..end, options);
         let mut entries = Vec::new();
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
@@ -98,29 +107,28 @@ impl Relocation {
         let source_uid = self.sources[source].uid;
         let mut batch = Batch::new();
         for keys in by_logical_partition(entries)? {
-            let mut keys = keys.into_iter().peekable();
-            while keys.peek().is_some() {
-                let mut transaction = self.transaction(place);
-                while let Some(key) = keys.next_if(|_| transaction.postings() < COMMIT_ROWS) {
-                    let there = snapshot.get(&keys::with_header(source_uid, ITEMS, key)).await;
-                    let there = there.map_err(crate::storage_error)?;
-                    let item = there.map(|bytes| StoredItem::decode(bytes, &self.shape)).transpose()?;
-                    transfer(&mut transaction, key, item).await?;
-                }
-                let counters = transaction.into_copy(&mut batch).await?;
-                self.targets[place].state.counters = counters;
+            let mut keys = &keys[..];
+            while !keys.is_empty() {
+                let count = self.apply_items(place, (source_uid, snapshot), keys, &mut batch).await?;
+                keys = &keys[count..];
                 // The position stays: what is committed early is only confirmed when the entries are applied again.
                 let is_full = batch.size_bytes() >= COMMIT_BYTES || batch.len() >= COMMIT_ROWS;
-                if keys.peek().is_some() || is_full {
+                if !keys.is_empty() || is_full {
                     self.commit(place, std::mem::take(&mut batch)).await?;
                 }
             }
         }
         let target = &self.targets[place];
         for (_, entry) in entries {
-            for ended in entry.operations.iter().filter(|operation| operation.previous_lsn > 0) {
-                let version = keys::version_key(source_uid, &ended.key, ended.previous_lsn);
-                if let Some(record) = snapshot.get(&version).await.map_err(crate::storage_error)? {
+            let ended: Vec<_> =
+                entry.operations.iter().filter(|operation| operation.previous_lsn > 0).collect();
+            let mut versions = KeyList::default();
+            for ended in &ended {
+                versions.push(&[&keys::version_key(source_uid, &ended.key, ended.previous_lsn)]);
+            }
+            let versions = snapshot.get_many(versions.finish()).await.map_err(crate::storage_error)?;
+            for (ended, record) in ended.into_iter().zip(versions) {
+                if let Some(record) = record {
                     batch.put(keys::version_key(target.uid(), &ended.key, ended.previous_lsn), record);
                 }
                 if batch.size_bytes() >= COMMIT_BYTES {
@@ -142,12 +150,38 @@ impl Relocation {
         self.commit(place, batch).await
     }
 
-    /// A commit in the making, for one logical partition of a target.
-    fn transaction(&self, place: usize) -> Transaction<'_> {
-        let target = &self.targets[place];
-        let view = View { pending: nothing_pending(), maintained: &self.maintained, sizes: None, base: None };
-        let position = (0, target.state.counters);
-        Transaction::new(target.uid(), &self.shape, &target.shard, view, position, Timestamp(0))
+    /// Adds the items of one logical partition to a batch, as the source has them, until there are many rows. Says how many.
+    async fn apply_items(
+        &mut self,
+        place: usize,
+        (source_uid, snapshot): (PartitionUid, &Snapshot),
+        item_keys: &[&[u8]],
+        batch: &mut Batch,
+    ) -> Result<usize> {
+        let (target, shape) = (&self.targets[place], &self.shape);
+        // Items may be large: what is read at once is bounded by their number, what is written by its rows.
+        let item_keys = &item_keys[..item_keys.len().min(ITEMS_AT_ONCE)];
+        let (mut stored_keys, header) = (KeyList::default(), keys::header(source_uid, ITEMS, 0));
+        item_keys.iter().for_each(|key| stored_keys.push(&[&header, key]));
+        let stored = snapshot.get_many(stored_keys.finish()).await.map_err(crate::storage_error)?;
+        let mut items = Vec::with_capacity(stored.len());
+        for (key, record) in item_keys.iter().zip(stored) {
+            let item = record.map(|record| StoredItem::decode(record, shape)).transpose()?;
+            items.push((Bytes::copy_from_slice(key), item));
+        }
+        let copy = Arc::new(Copy {
+            origin: Origin::of_target(&target.identity),
+            shape: shape.clone(),
+            shard: target.shard.clone(),
+            maintained: self.maintained.clone(),
+            counters: target.state.counters,
+            items,
+        });
+        let (added, counters, count) = copy.planned().await?;
+        let size_bytes = added.size_bytes();
+        batch.append(added.into_ops(), size_bytes);
+        self.targets[place].state.counters = counters;
+        Ok(count)
     }
 
     /// Stores writes with what the target knows of itself after them.
@@ -181,19 +215,81 @@ fn by_logical_partition(entries: &[(u64, LogEntry)]) -> Result<Vec<Vec<&[u8]>>> 
     Ok(groups)
 }
 
+/// Items of one logical partition on their way to a target, which nobody else writes to.
+struct Copy {
+    origin: Origin,
+    shape: Arc<ContainerShape>,
+    shard: Shard,
+    maintained: Maintained,
+    counters: Counters,
+    /// By their keys without header; `None` where the source has none.
+    items: Vec<(Bytes, Option<StoredItem>)>,
+}
+
+impl Copy {
+    /// The plan, with what it wants of the target's shard, and beside where there are heavy items.
+    async fn planned(self: Arc<Self>) -> Result<(Batch, Counters, usize)> {
+        let mut is_beside =
+            self.items.iter().any(|(_, item)| item.as_ref().is_some_and(StoredItem::is_heavy));
+        let mut reads = ReadSet::default();
+        loop {
+            let planned = if is_beside {
+                let (copy, taken) = (self.clone(), std::mem::take(&mut reads));
+                let planned;
+                (reads, planned) = beside_planning(move || {
+                    let planned = copy.plan(&taken, true);
+                    (taken, planned)
+                })
+                .await?;
+                planned
+            } else {
+                self.plan(&reads, false)
+            };
+            match planned {
+                Ok(planned) => return Ok(planned),
+                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::Heavy) => is_beside = true,
+                Err(Stop::Wanted(mut keys)) => {
+                    let own = |key: &Bytes| keys::with_header(self.origin.uid, ITEMS, key).into();
+                    keys.extend(self.items.iter().map(|(key, _)| own(key)));
+                    reads.fetch(&self.shard, keys).await?;
+                }
+            }
+        }
+    }
+
+    /// The writes, the target's totals after them, and how many items were dealt with.
+    fn plan(&self, reads: &ReadSet, is_beside: bool) -> Plan<(Batch, Counters, usize)> {
+        let (pending, maintained) = (nothing_pending(), &self.maintained);
+        let view = View { pending, maintained, sizes: None, base: None, reads };
+        let position = (0, self.counters);
+        let mut transaction =
+            Transaction::new(self.origin, &self.shape, &self.shard, view, position, Timestamp(0));
+        transaction.is_beside = is_beside;
+        let mut count = 0;
+        for (key, item) in &self.items {
+            if transaction.postings() >= COMMIT_ROWS {
+                break;
+            }
+            transfer(&mut transaction, key, item.as_ref())?;
+            count += 1;
+        }
+        let mut batch = Batch::new();
+        let counters = transaction.into_copy(&mut batch)?;
+        Ok((batch, counters, count))
+    }
+}
+
 /// Makes the target's item what the source's is.
-async fn transfer(
-    transaction: &mut Transaction<'_>,
-    item_key: &[u8],
-    item: Option<StoredItem>,
-) -> Result<()> {
+fn transfer(transaction: &mut Transaction<'_>, item_key: &[u8], item: Option<&StoredItem>) -> Plan<()> {
     let (logical, id) = keys::parse_item_key(item_key).ok_or_else(crate::malformed_key)?;
-    let key = keys::with_header(transaction.uid, ITEMS, item_key);
-    let there = transaction.item(&key).await?;
+    let key = keys::with_header(transaction.uid, ITEMS, item_key).into();
+    let name = ItemName { logical: &logical, id, key };
+    let there = transaction.item(&name.key)?;
     match (there, item) {
         (Some(there), Some(item)) if there.lsn() == item.lsn() => Ok(()),
-        (there, Some(item)) => transaction.put_copy(&logical, id, &item, there.as_ref()).await,
-        (Some(there), None) => transaction.delete(&logical, id, &there, ChangeKind::Delete).await,
+        (there, Some(item)) => transaction.put_copy(&name, item, there.as_ref()),
+        (Some(there), None) => transaction.delete(&name, &there, ChangeKind::Delete),
         (None, None) => Ok(()),
     }
 }

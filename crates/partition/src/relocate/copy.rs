@@ -132,7 +132,7 @@ impl Relocation {
             let mut cursors = Vec::with_capacity(self.sources.len());
             for (source, snapshot) in self.sources.iter().zip(snapshots) {
                 let (start, end) = keys::space_range(source.uid, space);
-                let scan = snapshot.scan(start..end, ScanOptions::default());
+                let scan = snapshot.scan(start..end, ScanOptions::SWEEP);
                 let mut cursor = Cursor { scan, rows: Vec::new().into_iter(), head: None };
                 cursor.advance().await?;
                 cursors.push(cursor);

@@ -1,7 +1,8 @@
-//! The end of a relocation: the sources' sequencers are held, so that nobody writes; the targets get the last changes and their
-//! first log entry; the caller publishes the routing; the sources answer no more.
+//! The end of a relocation: fences keep the sources' sequencers, so that nobody writes; the targets get the last changes and
+//! their first log entry; the caller publishes the routing; the sources answer no more.
 //!
-//! Writers wait for the sequencer meanwhile, and find the partition ended, or not, when they get it. Readers go on.
+//! Writers wait for the end of the fence meanwhile, and find the partition ended, or not, when they get the sequencer. Readers
+//! go on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::end::End;
 use crate::keys;
 use crate::log_marks::LogMarks;
 use crate::partition::Partition;
-use crate::sequencer::Fence;
+use crate::sequencer::{Fence, Sequencer};
 
 /// The targets are complete, and nothing is written anywhere until this goes.
 #[derive(Debug)]
@@ -33,24 +34,31 @@ impl Relocation {
     pub async fn cut_over(&mut self, clock: &Clock, within: Duration) -> Result<Option<Cutover>> {
         let deadline = clock.elapsed() + within;
         let mut timestamp_ms = clock.now().milliseconds();
-        let mut fences = Vec::with_capacity(self.sources.len());
+        let (mut fences, mut lasts) = (Vec::with_capacity(self.sources.len()), Vec::new());
         let mut ordered: Vec<_> = self.sources.iter().collect();
         // Nobody else holds two.
         ordered.sort_by_key(|source| source.uid);
         for source in ordered {
-            let mut fence = source.sequencer.fence().await;
+            let look = |sequencer: &Sequencer| {
+                (sequencer.timestamp_ms, sequencer.counters.next_ordinal, source.last_queued(sequencer))
+            };
+            let (fence, (last_ms, next_ordinal, last)) = source.sequencer.fence(look).await;
             source.check_open()?;
-            source.drain(&mut fence).await?;
-            timestamp_ms = timestamp_ms.max(fence.timestamp_ms);
+            timestamp_ms = timestamp_ms.max(last_ms);
+            lasts.push((source.clone(), last));
             // A moved partition goes on with the ordinals of its own prefix; others begin.
             for target in &mut self.targets {
                 if target.identity.rid_prefix == source.rid_prefix {
-                    target.state.counters.next_ordinal = fence.counters.next_ordinal;
+                    target.state.counters.next_ordinal = next_ordinal;
                 }
             }
             if !self.has_bug(SeededBug::NoFence) {
                 fences.push(fence);
             }
+        }
+        // Their syncs go on at the same time.
+        for (source, last) in lasts {
+            source.wait_for(last).await?;
         }
         self.progress.check()?;
         if clock.elapsed() > deadline {

@@ -14,12 +14,9 @@ use crate::keys::{self, HEADER, PartitionUid};
 /// Entries of one commit.
 const ENTRIES_PER_COMMIT: usize = 1000;
 
-/// Writes the sizes of all logical partitions unless they are there.
-pub(crate) async fn count_if_missing(shard: &Shard, uid: PartitionUid) -> Result<()> {
+/// Writes the sizes of all logical partitions, where they are not there: see [`is_counted`].
+pub(crate) async fn count(shard: &Shard, uid: PartitionUid) -> Result<()> {
     let snapshot = shard.snapshot();
-    if is_counted(&snapshot, uid).await? {
-        return Ok(());
-    }
     tracing::info!(partition = uid.0, "counting the sizes of logical partitions");
     let (start, end) = keys::space_range(uid, keys::ITEMS);
     let mut scan = snapshot.scan(start..end, ScanOptions { reverse: true, ..ScanOptions::default() });

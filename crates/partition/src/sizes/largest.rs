@@ -5,17 +5,19 @@
 //! one is that it leaves out. What it holds at or above that is certainly among the largest. Where deletes leave too
 //! few of those, the sizes are walked again.
 //!
-//! Why the walk misses nothing: commits are noted from before its snapshot. At its end, under the sequencer, what it found
-//! and no commit has noted is looked up again; what was written meanwhile and is not noted was left out as too small.
+//! Why the walk misses nothing: commits are noted from before its view. At its end what it found and no commit has noted is
+//! looked up again, in the overlay and in what was fetched for it; what was written meanwhile and is not noted was left out as too small.
 
+use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use shardlake_model::Result;
-use shardlake_storage::{ScanOptions, Snapshot};
+use shardlake_storage::{ScanOptions, View};
 
 use super::LogicalSize;
 use crate::keys::{self, HEADER, PartitionUid};
 use crate::operation::LogicalKey;
 use crate::partition::Partition;
+use crate::read_set::ReadSet;
 
 /// Logical partitions that can be asked for.
 const ASKED_MAX: usize = 32;
@@ -137,27 +139,26 @@ impl Partition {
     }
 
     async fn find_largest(&self) -> Result<()> {
-        let snapshot = {
+        {
             let mut sequencer = self.sequencer.hold().await;
             self.check_open()?;
-            self.drain(&mut sequencer).await?;
             sequencer.largest = Some(Box::default());
-            self.shard().snapshot()
-        };
-        let found = walk(&snapshot, self.uid).await?;
-        drop(snapshot);
+        }
+        // A view that shows every commit before the first one noted.
+        self.settle().await?;
+        let found = walk(&self.shard().view(), self.uid).await?;
+        let stored_key = |key: &[u8]| Bytes::from(keys::with_header(self.uid, keys::SIZES, key));
+        let mut reads = ReadSet::default();
+        self.fetch(&mut reads, found.held.keys().map(|key| stored_key(key)).collect()).await?;
         let mut sequencer = self.sequencer.hold().await;
         self.check_open()?;
-        self.drain(&mut sequencer).await?;
         // Whoever holds the lock of walks is the only one to replace it.
         let Some(mut largest) = sequencer.largest.take() else { return Ok(()) };
-        let now = self.shard().snapshot();
-        for key in found.held.keys() {
-            if !largest.held.contains_key(key) {
-                let stored = now.get(&keys::with_header(self.uid, keys::SIZES, key)).await;
-                if let Some(size) = stored.map_err(crate::storage_error)? {
-                    largest.note(key, LogicalSize::decode(&size)?);
-                }
+        for key in found.held.keys().filter(|key| !largest.held.contains_key(*key)).collect::<Vec<_>>() {
+            let stored_key = stored_key(key);
+            let queued = sequencer.pending.get(&stored_key);
+            if let Some(size) = queued.unwrap_or_else(|| reads.fetched(&stored_key)) {
+                largest.note(key, LogicalSize::decode(&size)?);
             }
         }
         largest.left_out_bytes = largest.left_out_bytes.max(found.left_out_bytes);
@@ -175,7 +176,7 @@ fn sized_keys(sizes: Vec<(&[u8], LogicalSize)>) -> Result<Vec<SizedKey>> {
     sized.collect()
 }
 
-async fn walk(snapshot: &Snapshot, uid: PartitionUid) -> Result<Largest> {
+async fn walk(snapshot: &View, uid: PartitionUid) -> Result<Largest> {
     let (start, end) = keys::space_range(uid, keys::SIZES);
     let mut scan = snapshot.scan(start..end, ScanOptions::default());
     let mut largest = Largest::default();

@@ -22,7 +22,7 @@ mod recent;
 mod tests;
 mod verify;
 
-pub(crate) use count::count_if_missing;
+pub(crate) use count::{count, is_counted};
 pub(crate) use largest::Largest;
 pub use largest::SizedKey;
 pub(crate) use recent::RecentSizes;

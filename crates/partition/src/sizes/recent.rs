@@ -3,6 +3,7 @@
 //! It holds what the newest queued commits say, under the sequencer, and is bounded: sizes gather in a young half, which
 //! becomes the old one when it is full; what was in the old one and was not written again is forgotten.
 
+use bytes::Bytes;
 use rustc_hash::FxHashMap;
 
 use super::LogicalSize;
@@ -13,8 +14,8 @@ const KEY_BYTES_MAX: usize = 128;
 
 #[derive(Debug, Default)]
 pub(crate) struct RecentSizes {
-    young: FxHashMap<Vec<u8>, LogicalSize>,
-    old: FxHashMap<Vec<u8>, LogicalSize>,
+    young: FxHashMap<Bytes, LogicalSize>,
+    old: FxHashMap<Bytes, LogicalSize>,
 }
 
 impl RecentSizes {
@@ -24,7 +25,7 @@ impl RecentSizes {
 
     /// Takes the size after a commit. What the old half says of the key is outdated from now on, and hidden as long as it is
     /// there: the young half replaces the old one as a whole.
-    pub fn put(&mut self, key: Vec<u8>, size: LogicalSize) {
+    pub fn put(&mut self, key: Bytes, size: LogicalSize) {
         if let Some(known) = self.young.get_mut(&key) {
             *known = size;
         } else if key.len() <= KEY_BYTES_MAX {
@@ -51,7 +52,7 @@ mod tests {
             for (key, size_bytes) in writes {
                 // One key in a hundred is longer than what is kept.
                 let text = vec![b'k'; if key % 100 == 0 { KEY_BYTES_MAX } else { 4 }];
-                let key = [&key.to_be_bytes()[..], &text].concat();
+                let key = Bytes::from([&key.to_be_bytes()[..], &text].concat());
                 let size = LogicalSize { items: 1, size_bytes };
                 recent.put(key.clone(), size);
                 model.insert(key, size);

@@ -8,16 +8,21 @@ use shardlake_model::Result;
 use shardlake_storage::{ScanOptions, Snapshot};
 
 use super::{LogicalSize, count::is_counted};
+use crate::key_list::KeyList;
 use crate::keys::{self, HEADER, PartitionUid};
 
 /// Entries without items that are named.
 const NAMED_MAX: usize = 20;
+/// Entries read at once.
+const ENTRIES_AT_ONCE: usize = 256;
 
 pub(crate) struct SizeVerifier {
     uid: PartitionUid,
     snapshot: Snapshot,
     is_counted: bool,
     current: Option<(Vec<u8>, LogicalSize)>,
+    /// Whose entries are still to be looked for.
+    done: Vec<(Vec<u8>, LogicalSize)>,
     logical_partitions: u64,
     problems: Vec<String>,
 }
@@ -30,23 +35,27 @@ impl SizeVerifier {
             snapshot: snapshot.clone(),
             is_counted,
             current: None,
+            done: Vec::new(),
             logical_partitions: 0,
             problems: Vec::new(),
         })
     }
 
     /// Takes the next item in the order of keys; `key` is without its header.
-    pub async fn note_item(&mut self, key: &[u8], size_bytes: u64) -> Result<Option<String>> {
+    pub async fn note_item(&mut self, key: &[u8], size_bytes: u64) -> Result<Vec<String>> {
         // A malformed key is reported by whoever reads the items.
-        let Some(logical) = keys::logical_part(key) else { return Ok(None) };
-        let done = match &self.current {
-            Some((open, _)) if open != logical => self.finish_current().await?,
-            _ => None,
-        };
+        let Some(logical) = keys::logical_part(key) else { return Ok(vec![]) };
+        let mut problems = Vec::new();
+        if self.current.as_ref().is_some_and(|(open, _)| open != logical) {
+            self.finish_current();
+            if self.done.len() >= ENTRIES_AT_ONCE {
+                problems = self.compare().await?;
+            }
+        }
         let (_, size) = self.current.get_or_insert_with(|| (logical.to_vec(), LogicalSize::default()));
         size.items += 1;
         size.size_bytes += size_bytes;
-        Ok(done)
+        Ok(problems)
     }
 
     /// After the last item: what is wrong with the last logical partition and with entries that have no items.
@@ -54,7 +63,8 @@ impl SizeVerifier {
         if !self.is_counted {
             return Ok(Vec::new());
         }
-        let last = self.finish_current().await?;
+        self.finish_current();
+        let last = self.compare().await?;
         self.problems.extend(last);
         let (entries, malformed) = self.count_entries().await?;
         if malformed > 0 {
@@ -68,33 +78,27 @@ impl SizeVerifier {
         Ok(self.problems)
     }
 
-    async fn finish_current(&mut self) -> Result<Option<String>> {
-        let Some((logical, counted)) = self.current.take() else { return Ok(None) };
+    fn finish_current(&mut self) {
+        let Some(current) = self.current.take() else { return };
         self.logical_partitions += 1;
-        if !self.is_counted {
-            return Ok(None);
+        if self.is_counted {
+            self.done.push(current);
         }
-        let key = keys::with_header(self.uid, keys::SIZES, &logical);
-        let stored = self.snapshot.get(&key).await.map_err(crate::storage_error)?;
-        Ok(match stored.as_deref().map(LogicalSize::decode) {
-            Some(Ok(recorded)) if recorded == counted => None,
-            Some(Ok(recorded)) => Some(format!(
-                "logical partition {}: {} items of {} bytes are recorded, it holds {} of {}",
-                printable(&logical),
-                recorded.items,
-                recorded.size_bytes,
-                counted.items,
-                counted.size_bytes
-            )),
-            Some(Err(_)) => Some(format!("logical partition {}: its size is malformed", printable(&logical))),
-            None => Some(format!("logical partition {}: its size is missing", printable(&logical))),
-        })
+    }
+
+    /// Compares the logical partitions that are summed up with their entries; what is wrong.
+    async fn compare(&mut self) -> Result<Vec<String>> {
+        let (mut entries, header) = (KeyList::default(), keys::header(self.uid, keys::SIZES, 0));
+        self.done.iter().for_each(|(logical, _)| entries.push(&[&header, logical]));
+        let stored = self.snapshot.get_many(entries.finish()).await.map_err(crate::storage_error)?;
+        let done = std::mem::take(&mut self.done).into_iter();
+        Ok(done.zip(stored).filter_map(|(counted, stored)| difference(&counted, stored.as_deref())).collect())
     }
 
     async fn count_entries(&self) -> Result<(u64, u64)> {
         let (mut entries, mut malformed) = (0, 0);
         let (start, end) = keys::space_range(self.uid, keys::SIZES);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             entries += rows.len() as u64;
             let is_malformed = |key: &[u8]| keys::parse_size_key(&key[HEADER..]).is_none();
@@ -105,7 +109,7 @@ impl SizeVerifier {
 
     async fn name_strays(&mut self) -> Result<()> {
         let (start, end) = keys::space_range(self.uid, keys::SIZES);
-        let mut scan = self.snapshot.scan(start..end, ScanOptions::default());
+        let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         let mut named = 0;
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, _) in rows {
@@ -121,6 +125,20 @@ impl SizeVerifier {
             }
         }
         Ok(())
+    }
+}
+
+/// What is wrong with the entry of a logical partition.
+fn difference((logical, counted): &(Vec<u8>, LogicalSize), stored: Option<&[u8]>) -> Option<String> {
+    let name = printable(logical);
+    match stored.map(LogicalSize::decode) {
+        Some(Ok(recorded)) if recorded == *counted => None,
+        Some(Ok(recorded)) => Some(format!(
+            "logical partition {name}: {} items of {} bytes are recorded, it holds {} of {}",
+            recorded.items, recorded.size_bytes, counted.items, counted.size_bytes
+        )),
+        Some(Err(_)) => Some(format!("logical partition {name}: its size is malformed")),
+        None => Some(format!("logical partition {name}: its size is missing")),
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
+use futures::FutureExt;
 use shardlake_stdx::Random;
 use shardlake_storage::suite::check_stats;
-use shardlake_storage::{Batch, Durability, ScanOptions, Shard, ShardOptions, StorageError};
+use shardlake_storage::{Answer, Batch, Durability, ScanOptions, Shard, ShardOptions, StorageError};
 use shardlake_testkit::Logs;
 
 /// Memtables so small that sorting and merging run all the time.
@@ -234,4 +236,52 @@ async fn owner_with_a_lower_epoch_is_refused_and_changes_nothing() {
         assert!(open(&at(epoch)).await.get(b"key").await.expect("reads").is_some(), "{epoch:?}");
     }
     assert!(matches!(Shard::open(at(Some(3))).await, Err(StorageError::Fenced { epoch: 4 })));
+}
+
+#[tokio::test]
+async fn reads_of_a_slow_disk_leave_the_call_and_those_of_a_quick_one_do_not() {
+    let _logs = Logs::watch();
+    let directory = directory();
+    for (slow_read, is_quick) in [(Duration::ZERO, false), (Duration::MAX, true)] {
+        let shard = open(&ShardOptions { slow_read, ..small(&directory) }).await;
+        for number in 0..200u8 {
+            put(&shard, &[1, number], vec![number]).await;
+        }
+        let view = shard.view();
+        assert_eq!(view.reads_at_once(), is_quick);
+        assert_eq!(matches!(view.get(&[1, 7]), Answer::Now(_)), is_quick);
+        assert_eq!(matches!(shard.lookup_applied(&[1, 7]), Answer::Now(_)), is_quick);
+        let keys: Vec<_> = (0..200).map(|number| vec![1, number].into()).collect();
+        let many = view.get_many(keys);
+        assert_eq!(matches!(many, Answer::Now(_)), is_quick);
+        let many = many.await.expect("reads");
+        assert!(many.iter().enumerate().all(|(number, value)| value.as_deref() == Some(&[number as u8][..])));
+    }
+}
+
+#[tokio::test]
+async fn scan_of_a_slow_disk_goes_on_for_a_reader_that_stopped_waiting() {
+    let _logs = Logs::watch();
+    let directory = directory();
+    let shard = open(&ShardOptions { slow_read: Duration::ZERO, ..small(&directory) }).await;
+    let mut load = shard.bulk_load();
+    let rows = (0..2000u32).map(|number| (number.to_be_bytes().to_vec().into(), vec![7].into()));
+    load.push(rows.collect()).await.expect("takes rows");
+    load.finish().await.expect("loads");
+    for options in [ScanOptions::default(), ScanOptions::SWEEP] {
+        let mut scan = shard.view().scan(vec![0]..vec![1], options);
+        let mut seen = 0;
+        loop {
+            let chunk = match scan.next_chunk().now_or_never() {
+                Some(chunk) => chunk,
+                None => scan.next_chunk().await,
+            };
+            let Some(chunk) = chunk.expect("scans") else { break };
+            for (key, _) in chunk {
+                assert_eq!(key[..], u32::to_be_bytes(seen));
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, 2000);
+    }
 }

@@ -10,6 +10,7 @@ use shardlake_storage::slow::SlowEngine;
 use shardlake_storage::suite::{Opener, Step, check};
 use shardlake_storage::{ScanOptions, Shard, ShardOptions, StorageError};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Few keys, so that histories meet them again; with the extremes of bytes, and one a prefix of another.
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -52,7 +53,18 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-struct Local(tempfile::TempDir);
+struct Local {
+    directory: tempfile::TempDir,
+    slow_read: Duration,
+}
+
+impl Local {
+    /// In memory where there is such a place: nothing is killed here, and syncs are thousands.
+    fn new(slow_read: Duration) -> Self {
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Local { directory: directory.expect("a directory"), slow_read }
+    }
+}
 
 impl Opener for Local {
     async fn open(&mut self, epoch: u64) -> Result<Shard, StorageError> {
@@ -61,7 +73,8 @@ impl Opener for Local {
             memtable_bytes: 128 * 1024,
             cache_bytes: 512 * 1024,
             epoch: Some(epoch),
-            ..ShardOptions::local(self.0.path())
+            slow_read: self.slow_read,
+            ..ShardOptions::local(self.directory.path())
         };
         Shard::open(options).await
     }
@@ -131,9 +144,15 @@ proptest! {
     #![proptest_config(cases(16))]
     #[test]
     fn the_local_engine_agrees_with_the_model(steps in vec(step(), 1..60)) {
-        // In memory where there is such a place: nothing is killed here, and syncs are thousands.
-        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        run(&mut Local(directory.expect("a directory")), steps);
+        run(&mut Local::new(Duration::MAX), steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(4))]
+    #[test]
+    fn the_local_engine_on_a_slow_disk_agrees_with_the_model(steps in vec(step(), 1..60)) {
+        run(&mut Local::new(Duration::ZERO), steps);
     }
 }
 

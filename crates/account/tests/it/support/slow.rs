@@ -24,18 +24,29 @@ pub struct SlowEngine {
 #[derive(Clone, Default)]
 struct Reads {
     are_slow: Arc<AtomicBool>,
-    waiting: Arc<Mutex<Vec<(Arc<AtomicBool>, Waker)>>>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    reads: Vec<(Arc<AtomicBool>, Waker)>,
+    /// Who lets them go on.
+    counting: Option<Waker>,
 }
 
 impl SlowEngine {
-    /// What an operation comes to, and how often it waited for reads. It must read within its own task.
+    /// What an operation comes to, and how often it waited for reads.
     pub async fn round_trips<T>(&self, operation: impl Future<Output = T>) -> (T, usize) {
         self.reads.are_slow.store(true, Ordering::SeqCst);
         let mut operation = pin!(operation);
         let mut round_trips = 0;
         let outcome = poll_fn(|context| {
             let polled = operation.as_mut().poll(context);
-            let waiting = std::mem::take(&mut *self.reads.waiting.lock().expect("no holder panics"));
+            let waiting = {
+                let mut waiting = self.reads.waiting.lock().expect("no holder panics");
+                waiting.counting = Some(context.waker().clone());
+                std::mem::take(&mut waiting.reads)
+            };
             round_trips += usize::from(!waiting.is_empty());
             for (may_go_on, waker) in waiting {
                 may_go_on.store(true, Ordering::SeqCst);
@@ -61,7 +72,8 @@ impl Reads {
                     return Poll::Ready(());
                 }
                 let mut waiting = reads.waiting.lock().expect("no holder panics");
-                waiting.push((may_go_on.clone(), context.waker().clone()));
+                waiting.reads.push((may_go_on.clone(), context.waker().clone()));
+                waiting.counting.iter().for_each(Waker::wake_by_ref);
                 Poll::Pending
             })
             .await;

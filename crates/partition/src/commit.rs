@@ -1,0 +1,286 @@
+//! From a command to a commit: read, plan, queue.
+//!
+//! ```text
+//! look ahead  of heavy items: what they need is found out         beside the threads that answer requests, no lock
+//! turn        of a large commit                                   storage/src/turns.rs
+//! sequencer   plan: a function that waits for nothing, then queue one batch with its log entry
+//! again       what the plan lacked is fetched in one go (read_set.rs), or it is to be made beside
+//! ```
+//!
+//! A plan can be made any number of times, and on any thread: nothing is changed before its commit is queued.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use shardlake_model::Result;
+use shardlake_stdx::Timestamp;
+use shardlake_storage::{PendingCommit, RowsTurn, SMALL_COMMIT_ROWS, Seq};
+
+use crate::index::Maintained;
+use crate::interactive::WriteTurn;
+use crate::keys;
+use crate::operation::LogicalKey;
+use crate::partition::{Origin, Partition};
+use crate::read_set::{Plan, ReadSet, Stop};
+use crate::sequencer::{Sequencer, Turn};
+use crate::shape::ContainerShape;
+use crate::transaction::{PlannedCommit, Transaction, View};
+use crate::writes::Base;
+
+/// What is planned.
+pub(crate) trait Work: Sync {
+    type Outcome: Send + 'static;
+
+    fn plan(&self, transaction: Transaction<'_>) -> Plan<Self::Outcome>;
+
+    /// The same with all that it needs, for another thread.
+    fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static;
+
+    /// Keys that it reads in any case.
+    fn footprint(&self, _origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
+        Vec::new()
+    }
+
+    /// Finds out what heavy items need, before the sequencer is taken, and how many rows the commit is expected to have.
+    fn look_ahead(
+        &self,
+        _partition: &Partition,
+        _task: &Task<'_>,
+        _reads: &mut ReadSet,
+    ) -> impl Future<Output = Result<usize>> + Send {
+        async { Ok(0) }
+    }
+}
+
+/// For whom, and under what, something is planned.
+#[derive(Clone, Copy)]
+pub(crate) struct Task<'t> {
+    pub shape: &'t Arc<ContainerShape>,
+    pub now: Timestamp,
+    pub writer: Writer<'t>,
+    /// It does what a client asked for.
+    pub is_clients: bool,
+    /// Rows that the commit is expected to have; about.
+    pub rows: usize,
+    /// It is too much for a thread that answers requests.
+    pub is_heavy: bool,
+    /// The steps before, of a transaction that goes on.
+    pub base: Option<&'t Arc<Base>>,
+}
+
+/// Who writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Writer<'t> {
+    /// Waits for so long while a transaction holds the logical partition.
+    Passing(&'t LogicalKey, Duration),
+    /// Holds it, or stays away from what is held.
+    Holder,
+}
+
+/// What came of it.
+pub(crate) struct Done<T> {
+    pub outcome: T,
+    /// The last commit that the plan may rest on.
+    pub rests_on: Seq,
+    /// The partition's last commit before.
+    pub last_lsn: u64,
+    /// `None` where nothing changes.
+    pub commit: Option<(u64, PendingCommit)>,
+}
+
+impl Partition {
+    /// Plans a commit and queues it.
+    pub(crate) async fn carry_out<T: Send + 'static>(
+        &self,
+        mut task: Task<'_>,
+        mut reads: ReadSet,
+        work: &impl Work<Outcome = (T, Option<PlannedCommit>)>,
+    ) -> Result<Done<T>> {
+        if task.is_heavy {
+            task.rows = work.look_ahead(self, &task, &mut reads).await?;
+        }
+        loop {
+            let WriteTurn { mut sequencer, large, place } = self.turn_of(task.writer, task.rows).await?;
+            self.check_open()?;
+            sequencer.pending.forget_applied(self.shard().applied());
+            let planned;
+            (sequencer, planned) = self.plan(sequencer, &task, &mut reads, work).await?;
+            let (outcome, planned) = match planned {
+                Ok(planned) => planned,
+                Err(stop) => {
+                    drop((sequencer, large, place));
+                    self.go_on_after(stop, &mut task, &mut reads, work).await?;
+                    continue;
+                }
+            };
+            let (rests_on, last_lsn) = (self.last_queued(&sequencer), sequencer.lsn);
+            let mut commit = None;
+            if let Some(planned) = planned {
+                let Some(large) = self.turn_at_once(large, &planned) else {
+                    task.rows = planned.batch.len();
+                    continue;
+                };
+                let lsn = planned.lsn;
+                commit = Some((lsn, self.queue(&mut sequencer, planned, large)?));
+            }
+            return Ok(Done { outcome, rests_on, last_lsn, commit });
+        }
+    }
+
+    /// Does what a plan that stopped asks for; fails where it was refused.
+    pub(crate) async fn go_on_after(
+        &self,
+        stop: Stop,
+        task: &mut Task<'_>,
+        reads: &mut ReadSet,
+        work: &impl Work,
+    ) -> Result<()> {
+        match stop {
+            Stop::Error(error) => Err(error),
+            Stop::Wanted(mut keys) => {
+                keys.extend(work.footprint(self.origin(), task.shape));
+                self.fetch(reads, keys).await
+            }
+            Stop::Heavy => {
+                let rows = work.look_ahead(self, task, reads).await?;
+                (task.rows, task.is_heavy) = (task.rows.max(rows), true);
+                Ok(())
+            }
+        }
+    }
+
+    async fn turn_of(&self, writer: Writer<'_>, rows: usize) -> Result<WriteTurn> {
+        match writer {
+            Writer::Passing(logical, patience) => self.turn_to_write(logical, patience, rows).await,
+            Writer::Holder => {
+                let large = self.shard().turn_for(rows).await.map_err(crate::storage_error)?;
+                Ok(WriteTurn { sequencer: self.sequencer.hold().await, large, place: None })
+            }
+        }
+    }
+
+    /// Makes a plan with the sequencer in hand: here, or beside the threads that answer requests.
+    pub(crate) async fn plan<W: Work>(
+        &self,
+        turn: Turn,
+        task: &Task<'_>,
+        reads: &mut ReadSet,
+        work: &W,
+    ) -> Result<(Turn, Plan<W::Outcome>)> {
+        let setup = Setup {
+            origin: self.origin(),
+            now: task.now,
+            keeps_versions: self.past.keeps_versions(),
+            is_clients: task.is_clients,
+            is_beside: task.is_heavy,
+        };
+        if !task.is_heavy {
+            let base = task.base.map(|base| &**base);
+            let planned = work.plan(setup.transaction(&turn, (task.shape, self.shard()), reads, base));
+            return Ok((turn, planned));
+        }
+        let (shape, shard, base) = (task.shape.clone(), self.shard().clone(), task.base.cloned());
+        let (work, own_reads) = (work.owned(), std::mem::take(reads));
+        let make = move |sequencer: &mut Sequencer| {
+            let transaction = setup.transaction(sequencer, (&shape, &shard), &own_reads, base.as_deref());
+            let planned = work.plan(transaction);
+            (own_reads, planned)
+        };
+        let (turn, planned) = turn.beside(make).await?;
+        let planned_here;
+        (*reads, planned_here) = planned;
+        Ok((turn, planned_here))
+    }
+
+    /// The last commit that a plan made now may rest on.
+    pub(crate) fn last_queued(&self, sequencer: &Sequencer) -> Seq {
+        sequencer.pending.last_seq().unwrap_or_else(|| self.shard().applied())
+    }
+
+    /// The turn that a planned commit needs, if it needs one: the one that its writer has, or one that is free. `None`, and
+    /// the writer has to wait for one without the sequencer, where others are before it.
+    fn turn_at_once(&self, held: Option<RowsTurn>, planned: &PlannedCommit) -> Option<Option<RowsTurn>> {
+        let rows = planned.batch.len();
+        match held.filter(|_| rows > SMALL_COMMIT_ROWS) {
+            Some(held) => Some(Some(held)),
+            None => self.shard().try_turn_for(rows),
+        }
+    }
+
+    /// Hands a planned commit to the shard and moves the sequencer past it. Nothing changed when this fails.
+    fn queue(
+        &self,
+        sequencer: &mut Sequencer,
+        planned: PlannedCommit,
+        turn: Option<RowsTurn>,
+    ) -> Result<PendingCommit> {
+        assert_eq!(planned.lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
+        let mut batch = planned.batch;
+        let marks = self.past.take_unsaved();
+        if let Some(marks) = &marks {
+            batch.put(keys::log_marks_key(self.uid), marks.encode());
+        }
+        let commit = match self.shard().commit_in_turn(batch, turn) {
+            Ok(commit) => commit,
+            Err(error) => {
+                self.past.give_back(marks);
+                return Err(crate::storage_error(error));
+            }
+        };
+        #[cfg(feature = "testing")]
+        crate::seeded::panic_if(crate::seeded::Mistake::PanicWhileQueueing);
+        sequencer.lsn = planned.lsn;
+        sequencer.timestamp_ms = planned.timestamp_ms;
+        sequencer.counters = planned.counters;
+        self.expiry.note(planned.due);
+        for (key, size) in planned.recorded {
+            if let Some(largest) = &mut sequencer.largest {
+                largest.note(&key[keys::HEADER..], size);
+            }
+            sequencer.sizes.put(key, size);
+        }
+        sequencer.pending.add(commit.seq(), planned.writes);
+        for (place, by) in planned.counts {
+            sequencer.maintained.counted[place].note(commit.seq(), by);
+        }
+        self.acknowledged.queue(commit.seq(), planned.lsn, planned.counters);
+        Ok(commit)
+    }
+}
+
+/// What a transaction is told of its partition and its purpose.
+#[derive(Clone, Copy)]
+struct Setup {
+    origin: Origin,
+    now: Timestamp,
+    keeps_versions: bool,
+    is_clients: bool,
+    is_beside: bool,
+}
+
+/// Steps keep no index: the commit does.
+static NOTHING_MAINTAINED: Maintained = Maintained { layouts: Vec::new(), counted: Vec::new() };
+
+impl Setup {
+    fn transaction<'a>(
+        self,
+        sequencer: &'a Sequencer,
+        (shape, shard): (&'a Arc<ContainerShape>, &'a shardlake_storage::Shard),
+        reads: &'a ReadSet,
+        base: Option<&'a Base>,
+    ) -> Transaction<'a> {
+        let maintained = if base.is_some() { &NOTHING_MAINTAINED } else { &sequencer.maintained };
+        let (pending, sizes) = (&sequencer.pending, Some(&sequencer.sizes));
+        let view = View { pending, maintained, sizes, base, reads };
+        let counters = base.map_or(sequencer.counters, |base| base.on(sequencer.counters));
+        let position = (sequencer.lsn, counters);
+        let mut transaction = Transaction::new(self.origin, shape, shard, view, position, self.now);
+        transaction.timestamp_ms = transaction.timestamp_ms.max(sequencer.timestamp_ms);
+        transaction.keeps_versions = self.keeps_versions && base.is_none();
+        transaction.is_clients = self.is_clients;
+        transaction.is_beside = self.is_beside;
+        transaction.may_expire = sequencer.may_expire(shape);
+        transaction
+    }
+}

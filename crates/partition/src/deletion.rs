@@ -1,0 +1,141 @@
+//! Deleting items that a scan has found. The scan holds no lock; each item is looked at again under the sequencer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use shardlake_model::Result;
+use shardlake_storage::LARGE_ROWS_IN_FLIGHT;
+
+use crate::change_log::ChangeKind;
+use crate::commit::{Done, Task, Work, Writer};
+use crate::expire::Due;
+use crate::interactive::Gates;
+use crate::keys::{self, HEADER};
+use crate::partition::{Origin, Partition};
+use crate::read_set::{Plan, ReadSet};
+use crate::shape::ContainerShape;
+use crate::transaction::{ItemName, PlannedCommit, Transaction};
+use shardlake_stdx::Timestamp;
+
+/// Rows of the index that one commit takes away, unless they are of one item: writers of the partition wait for them.
+const ROWS_MAX: usize = LARGE_ROWS_IN_FLIGHT;
+
+/// Deletes those of the items that are still there.
+#[derive(Debug, Clone)]
+pub(crate) struct Deletion {
+    /// Keys in their order.
+    pub found: Arc<[Bytes]>,
+    /// Those alone whose time has run out.
+    pub only_expired: bool,
+    /// What transactions hold stays.
+    pub spares: Option<Arc<Gates>>,
+}
+
+/// What was deleted.
+#[derive(Debug)]
+pub(crate) struct Deleted {
+    /// Items whose time had not run out, and what deleting them costs a client.
+    pub live: u64,
+    pub live_centi: u64,
+    /// The same of those whose time had.
+    pub expired: u64,
+    pub expired_centi: u64,
+    /// The first of the found ones that was not dealt with: there were too many rows.
+    pub cut: Option<usize>,
+    /// Of the items that were spared.
+    pub due: Due,
+    /// The container's time to live was changed since the shape was made: nothing was done.
+    pub is_superseded: bool,
+}
+
+impl Partition {
+    /// One commit. When this returns it is durable.
+    pub(crate) async fn delete_found(
+        &self,
+        shape: &Arc<ContainerShape>,
+        now: Timestamp,
+        writer: Writer<'_>,
+        deletion: &Deletion,
+    ) -> Result<Deleted> {
+        let task =
+            Task { shape, now, writer, is_clients: false, rows: ROWS_MAX, is_heavy: false, base: None };
+        let Done { outcome, commit, .. } = self.carry_out(task, ReadSet::default(), deletion).await?;
+        if let Some((lsn, commit)) = commit {
+            self.acknowledge(lsn, commit).await?;
+        }
+        Ok(outcome)
+    }
+}
+
+impl Deletion {
+    fn add_to(&self, transaction: &mut Transaction<'_>) -> Plan<Deleted> {
+        let mut deleted = Deleted {
+            live: 0,
+            live_centi: 0,
+            expired: 0,
+            expired_centi: 0,
+            cut: None,
+            due: Due::NEVER,
+            is_superseded: self.only_expired && !transaction.may_expire,
+        };
+        if deleted.is_superseded {
+            return Ok(deleted);
+        }
+        let mut last_owner: Option<&[u8]> = None;
+        for (place, key) in self.found.iter().enumerate() {
+            if transaction.postings() >= ROWS_MAX {
+                deleted.cut = Some(place);
+                break;
+            }
+            let Some(item) = transaction.item(key)? else { continue };
+            let is_expired = item.is_expired(transaction.now.seconds());
+            if self.only_expired && !is_expired {
+                continue;
+            }
+            let (logical, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
+            let prefix = || keys::logical_prefix(transaction.uid, &logical);
+            if self.spares.as_ref().is_some_and(|gates| gates.place_if_any(prefix).is_some()) {
+                deleted.due.note(item.envelope());
+                continue;
+            }
+            // In key order the items of a logical partition come together.
+            let owner = keys::logical_part(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
+            if last_owner.replace(owner).is_some_and(|last| last != owner) {
+                transaction.record_size()?;
+            }
+            let name = ItemName { logical: &logical, id, key: key.clone() };
+            let kind = if is_expired { ChangeKind::Expire } else { ChangeKind::Delete };
+            let charge_centi = transaction.end_charged(&name, item, kind)?;
+            let (count, sum) = match is_expired {
+                true => (&mut deleted.expired, &mut deleted.expired_centi),
+                false => (&mut deleted.live, &mut deleted.live_centi),
+            };
+            *count += 1;
+            *sum += charge_centi;
+        }
+        transaction.record_size()?;
+        Ok(deleted)
+    }
+}
+
+impl Work for Deletion {
+    type Outcome = (Deleted, Option<PlannedCommit>);
+
+    fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
+        let deleted = self.add_to(&mut transaction)?;
+        let changes = transaction.changes_anything();
+        Ok((deleted, changes.then(|| transaction.into_batch())))
+    }
+
+    fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {
+        self.clone()
+    }
+
+    fn footprint(&self, origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
+        let mut keys = self.found.to_vec();
+        let owners = self.found.iter().filter_map(|key| keys::logical_part(&key[HEADER..]));
+        keys.extend(owners.map(|owner| Bytes::from(keys::with_header(origin.uid, keys::SIZES, owner))));
+        keys.dedup();
+        keys
+    }
+}

@@ -1,0 +1,97 @@
+//! What a plan reads of the engine, so that no plan waits for one.
+//!
+//! A plan is made under the sequencer by a function that cannot wait. What it reads comes from the transaction's own writes,
+//! else from the overlay of queued commits, else from here: values that were fetched before, or what the engine has at hand.
+//! Where that is not enough the plan stops and says which keys it wants ([`Stop::Wanted`]); its caller gives the sequencer
+//! back, fetches them in one go and plans anew. Engines that answer at once never see this.
+//!
+//! Why what was fetched is not outdated: from the moment before the fetch, the overlay keeps every commit that the fetch may not
+//! have seen ([`crate::pending::Pending::keep_behind`]). So every commit is in the values or in the overlay, which goes first.
+//!
+//! Why it ends, whatever others write meanwhile: the keys of a command are known from the beginning, and so are those that
+//! follow from fetched values. What a later commit has changed is in the overlay with all the keys that follow from it.
+
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+use shardlake_model::{Error, Result};
+use shardlake_storage::{Answer, Shard};
+
+use crate::item::StoredItem;
+use crate::partition::Partition;
+use crate::pending::Kept;
+
+/// Why a plan goes no further; nothing was changed.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The command is refused.
+    Error(Error),
+    /// Values that the engine does not have at hand.
+    Wanted(Vec<Bytes>),
+    /// Work that is too long for a thread that answers requests.
+    Heavy,
+}
+
+/// What a step of a plan comes to.
+pub(crate) type Plan<T> = std::result::Result<T, Stop>;
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+/// Values of the engine that were fetched for a plan, and what was found out about them.
+#[derive(Debug, Default)]
+pub(crate) struct ReadSet {
+    values: FxHashMap<Bytes, Option<Bytes>>,
+    /// Heavy items with their terms, as they were a moment ago.
+    heavy: FxHashMap<Bytes, StoredItem>,
+    /// While it lasts, the overlay keeps what the values may lack.
+    kept: Option<Kept>,
+}
+
+impl ReadSet {
+    /// The value of a key that is not in the overlay.
+    pub fn get(&self, shard: &Shard, key: &[u8]) -> Plan<Option<Bytes>> {
+        if let Some(value) = self.values.get(key) {
+            return Ok(value.clone());
+        }
+        match shard.lookup_applied(key) {
+            Answer::Now(value) => Ok(value.map_err(crate::storage_error)?),
+            Answer::Later(_) => Err(Stop::Wanted(vec![Bytes::copy_from_slice(key)])),
+        }
+    }
+
+    /// A value that was fetched, of a key that is not in the overlay.
+    pub fn fetched(&self, key: &[u8]) -> Option<Bytes> {
+        self.values.get(key).cloned().flatten()
+    }
+
+    /// The heavy item under a key, if it is still this record.
+    pub fn heavy(&self, key: &[u8], record: &[u8]) -> Option<&StoredItem> {
+        self.heavy.get(key).filter(|item| item.record_bytes() == record)
+    }
+
+    pub fn note_heavy(&mut self, key: Bytes, item: StoredItem) {
+        self.heavy.insert(key, item);
+    }
+
+    /// Fetches values in one go. Of a partition that others write to, [`Partition::fetch`] does.
+    pub async fn fetch(&mut self, shard: &Shard, mut keys: Vec<Bytes>) -> Result<()> {
+        keys.retain(|key| !self.values.contains_key(key));
+        let values = shard.applied_view().get_many(keys.clone()).await.map_err(crate::storage_error)?;
+        self.values.extend(keys.into_iter().zip(values));
+        Ok(())
+    }
+}
+
+impl Partition {
+    /// Fetches what a plan wants. The sequencer is not held.
+    pub(crate) async fn fetch(&self, reads: &mut ReadSet, keys: Vec<Bytes>) -> Result<()> {
+        if reads.kept.is_none() {
+            let mut sequencer = self.sequencer.hold().await;
+            reads.kept = Some(sequencer.pending.keep_behind(self.shard().applied()));
+        }
+        reads.fetch(self.shard(), keys).await
+    }
+}

@@ -1,0 +1,329 @@
+//! Writes over an engine that is far away: what they read, what they wait for, and that nothing comes of it but time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use shardlake_charge::ChargeTable;
+use shardlake_document::{Number, PatchOperation};
+use shardlake_index::{IndexLayout, path_hash};
+use shardlake_model::{
+    ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, IndexPathSegment,
+    KeyComponent, PartitionKey, PartitionKeyDefinition, Preconditions, Result, UniqueKey, UniqueKeyPolicy,
+};
+use shardlake_routing::{EpkRange, effective_partition_key};
+use shardlake_sql::ComputedProperties;
+use shardlake_stdx::{Guid, Timestamp};
+use shardlake_storage::slow::SlowEngine;
+use shardlake_storage::{Row, ScanOptions, Shard, ShardOptions};
+use tokio::time::Instant;
+
+use crate::{
+    BatchReply, CommandContext, ContainerShape, LogicalKey, Operation, Partition, PartitionIdentity,
+    PartitionUid, partition_range, prepare_body, verify_partition,
+};
+
+struct Fixture {
+    shard: Shard,
+    shape: Arc<ContainerShape>,
+    partition: Partition,
+}
+
+fn identity() -> PartitionIdentity {
+    PartitionIdentity {
+        uid: PartitionUid(3),
+        range_id: 0,
+        epk_range: EpkRange::full(),
+        rid_prefix: 0,
+        inherited_prefixes: Vec::new(),
+        session_version: 0,
+    }
+}
+
+fn shape() -> Arc<ContainerShape> {
+    let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
+    definition.unique_key_policy =
+        UniqueKeyPolicy { unique_keys: vec![UniqueKey { paths: vec!["/u".to_owned()] }] };
+    let container = Container {
+        rid: ContainerRid { database: DatabaseRid(1), number: 1 },
+        etag: [0; 16],
+        timestamp: 0,
+        definition,
+    };
+    let policy = &container.definition.indexing_policy;
+    let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");
+    let layouts = (layout.map(Arc::new), None);
+    let shape = ContainerShape::new(&container, layouts, Arc::default(), ChargeTable::default());
+    Arc::new(shape.expect("a plain container"))
+}
+
+fn logical(shape: &ContainerShape, pk: &str) -> LogicalKey {
+    let partition_key = PartitionKey::single(KeyComponent::String(pk.to_owned()));
+    let epk = effective_partition_key(&shape.key_definition, &partition_key);
+    LogicalKey { epk, partition_key }
+}
+
+fn command(etags: &[u8]) -> CommandContext {
+    CommandContext {
+        now: Timestamp(1_700_000_000_000),
+        consistency: ConsistencyLevel::default(),
+        etags: etags.iter().map(|etag| Guid([*etag; 16])).collect(),
+        patience: Duration::from_secs(60),
+    }
+}
+
+impl Fixture {
+    async fn over(shard: Shard) -> Fixture {
+        let shape = shape();
+        let partition = Partition::open(shard.clone(), identity(), shape.maintained()).await.expect("opens");
+        Fixture { shard, shape, partition }
+    }
+
+    async fn far(engine: &SlowEngine) -> Fixture {
+        let shard = Shard::with_engine(Arc::new(engine.clone()), &ShardOptions::local("unused"));
+        Fixture::over(shard.expect("opens")).await
+    }
+
+    fn upsert(&self, pk: &str, id: &str, unique: usize) -> Operation {
+        let json = format!(r#"{{"id":"{id}","pk":"{pk}","u":{unique},"n":0,"text":"t{unique}"}}"#);
+        let item = prepare_body(json.as_bytes(), &self.shape).expect("valid");
+        Operation::Upsert { item, preconditions: Preconditions::default() }
+    }
+
+    async fn write(&self, pk: &str, operation: Operation) {
+        let written = self.execute(pk, &[operation], &[1]).await;
+        written.expect("carried out").outcome.expect("written");
+    }
+
+    async fn execute(&self, pk: &str, operations: &[Operation], etags: &[u8]) -> Result<BatchReply> {
+        let logical = logical(&self.shape, pk);
+        self.partition.execute(&self.shape, &command(etags), &logical, operations).await
+    }
+
+    async fn expect_sound(&self) {
+        let report = verify_partition(&self.shard, &identity(), &self.shape).await.expect("readable");
+        assert_eq!(report.problems, Vec::<String>::new());
+    }
+
+    /// All rows but the counts of paths, which are no part of any transaction.
+    async fn rows(&self) -> Vec<Row> {
+        let (start, end) = partition_range(identity().uid);
+        let mut scan = self.shard.view().scan(start..end, ScanOptions::default());
+        let mut rows = Vec::new();
+        while let Some(chunk) = scan.next_chunk().await.expect("readable") {
+            rows.extend(chunk.into_iter().filter(|(key, _)| key[4] != b'C'));
+        }
+        rows
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_to_different_keys_of_one_partition_do_not_wait_for_each_others_reads() {
+    const WRITERS: usize = 64;
+    const WRITES: usize = 20;
+    let fixture = &Fixture::far(&SlowEngine::new()).await;
+    let write_all = async |writer: usize| {
+        for number in 0..WRITES {
+            fixture.write(&format!("k{writer}"), fixture.upsert(&format!("k{writer}"), "i", number)).await;
+        }
+    };
+    write_all(0).await;
+    let begun = Instant::now();
+    write_all(0).await;
+    let alone = begun.elapsed();
+    let begun = Instant::now();
+    futures_of(&mut (1..=WRITERS).map(|writer| Box::pin(write_all(writer))).collect::<Vec<_>>()).await;
+    let together = begun.elapsed();
+    // In writes per second.
+    let scale = WRITERS as f64 * alone.as_secs_f64() / together.as_secs_f64();
+    assert!(scale >= 20.0, "{WRITERS} writers are {scale} times one: {alone:?} and {together:?}");
+    fixture.expect_sound().await;
+}
+
+/// All of them at the same time.
+async fn futures_of(futures: &mut [std::pin::Pin<Box<impl Future<Output = ()>>>]) {
+    let mut done = vec![false; futures.len()];
+    std::future::poll_fn(|context| {
+        for (future, done) in futures.iter_mut().zip(&mut done) {
+            *done = *done || future.as_mut().poll(context).is_ready();
+        }
+        if done.iter().all(|done| *done) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_write_reads_is_fetched_in_one_round_trip_or_two() {
+    let engine = SlowEngine::new();
+    let fixture = Fixture::far(&engine).await;
+    let trips_of = async |pk: &str, operations: &[Operation]| {
+        let before = engine.round_trips();
+        let etags = vec![1; operations.len()];
+        fixture.execute(pk, operations, &etags).await.expect("carried out").outcome.expect("written");
+        engine.round_trips() - before
+    };
+    assert_eq!(
+        trips_of("a", &[fixture.upsert("a", "1", 1)]).await,
+        1,
+        "size, item and unique value together"
+    );
+    let many: Vec<_> = (2..12).map(|number| fixture.upsert("a", &number.to_string(), number)).collect();
+    assert_eq!(trips_of("a", &many).await, 1, "of all operations together");
+    assert_eq!(trips_of("a", &[fixture.upsert("a", "1", 20)]).await, 2, "then the unique value of the item");
+    let delete = |id: &str| Operation::Delete { id: id.to_owned(), preconditions: Preconditions::default() };
+    assert_eq!(trips_of("a", &[delete("2"), delete("3")]).await, 3, "each item's unique value by itself");
+    fixture.expect_sound().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_a_whole_key_and_counting_a_path_hold_up_no_writer() {
+    let engine = SlowEngine::new();
+    let fixture = &Fixture::far(&engine).await;
+    for number in 0..20 {
+        fixture.write("a", fixture.upsert("a", &number.to_string(), number)).await;
+    }
+    let v = IndexPathSegment::Name("n".to_owned());
+    let hash = path_hash(&[v]);
+    let (key, context) = (logical(&fixture.shape, "a"), command(&[]));
+    let write = async {
+        fixture.write("b", fixture.upsert("b", "1", 1)).await;
+        let begun = Instant::now();
+        fixture.write("b", fixture.upsert("b", "1", 2)).await;
+        begun.elapsed()
+    };
+    let alone = write.await;
+    let work = async {
+        fixture.partition.count_path(1, hash).await.expect("counted");
+        let deleted = fixture.partition.delete_logical_partition(&fixture.shape, &context, &key).await;
+        assert_eq!(deleted.expect("deleted").0, 20);
+        fixture.partition.largest_logical_partitions(3).await.expect("found");
+    };
+    let writes = async {
+        for number in 0..30 {
+            let begun = Instant::now();
+            fixture.write("b", fixture.upsert("b", "1", number)).await;
+            // A sync may have begun before.
+            let longest = alone + 2 * SlowEngine::SYNC;
+            assert!(begun.elapsed() <= longest, "{:?} instead of {alone:?}", begun.elapsed());
+        }
+    };
+    tokio::join!(work, writes);
+    fixture.expect_sound().await;
+}
+
+#[tokio::test]
+async fn waiting_for_the_engine_with_the_sequencer_in_hand_is_a_panic() {
+    let fixture = Fixture::far(&SlowEngine::new()).await;
+    let waiting = tokio::spawn(async move {
+        let _sequencer = fixture.partition.sequencer.hold().await;
+        drop(fixture.shard.get(b"key").await);
+    });
+    assert!(waiting.await.expect_err("it panics").is_panic());
+}
+
+/// What one writer does, and how long it waits before.
+#[derive(Debug, Clone)]
+struct Act {
+    pk: u8,
+    id: u8,
+    unique: u8,
+    kind: u8,
+    pause_ms: u64,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    (0..2u8, 0..3u8, 0..3u8, 0..7u8, 0..90u64).prop_map(|(pk, id, unique, kind, pause_ms)| Act {
+        pk,
+        id,
+        unique,
+        kind,
+        pause_ms,
+    })
+}
+
+impl Act {
+    fn pk(&self) -> &'static str {
+        ["p", "q"][usize::from(self.pk)]
+    }
+
+    fn operations(&self, fixture: &Fixture) -> Vec<Operation> {
+        let (id, preconditions) = (self.id.to_string(), Preconditions::default());
+        let other = ((self.id + 1) % 3).to_string();
+        let upsert = |id: &str| fixture.upsert(self.pk(), id, usize::from(self.unique));
+        let body = |id: &str| match upsert(id) {
+            Operation::Upsert { item, .. } => item,
+            _ => unreachable!("an upsert"),
+        };
+        let patch = |id: String| Operation::Patch {
+            id,
+            operations: vec![PatchOperation::Increment { path: vec!["n".into()], by: Number::Int(1) }],
+            condition: None,
+            preconditions: Preconditions::default(),
+        };
+        match self.kind {
+            0 => vec![upsert(&id)],
+            1 => vec![Operation::Create { item: body(&id) }],
+            2 => vec![Operation::Replace { item: body(&other), id, preconditions }],
+            3 => vec![Operation::Delete { id, preconditions }],
+            4 => vec![
+                Operation::Delete { id: id.clone(), preconditions },
+                Operation::Create { item: body(&id) },
+            ],
+            5 => vec![patch(id), patch(other)],
+            _ => vec![patch(id)],
+        }
+    }
+}
+
+/// Writers at the same time over a slow engine leave, row by row, what the same commits leave one after the other in memory.
+async fn is_as_one_after_the_other(writers: Vec<Vec<Act>>, read_ms: u64, sync_ms: u64) {
+    let engine = SlowEngine::new();
+    engine.set_delays(Duration::from_millis(read_ms), Duration::from_millis(sync_ms));
+    let fixture = Arc::new(Fixture::far(&engine).await);
+    let mut tasks = Vec::new();
+    for (writer, acts) in writers.into_iter().enumerate() {
+        let fixture = fixture.clone();
+        tasks.push(tokio::spawn(async move {
+            let mut commits = Vec::new();
+            for (number, act) in acts.into_iter().enumerate() {
+                tokio::time::sleep(Duration::from_millis(act.pause_ms)).await;
+                let operations = act.operations(&fixture);
+                let etags = [(writer * 16 + number) as u8 + 1; 2];
+                let reply = fixture.execute(act.pk(), &operations, &etags).await.expect("carried out");
+                if reply.outcome.is_ok() {
+                    commits.push((reply.meta.lsn, act, etags, reply.meta.charge_centi));
+                }
+            }
+            commits
+        }));
+    }
+    let hash = path_hash(&[IndexPathSegment::Name("n".to_owned())]);
+    fixture.partition.count_path(1, hash).await.expect("counted");
+    let mut commits = Vec::new();
+    for task in tasks {
+        commits.extend(task.await.expect("no panic"));
+    }
+    commits.sort_by_key(|(lsn, ..)| *lsn);
+    let memory = Fixture::over(Shard::open(ShardOptions::memory()).await.expect("opens")).await;
+    for (lsn, act, etags, charge_centi) in commits {
+        let reply = memory.execute(act.pk(), &act.operations(&memory), &etags).await.expect("carried out");
+        assert!(reply.outcome.is_ok(), "{act:?} at {lsn}: {:?}", reply.outcome);
+        assert_eq!((reply.meta.lsn, reply.meta.charge_centi), (lsn, charge_centi), "{act:?}");
+    }
+    assert_eq!(fixture.rows().await, memory.rows().await);
+    fixture.expect_sound().await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn writers_over_a_slow_engine_plan_on_all_commits_before_them(
+        writers in prop::collection::vec(prop::collection::vec(act(), 1..8), 2..7),
+        read_ms in 1..60u64,
+        sync_ms in 0..60u64,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.expect("starts").block_on(is_as_one_after_the_other(writers, read_ms, sync_ms));
+    }
+}

@@ -1,0 +1,97 @@
+//! Unique values within a transaction: which item of a logical partition has them, and who gets them.
+
+use bytes::Bytes;
+use shardlake_document::RawValue;
+use shardlake_model::{Error, ErrorKind};
+
+use crate::item::StoredItem;
+use crate::keys::{self, PartitionUid};
+use crate::operation::LogicalKey;
+use crate::read_set::{Plan, Stop};
+use crate::shape::ContainerShape;
+use crate::transaction::Transaction;
+
+/// When an item gets a unique value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    IfFree,
+    Always,
+}
+
+/// Where the holders of an item's unique values lie, in the order of the policy.
+pub(crate) fn unique_keys_of<'k>(
+    uid: PartitionUid,
+    shape: &'k ContainerShape,
+    logical: &'k LogicalKey,
+    item: shardlake_document::RawDocument<'k>,
+) -> impl Iterator<Item = Bytes> + 'k {
+    shape.unique_keys.iter().enumerate().map(move |(index, paths)| {
+        let values: Vec<Option<RawValue<'_>>> = paths.iter().map(|path| item.get_path(&path.0)).collect();
+        Bytes::from(keys::unique_key(uid, index as u8, logical, &values))
+    })
+}
+
+impl Transaction<'_> {
+    pub fn claim_unique_keys(
+        &mut self,
+        logical: &LogicalKey,
+        id: &str,
+        item: &StoredItem,
+        claim: Claim,
+    ) -> Plan<()> {
+        let shape = self.shape;
+        for (index, key) in unique_keys_of(self.uid, shape, logical, item.body()).enumerate() {
+            if claim == Claim::IfFree
+                && let Some(holder) = self.get(&key)?
+                && holder != id.as_bytes()
+                && self.is_live(logical, &holder)?
+            {
+                return Err(Stop::Error(violation(shape, index)));
+            }
+            self.write(key, Some(Bytes::copy_from_slice(id.as_bytes())));
+        }
+        Ok(())
+    }
+
+    pub fn release_unique_keys(&mut self, logical: &LogicalKey, id: &str, old: &StoredItem) -> Plan<()> {
+        let keys: Vec<Bytes> = unique_keys_of(self.uid, self.shape, logical, old.body()).collect();
+        for (key, holder) in keys.iter().zip(self.get_all(&keys)?) {
+            // An item that outlived its time may have lost the value to another one.
+            if holder.is_some_and(|holder| holder == id.as_bytes()) {
+                self.write(key.clone(), None);
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of keys; where some are wanted, all of these are named together.
+    fn get_all(&self, keys: &[Bytes]) -> Plan<Vec<Option<Bytes>>> {
+        let (mut values, mut wanted) = (Vec::with_capacity(keys.len()), Vec::new());
+        for key in keys {
+            match self.get(key) {
+                Ok(value) => values.push(value),
+                Err(Stop::Wanted(more)) => wanted.extend(more),
+                Err(other) => return Err(other),
+            }
+        }
+        if wanted.is_empty() { Ok(values) } else { Err(Stop::Wanted(wanted)) }
+    }
+
+    fn is_live(&self, logical: &LogicalKey, id: &[u8]) -> Plan<bool> {
+        let id = std::str::from_utf8(id).map_err(crate::corrupt)?;
+        let holder = self.item(&keys::item_key(self.uid, logical, id))?;
+        Ok(holder.is_some_and(|item| !item.is_expired(self.now.seconds())))
+    }
+}
+
+fn violation(shape: &ContainerShape, index: usize) -> Error {
+    let names: Vec<String> =
+        shape.unique_keys[index].iter().map(|path| format!("/{}", path.0.join("/"))).collect();
+    Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "Unique index constraint violation: another item of this logical partition has the same {}",
+            names.join(", ")
+        ),
+    )
+}

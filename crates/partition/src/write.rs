@@ -1,0 +1,254 @@
+//! Operations that a client asks for, as one transaction: all of them or none.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use shardlake_model::{Error, Result};
+
+use crate::beside::{HEAVY_BYTES, beside};
+use crate::commit::{Done, Task, Work, Writer};
+use crate::item::StoredItem;
+use crate::keys;
+use crate::make_room::{LOOKS_MAX, is_full};
+use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation};
+use crate::partition::{Origin, Partition};
+use crate::read_set::{Plan, ReadSet, Stop};
+use crate::shape::ContainerShape;
+use crate::transaction::{ItemName, PlannedCommit, Transaction};
+use crate::unique_keys::unique_keys_of;
+
+/// Bytes of bodies from which a transaction is too much for a thread that answers requests.
+const MUCH_BYTES: usize = 4 * HEAVY_BYTES;
+
+/// The operations of one command.
+pub(crate) struct Write<'w> {
+    pub command: Cow<'w, CommandContext>,
+    pub logical: Cow<'w, LogicalKey>,
+    pub operations: Cow<'w, [Operation]>,
+}
+
+/// What the operations come to.
+pub(crate) struct Written {
+    outcome: std::result::Result<Vec<ItemReply>, BatchFailure>,
+    /// Of the operations that succeeded.
+    charge_centi: u64,
+}
+
+impl Partition {
+    /// One write, as a transaction of its own.
+    pub async fn write(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+        operation: &Operation,
+    ) -> Result<ItemReply> {
+        let reply = self.execute(shape, command, logical, std::slice::from_ref(operation)).await?;
+        match reply.outcome {
+            Ok(mut replies) => Ok(replies.pop().expect("one operation has one reply")),
+            Err(failure) => Err(failure.error),
+        }
+    }
+
+    /// Executes operations in order as one transaction: all of them or none.
+    pub async fn execute(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+        operations: &[Operation],
+    ) -> Result<BatchReply> {
+        let write = Write {
+            command: Cow::Borrowed(command),
+            logical: Cow::Borrowed(logical),
+            operations: Cow::Borrowed(operations),
+        };
+        let writer = Writer::Passing(logical, command.patience);
+        let mut reply = self.execute_once(shape, &write).await?;
+        for _ in 0..LOOKS_MAX {
+            if !is_full(&reply) || !self.make_room(shape, command, logical, writer).await? {
+                break;
+            }
+            reply = self.execute_once(shape, &write).await?;
+        }
+        Ok(reply)
+    }
+
+    async fn execute_once(&self, shape: &Arc<ContainerShape>, write: &Write<'_>) -> Result<BatchReply> {
+        let task = Task {
+            shape,
+            now: write.command.now,
+            writer: Writer::Passing(&write.logical, write.command.patience),
+            is_clients: true,
+            rows: write.rows(),
+            is_heavy: write.is_heavy(),
+            base: None,
+        };
+        let done = self.carry_out(task, ReadSet::default(), write).await?;
+        let Done { outcome: Written { outcome, charge_centi }, rests_on, last_lsn, commit } = done;
+        match (outcome, commit) {
+            (Ok(mut replies), Some((lsn, commit))) => {
+                self.acknowledge(lsn, commit).await?;
+                replies.iter_mut().for_each(|reply| reply.meta.lsn = lsn);
+                Ok(BatchReply { outcome: Ok(replies), meta: self.origin().meta(charge_centi, lsn) })
+            }
+            (Ok(mut replies), None) => {
+                self.wait_for(rests_on).await?;
+                let seen = replies.iter().map(|reply| reply.meta.item_lsn).max().unwrap_or(0);
+                self.acknowledged.note_lsn(seen);
+                replies.iter_mut().for_each(|reply| self.tell_lsn(&mut reply.meta));
+                Ok(BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) })
+            }
+            (Err(BatchFailure { index, mut error }), _) => {
+                // What the error tells (an item exists, or not) may rest on commits that are not durable yet.
+                self.wait_for(rests_on).await?;
+                // Whoever wrote what it met may not have been woken yet.
+                self.acknowledged.note_lsn(error.meta().item_lsn.min(last_lsn));
+                let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
+                *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
+                let meta = self.meta(charge_centi + charge, 0);
+                Ok(BatchReply { outcome: Err(BatchFailure { index, error }), meta })
+            }
+        }
+    }
+}
+
+impl Write<'_> {
+    fn rows(&self) -> usize {
+        let terms = |operation: &Operation| operation.item().map_or(0, |item| item.terms.charged.len());
+        self.operations.iter().map(terms).sum::<u64>() as usize
+    }
+
+    fn is_heavy(&self) -> bool {
+        // Of a stored item that an operation names, the size is not known here.
+        let size =
+            |operation: &Operation| operation.item().map_or(HEAVY_BYTES / 8, |item| item.members.len());
+        let is_heavy = |operation: &Operation| operation.item().is_some_and(|item| item.is_heavy());
+        self.operations.iter().any(is_heavy) || self.operations.iter().map(size).sum::<usize>() > MUCH_BYTES
+    }
+
+    fn add_to(&self, transaction: &mut Transaction<'_>) -> Plan<Written> {
+        let mut written = Written { outcome: Ok(Vec::new()), charge_centi: 0 };
+        let mut replies = Vec::with_capacity(self.operations.len());
+        let (mut last_growth, mut read_bytes) = (0, 0);
+        let limits = &transaction.shape.limits;
+        for (index, operation) in self.operations.iter().enumerate() {
+            let grown_before = transaction.growth_bytes();
+            let etag = self.command.etags[index];
+            let reply = match transaction.apply(&self.command, etag, &self.logical, operation) {
+                Ok(reply) => reply,
+                Err(Stop::Error(error)) => return Ok(written.failed(index, error)),
+                Err(stop) => return Err(stop),
+            };
+            written.charge_centi += reply.meta.charge_centi;
+            if let (Operation::Read { .. }, Some(item)) = (operation, &reply.item) {
+                read_bytes += item.json_size_bytes();
+            }
+            if read_bytes > limits.page_size_bytes_max {
+                return Ok(written.failed(index, limits.too_much_read()));
+            }
+            replies.push(reply);
+            if transaction.growth_bytes() > grown_before {
+                last_growth = index;
+            }
+        }
+        match transaction.record_size_within_limits() {
+            // The whole decides; the last operation that took room stands for it.
+            Err(Stop::Error(error)) => Ok(written.failed(last_growth, error)),
+            Err(stop) => Err(stop),
+            Ok(()) => {
+                written.outcome = Ok(replies);
+                Ok(written)
+            }
+        }
+    }
+}
+
+impl Written {
+    fn failed(mut self, index: usize, error: Error) -> Written {
+        self.outcome = Err(BatchFailure { index, error });
+        self
+    }
+}
+
+impl Work for Write<'_> {
+    type Outcome = (Written, Option<PlannedCommit>);
+
+    fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
+        let written = self.add_to(&mut transaction)?;
+        let is_commit = written.outcome.is_ok() && transaction.changes_anything();
+        Ok((written, is_commit.then(|| transaction.into_batch())))
+    }
+
+    fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {
+        Write {
+            command: Cow::Owned(self.command.clone().into_owned()),
+            logical: Cow::Owned(self.logical.clone().into_owned()),
+            operations: Cow::Owned(self.operations.to_vec()),
+        }
+    }
+
+    fn footprint(&self, origin: Origin, shape: &ContainerShape) -> Vec<Bytes> {
+        footprint(origin, shape, &self.logical, &self.operations)
+    }
+
+    async fn look_ahead(&self, partition: &Partition, task: &Task<'_>, reads: &mut ReadSet) -> Result<usize> {
+        look_ahead(partition, task.shape, reads, (&self.logical, &self.operations)).await
+    }
+}
+
+/// The keys that operations read, as far as they follow from the operations.
+pub(crate) fn footprint(
+    origin: Origin,
+    shape: &ContainerShape,
+    logical: &LogicalKey,
+    operations: &[Operation],
+) -> Vec<Bytes> {
+    let mut keys = vec![Bytes::from(keys::size_key(origin.uid, logical))];
+    for operation in operations {
+        keys.push(keys::item_key(origin.uid, logical, operation.id()).into());
+        if let Some(item) = operation.item() {
+            if item.id != operation.id() {
+                keys.push(keys::item_key(origin.uid, logical, &item.id).into());
+            }
+            keys.extend(unique_keys_of(origin.uid, shape, logical, item.body.raw()));
+        }
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// Finds out the terms of the heavy items that operations take the place of, as they are now, and about how many rows the
+/// commit will have.
+pub(crate) async fn look_ahead(
+    partition: &Partition,
+    shape: &Arc<ContainerShape>,
+    reads: &mut ReadSet,
+    (logical, operations): (&LogicalKey, &[Operation]),
+) -> Result<usize> {
+    let mut rows = 0;
+    for operation in operations.iter().filter(|operation| !matches!(operation, Operation::Read { .. })) {
+        let name = ItemName::new(partition.uid, logical, operation.id());
+        let new = operation.item().map(|item| item.terms.clone());
+        let old = partition.shard().get_applied(&name.key).await.map_err(crate::storage_error)?;
+        let old = old.map(|record| StoredItem::decode(record, shape)).transpose()?;
+        let Some(old) = old.filter(StoredItem::is_heavy) else {
+            rows += new.map_or(0, |new| new.rows());
+            continue;
+        };
+        let is_patch = matches!(operation, Operation::Patch { .. });
+        let (old, changed) = beside(move || {
+            let old = old.with_terms();
+            // What a patch changes is not known yet.
+            let terms = old.known_terms().filter(|_| !is_patch);
+            let changed = terms.map_or(0, |terms| terms.rows_changed_to(new.as_deref()));
+            (old, changed)
+        })
+        .await?;
+        rows += changed;
+        reads.note_heavy(name.key, old);
+    }
+    Ok(rows)
+}

@@ -1,0 +1,137 @@
+//! What a transaction writes, and what the steps of one that goes on have written before.
+
+use bytes::Bytes;
+use rustc_hash::FxHashMap;
+
+use crate::change_log::Counters;
+use crate::sizes::SizeChange;
+
+/// Keys and their newest values, `None` for a deletion; each key once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Writes {
+    list: Vec<(Bytes, Option<Bytes>)>,
+    /// Where each key is, once there are many: nearly all transactions have a handful.
+    places: FxHashMap<Bytes, usize>,
+}
+
+const FEW: usize = 12;
+
+impl Writes {
+    pub fn get(&self, key: &[u8]) -> Option<&Option<Bytes>> {
+        self.place(key).map(|place| &self.list[place].1)
+    }
+
+    fn place(&self, key: &[u8]) -> Option<usize> {
+        match self.list.len() <= FEW {
+            true => self.list.iter().position(|(known, _)| known == key),
+            false => self.places.get(key).copied(),
+        }
+    }
+
+    pub fn put(&mut self, key: impl Into<Bytes>, value: Option<Bytes>) {
+        let key = key.into();
+        if let Some(place) = self.place(&key) {
+            self.list[place].1 = value;
+            return;
+        }
+        if self.list.len() == FEW {
+            self.places = self.list.iter().map(|(key, _)| key.clone()).zip(0..).collect();
+        }
+        if self.list.len() >= FEW {
+            self.places.insert(key.clone(), self.list.len());
+        }
+        self.list.push((key, value));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &(Bytes, Option<Bytes>)> {
+        self.list.iter()
+    }
+
+    pub fn into_list(self) -> Vec<(Bytes, Option<Bytes>)> {
+        self.list
+    }
+
+    /// Forgets some, for tests.
+    #[cfg(feature = "testing")]
+    pub fn retain(&mut self, keep: impl Fn(&Bytes, &Option<Bytes>) -> bool) {
+        let kept = std::mem::take(self).list.into_iter().filter(|(key, value)| keep(key, value));
+        kept.for_each(|(key, value)| self.put(key, value));
+    }
+}
+
+/// What the steps of a transaction have come to so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Base {
+    writes: Writes,
+    pub change: SizeChange,
+    size_bytes: usize,
+}
+
+impl Base {
+    pub fn get(&self, key: &[u8]) -> Option<&Option<Bytes>> {
+        self.writes.get(key)
+    }
+
+    /// The totals of a partition with what was written so far.
+    pub fn on(&self, counters: Counters) -> Counters {
+        Counters {
+            items: counters.items.wrapping_add_signed(self.change.items),
+            size_bytes: counters.size_bytes.wrapping_add_signed(self.change.size_bytes),
+            next_ordinal: counters.next_ordinal,
+        }
+    }
+
+    pub fn add(&mut self, step: Step) {
+        self.change.items += step.change.items;
+        self.change.size_bytes += step.change.size_bytes;
+        for (key, value) in step.writes {
+            self.size_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
+            self.writes.put(key, value);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// What all steps have written, also where a later one has written it again.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+}
+
+/// One step of a transaction that goes on.
+pub(crate) struct Step {
+    pub writes: Vec<(Bytes, Option<Bytes>)>,
+    pub change: SizeChange,
+    /// The first ordinal that it left.
+    pub next_ordinal: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_and_many_keys_have_their_newest_value() {
+        let key = |number: usize| Bytes::from(format!("key {number}"));
+        for count in [1, FEW - 1, FEW, FEW + 1, 5 * FEW] {
+            let mut writes = Writes::default();
+            for round in 0..2 {
+                for number in 0..count {
+                    writes.put(key(number), (number % 3 > 0).then(|| Bytes::from(format!("{round}"))));
+                }
+            }
+            assert_eq!(writes.iter().count(), count, "each key once");
+            for number in 0..count {
+                let value = (number % 3 > 0).then(|| Bytes::from_static(b"1"));
+                assert_eq!(writes.get(&key(number)), Some(&value), "{number} of {count}");
+            }
+            assert_eq!(writes.get(b"another"), None);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Threads that wait for the disk, so that no thread of a runtime does.
+//!
+//! They are started when there is work that no idle one takes, up to a bound, and end when they have been idle for a while.
+//! Their work never waits for other work, so that the bound cannot lead to a standstill.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+/// A disk answers so many reads at a time better than fewer; more only wait in its queue instead of ours.
+const THREADS_MAX: usize = 32;
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Readers {
+    state: Mutex<State>,
+    work_came: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    work: VecDeque<Work>,
+    threads: usize,
+    idle: usize,
+}
+
+static READERS: LazyLock<Readers> = LazyLock::new(Readers::default);
+
+/// Does the work on a thread that may block. The receiver fails only when the work panics.
+pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
+    let (sender, receiver) = oneshot::channel();
+    let work: Work = Box::new(move || {
+        // Nobody reads for a caller that went away while the work was queued.
+        if !sender.is_closed() {
+            let _ = sender.send(work());
+        }
+    });
+    READERS.take(work);
+    receiver
+}
+
+impl Readers {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&'static self, work: Work) {
+        let mut state = self.lock();
+        state.work.push_back(work);
+        if state.work.len() <= state.idle || state.threads >= THREADS_MAX {
+            drop(state);
+            return self.work_came.notify_one();
+        }
+        state.threads += 1;
+        drop(state);
+        let started = std::thread::Builder::new().name("reader".into()).spawn(|| self.work());
+        if started.is_err() {
+            // No thread is to be had: here, rather than never.
+            self.lock().threads -= 1;
+            while let Some(work) = self.next_now() {
+                work();
+            }
+        }
+    }
+
+    fn next_now(&self) -> Option<Work> {
+        self.lock().work.pop_front()
+    }
+
+    fn work(&self) {
+        let _ends = Ends(self);
+        while let Some(work) = self.next() {
+            work();
+        }
+    }
+
+    /// Waits for work; none after a while.
+    fn next(&self) -> Option<Work> {
+        let mut state = self.lock();
+        state.idle += 1;
+        let waited = self.work_came.wait_timeout_while(state, IDLE_MAX, |state| state.work.is_empty());
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.idle -= 1;
+        state.work.pop_front()
+    }
+}
+
+/// Of a thread, however it ends.
+struct Ends<'a>(&'a Readers);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.lock().threads -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_goes_on_side_by_side_and_outlives_a_panic() {
+        let panicking = run(|| panic!("a bug in an engine (expected by this test)"));
+        let _: Result<(), _> = panicking.await;
+        // Each waits for all the others.
+        let all = Arc::new(Barrier::new(THREADS_MAX));
+        let work: Vec<_> = (0..THREADS_MAX)
+            .map(|number| {
+                let all = all.clone();
+                run(move || {
+                    all.wait();
+                    number
+                })
+            })
+            .collect();
+        for (number, done) in work.into_iter().enumerate() {
+            assert_eq!(done.await, Ok(number));
+        }
+    }
+}
