@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use shardlake_charge::ChargeTable;
-use shardlake_document::{Number, PatchOperation};
+use shardlake_document::{Number, PatchOperation, parse_item};
 use shardlake_index::{IndexLayout, path_hash};
 use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, IndexPathSegment,
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::{
     BatchReply, CommandContext, ContainerShape, LogicalKey, Operation, Partition, PartitionIdentity,
-    PartitionUid, partition_range, prepare_body, verify_partition,
+    PartitionUid, PartitionWrite, partition_range, prepare_body, verify_partition,
 };
 
 struct Fixture {
@@ -86,7 +86,8 @@ impl Fixture {
 
     fn upsert(&self, pk: &str, id: &str, unique: usize) -> Operation {
         let json = format!(r#"{{"id":"{id}","pk":"{pk}","u":{unique},"n":0,"text":"t{unique}"}}"#);
-        let item = prepare_body(json.as_bytes(), &self.shape).expect("valid");
+        let body = parse_item(json.as_bytes(), &Default::default()).expect("a body");
+        let item = prepare_body(body, &self.shape).expect("valid");
         Operation::Upsert { item, preconditions: Preconditions::default() }
     }
 
@@ -96,8 +97,9 @@ impl Fixture {
     }
 
     async fn execute(&self, pk: &str, operations: &[Operation], etags: &[u8]) -> Result<BatchReply> {
-        let logical = logical(&self.shape, pk);
-        self.partition.execute(&self.shape, &command(etags), &logical, operations).await
+        let key = logical(&self.shape, pk);
+        let command = PartitionWrite { key, operations: operations.to_vec(), context: command(etags) };
+        self.partition.execute(&self.shape, &Arc::new(command)).await
     }
 
     async fn expect_sound(&self) {
