@@ -26,8 +26,8 @@ use crate::shape::ContainerShape;
 use crate::transaction::{ItemName, Transaction, View};
 
 const ROUND_ENTRIES: usize = 512;
-/// Versions read at once.
-const VERSIONS_AT_ONCE: usize = 64;
+/// Items and versions, which may be large, that are read at once.
+const RECORDS_AT_ONCE: usize = 64;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
 const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
 
@@ -122,7 +122,7 @@ impl Relocation {
         let target = &self.targets[place];
         let operations = entries.iter().flat_map(|(_, entry)| &entry.operations);
         let ended: Vec<_> = operations.filter(|operation| operation.previous_lsn > 0).collect();
-        for together in ended.chunks(VERSIONS_AT_ONCE) {
+        for together in ended.chunks(RECORDS_AT_ONCE) {
             let version = |uid, ended: &LogOperation| keys::version_key(uid, &ended.key, ended.previous_lsn);
             let mut versions = KeyList::default();
             together.iter().for_each(|ended| versions.push(&[&version(source_uid, ended)]));
@@ -162,9 +162,11 @@ impl Relocation {
         batch: &mut Batch,
     ) -> Result<usize> {
         let (target, shape) = (&self.targets[place], &self.shape);
-        let stored_keys: Vec<_> =
-            item_keys.iter().map(|key| keys::with_header(source_uid, ITEMS, key)).collect();
-        let stored = snapshot.multi_get(&stored_keys).await.map_err(crate::storage_error)?;
+        // Items may be large: what is read at once is bounded by their number, what is written by its rows.
+        let item_keys = &item_keys[..item_keys.len().min(RECORDS_AT_ONCE)];
+        let (mut stored_keys, header) = (KeyList::default(), keys::header(source_uid, ITEMS, 0));
+        item_keys.iter().for_each(|key| stored_keys.push(&[&header, key]));
+        let stored = snapshot.get_many(stored_keys.finish()).await.map_err(crate::storage_error)?;
         let mut items = Vec::with_capacity(stored.len());
         for (key, record) in item_keys.iter().zip(stored) {
             let item = record.map(|record| StoredItem::decode(record, shape)).transpose()?;
@@ -253,7 +255,7 @@ impl Copy {
                 Err(Stop::Wanted(mut keys)) => {
                     let own = |key: &Bytes| keys::with_header(self.origin.uid, ITEMS, key).into();
                     keys.extend(self.items.iter().map(|(key, _)| own(key)));
-                    reads.fetch(&self.shard, keys).await?;
+                    reads.fetch(&self.shard, &self.shape, keys).await?;
                 }
             }
         }

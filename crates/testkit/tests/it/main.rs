@@ -4,5 +4,6 @@
 
 mod dependencies;
 mod http_client;
+mod rooms;
 mod signature_vectors;
 mod tidy;
