@@ -67,7 +67,7 @@ pub use feed::{FeedPage, FeedScope};
 pub use json_items::item_of_json;
 pub use permissions::{GrantedChild, ResourceLink};
 pub use projections::{ProjectionLag, ProjectionPut, ProjectionReport, ProjectionState};
-pub use query::{PlanReply, QueryReply, QueryRequest, QueryWants};
+pub use query::{ItemsRequest, PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;
 pub use script_run::ProcedureReply;
 pub use scripts::ScriptWrite;
@@ -80,9 +80,9 @@ pub use shardlake_catalog::{
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value};
 pub use shardlake_heat::{HeatReport, Series};
-pub use shardlake_partition::ChangeFeedMode;
 pub use shardlake_partition::QueryStatistics;
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
+pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.
 pub use shardlake_partition::{HEAVY_BYTES, Turn as BodyRoom, beside};

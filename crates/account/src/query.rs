@@ -17,8 +17,8 @@ use shardlake_document::Value;
 use shardlake_model::{ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{CommandContext, FeedFilter, OwnItems, QueryPage, QueryStatistics};
 use shardlake_sql::{
-    AccessPlan, Advice, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment, QueryPlan,
-    Rows, SupportedFeatures, index_utilization, query_advice,
+    AccessPlan, Advice, BuiltQuery, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment,
+    QueryPlan, Rows, SupportedFeatures, index_utilization, query_advice,
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -49,6 +49,16 @@ pub struct QueryRequest<'a> {
     /// The server merges what the partitions answer.
     pub fans_out: bool,
     pub wants: QueryWants,
+}
+
+/// A query that a front end has built of values.
+#[derive(Debug, Clone)]
+pub struct ItemsRequest<'a> {
+    pub built: &'a BuiltQuery,
+    pub scope: FeedScope,
+    /// As for queries.
+    pub max_items: Option<i64>,
+    pub continuation: Option<&'a str>,
 }
 
 /// What a client wants to know beside the rows.
@@ -122,9 +132,42 @@ impl Account {
     ) -> Result<QueryReply> {
         let started = self.clock().elapsed();
         let query = self.parsed(request.text)?;
+        self.query_parsed(ctx, container, &query, request, started).await
+    }
+
+    /// The bodies of items that a built query finds, as BSON, merged where they lie in several partitions.
+    pub async fn find_items(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: ItemsRequest<'_>,
+    ) -> Result<QueryReply> {
+        let started = self.clock().elapsed();
+        let ItemsRequest { built, scope, max_items, continuation } = request;
+        let request = QueryRequest {
+            text: built.query.text(),
+            parameters: &built.parameters,
+            scope,
+            max_items,
+            continuation,
+            allows_cross_partition: true,
+            fans_out: true,
+            wants: QueryWants::default(),
+        };
+        self.query_parsed(ctx, container, &built.query, request, started).await
+    }
+
+    async fn query_parsed(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        query: &Query,
+        request: QueryRequest<'_>,
+        started: Duration,
+    ) -> Result<QueryReply> {
         let mut routing = self.routing(container);
         loop {
-            let mut reply = self.page_of_query(ctx, &routing.entry, &query, &request).await;
+            let mut reply = self.page_of_query(ctx, &routing.entry, query, &request).await;
             if let Ok(reply) = &mut reply {
                 let time = self.clock().elapsed().saturating_sub(started);
                 reply.preparation = time.saturating_sub(reply.execution);
