@@ -4,28 +4,24 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use shardlake_capacity::budget::Burst;
+use shardlake_items::Items;
 use shardlake_model::{ConsistencyLevel, Limits, Result};
-use shardlake_partition::Turns;
-use shardlake_script::{Confined as ScriptConfined, ScriptSettings, Scripts};
+use shardlake_projections::Projections;
+use shardlake_queries::Queries;
+use shardlake_resources::Resources;
+use shardlake_script::{ScriptSettings, Scripts};
+use shardlake_script_runs::ScriptRuns;
 use shardlake_serving::{
     CapacityMode, Enforcement, HeatRecording, Serving, ServingOptions, Shards, ThroughputRules,
 };
 use shardlake_stdx::{Clock, Random};
 use shardlake_upkeep::{Purging, RelocationHooks, Upkeep};
-use tokio::sync::Semaphore;
-
-use crate::change_feed::FEED_WAITERS_MAX;
-use crate::projections::ProjectionEntries;
-use crate::query_cache::QueryCache;
 
 /// Hundredths of a request unit for reading a database, container or offer; the reference charges these to a separate
 /// budget and reports 1 or 2 RU.
 pub const METADATA_READ_CHARGE_CENTI: u64 = 100;
 /// Likewise for creating, replacing and deleting them.
 pub const METADATA_WRITE_CHARGE_CENTI: u64 = 495;
-
-/// Heavy queries at work at a time; others wait their turn, within the time of their request.
-const HEAVY_QUERIES_MAX: u32 = 8;
 
 #[derive(Debug, Clone, Default)]
 pub struct AccountOptions {
@@ -49,30 +45,26 @@ pub struct Account(pub(crate) Arc<AccountState>);
 
 #[derive(Debug)]
 pub(crate) struct AccountState {
-    pub serving: Serving,
+    /// Items, queries and scripts, one on top of the other.
+    pub script_runs: ScriptRuns,
+    pub resources: Resources,
     pub upkeep: Upkeep,
-    pub queries: QueryCache,
-    /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
-    pub heavy_queries: Turns,
-    /// Readers of change feeds that wait for a change.
-    pub feed_waiters: Semaphore,
-    pub projections: ProjectionEntries,
-    pub scripts: Scripts,
+    pub projections: Projections,
 }
 
 impl Deref for Account {
-    type Target = Serving;
+    type Target = ScriptRuns;
 
-    fn deref(&self) -> &Serving {
-        &self.0.serving
+    fn deref(&self) -> &ScriptRuns {
+        &self.0.script_runs
     }
 }
 
 impl Deref for AccountState {
-    type Target = Serving;
+    type Target = ScriptRuns;
 
-    fn deref(&self) -> &Serving {
-        &self.serving
+    fn deref(&self) -> &ScriptRuns {
+        &self.script_runs
     }
 }
 
@@ -111,24 +103,12 @@ impl Account {
             heat: options.heat,
         };
         let serving = Serving::open(shards, options_of_serving).await?;
-        let upkeep = Upkeep::start(serving.clone(), options.hooks, options.purging);
-        let account = Account(Arc::new(AccountState {
-            serving,
-            scripts,
-            upkeep,
-            queries: QueryCache::default(),
-            // Those who wait are as many as requests may be, and hold little.
-            heavy_queries: Turns::new(HEAVY_QUERIES_MAX, usize::MAX),
-            feed_waiters: Semaphore::new(FEED_WAITERS_MAX),
-            projections: ProjectionEntries::default(),
-        }));
-        crate::projections::start(&account)?;
-        Ok(account)
-    }
-
-    /// What the kernel confines script workers by; none before the first one was started.
-    pub fn script_confinement(&self) -> Option<ScriptConfined> {
-        self.0.scripts.confined()
+        let resources = Resources::new(serving.clone(), scripts.clone());
+        let queries = Queries::new(Items::new(serving.clone()), scripts.clone());
+        let upkeep = Upkeep::start(serving, options.hooks, options.purging);
+        let projections = Projections::start(queries.clone(), resources.clone())?;
+        let script_runs = ScriptRuns::new(queries, scripts);
+        Ok(Account(Arc::new(AccountState { script_runs, resources, upkeep, projections })))
     }
 
     /// Makes everything durable and closes the shards; later operations fail.

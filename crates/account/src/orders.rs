@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use shardlake_capacity::policy::NextStep;
-use shardlake_model::{Offer, Result};
+use shardlake_catalog::ProjectionRule;
+use shardlake_model::{Offer, RequestContext, Result};
+use shardlake_projections::{ProjectionPut, ProjectionReport};
 use shardlake_serving::{ContainerHandle, RelocationKind};
 use shardlake_upkeep::{ContainerLoad, ContainerReport, RelocationTicket, SplitAt};
 
@@ -83,5 +85,32 @@ impl Account {
     /// Compacts every change log as far as it goes now. The server does so by itself, a little at a time.
     pub async fn compact_change_logs(&self) -> Result<u64> {
         self.0.upkeep.compact_change_logs().await
+    }
+
+    /// Creates a projection, or replaces the rule of one, which then begins anew.
+    pub async fn put_projection(&self, ctx: &RequestContext, rule: ProjectionRule) -> Result<ProjectionPut> {
+        self.0.projections.put_projection(ctx, rule).await
+    }
+
+    pub async fn delete_projection(&self, id: &str) -> Result<()> {
+        self.0.projections.delete_projection(id).await
+    }
+
+    /// Stops a projection between two steps, until it is resumed; a restart does not resume it.
+    pub async fn pause_projection(&self, id: &str) -> Result<()> {
+        self.0.projections.pause_projection(id).await
+    }
+
+    pub async fn resume_projection(&self, id: &str) -> Result<()> {
+        self.0.projections.resume_projection(id).await
+    }
+
+    /// Every projection, in the order of their ids.
+    pub async fn projections(&self) -> Vec<ProjectionReport> {
+        self.0.projections.projections().await
+    }
+
+    pub async fn projection(&self, id: &str) -> Result<ProjectionReport> {
+        self.0.projections.projection(id).await
     }
 }

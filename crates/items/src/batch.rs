@@ -1,0 +1,217 @@
+//! Transactional batches (all or nothing, one logical partition) and bulk requests (each operation for itself).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::StreamExt;
+use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
+use shardlake_partition::{
+    BatchReply, HEAVY_BYTES, ItemReply, LogicalKey, Operation, Outcome, PartitionWrite,
+};
+
+use crate::Items;
+use crate::command::{ItemOperation, ItemRead, KeyedOperation, ReadCommand};
+use crate::items::check_session;
+use shardlake_serving::ContainerHandle;
+use shardlake_serving::{Cost, OperationKind, Touched, key_of_read, mismatch};
+
+/// Bulk operations of one request in flight at once; enough to fill a group commit.
+const BULK_CONCURRENCY: usize = 64;
+
+/// What the rest of a bulk request does after an operation failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BulkOnError {
+    Continue,
+    Stop,
+}
+
+impl Items {
+    /// Executes operations on one logical partition as one transaction. An operation may come as the front end's refusal of it,
+    /// which fails the batch like the engine's would. `Err` is for a request that is wrong as a whole.
+    pub async fn batch(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: &PartitionKey,
+        operations: Vec<Result<KeyedOperation>>,
+    ) -> Result<BatchReply> {
+        let max = self.limits().batch_operations_max;
+        if operations.is_empty() {
+            return Err(Error::bad_request("Batch request has no operations."));
+        }
+        if operations.len() > max {
+            return Err(Error::bad_request(format!(
+                "Batch request has more operations than what is supported. The maximum is {max}"
+            )));
+        }
+        let logical = key_of_read(container, Some(key))?;
+        self.take_space_for_reads(ctx, &operations).await?;
+        let mut routing = self.routing(container);
+        loop {
+            let is_there = check_session(ctx, &routing.entry, routing.owner(&logical));
+            if !routing.has_moved(&is_there).await? {
+                is_there?;
+                break;
+            }
+        }
+        let count = operations.len();
+        let mut planned = Vec::with_capacity(count);
+        let mut refused = None;
+        let mut since_pause = 0;
+        for (index, operation) in operations.into_iter().enumerate() {
+            since_pause += operation
+                .as_ref()
+                .ok()
+                .and_then(|keyed| keyed.operation.body())
+                .map_or(0, |body| body.as_bytes().len());
+            if since_pause > HEAVY_BYTES {
+                since_pause = 0;
+                tokio::task::yield_now().await;
+            }
+            match self.planned_in_batch(container, key, &logical, operation).await {
+                Ok(operation) => planned.push(operation),
+                Err(error) => {
+                    refused = Some((index, error));
+                    break;
+                }
+            }
+        }
+        if let Some((index, error)) = refused {
+            // The operations before it could still fail first in the transaction, but nothing is applied either way.
+            let meta = routing.owner(&logical).meta(100, 0);
+            return Ok(BatchReply { outcome: Err(shardlake_partition::BatchFailure { index, error }), meta });
+        }
+        let context = self.command(ctx, count);
+        let command = Arc::new(PartitionWrite { key: logical.clone(), operations: planned, context });
+        loop {
+            let partition = routing.owner(&logical);
+            let touched = Touched::Logical(&logical);
+            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let outcome = partition.execute(&routing.entry.shape, &command).await;
+            permit.settle_outcome(&outcome, cost_of_batch);
+            if !routing.has_moved(&outcome).await? {
+                return outcome;
+            }
+        }
+    }
+
+    /// One operation of a batch, whose keys must be the batch's.
+    async fn planned_in_batch(
+        &self,
+        container: &ContainerHandle,
+        key: &PartitionKey,
+        logical: &LogicalKey,
+        operation: Result<KeyedOperation>,
+    ) -> Result<Operation> {
+        let KeyedOperation { key: own, operation } = operation?;
+        if let Some(own) = &own
+            && !key_of_read(container, Some(own))?.partition_key.same(&logical.partition_key)
+        {
+            return Err(mismatch());
+        }
+        Ok(match operation {
+            ItemOperation::Write(write) => self.planned(container, Some(key), write).await?.1,
+            ItemOperation::Read(ItemRead { item, preconditions }) => {
+                let id = self.resolved(container, logical, item).await?;
+                Operation::Read { id, preconditions }
+            }
+        })
+    }
+
+    /// Executes operations independently, each with its own key, and answers in their order.
+    pub async fn bulk(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        range_id: Option<u32>,
+        operations: Vec<Result<KeyedOperation>>,
+        on_error: BulkOnError,
+    ) -> Result<Vec<Result<ItemReply>>> {
+        let max = self.limits().bulk_operations_max;
+        if operations.is_empty() {
+            return Err(Error::bad_request("Batch request has no operations."));
+        }
+        if operations.len() > max {
+            return Err(Error::bad_request(format!(
+                "Batch request has more operations than what is supported. The maximum is {max}"
+            )));
+        }
+        if let Some(range_id) = range_id {
+            crate::feed::range_by_id(container, range_id)?;
+        }
+        self.take_space_for_reads(ctx, &operations).await?;
+        let read_bytes = AtomicUsize::new(0);
+        if on_error == BulkOnError::Continue {
+            // Polled in order, so that operations on one partition take its sequencer in order.
+            let one = |operation| self.bulk_one(ctx, container, operation, &read_bytes);
+            let replies = operations.into_iter().map(one);
+            return Ok(futures::stream::iter(replies).buffered(BULK_CONCURRENCY).collect().await);
+        }
+        let mut replies: Vec<Result<ItemReply>> = Vec::with_capacity(operations.len());
+        let mut failed = false;
+        for operation in operations {
+            if failed {
+                replies.push(Err(Error::new(
+                    ErrorKind::FailedDependency,
+                    "an earlier operation of the request failed",
+                )));
+                continue;
+            }
+            let reply = self.bulk_one(ctx, container, operation, &read_bytes).await;
+            failed = reply.is_err();
+            replies.push(reply);
+        }
+        Ok(replies)
+    }
+
+    /// What is read may be as much as a page; what is written is no more than was sent.
+    async fn take_space_for_reads(
+        &self,
+        ctx: &RequestContext,
+        operations: &[Result<KeyedOperation>],
+    ) -> Result<()> {
+        match operations.iter().flatten().any(|keyed| keyed.operation.is_read()) {
+            true => self.take_answer_space(ctx).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn bulk_one(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        operation: Result<KeyedOperation>,
+        read_bytes: &AtomicUsize,
+    ) -> Result<ItemReply> {
+        let KeyedOperation { key, operation } = operation?;
+        if key.is_none() && operation.body().is_none() {
+            return Err(Error::bad_request("the operation names no 'partitionKey'"));
+        }
+        let read = match operation {
+            ItemOperation::Read(read) => read,
+            ItemOperation::Write(write) => {
+                let (logical, operation) = self.planned(container, key.as_ref(), write).await?;
+                return self.write_planned(ctx, container, &logical, operation).await;
+            }
+        };
+        let limits = self.limits();
+        if read_bytes.load(Ordering::Relaxed) > limits.page_size_bytes_max {
+            return Err(limits.too_much_read());
+        }
+        let reply = self.read(ctx, container, ReadCommand { key, read }).await?;
+        let size_bytes = reply.item.as_ref().map_or(0, |item| item.json_size_bytes());
+        let before = read_bytes.fetch_add(size_bytes, Ordering::Relaxed);
+        let fits = before == 0 || before + size_bytes <= limits.page_size_bytes_max;
+        if fits { Ok(reply) } else { Err(limits.too_much_read()) }
+    }
+}
+
+fn cost_of_batch(reply: &BatchReply) -> Cost {
+    let replies = || reply.outcome.iter().flatten();
+    let sizes = replies().filter_map(|reply| reply.item.as_ref()).map(|item| item.json_size_bytes() as u64);
+    Cost {
+        charge_centi: reply.meta.charge_centi,
+        size_bytes: sizes.sum(),
+        creates: replies().any(|reply| reply.outcome == Outcome::Created),
+    }
+}

@@ -1,0 +1,310 @@
+//! The change feed of a container, a logical partition or a range: a page at a time, or waiting for the next change.
+//!
+//! A page reads its parts one after the other, each from the last LSN seen there, until it is full, everything was looked at, or
+//! its time is spent. Where nothing was found and the client waits, the partitions wake the page with their next commit. A
+//! position says what was read of which part of the hash space, so it survives splits, merges and moves; where a partition moves
+//! while it is read, the page begins anew with the position that it had.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result};
+use shardlake_partition::{
+    ChangeFeedMode, ChangeSink, FeedFilter, FeedFound, FeedLook, JsonChanges, PageLimits, Partition,
+    all_versions_not_enabled,
+};
+use shardlake_routing::EpkRange;
+use shardlake_stdx::Timestamp;
+
+use crate::Items;
+use crate::change_feed_position::{FeedPart, FeedPosition};
+use crate::feed::{FeedScope, resolve, span_of};
+use crate::items::check_session;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::ContainerHandle;
+use shardlake_serving::{Cost, OperationKind, Touched};
+
+/// Time that a page may look for changes among those that do not concern it.
+const LOOKING_TIME_MAX: Duration = Duration::from_secs(5);
+/// Time that a reader may wait for a change.
+pub const FEED_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Readers that wait at a time; others are told at once that there is nothing.
+pub const FEED_WAITERS_MAX: usize = 4096;
+/// A commit whose writer has gone away wakes nobody: waiting readers look for such now and then.
+const WAIT_SLICE: Duration = Duration::from_secs(1);
+
+/// Where a reader begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FeedStart<'r> {
+    #[default]
+    Beginning,
+    /// With the next change.
+    Now,
+    /// Behind an earlier page, by its etag.
+    After(&'r str),
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct ChangeFeedRequest<'r> {
+    pub scope: FeedScope,
+    pub mode: ChangeFeedMode,
+    pub start: FeedStart<'r>,
+    /// Leaves out what changed before this second, whatever the start.
+    pub since: Option<Timestamp>,
+    /// The client's wish, as for other feeds.
+    pub max_items: Option<i64>,
+    /// How long an empty page waits for a change.
+    pub wait: Duration,
+}
+
+#[derive(Debug)]
+pub struct ChangeFeedPage<C = Vec<u8>> {
+    /// By default as JSON, separated by commas.
+    pub changes: C,
+    pub count: usize,
+    /// Where the next page goes on.
+    pub etag: String,
+    /// There was nothing more when the page was read.
+    pub is_last: bool,
+    pub meta: ReplyMeta,
+    /// Every range in scope, with its LSN.
+    pub ranges: Vec<(u32, u64)>,
+}
+
+/// A part of a partition that a page reads.
+struct Part {
+    partition: Arc<Partition>,
+    filter: FeedFilter,
+    place: FeedPart,
+}
+
+impl Items {
+    pub async fn change_feed(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: &ChangeFeedRequest<'_>,
+    ) -> Result<ChangeFeedPage> {
+        let page = self.changes_in::<JsonChanges>(ctx, container, request).await?;
+        let ChangeFeedPage { changes: JsonChanges(changes), count, etag, is_last, meta, ranges } = page;
+        Ok(ChangeFeedPage { changes, count, etag, is_last, meta, ranges })
+    }
+
+    /// With the changes as a sink of the front end's keeps them.
+    pub async fn changes_in<C: ChangeSink + Default>(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: &ChangeFeedRequest<'_>,
+    ) -> Result<ChangeFeedPage<C>> {
+        check_start(container, request)?;
+        let left = ctx.deadline.saturating_sub(self.clock().elapsed());
+        let wait = request.wait.min(FEED_WAIT_MAX).min(left);
+        let turn = (!wait.is_zero()).then(|| self.0.feed_waiters.try_acquire().ok()).flatten();
+        let mut position = match request.start {
+            FeedStart::Beginning => Some(FeedPosition::default()),
+            FeedStart::Now => None,
+            FeedStart::After(etag) => Some(FeedPosition::decode(etag)?),
+        };
+        let time_over = tokio::time::sleep(wait);
+        tokio::pin!(time_over);
+        let mut is_over = turn.is_none();
+        let mut routing = self.routing(container);
+        // The first look costs something whatever it finds; looking again for whoever waits does not.
+        let page_min = self.0.charges.feed_page([].into_iter(), ctx.consistency).0;
+        let mut charge_centi = 0;
+        loop {
+            self.take_answer_space(ctx).await?;
+            let charge_min = if charge_centi == 0 { page_min } else { 0 };
+            let looked = self.look(ctx, &routing.entry, request, (position.as_ref(), charge_min)).await;
+            if routing.has_moved(&looked).await? {
+                continue;
+            }
+            let (mut page, parts) = looked?;
+            charge_centi += page.meta.charge_centi;
+            if page.count > 0 || !page.is_last || is_over {
+                page.meta.charge_centi = charge_centi;
+                return Ok(page);
+            }
+            if let Some(space) = &ctx.answer_space {
+                space.give_back();
+            }
+            tokio::select! {
+                biased;
+                () = &mut time_over => is_over = true,
+                () = changed_or_later(&parts) => is_over = self.0.feed_waiters.is_closed(),
+            }
+            position = Some(FeedPosition::of_parts(&places(&parts), 0));
+        }
+    }
+
+    /// Before the account is closed: who waits for a change is told within a second that there is none, and nobody waits
+    /// any more.
+    pub fn stop_waiting(&self) {
+        self.0.feed_waiters.close();
+    }
+
+    /// One page, as far as there is one.
+    async fn look<C: ChangeSink + Default>(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        request: &ChangeFeedRequest<'_>,
+        (position, charge_min): (Option<&FeedPosition>, u64),
+    ) -> Result<(ChangeFeedPage<C>, Vec<Part>)> {
+        let mut room = self.page_limits(request.max_items)?;
+        let mut parts = parts_of(entry, &request.scope, position)?;
+        let until = (self.clock().elapsed() + LOOKING_TIME_MAX).min(ctx.deadline);
+        let mut changes = C::default();
+        let (mut count, mut charge_centi, mut is_last) = (0, 0, true);
+        let first = position.map_or(0, |position| position.next) % parts.len().max(1);
+        let mut next = first;
+        let mut read = 0;
+        while read < parts.len() {
+            let part = &mut parts[next];
+            let found = match self
+                .read_part(ctx, entry, request, part, (room, until, charge_min), &mut changes)
+                .await
+            {
+                // What was read is paid for, so it is answered.
+                Err(error) if error.kind() == ErrorKind::TooManyRequests && count > 0 => {
+                    is_last = false;
+                    break;
+                }
+                found => found?,
+            };
+            part.place.after = found.last_lsn;
+            count += found.changes;
+            charge_centi += found.charge_centi;
+            is_last &= found.is_last;
+            room.items = room.items.saturating_sub(found.changes);
+            room.size_bytes = room.size_bytes.saturating_sub(found.size_bytes);
+            read += 1;
+            next = (next + 1) % parts.len();
+            if room.items == 0 || room.size_bytes == 0 || !found.is_last {
+                is_last &= read == parts.len();
+                break;
+            }
+        }
+        let etag = FeedPosition::of_parts(&places(&parts), next).encode();
+        let mut ranges: Vec<(u32, u64)> =
+            parts.iter().map(|part| (part.partition.range_id, part.partition.durable_lsn())).collect();
+        ranges.dedup_by_key(|(range_id, _)| *range_id);
+        let meta = ReplyMeta {
+            charge_centi,
+            lsn: ranges.first().map_or(0, |(_, lsn)| *lsn),
+            item_lsn: 0,
+            range_id: ranges.first().map(|(range_id, _)| *range_id),
+            session_version: entry.record.session_version,
+        };
+        Ok((ChangeFeedPage { changes, count, etag, is_last, meta, ranges }, parts))
+    }
+
+    async fn read_part(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        request: &ChangeFeedRequest<'_>,
+        part: &Part,
+        (limits, until, charge_min): (PageLimits, Duration, u64),
+        out: &mut dyn ChangeSink,
+    ) -> Result<FeedFound> {
+        check_session(ctx, entry, &part.partition)?;
+        let touched = match &part.filter {
+            FeedFilter::Logical(logical) => Touched::Logical(logical),
+            FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&part.place.span),
+        };
+        let permit = self.admit(ctx, entry, &part.partition, OperationKind::Feed, touched)?;
+        let look = FeedLook {
+            shape: &entry.shape,
+            filter: &part.filter,
+            mode: request.mode,
+            after: part.place.after,
+            since: request.since,
+            limits,
+            now: ctx.now,
+            consistency: ctx.consistency,
+            clock: self.clock(),
+            until,
+        };
+        let mut found = part.partition.read_changes(&look, out).await;
+        if let Ok(found) = &mut found {
+            found.charge_centi = found.charge_centi.max(charge_min);
+        }
+        permit.settle_outcome(&found, |found| Cost {
+            charge_centi: found.charge_centi,
+            size_bytes: found.size_bytes as u64,
+            creates: false,
+        });
+        found
+    }
+}
+
+/// What is kept of the past begins with an LSN, never with the beginning or a time.
+fn check_start(container: &ContainerHandle, request: &ChangeFeedRequest<'_>) -> Result<()> {
+    if request.mode == ChangeFeedMode::LatestVersion {
+        return Ok(());
+    }
+    if container.entry.shape.retention.is_none() {
+        return Err(all_versions_not_enabled());
+    }
+    if request.start == FeedStart::Beginning || request.since.is_some() {
+        return Err(Error::bad_request(
+            "the change feed mode 'All Versions and Deletes' starts now (If-None-Match: *) or behind an earlier page (its etag), neither from the beginning nor from a time",
+        ));
+    }
+    Ok(())
+}
+
+/// What a scope is made of now, cut where the position changes; without a position, behind everything there is.
+fn parts_of(entry: &ContainerEntry, scope: &FeedScope, position: Option<&FeedPosition>) -> Result<Vec<Part>> {
+    let (filter, partitions) = resolve(entry, scope)?;
+    let span = span_of(&filter);
+    let mut parts = Vec::with_capacity(partitions.len());
+    for partition in partitions {
+        let span = match &filter {
+            FeedFilter::Logical(_) => span.clone(),
+            FeedFilter::Range(_) | FeedFilter::Prefix(..) => span.intersection(&partition.epk_range),
+        };
+        let places = match position {
+            Some(position) => position.parts_of(&span),
+            None => vec![FeedPart { span, after: partition.durable_lsn() }],
+        };
+        for place in places {
+            let (filter, partition) = (within(&filter, &place.span), partition.clone());
+            parts.push(Part { partition, filter, place });
+        }
+    }
+    Ok(parts)
+}
+
+fn within(filter: &FeedFilter, span: &EpkRange) -> FeedFilter {
+    match filter {
+        FeedFilter::Range(_) => FeedFilter::Range(span.clone()),
+        FeedFilter::Prefix(_, components) => FeedFilter::Prefix(span.clone(), components.clone()),
+        FeedFilter::Logical(logical) => FeedFilter::Logical(logical.clone()),
+    }
+}
+
+fn places(parts: &[Part]) -> Vec<FeedPart> {
+    parts.iter().map(|part| part.place.clone()).collect()
+}
+
+/// Until one of the partitions has something new, or ends, or it is time to look whatever they say.
+async fn changed_or_later(parts: &[Part]) {
+    let mut waits: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = Vec::with_capacity(parts.len());
+    for part in parts {
+        waits.push(Box::pin(part.partition.wait_for_change(part.place.after)));
+    }
+    let changed = std::future::poll_fn(|context| {
+        // All are asked: who was not asked is not waiting.
+        let ready =
+            waits.iter_mut().filter_map(|wait| wait.as_mut().poll(context).is_ready().then_some(())).count();
+        if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
+    });
+    // Over is over, whichever way.
+    let _ = tokio::time::timeout(WAIT_SLICE, changed).await;
+}

@@ -1,0 +1,288 @@
+//! Reading the items of a container, a logical partition or a range, a page at a time; deleting a logical partition.
+//!
+//! A continuation token is `base64url(version u8 | container u32 | item key | crc32 u32)`: the last item returned. Items
+//! are ordered by epk over the whole container, so a token holds in every later cut of the ranges.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use shardlake_model::{Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result};
+use shardlake_partition::{ChangePage, FeedFilter, PageLimits, Partition, StoredItem, epk_of_position};
+use shardlake_routing::{Epk, EpkRange, prefix_range};
+
+use crate::Items;
+use crate::items::check_session;
+use shardlake_serving::ContainerHandle;
+use shardlake_serving::{
+    ContainerEntry, Cost, OperationKind, Touched, checked_key, key_of_read, logical, partition_of,
+};
+
+const TOKEN_VERSION: u8 = 1;
+
+/// What a feed covers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum FeedScope {
+    #[default]
+    All,
+    /// A full partition key, or a prefix of a hierarchical one.
+    Key(PartitionKey),
+    /// A partition key range by id, a span of the hash space in hexadecimal, or both: then their intersection.
+    Range { range_id: Option<u32>, epk: Option<(String, String)> },
+}
+
+#[derive(Debug)]
+pub struct FeedPage {
+    pub items: Vec<StoredItem>,
+    pub continuation: Option<String>,
+    pub meta: ReplyMeta,
+    /// Every range that was read, with its LSN.
+    pub ranges: Vec<(u32, u64)>,
+}
+
+impl Items {
+    /// `max_items` is the client's wish: absent for the default, -1 for the server's choice.
+    pub async fn read_feed(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        scope: FeedScope,
+        max_items: Option<i64>,
+        continuation: Option<&str>,
+    ) -> Result<FeedPage> {
+        self.take_answer_space(ctx).await?;
+        let mut routing = self.routing(container);
+        loop {
+            let page = self.page_of_feed(ctx, &routing.entry, &scope, max_items, continuation).await;
+            if !routing.has_moved(&page).await? {
+                return page;
+            }
+        }
+    }
+
+    async fn page_of_feed(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        scope: &FeedScope,
+        max_items: Option<i64>,
+        continuation: Option<&str>,
+    ) -> Result<FeedPage> {
+        let mut after = continuation.map(|token| decode_token(entry, token)).transpose()?;
+        let mut room = self.page_limits(max_items)?;
+        let (filter, partitions) = resolve(entry, scope)?;
+        let command = self.command(ctx, 0);
+        let mut page =
+            FeedPage { items: vec![], continuation: None, meta: ReplyMeta::default(), ranges: vec![] };
+        let start = after.as_deref().map(epk_of_position).transpose()?;
+        for partition in partitions {
+            // Partitions that the token has left behind.
+            if start.as_ref().is_some_and(|epk| partition.epk_range.is_below(epk)) {
+                continue;
+            }
+            check_session(ctx, entry, &partition)?;
+            let span = span_of(&filter).intersection(&partition.epk_range);
+            let touched = match &filter {
+                FeedFilter::Logical(logical) => Touched::Logical(logical),
+                FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&span),
+            };
+            let permit = match self.admit(ctx, entry, &partition, OperationKind::Feed, touched) {
+                // What was read is paid for, so it is answered; the next page finds out whether there is budget again.
+                Err(error) if error.kind() == ErrorKind::TooManyRequests && !page.items.is_empty() => {
+                    let last = page.items.last().map(|item| item.position(&entry.shape));
+                    page.continuation = last.map(|position| encode_token(entry, &position));
+                    break;
+                }
+                permit => permit?,
+            };
+            let part = partition.read_page(&entry.shape, &command, &filter, after.as_deref(), room).await;
+            permit.settle_outcome(&part, |part| {
+                let sizes = part.items.iter().map(StoredItem::json_size_bytes);
+                Cost {
+                    charge_centi: self.0.charges.feed_page(sizes, ctx.consistency).0,
+                    size_bytes: part.size_bytes as u64,
+                    creates: false,
+                }
+            });
+            let part = part?;
+            page.ranges.push((partition.range_id, partition.durable_lsn()));
+            room.items -= part.items.len();
+            room.size_bytes = room.size_bytes.saturating_sub(part.size_bytes);
+            page.items.extend(part.items);
+            if let Some(next) = part.next {
+                page.continuation = Some(encode_token(entry, &next));
+                break;
+            }
+            after = None;
+            if room.items == 0 || room.size_bytes == 0 {
+                // Exactly full at a partition's end: whether more follows is for the next page to find out.
+                page.continuation = page
+                    .items
+                    .last()
+                    .filter(|_| !is_last(entry, &partition))
+                    .map(|item| encode_token(entry, &item.position(&entry.shape)));
+                break;
+            }
+        }
+        let sizes = page.items.iter().map(StoredItem::json_size_bytes);
+        page.meta.charge_centi = self.0.charges.feed_page(sizes, ctx.consistency).0;
+        page.meta.session_version = entry.record.session_version;
+        page.meta.range_id = page.ranges.first().map(|(id, _)| *id);
+        page.meta.lsn = page.ranges.first().map_or(0, |(_, lsn)| *lsn);
+        Ok(page)
+    }
+
+    /// The change log of a range, or of the part of it that lies in a span, above an LSN. Positions of a range hold in the
+    /// ranges that take its place, for the same span.
+    pub async fn changes(
+        &self,
+        container: &ContainerHandle,
+        range_id: u32,
+        span: &EpkRange,
+        after: u64,
+        entries_max: usize,
+    ) -> Result<ChangePage> {
+        let mut routing = self.routing(container);
+        loop {
+            // A moved range is there under its id; any other end shows by the id being gone.
+            let page = match find_range(&routing.entry, range_id) {
+                Ok(partition) => partition.changes(span, after, entries_max).await,
+                Err(gone) => Err(gone),
+            };
+            if !routing.has_moved(&page).await? {
+                return page;
+            }
+        }
+    }
+
+    pub fn page_limits(&self, max_items: Option<i64>) -> Result<PageLimits> {
+        let limits = self.limits();
+        let items = match max_items {
+            None => limits.page_items_default,
+            Some(-1) => limits.page_items_max,
+            Some(wanted) if wanted > 0 => (wanted as usize).min(limits.page_items_max),
+            Some(other) => {
+                return Err(Error::bad_request(format!(
+                    "x-ms-max-item-count {other} is invalid: use -1 or 1 and above"
+                )));
+            }
+        };
+        Ok(PageLimits { items, size_bytes: limits.page_size_bytes_max })
+    }
+
+    /// Deletes every item of a logical partition. Done when it returns; other requests may see it half done.
+    pub async fn delete_partition_key(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: &PartitionKey,
+    ) -> Result<ReplyMeta> {
+        let logical = key_of_read(container, Some(key))?;
+        let command = self.command(ctx, 0);
+        let mut routing = self.routing(container);
+        loop {
+            let partition = routing.owner(&logical);
+            let touched = Touched::Logical(&logical);
+            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let outcome = partition.delete_logical_partition(&routing.entry.shape, &command, &logical).await;
+            permit.settle_outcome(&outcome, |(_, meta)| Cost {
+                charge_centi: meta.charge_centi,
+                ..Cost::default()
+            });
+            if !routing.has_moved(&outcome).await? {
+                return outcome.map(|(_, meta)| meta);
+            }
+        }
+    }
+}
+
+fn is_last(entry: &ContainerEntry, partition: &Partition) -> bool {
+    entry.map.iter().last().is_some_and(|last| last.uid == partition.uid)
+}
+
+/// Where in the hash space the items of a filter lie.
+pub fn span_of(filter: &FeedFilter) -> EpkRange {
+    match filter {
+        FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => range.clone(),
+        FeedFilter::Logical(logical) => span_of_point(&logical.epk),
+    }
+}
+
+pub fn resolve(entry: &ContainerEntry, scope: &FeedScope) -> Result<(FeedFilter, Vec<Arc<Partition>>)> {
+    let of_range = |range: &EpkRange| entry.map.overlapping(range).cloned().collect();
+    Ok(match scope {
+        FeedScope::All => (FeedFilter::Range(EpkRange::full()), entry.map.iter().cloned().collect()),
+        FeedScope::Key(key) => {
+            let key = checked_key(entry, key)?;
+            if key.0.len() == entry.shape.key_paths.len() {
+                let logical = logical(entry, key);
+                let partition = partition_of(entry, &logical).clone();
+                (FeedFilter::Logical(logical), vec![partition])
+            } else {
+                let range = prefix_range(&entry.record.container.definition.partition_key, &key);
+                let partitions = of_range(&range);
+                (FeedFilter::Prefix(range, key.0), partitions)
+            }
+        }
+        FeedScope::Range { range_id, epk } => {
+            let span = match epk {
+                Some((min, max)) => EpkRange::from_hex(min, max).map_err(|error| {
+                    Error::bad_request(format!("the effective partition key range is invalid: {error}"))
+                })?,
+                None => EpkRange::full(),
+            };
+            let partitions = match range_id {
+                Some(id) => vec![find_range(entry, *id)?.clone()],
+                None => of_range(&span),
+            };
+            (FeedFilter::Range(span), partitions)
+        }
+    })
+}
+
+fn find_range(entry: &ContainerEntry, id: u32) -> Result<&Arc<Partition>> {
+    entry.map.iter().find(|partition| partition.range_id == id).ok_or_else(|| {
+        Error::new(
+            ErrorKind::PartitionGone,
+            format!("partition key range {id} does not exist (any more): refresh the partition key ranges"),
+        )
+    })
+}
+
+pub fn range_by_id(container: &ContainerHandle, id: u32) -> Result<&Arc<Partition>> {
+    find_range(&container.entry, id)
+}
+
+pub fn encode_token(entry: &ContainerEntry, position: &[u8]) -> String {
+    let mut bytes = vec![TOKEN_VERSION];
+    bytes.extend_from_slice(&entry.record.container.rid.number.to_be_bytes());
+    bytes.extend_from_slice(position);
+    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+pub fn decode_token(entry: &ContainerEntry, token: &str) -> Result<Vec<u8>> {
+    let invalid = || Error::bad_request("Invalid Continuation Token");
+    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| invalid())?;
+    let (content, checksum) = bytes.split_last_chunk::<4>().ok_or_else(invalid)?;
+    if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
+        return Err(invalid());
+    }
+    let (header, position) = content.split_at_checked(5).ok_or_else(invalid)?;
+    if header[0] != TOKEN_VERSION || header[1..] != entry.record.container.rid.number.to_be_bytes() {
+        return Err(invalid());
+    }
+    epk_of_position(position).map_err(|_| invalid())?;
+    Ok(position.to_vec())
+}
+
+/// The span that holds one hash and no other that occurs.
+pub fn span_of_point(epk: &Epk) -> EpkRange {
+    let mut max = epk.clone();
+    max.0.push(0xFF);
+    let mut min = epk.clone();
+    while min.0.last() == Some(&0) {
+        min.0.pop();
+    }
+    EpkRange { min, max }
+}

@@ -1,0 +1,83 @@
+//! Queries: pages, where they go, what continues them, and what they cost.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `query.rs` | a page of a query, from its text to its rows |
+//! | `query_cache.rs` | texts parsed, bound and planned once |
+//! | `query_targets.rs`, `query_key.rs` | the partitions that are asked; what is said of the partition key |
+//! | `query_page.rs`, `query_fan_out.rs`, `query_former.rs` | a page of one partition, of several, of those that took one's place |
+//! | `query_token.rs` | continuation tokens |
+//! | `query_functions.rs`, `processor_tab.rs`, `query_charge.rs` | functions of users, and what is paid |
+//!
+//! [`Queries`] is the door. It stands on [`Items`], and shows what that offers as its own.
+
+mod processor_tab;
+mod query;
+mod query_cache;
+mod query_charge;
+mod query_fan_out;
+mod query_former;
+mod query_functions;
+mod query_key;
+mod query_page;
+mod query_targets;
+mod query_token;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use shardlake_items::Items;
+use shardlake_partition::Turns;
+use shardlake_script::Scripts;
+
+pub use processor_tab::ProcessorTab;
+pub use query::{
+    ItemsRequest, PageOfQuery, PlanReply, QueryReply, QueryRequest, QueryWants, Running, hash_of,
+};
+pub use query_cache::{Asked, KnownQuery, QueryCache};
+pub use query_targets::{Part, PlanRange};
+pub use query_token::QueryToken;
+
+/// Heavy queries at work at a time; others wait their turn, within the time of their request.
+const HEAVY_QUERIES_MAX: u32 = 8;
+
+/// Queries over the items of a container. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Queries(Arc<QueriesState>);
+
+#[derive(Debug)]
+struct QueriesState {
+    items: Items,
+    cache: QueryCache,
+    /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
+    heavy_queries: Turns,
+    scripts: Scripts,
+}
+
+impl Deref for Queries {
+    type Target = Items;
+
+    fn deref(&self) -> &Items {
+        &self.0.items
+    }
+}
+
+impl Deref for QueriesState {
+    type Target = Items;
+
+    fn deref(&self) -> &Items {
+        &self.items
+    }
+}
+
+impl Queries {
+    pub fn new(items: Items, scripts: Scripts) -> Queries {
+        Queries(Arc::new(QueriesState {
+            items,
+            cache: QueryCache::default(),
+            // Those who wait are as many as requests may be, and hold little.
+            heavy_queries: Turns::new(HEAVY_QUERIES_MAX, usize::MAX),
+            scripts,
+        }))
+    }
+}

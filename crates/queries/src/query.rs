@@ -1,0 +1,466 @@
+//! Queries: from text and scope to the partitions that answer, one page at a time.
+//!
+//! A query goes to the parts that `query_targets.rs` finds, one behind the other. A page is of one partition: where that is exhausted
+//! the page ends, empty or not, as in the reference, and its token names the start of the next. Where rows must be merged,
+//! `query_fan_out.rs` asks all parts at once.
+//!
+//! Charges: a page costs the difference that it makes to what the whole query has done, with the base price of each partition
+//! that it asks, as in the reference. So pages add up to the whole and the base price of every page behind the first.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use shardlake_charge::QueryCounters;
+use shardlake_document::Value;
+use shardlake_model::{ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
+use shardlake_partition::{CommandContext, FeedFilter, OwnItems, QueryPage, QueryStatistics};
+use shardlake_sql::{
+    AccessPlan, Advice, BuiltQuery, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment,
+    QueryPlan, Rows, SupportedFeatures, index_utilization, query_advice,
+};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::Queries;
+use crate::query_cache::{Asked, KnownQuery};
+use crate::query_charge::PagePermit;
+use crate::query_former;
+use crate::query_key::QueryKey;
+use crate::query_targets::{Part, PlanRange, Targets, plan_ranges, targets};
+use crate::query_token::{Piece, QueryToken};
+use shardlake_items::FeedScope;
+use shardlake_items::check_session;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::ContainerHandle;
+use shardlake_serving::{Cost, OperationKind, Touched};
+
+/// A query as a client sends it.
+#[derive(Debug, Clone)]
+pub struct QueryRequest<'a> {
+    pub text: &'a str,
+    /// Names with their `@`.
+    pub parameters: &'a [(String, Value)],
+    pub scope: FeedScope,
+    /// The client's wish: absent for the default, -1 for the server's choice.
+    pub max_items: Option<i64>,
+    pub continuation: Option<&'a str>,
+    /// Without it a query must name its partition.
+    pub allows_cross_partition: bool,
+    /// The server merges what the partitions answer.
+    pub fans_out: bool,
+    pub wants: QueryWants,
+}
+
+/// A query that a front end has built of values.
+#[derive(Debug, Clone)]
+pub struct ItemsRequest<'a> {
+    pub built: &'a BuiltQuery,
+    pub scope: FeedScope,
+    /// As for queries.
+    pub max_items: Option<i64>,
+    pub continuation: Option<&'a str>,
+}
+
+/// What a client wants to know beside the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueryWants {
+    pub explanation: bool,
+    pub utilization: bool,
+    pub advice: bool,
+}
+
+#[derive(Debug)]
+pub struct QueryReply {
+    pub rows: Rows,
+    pub continuation: Option<String>,
+    pub meta: ReplyMeta,
+    /// Every range that was read, with its LSN.
+    pub ranges: Vec<(u32, u64)>,
+    pub statistics: QueryStatistics,
+    /// From the text to a query that can run.
+    pub preparation: Duration,
+    pub execution: Duration,
+    /// How the items were reached, in words.
+    pub explanation: Option<String>,
+    pub utilization: Option<IndexUtilization>,
+    pub advice: Option<Vec<Advice>>,
+}
+
+/// A plan with the parts of the hash space that the query can match, in order.
+#[derive(Debug, Clone)]
+pub struct PlanReply {
+    pub plan: QueryPlan,
+    pub ranges: Vec<PlanRange>,
+}
+
+/// What is passed over on the way costs a fraction, so that a key whose entries lie behind many others' has a bearable price.
+const PASSED_IN_A_POSTING: u64 = 20;
+
+/// What stays the same for all pages and partitions of one request.
+pub struct Running<'a> {
+    pub queries: &'a Queries,
+    pub ctx: &'a RequestContext,
+    pub entry: &'a Arc<ContainerEntry>,
+    pub prepared: PreparedQuery,
+    pub access: Arc<AccessPlan>,
+    /// What the request or the text says of the partition key.
+    pub key: QueryKey,
+    pub command: CommandContext,
+    /// The query without its literals.
+    pub template: Arc<str>,
+    /// When the page is to be cut where it is.
+    pub page_end: Duration,
+    /// What the transaction that asks has written.
+    pub own: Option<Arc<OwnItems>>,
+    /// What its functions computed beyond what its pages cost, in hundredths of a request unit.
+    pub surcharge_centi: AtomicU64,
+}
+
+/// The page that is asked for.
+pub struct PageOfQuery {
+    pub limits: PageLimits,
+    pub token: Option<QueryToken>,
+    pub query_hash: u64,
+}
+
+impl Queries {
+    pub async fn query(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: QueryRequest<'_>,
+    ) -> Result<QueryReply> {
+        let started = self.clock().elapsed();
+        let query = self.parsed(request.text)?;
+        self.query_parsed(ctx, container, &query, request, started).await
+    }
+
+    /// The bodies of items that a built query finds, as BSON, merged where they lie in several partitions.
+    pub async fn find_items(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: ItemsRequest<'_>,
+    ) -> Result<QueryReply> {
+        let started = self.clock().elapsed();
+        let ItemsRequest { built, scope, max_items, continuation } = request;
+        let request = QueryRequest {
+            text: built.query.text(),
+            parameters: &built.parameters,
+            scope,
+            max_items,
+            continuation,
+            allows_cross_partition: true,
+            fans_out: true,
+            wants: QueryWants::default(),
+        };
+        self.query_parsed(ctx, container, &built.query, request, started).await
+    }
+
+    async fn query_parsed(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        query: &Query,
+        request: QueryRequest<'_>,
+        started: Duration,
+    ) -> Result<QueryReply> {
+        let mut routing = self.routing(container);
+        loop {
+            let mut reply = self.page_of_query(ctx, &routing.entry, query, &request).await;
+            if let Ok(reply) = &mut reply {
+                let time = self.clock().elapsed().saturating_sub(started);
+                reply.preparation = time.saturating_sub(reply.execution);
+            }
+            if !routing.has_moved(&reply).await? {
+                return reply;
+            }
+        }
+    }
+
+    async fn page_of_query(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        query: &Query,
+        request: &QueryRequest<'_>,
+    ) -> Result<QueryReply> {
+        let query_hash = hash_of(request.text, request.parameters);
+        let asked = Asked { query, parameters: request.parameters, hash: query_hash };
+        // Before its turn, a mistake in the query would hide what is wrong with the request.
+        let mut known = None;
+        let plan = || Ok(known.insert(self.known(ctx, entry, asked)?).plan(entry)?);
+        let decode = |text| QueryToken::decode(text, entry.record.container.rid.number, query_hash);
+        let token = request.continuation.map(decode).transpose()?;
+        let (mut targets, gone) = match targets(entry, request, plan) {
+            Err(error) if error.kind() == ErrorKind::PartitionGone => {
+                match query_former::targets(entry, &request.scope, token.as_ref()) {
+                    Some(targets) => (targets, Some(error)),
+                    None => return Err(error),
+                }
+            }
+            targets => (targets?, None),
+        };
+        let limits = self.row_limits(request.max_items)?;
+        if let (FeedScope::Range { range_id: Some(_), epk: None }, Some(token)) = (&request.scope, &token) {
+            // The range may have been joined with others, which the query is not about.
+            targets.parts.retain_mut(|part| part.end_at(token.end()));
+        }
+        if let (Some(_), Some(token)) = (&gone, &token) {
+            targets.parts = targets.parts.iter().flat_map(|part| part.cut_by(token)).collect();
+        }
+        let known = known.map_or_else(|| self.known(ctx, entry, asked), Ok)?;
+        let running = self.prepare(ctx, entry, &known, &targets.parts)?;
+        let mut reply = running.begin(request.wants, query, &targets.parts);
+        let prepared = self.clock().elapsed();
+        let page = PageOfQuery { limits, token, query_hash };
+        match targets {
+            Targets { merges: true, parts } => running.fan_out(&mut reply, &parts, page).await?,
+            Targets { merges: false, parts } => match gone {
+                Some(gone) if parts.len() > 1 && running.prepared.is_ordered() => {
+                    running.merge_in_order(&mut reply, &parts, page, gone).await?;
+                }
+                _ => running.drain(&mut reply, parts, page).await?,
+            },
+        }
+        reply.execution = self.clock().elapsed().saturating_sub(prepared);
+        Ok(reply)
+    }
+
+    /// What a client needs to merge the query itself.
+    pub fn query_plan(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        text: &str,
+        parameters: &[(String, Value)],
+        supported: &SupportedFeatures,
+    ) -> Result<PlanReply> {
+        let query = self.parsed(text)?;
+        let asked = Asked { query: &query, parameters, hash: hash_of(text, parameters) };
+        let plan = self.known(ctx, &container.entry, asked)?.plan(&container.entry)?;
+        plan.check(*supported)?;
+        let ranges = plan_ranges(&container.entry, &plan.keys);
+        Ok(PlanReply { plan: Arc::unwrap_or_clone(plan), ranges })
+    }
+
+    /// The query, bound to the container as its entry defines it.
+    pub fn known(
+        &self,
+        ctx: &RequestContext,
+        entry: &ContainerEntry,
+        asked: Asked<'_>,
+    ) -> Result<Arc<KnownQuery>> {
+        let environment = QueryEnvironment {
+            computed: &entry.shape.computed,
+            geometry: entry.shape.geometry,
+            now: ctx.now,
+            // Nothing is drawn before there are rows.
+            random_seed: 0,
+            scripts: Some(&entry.scripts),
+        };
+        Ok(self.0.cache.known(entry, asked, &environment)?)
+    }
+
+    /// How often a query was bound to a container, which its text, parameters and container need once.
+    pub fn queries_bound(&self) -> u64 {
+        self.0.cache.bound()
+    }
+
+    pub fn prepare<'a>(
+        &'a self,
+        ctx: &'a RequestContext,
+        entry: &'a Arc<ContainerEntry>,
+        known: &KnownQuery,
+        parts: &[Part],
+    ) -> Result<Running<'a>> {
+        let prepared = known.prepared.at(ctx.now, self.random().below(u64::MAX));
+        let key = QueryKey::of(entry, &prepared, parts);
+        let access = known.access(entry, key.values(entry))?;
+        Ok(Running {
+            key,
+            queries: self,
+            ctx,
+            entry,
+            prepared,
+            access,
+            command: self.command(ctx, 0),
+            template: known.query.template().clone(),
+            page_end: self.clock().elapsed() + self.limits().query_page_time,
+            own: None,
+            surcharge_centi: AtomicU64::new(0),
+        })
+    }
+
+    pub fn parsed(&self, text: &str) -> Result<Query> {
+        Ok(self.0.cache.parsed(text)?)
+    }
+
+    pub fn row_limits(&self, max_items: Option<i64>) -> Result<PageLimits> {
+        let limits = self.page_limits(max_items)?;
+        Ok(PageLimits { rows: limits.items, size_bytes: limits.size_bytes })
+    }
+}
+
+impl Running<'_> {
+    /// A reply without rows.
+    pub fn begin(&self, wants: QueryWants, query: &Query, parts: &[Part]) -> QueryReply {
+        QueryReply {
+            rows: Rows::default(),
+            continuation: None,
+            meta: ReplyMeta::default(),
+            ranges: vec![],
+            statistics: QueryStatistics::default(),
+            preparation: Duration::ZERO,
+            execution: Duration::ZERO,
+            explanation: wants.explanation.then(|| self.access.to_string()),
+            utilization: wants.utilization.then(|| self.utilization(parts)),
+            advice: wants.advice.then(|| query_advice(query)),
+        }
+    }
+
+    fn utilization(&self, parts: &[Part]) -> IndexUtilization {
+        let shape = &self.entry.shape;
+        // The key of one logical partition is looked up, too.
+        let is_one = matches!(parts, [part] if part.is_one_logical_partition());
+        let names = |path: &KeyPath| path.0.clone();
+        let keys: Vec<Vec<String>> =
+            if is_one { shape.key_paths.iter().map(names).collect() } else { vec![] };
+        index_utilization(&self.prepared, &shape.index_schema(), &self.access, &keys)
+    }
+
+    /// Reads the part that the token names, or the first.
+    pub async fn drain(
+        &self,
+        reply: &mut QueryReply,
+        parts: Vec<Part>,
+        PageOfQuery { limits, token, query_hash }: PageOfQuery,
+    ) -> Result<()> {
+        let mut done = token.as_ref().map(|token| token.counters).unwrap_or_default();
+        let charged = done.charged;
+        let parts: Vec<Part> = match &token {
+            Some(token) => parts.iter().flat_map(|part| part.cut_by(token)).collect(),
+            None => parts,
+        };
+        let end = parts.last().map(|part| part.span.max.clone());
+        let mut parts = parts.into_iter();
+        if let Some(part) = parts.next() {
+            check_session(self.ctx, self.entry, &part.partition)?;
+            let piece = token.as_ref().and_then(|token| token.piece_of(&part.span));
+            let piece = piece.filter(|piece| !piece.position.is_empty());
+            let mut permit = self.permit(&part, done, self.prepared.steps())?;
+            let resume = piece.map(|piece| piece.position.clone());
+            let page = match self.page(&part, resume, limits, &mut permit).await {
+                Ok(page) => page,
+                Err(error) => return Err(permit.failed(error)),
+            };
+            done = done.plus(self.counters(&page));
+            self.charge(&mut done);
+            let size_bytes = page.statistics.rows_bytes;
+            permit.settle(Cost { charge_centi: done.charged - charged, size_bytes, creates: false });
+            self.note(reply, &part, &page);
+            reply.rows = page.rows;
+            let at = page.next.map(|position| Piece { span: part.span.clone(), position });
+            if at.is_some() || parts.next().is_some() {
+                let mut pieces = QueryToken::pieces_after(token.as_ref(), &part.span, at);
+                if let Some(end) = end {
+                    QueryToken::end_pieces_at(&mut pieces, &end);
+                }
+                let container = self.entry.record.container.rid.number;
+                let next = QueryToken { container, query_hash, counters: done, pieces };
+                reply.continuation = Some(next.encode()?);
+            }
+        }
+        self.complete(reply, done.charged - charged);
+        Ok(())
+    }
+
+    /// `before` is what the query had done before the page, and `steps` those that were made for it already.
+    pub fn permit<'p>(&'p self, part: &'p Part, before: QueryCounters, steps: u64) -> Result<PagePermit<'p>> {
+        let touched = match &part.filter {
+            FeedFilter::Logical(logical) => Touched::Logical(logical),
+            FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&part.span),
+        };
+        let permit =
+            self.queries.admit(self.ctx, self.entry, &part.partition, OperationKind::Query, touched)?;
+        Ok(PagePermit::new(self, permit.for_query(&self.template), before, steps))
+    }
+
+    /// What a page adds to the charge so far, which `done` then holds.
+    pub fn charge(&self, done: &mut QueryCounters) -> u64 {
+        self.queries.0.charges.query_page(done, self.ctx.consistency).0
+    }
+
+    pub fn complete(&self, reply: &mut QueryReply, charge_centi: u64) {
+        reply.meta.charge_centi = charge_centi + self.surcharge_centi.load(Ordering::Relaxed);
+        reply.meta.session_version = self.entry.record.session_version;
+        reply.meta.range_id = reply.ranges.first().map(|(id, _)| *id);
+        reply.meta.lsn = reply.ranges.first().map_or(0, |(_, lsn)| *lsn);
+    }
+
+    /// Adds what a partition has answered, but for its rows.
+    pub fn note(&self, reply: &mut QueryReply, part: &Part, page: &QueryPage) {
+        let partition = &part.partition;
+        if !reply.ranges.iter().any(|(id, _)| *id == partition.range_id) {
+            reply.ranges.push((partition.range_id, partition.durable_lsn()));
+        }
+        reply.statistics.add(&page.statistics);
+        if let Some(words) = &mut reply.explanation {
+            words.push_str(&format!("range {}: {}\n", partition.range_id, page.access));
+        }
+        if let Some((index_id, path_hash)) = page.wants_counter {
+            partition.count_path_in_background(index_id, path_hash);
+        }
+    }
+
+    /// What a page adds to what the query has done. Each page asks its partition anew, which has a price.
+    pub fn counters(&self, page: &QueryPage) -> QueryCounters {
+        let rows = page.rows.len() as u64;
+        if !page.is_repeated {
+            return self.counters_of(&page.statistics, rows, page.stands_for_index);
+        }
+        QueryCounters {
+            partitions: 1,
+            rows,
+            sorted_rows: page.statistics.rows_sorted,
+            steps: page.statistics.steps,
+            ..QueryCounters::default()
+        }
+    }
+
+    /// The same of a page that read nothing that was counted before.
+    pub fn counters_of(
+        &self,
+        statistics: &QueryStatistics,
+        rows: u64,
+        stands_for_index: bool,
+    ) -> QueryCounters {
+        // A scan in the place of an index that could have been used costs no more than the index would have.
+        let scanned = match stands_for_index {
+            true => (0, 0),
+            false => (statistics.items_scanned, statistics.items_scanned_bytes),
+        };
+        QueryCounters {
+            partitions: 1,
+            rows,
+            items: scanned.0 + statistics.items_loaded,
+            item_bytes: scanned.1 + statistics.items_loaded_bytes,
+            postings: statistics.postings_read + statistics.entries_passed.div_ceil(PASSED_IN_A_POSTING),
+            sorted_rows: statistics.rows_sorted,
+            function_calls: statistics.function_calls,
+            steps: statistics.steps,
+            ..QueryCounters::default()
+        }
+    }
+}
+
+pub fn hash_of(text: &str, parameters: &[(String, Value)]) -> u64 {
+    let mut hasher = Xxh3::new();
+    text.hash(&mut hasher);
+    for (name, value) in parameters {
+        name.hash(&mut hasher);
+        value.to_json().unwrap_or_default().hash(&mut hasher);
+    }
+    hasher.finish()
+}

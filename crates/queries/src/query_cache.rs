@@ -1,0 +1,145 @@
+//! Queries parsed, bound and planned once: applications send the same few texts over and over, and every page of a query is a
+//! request of its own.
+//!
+//! A text is parsed once, whatever its container and parameters. It is bound, and its merge and its way through the index are
+//! planned, once for each set of parameters and each state of the container's definition: constants are folded with the
+//! parameters, and what they fold to decides how the index is used. Both caches are bounded in number and in the size
+//! of what they hold.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use quick_cache::sync::Cache;
+use shardlake_document::Value;
+use shardlake_model::{ContainerScripts, Result};
+use shardlake_partition::ContainerShape;
+use shardlake_sql::{
+    AccessPlan, KeyValue, PreparedQuery, Query, QueryEnvironment, QueryPlan, SqlError, parse_query,
+    plan_access, plan_prepared,
+};
+
+use shardlake_serving::ContainerEntry;
+
+const QUERIES_MAX: usize = 1024;
+/// Longer ones are parsed every time: they seldom repeat, and the cache stays below 8 MB of text.
+const TEXT_BYTES_MAX: usize = 8 * 1024;
+
+#[derive(Debug)]
+pub struct QueryCache {
+    parsed: Cache<String, Query>,
+    /// By the number of the container, and the hash of text and parameters.
+    known: Cache<(u32, u64), Arc<KnownQuery>>,
+    bound: AtomicU64,
+}
+
+/// What a client asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    pub query: &'a Query,
+    /// Names with their `@`.
+    pub parameters: &'a [(String, Value)],
+    /// Of both.
+    pub hash: u64,
+}
+
+/// A query with its parameters, bound to one state of a container's definition; its pages share it.
+#[derive(Debug)]
+pub struct KnownQuery {
+    pub query: Query,
+    parameters: Vec<(String, Value)>,
+    shape: Weak<ContainerShape>,
+    scripts: Weak<ContainerScripts>,
+    /// At the time of the first request.
+    pub prepared: PreparedQuery,
+    plan: OnceLock<Arc<QueryPlan>>,
+    /// For the last partition key that was asked for.
+    access: Mutex<Option<(Vec<KeyValue>, Arc<AccessPlan>)>>,
+}
+
+impl Default for QueryCache {
+    fn default() -> Self {
+        let (parsed, known) = (Cache::new(QUERIES_MAX), Cache::new(QUERIES_MAX));
+        QueryCache { parsed, known, bound: AtomicU64::new(0) }
+    }
+}
+
+impl QueryCache {
+    pub fn parsed(&self, text: &str) -> Result<Query, SqlError> {
+        if let Some(query) = self.parsed.get(text) {
+            return Ok(query);
+        }
+        let query = parse_query(text)?;
+        if text.len() <= TEXT_BYTES_MAX {
+            self.parsed.insert(text.to_owned(), query.clone());
+        }
+        Ok(query)
+    }
+
+    /// The query, bound in `environment`, which is that of the container's entry.
+    pub fn known(
+        &self,
+        entry: &ContainerEntry,
+        asked: Asked<'_>,
+        environment: &QueryEnvironment<'_>,
+    ) -> Result<Arc<KnownQuery>, SqlError> {
+        let key = (entry.record.container.rid.number, asked.hash);
+        if let Some(known) = self.known.get(&key)
+            && known.answers(entry, asked)
+        {
+            return Ok(known);
+        }
+        self.bound.fetch_add(1, Ordering::Relaxed);
+        let prepared = PreparedQuery::prepare(asked.query, asked.parameters, environment)?;
+        let known = Arc::new(KnownQuery {
+            query: asked.query.clone(),
+            parameters: asked.parameters.to_vec(),
+            shape: Arc::downgrade(&entry.shape),
+            scripts: Arc::downgrade(&entry.scripts),
+            prepared,
+            plan: OnceLock::new(),
+            access: Mutex::default(),
+        });
+        if known.prepared.is_lasting() {
+            self.known.insert(key, known.clone());
+        }
+        Ok(known)
+    }
+
+    /// How often a query was bound.
+    pub fn bound(&self) -> u64 {
+        self.bound.load(Ordering::Relaxed)
+    }
+}
+
+impl KnownQuery {
+    /// Whether it is the same question, and the container's definition has not changed since.
+    fn answers(&self, entry: &ContainerEntry, asked: Asked<'_>) -> bool {
+        std::ptr::eq(self.shape.as_ptr(), Arc::as_ptr(&entry.shape))
+            && std::ptr::eq(self.scripts.as_ptr(), Arc::as_ptr(&entry.scripts))
+            && self.query.text() == asked.query.text()
+            && self.parameters == asked.parameters
+    }
+
+    /// What merges its partitions' rows.
+    pub fn plan(&self, entry: &ContainerEntry) -> Result<Arc<QueryPlan>, SqlError> {
+        if let Some(plan) = self.plan.get() {
+            return Ok(plan.clone());
+        }
+        let definition = &entry.record.container.definition.partition_key;
+        let plan = plan_prepared(&self.prepared, &self.query, &self.parameters, definition)?;
+        Ok(self.plan.get_or_init(|| Arc::new(plan)).clone())
+    }
+
+    /// How the index serves it for items that have these values of the partition key.
+    pub fn access(&self, entry: &ContainerEntry, key: Vec<KeyValue>) -> Result<Arc<AccessPlan>, SqlError> {
+        let last = || self.access.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, access)) = &*last()
+            && *of == key
+        {
+            return Ok(access.clone());
+        }
+        let access = Arc::new(plan_access(&self.prepared, &entry.shape.index_schema(), &key)?);
+        *last() = Some((key, access.clone()));
+        Ok(access)
+    }
+}

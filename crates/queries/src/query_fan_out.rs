@@ -1,0 +1,200 @@
+//! Queries over several partitions whose rows must be merged, merged here: for callers that do not do it themselves.
+//!
+//! All partitions are asked at once and hand out what they have collected for the page; the merge of that is the page. A page may
+//! take several rounds, because where rows come in order each partition is asked for little more than its share.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use shardlake_charge::QueryCounters;
+use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_partition::{QueryPage, position_of_state, state_of_position};
+use shardlake_routing::EpkRange;
+use shardlake_sql::{Execution, Meter, PageLimits, PageOutput};
+
+use crate::query::{PageOfQuery, QueryReply, Running};
+use crate::query_charge::PagePermit;
+use crate::query_targets::Part;
+use crate::query_token::{Piece, QueryToken};
+use shardlake_items::check_session;
+use shardlake_serving::Cost;
+
+impl Running<'_> {
+    pub async fn fan_out(
+        &self,
+        reply: &mut QueryReply,
+        parts: &[Part],
+        PageOfQuery { limits, token, query_hash }: PageOfQuery,
+    ) -> Result<()> {
+        let mut done = token.as_ref().map(|token| token.counters).unwrap_or_default();
+        let charged = done.charged;
+        let mut position = token.and_then(|token| Some(token.pieces.into_iter().next()?.position));
+        loop {
+            let room = PageLimits {
+                rows: limits.rows - reply.rows.len(),
+                size_bytes: limits.size_bytes.saturating_sub(reply.rows.size_bytes()),
+            };
+            let asked = self.round(parts, room, position.clone(), reply, &mut done).await;
+            let output = match asked {
+                // The rows of earlier rounds are paid for, so they are answered; the next page goes on from here.
+                Err(error) if error.kind() == ErrorKind::TooManyRequests && !reply.rows.is_empty() => {
+                    reply.continuation =
+                        position.map(|position| self.token_at(position, query_hash, done)).transpose()?;
+                    break;
+                }
+                Err(mut error) => {
+                    error.meta_mut().charge_centi += done.charged - charged;
+                    return Err(error);
+                }
+                Ok(output) => output,
+            };
+            let is_stuck = output.rows.is_empty();
+            reply.rows.append(output.rows);
+            let Some(state) = output.state else { break };
+            let next = position_of_state(&state);
+            let is_full = reply.rows.len() >= limits.rows || reply.rows.size_bytes() >= limits.size_bytes;
+            let is_late = self.queries.clock().elapsed() > self.page_end;
+            if is_full || is_late || is_stuck {
+                reply.continuation = Some(self.token_at(next, query_hash, done)?);
+                break;
+            }
+            position = Some(next);
+        }
+        reply.statistics.rows = reply.rows.len() as u64;
+        reply.statistics.rows_bytes = reply.rows.size_bytes() as u64;
+        self.complete(reply, done.charged - charged);
+        Ok(())
+    }
+
+    fn token_at(&self, position: Vec<u8>, query_hash: u64, counters: QueryCounters) -> Result<String> {
+        let piece = Piece { span: EpkRange::full(), position };
+        let container = self.entry.record.container.rid.number;
+        QueryToken { container, query_hash, counters, pieces: vec![piece] }.encode()
+    }
+
+    /// What all partitions together have for the rest of a page. The merge is paid for by all of them alike.
+    async fn round(
+        &self,
+        parts: &[Part],
+        room: PageLimits,
+        position: Option<Vec<u8>>,
+        reply: &mut QueryReply,
+        done: &mut QueryCounters,
+    ) -> Result<PageOutput> {
+        let charged = done.charged;
+        let mut permits = Vec::with_capacity(parts.len());
+        for part in parts {
+            check_session(self.ctx, self.entry, &part.partition)?;
+            // The query was prepared once.
+            let steps = if permits.is_empty() { self.prepared.steps() } else { 0 };
+            permits.push(self.permit(part, QueryCounters::default(), steps)?);
+        }
+        let (output, costs) = match self.merged(parts, &mut permits, room, position, reply, done).await {
+            Ok(merged) => merged,
+            Err(error) => return Err(all_failed(permits, error)),
+        };
+        let own_centi: u64 = costs.iter().map(|cost| cost.charge_centi).sum();
+        let merge_centi = (done.charged - charged).saturating_sub(own_centi).div_ceil(parts.len() as u64);
+        for (permit, cost) in permits.into_iter().zip(costs) {
+            permit.settle(Cost { charge_centi: cost.charge_centi + merge_centi, ..cost });
+        }
+        Ok(output)
+    }
+
+    /// Asks all partitions, and merges what they have; with what each of them cost.
+    async fn merged(
+        &self,
+        parts: &[Part],
+        permits: &mut [PagePermit<'_>],
+        room: PageLimits,
+        position: Option<Vec<u8>>,
+        reply: &mut QueryReply,
+        done: &mut QueryCounters,
+    ) -> Result<(PageOutput, Vec<Cost>)> {
+        let is_first = reply.ranges.is_empty();
+        let rows = match self.prepared.is_ordered() {
+            // What a partition has beyond that is left for the next round.
+            true => room.rows.min(room.rows * 3 / (2 * parts.len().max(1)) + 10),
+            false => room.rows,
+        };
+        let share = PageLimits { rows, ..room };
+        let mut tasks = Vec::with_capacity(parts.len());
+        for (part, permit) in parts.iter().zip(permits) {
+            let task = self.task(part, position.clone(), share, permit).await?.collecting();
+            tasks.push((part, AbortOnDrop(tokio::spawn(self.queries.clone().run_page(task)))));
+        }
+        let meter = Arc::new(Meter::default());
+        let merged = Execution::merging(&self.prepared, room, state_of_position(position.as_deref())?)?;
+        let mut merged = merged.metered(meter.clone());
+        let (mut costs, mut stop_early) = (Vec::with_capacity(parts.len()), true);
+        for (part, task) in tasks {
+            let mut page = task.finished().await?;
+            stop_early &= page.stops_early;
+            let mut counters = self.counters(&page);
+            // However many rounds it takes, a page asks each partition once.
+            counters.partitions = u64::from(is_first);
+            *done = done.plus(counters);
+            let size_bytes = page.statistics.items_loaded_bytes;
+            costs.push(Cost { charge_centi: self.charge(&mut counters), size_bytes, creates: false });
+            let collected = page.collected.take();
+            self.note(reply, part, &page);
+            if let Some(collected) = collected {
+                merged.absorb(collected)?;
+            }
+        }
+        let output = self.finish(merged, parts).await?;
+        let rows = output.rows.len() as u64;
+        done.rows += rows;
+        if stop_early && self.prepared.has_offset() {
+            // What was read for rows that are passed over follows from their number, not from the rounds.
+            done.items += output.skipped + rows;
+        }
+        done.function_calls += output.calls_made;
+        done.steps += meter.steps();
+        self.charge(done);
+        Ok((output, costs))
+    }
+
+    /// The page of what all partitions have collected. What groups project may call functions, which blocks.
+    async fn finish(&self, merged: Execution, parts: &[Part]) -> Result<PageOutput> {
+        let (deadline, clock) = (self.ctx.deadline, self.queries.clock().clone());
+        let is_interrupted = move || clock.elapsed() > deadline;
+        if self.prepared.user_functions().is_empty() {
+            return Ok(merged.finish(true, &is_interrupted)?);
+        }
+        let part = parts.first().ok_or_else(|| Error::internal("a query asks no partition"))?;
+        let source = self.function_source(&part.partition).await?;
+        let tab = source.tab();
+        let work = move || Ok(merged.calling(source.open()).finish(true, &is_interrupted)?);
+        let output = self.queries.beside_requests(&self.prepared, None, (deadline, work)).await;
+        if let Some(tab) = tab {
+            self.surcharge_centi.fetch_add(tab.surcharge_centi(0), Ordering::Relaxed);
+        }
+        output
+    }
+}
+
+/// Settles all that was done in vain; the error says what it cost.
+fn all_failed(permits: Vec<PagePermit<'_>>, mut error: Error) -> Error {
+    if error.kind() == ErrorKind::PartitionGone {
+        return permits.into_iter().fold(error, |error, permit| permit.failed(error));
+    }
+    error.meta_mut().charge_centi = permits.into_iter().map(|mut permit| permit.give_up()).sum();
+    error
+}
+
+/// A task that is stopped when nobody waits for it any more.
+struct AbortOnDrop(tokio::task::JoinHandle<Result<QueryPage>>);
+
+impl AbortOnDrop {
+    async fn finished(mut self) -> Result<QueryPage> {
+        let joined = (&mut self.0).await;
+        joined.map_err(|error| Error::internal(format!("a query's task failed: {error}")))?
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,186 @@
+//! User-defined functions of a container, for one page of one partition.
+//!
+//! The page has its turn at the workers before it runs, and takes a worker when it calls first; turns of procedures are counted
+//! apart, so that a procedure whose query calls functions waits for no procedure. Calls of one batch are made in portions of about a
+//! twentieth of a second, so that a page can be cut between them.
+//!
+//! All calls of a page have the time of one script, and no longer than the request may. What a batch that was stopped has
+//! taken is gone: its rows are then called one by one, as far as they are needed, and each of those has a portion's time at least.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_model::{ContainerScripts, Error, ErrorKind, Result, ScriptKind};
+use shardlake_partition::Partition;
+use shardlake_script::{Functions, ScriptLimits, Scripts, Turn, is_worker_lost};
+use shardlake_sql::{Arguments, PreparedQuery, SqlError, UserFunctions};
+use shardlake_stdx::Clock;
+
+use crate::processor_tab::ProcessorTab;
+use crate::query::Running;
+
+/// How long a portion of calls should take.
+const PORTION_TIME: Duration = Duration::from_millis(50);
+/// Calls made before it is known how long one takes.
+const FIRST_CALLS: usize = 16;
+const CALLS_MAX: usize = 1024;
+
+/// What a page needs to call the functions that its query names.
+#[derive(Debug, Clone)]
+pub struct FunctionSource {
+    scripts: Scripts,
+    container: Arc<ContainerScripts>,
+    prepared: PreparedQuery,
+    clock: Clock,
+    deadline: Duration,
+    /// None where the query calls none.
+    place: Option<(Turn, Arc<ProcessorTab>)>,
+}
+
+impl Running<'_> {
+    /// Waits for the page's turn, where it calls functions.
+    pub async fn function_source(&self, partition: &Partition) -> Result<FunctionSource> {
+        let mut source = FunctionSource {
+            scripts: self.queries.0.scripts.clone(),
+            container: self.entry.scripts.clone(),
+            prepared: self.prepared.clone(),
+            clock: self.queries.clock().clone(),
+            deadline: self.ctx.deadline,
+            place: None,
+        };
+        if !self.prepared.user_functions().is_empty() {
+            let tab = Arc::new(ProcessorTab::open(self.queries, self.ctx, self.entry, partition));
+            let container = self.entry.record.container.rid;
+            let turn = source.scripts.function_turn(container, tab.meter());
+            let turn = tokio::time::timeout(source.time_left(), turn).await;
+            source.place = Some((turn.map_err(|_| Error::from(SqlError::Interrupted))??, tab));
+        }
+        Ok(source)
+    }
+}
+
+impl FunctionSource {
+    pub fn open(&self) -> Box<dyn UserFunctions> {
+        self.open_within(ScriptLimits::default().time)
+    }
+
+    /// The same for calls that have so much time together.
+    pub fn open_within(&self, time_left: Duration) -> Box<dyn UserFunctions> {
+        Box::new(PageFunctions {
+            source: self.clone(),
+            functions: None,
+            calls_at_once: FIRST_CALLS,
+            time_left,
+        })
+    }
+
+    pub fn tab(&self) -> Option<Arc<ProcessorTab>> {
+        self.place.as_ref().map(|(_, tab)| tab.clone())
+    }
+
+    fn time_left(&self) -> Duration {
+        self.deadline.saturating_sub(self.clock.elapsed())
+    }
+
+    /// Takes a worker: not for the threads that serve requests.
+    fn functions(&self) -> Result<Functions> {
+        let left = self.time_left();
+        if left.is_zero() {
+            return Err(SqlError::Interrupted.into());
+        }
+        let (turn, _) =
+            self.place.as_ref().ok_or_else(|| Error::internal("a page calls functions unasked"))?;
+        let limits = ScriptLimits::default();
+        let limits = ScriptLimits { time: limits.time.min(left), ..limits };
+        let found: Option<Vec<_>> = self
+            .prepared
+            .user_functions()
+            .iter()
+            .map(|name| self.container.get(ScriptKind::Function, name))
+            .collect();
+        let found = found.ok_or_else(|| Error::internal("a query was bound to other scripts"))?;
+        let definitions: Vec<(&str, &str)> =
+            found.iter().map(|script| (script.id.as_str(), script.body.as_str())).collect();
+        self.scripts.functions(turn, &definitions, limits)
+    }
+}
+
+struct PageFunctions {
+    source: FunctionSource,
+    /// None before the first call, and when a call has cost its worker.
+    functions: Option<Functions>,
+    /// As many as a portion's time allowed when last measured.
+    calls_at_once: usize,
+    /// What calls that were stopped have left of the page's time.
+    time_left: Duration,
+}
+
+impl UserFunctions for PageFunctions {
+    fn call(&mut self, name: &str, rows: &[Arguments]) -> Result<Vec<Option<String>>> {
+        let clock = self.source.clock.clone();
+        let began = clock.elapsed();
+        let mut answers = Vec::with_capacity(rows.len());
+        while answers.len() < rows.len() {
+            let portion = &rows[answers.len()..];
+            let portion = &portion[..portion.len().min(self.calls_at_once)];
+            let before = clock.elapsed();
+            let called = self.call_portion(name, portion)?;
+            let now = clock.elapsed();
+            self.calls_at_once = calls_in(PORTION_TIME, called.len(), now.saturating_sub(before));
+            answers.extend(called);
+            if now.saturating_sub(began) >= PORTION_TIME {
+                break;
+            }
+        }
+        Ok(answers)
+    }
+}
+
+impl PageFunctions {
+    /// Functions are pure: where their worker was killed from outside, another one is asked.
+    fn call_portion(&mut self, name: &str, rows: &[Arguments]) -> Result<Vec<Option<String>>> {
+        match self.call_once(name, rows) {
+            Err(error) if is_worker_lost(&error) => self.call_once(name, rows),
+            answers => answers,
+        }
+    }
+
+    /// After an error that is not the function's own, the next call starts afresh.
+    fn call_once(&mut self, name: &str, rows: &[Arguments]) -> Result<Vec<Option<String>>> {
+        let mut functions = match self.functions.take() {
+            Some(functions) => functions,
+            None => self.source.functions()?,
+        };
+        let began = self.source.clock.elapsed();
+        let time = self.time_left.max(PORTION_TIME).min(self.source.time_left());
+        let answers = functions.call(name, rows, time);
+        match &answers {
+            Err(error) if error.kind() != ErrorKind::BadRequest => {
+                let taken = self.source.clock.elapsed().saturating_sub(began);
+                self.time_left = self.time_left.saturating_sub(taken);
+            }
+            _ => self.functions = Some(functions),
+        }
+        answers
+    }
+}
+
+/// How many calls fit a time when so many took so long.
+fn calls_in(time: Duration, calls: usize, taken: Duration) -> usize {
+    let fit = time.as_nanos().saturating_mul(calls as u128) / taken.as_nanos().max(1);
+    usize::try_from(fit).unwrap_or(CALLS_MAX).clamp(1, CALLS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_follow_the_time_that_calls_take() {
+        let calls = |calls, micros| calls_in(PORTION_TIME, calls, Duration::from_micros(micros));
+        assert_eq!(calls(16, 16 * 10), CALLS_MAX);
+        assert_eq!(calls(16, 16 * 1000), 50);
+        assert_eq!(calls(16, 5_000_000), 1);
+        assert_eq!(calls(16, 0), CALLS_MAX);
+    }
+}

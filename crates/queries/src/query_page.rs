@@ -1,0 +1,152 @@
+//! One page of one partition.
+//!
+//! Queries whose rows can be many for one item, and those that call user-defined functions, run on a thread for blocking work, a few of them at a time, so that they do not
+//! hold up the threads that answer requests; those that wait for a turn wait to their deadline. All others give way between
+//! chunks by themselves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_model::{AnswerSpace, Error, Result};
+use shardlake_partition::{CommandContext, ContainerShape, OwnItems, PageWork, QueryPage, QueryPageRequest};
+use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery, SqlError};
+use shardlake_stdx::Clock;
+
+use crate::Queries;
+use crate::query::Running;
+use crate::query_charge::PagePermit;
+use crate::query_functions::FunctionSource;
+use crate::query_targets::Part;
+use shardlake_serving::{try_take_space, wait_for_space};
+
+impl Running<'_> {
+    pub async fn page(
+        &self,
+        part: &Part,
+        resume: Option<Vec<u8>>,
+        limits: PageLimits,
+        permit: &mut PagePermit<'_>,
+    ) -> Result<QueryPage> {
+        let task = self.task(part, resume, limits, permit).await?;
+        self.queries.clone().run_page(task).await
+    }
+
+    /// Waits for the page's turn, where it calls functions.
+    pub async fn task(
+        &self,
+        part: &Part,
+        resume: Option<Vec<u8>>,
+        limits: PageLimits,
+        permit: &mut PagePermit<'_>,
+    ) -> Result<PageTask> {
+        let functions = self.function_source(&part.partition).await?;
+        if let Some(tab) = functions.tab() {
+            permit.open_tab(tab, &part.partition)?;
+        }
+        Ok(PageTask {
+            part: Part { filter: self.key.within(part), ..part.clone() },
+            own: self.own.clone(),
+            shape: self.entry.shape.clone(),
+            command: self.command.clone(),
+            prepared: self.prepared.clone(),
+            access: self.access.clone(),
+            functions,
+            clock: self.queries.clock().clone(),
+            resume,
+            limits,
+            collects: false,
+            page_end: self.page_end,
+            deadline: self.ctx.deadline,
+            work: permit.work(),
+            answer_space: self.ctx.answer_space.clone(),
+        })
+    }
+}
+
+impl Queries {
+    pub async fn run_page(self, task: PageTask) -> Result<QueryPage> {
+        if !task.prepared.is_heavy() {
+            if let Some(space) = &task.answer_space {
+                space.take(task.deadline.saturating_sub(self.clock().elapsed())).await?;
+            }
+            return task.run().await;
+        }
+        let runtime = tokio::runtime::Handle::current();
+        let (prepared, space) = (task.prepared.clone(), task.answer_space.clone());
+        let work = (task.deadline, move || runtime.block_on(task.run()));
+        self.beside_requests(&prepared, space.as_ref(), work).await
+    }
+
+    /// Work that blocks, on a thread of its own, when it is its turn. What calls functions has had its turn at the workers.
+    pub async fn beside_requests<T: Send + 'static>(
+        &self,
+        prepared: &PreparedQuery,
+        space: Option<&Arc<dyn AnswerSpace>>,
+        (deadline, work): (Duration, impl FnOnce() -> Result<T> + Send + 'static),
+    ) -> Result<T> {
+        let time_left = || deadline.saturating_sub(self.clock().elapsed());
+        let failed = |error| Error::internal(format!("a query's thread failed: {error}"));
+        loop {
+            wait_for_space(space, time_left()).await?;
+            // What calls functions has had its turn.
+            let turn = match prepared.user_functions().is_empty() {
+                true => Some(tokio::time::timeout(time_left(), self.0.heavy_queries.turn()).await),
+                false => None,
+            };
+            let turn = turn.transpose().map_err(|_| Error::from(SqlError::Interrupted))?.transpose()?;
+            if !try_take_space(space) {
+                continue;
+            }
+            return match turn {
+                Some(turn) => turn.run(work).await.map_err(failed)?,
+                None => tokio::task::spawn_blocking(work).await.map_err(failed)?,
+            };
+        }
+    }
+}
+
+/// Everything that a page needs, so that it can move to another thread.
+pub struct PageTask {
+    part: Part,
+    own: Option<Arc<OwnItems>>,
+    shape: Arc<ContainerShape>,
+    command: CommandContext,
+    prepared: PreparedQuery,
+    access: Arc<AccessPlan>,
+    functions: FunctionSource,
+    clock: Clock,
+    resume: Option<Vec<u8>>,
+    limits: PageLimits,
+    collects: bool,
+    page_end: Duration,
+    deadline: Duration,
+    work: Arc<PageWork>,
+    answer_space: Option<Arc<dyn AnswerSpace>>,
+}
+
+impl PageTask {
+    /// One whose rows stay in the execution, to be merged with others'.
+    pub fn collecting(self) -> PageTask {
+        PageTask { collects: true, ..self }
+    }
+
+    async fn run(self) -> Result<QueryPage> {
+        let is_page_time_spent = || self.clock.elapsed() > self.page_end;
+        let is_interrupted = || self.work.is_stopped() || self.clock.elapsed() > self.deadline;
+        let functions = || Ok(self.functions.open());
+        let request = QueryPageRequest {
+            functions: Some(&functions),
+            query: &self.prepared,
+            access: &self.access,
+            filter: &self.part.filter,
+            own: self.own.as_deref(),
+            resume: self.resume.as_deref(),
+            limits: self.limits,
+            collects: self.collects,
+            is_page_time_spent: &is_page_time_spent,
+            is_interrupted: &is_interrupted,
+            work: &self.work,
+        };
+        self.part.partition.query_page(&self.shape, &self.command, request).await
+    }
+}

@@ -1,0 +1,239 @@
+//! Where a query goes: its scope, or the partition keys that its text leaves, as parts of partitions in the order of the hash space.
+//!
+//! One part gives the whole answer, and the parts' rows follow one another where they need no merge. Whatever must be merged is
+//! refused with [`ErrorKind::CrossPartitionQuery`], because clients do that with a query plan, unless the caller asks for our merge.
+//! Who names a prefix of a key, or a span of the hash space, has named one thing: its merge is ours without asking.
+
+use std::sync::Arc;
+
+use shardlake_model::{Error, ErrorKind, PartitionKey, Result};
+use shardlake_partition::{FeedFilter, Partition};
+use shardlake_routing::{Epk, EpkRange, effective_partition_key, prefix_range};
+use shardlake_sql::{DistinctKind, KeyFilter, QueryInfo, QueryPlan};
+
+use crate::query::QueryRequest;
+use crate::query_token::QueryToken;
+use shardlake_items::{FeedScope, resolve, span_of_point};
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::logical;
+
+#[derive(Debug)]
+pub struct Targets {
+    /// In the order of the hash space.
+    pub parts: Vec<Part>,
+    /// What they answer is merged here.
+    pub merges: bool,
+}
+
+/// A partition, and what of it is in scope.
+#[derive(Debug, Clone)]
+pub struct Part {
+    pub partition: Arc<Partition>,
+    pub filter: FeedFilter,
+    /// Where that lies in the hash space.
+    pub span: EpkRange,
+}
+
+/// A part of the hash space that a query can match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanRange {
+    /// The hash of one partition key.
+    Point(Epk),
+    Span(EpkRange),
+}
+
+impl Part {
+    pub fn new(partition: &Arc<Partition>, filter: FeedFilter) -> Part {
+        let span = match &filter {
+            FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => {
+                range.intersection(&partition.epk_range)
+            }
+            FeedFilter::Logical(logical) => span_of_point(&logical.epk),
+        };
+        Part { partition: partition.clone(), filter, span }
+    }
+
+    /// The parts of this one that a token tells apart, without what it has left behind: ranges may have been joined since it
+    /// was made, and its positions hold within the ranges of then.
+    pub fn cut_by(&self, token: &QueryToken) -> Vec<Part> {
+        let (FeedFilter::Range(_) | FeedFilter::Prefix(..)) = &self.filter else { return vec![self.clone()] };
+        let is_inside = |bound: &&Epk| self.span.min < **bound && !self.span.is_below(bound);
+        let bounds = token.pieces.iter().flat_map(|piece| [&piece.span.min, &piece.span.max]);
+        let mut bounds: Vec<Epk> =
+            bounds.filter(|bound| bound.0.first() != Some(&0xFF)).filter(is_inside).cloned().collect();
+        bounds.push(self.span.max.clone());
+        bounds.sort();
+        bounds.dedup();
+        let mut parts = Vec::with_capacity(bounds.len());
+        let mut min = self.span.min.clone();
+        for max in bounds {
+            let span = EpkRange { min, max: max.clone() };
+            if !token.is_behind(&span) {
+                parts.push(self.within(span));
+            }
+            min = max;
+        }
+        parts
+    }
+
+    /// Leaves out what lies above a bound; says whether anything is left.
+    pub fn end_at(&mut self, end: &Epk) -> bool {
+        let below = EpkRange { min: Epk::default(), max: end.clone() };
+        if !below.is_unbounded_above()
+            && self.span.overlaps(&EpkRange { min: end.clone(), max: Epk(vec![0xFF]) })
+        {
+            *self = self.within(self.span.intersection(&below));
+        }
+        !self.span.is_empty()
+    }
+
+    fn within(&self, span: EpkRange) -> Part {
+        let filter = match &self.filter {
+            FeedFilter::Range(_) => FeedFilter::Range(span.clone()),
+            FeedFilter::Prefix(_, components) => FeedFilter::Prefix(span.clone(), components.clone()),
+            FeedFilter::Logical(logical) => FeedFilter::Logical(logical.clone()),
+        };
+        Part { partition: self.partition.clone(), filter, span }
+    }
+
+    pub fn is_one_logical_partition(&self) -> bool {
+        matches!(self.filter, FeedFilter::Logical(_))
+    }
+}
+
+/// `plan` is asked for only where the text decides.
+pub fn targets(
+    entry: &ContainerEntry,
+    request: &QueryRequest<'_>,
+    plan: impl FnOnce() -> Result<Arc<QueryPlan>>,
+) -> Result<Targets> {
+    if request.scope != FeedScope::All {
+        let (filter, partitions) = resolve(entry, &request.scope)?;
+        let mut parts: Vec<Part> =
+            partitions.iter().map(|partition| Part::new(partition, filter.clone())).collect();
+        // What cannot become several parts between two pages; a position of one kind of merge means nothing to the other.
+        let names_range = matches!(&request.scope, FeedScope::Range { range_id: Some(_), .. });
+        if names_range || matches!(filter, FeedFilter::Logical(_)) {
+            return Ok(Targets { parts, merges: false });
+        }
+        let plan = plan()?;
+        if plan.keys == KeyFilter::Nothing {
+            // Any partition answers for all of them.
+            parts.truncate(1);
+            return Ok(Targets { merges: false, parts });
+        }
+        return Ok(Targets { merges: !is_plain(&plan.info), parts });
+    }
+    let plan = plan()?;
+    let parts = parts_of_keys(entry, &plan.keys);
+    let targets_one_key = matches!(&plan.keys, KeyFilter::Keys(keys) if is_one_full(entry, keys));
+    if targets_one_key || plan.keys == KeyFilter::Nothing {
+        // The reference leaves named aggregates to clients even here, and the Python SDK's tests want to be told.
+        let has_named_aggregates =
+            plan.info.group_by_alias_to_aggregate.iter().any(|(_, aggregate)| aggregate.is_some());
+        let leaves = has_named_aggregates && request.allows_cross_partition && !request.fans_out;
+        return if leaves { Err(client_must_merge()) } else { Ok(Targets { parts, merges: false }) };
+    }
+    if !request.allows_cross_partition {
+        return Err(Error::bad_request(
+            "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+        ));
+    }
+    // Who asks for the whole container cannot know that it is one partition for now.
+    let needs_merge = !is_plain(&plan.info) && (parts.len() > 1 || plan.keys == KeyFilter::All);
+    if needs_merge && !request.fans_out {
+        return Err(client_must_merge());
+    }
+    // Also where there is one part now: there may be several on the next page.
+    Ok(Targets { merges: request.fans_out && !is_plain(&plan.info), parts })
+}
+
+fn parts_of_keys(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<Part> {
+    match keys {
+        KeyFilter::Keys(keys) if is_one_full(entry, keys) => {
+            let logical = logical(entry, keys[0].clone());
+            vec![Part::new(entry.map.lookup(&logical.epk), FeedFilter::Logical(logical))]
+        }
+        // Any partition answers for all of them, and none of its items is in question.
+        KeyFilter::Nothing => {
+            entry.map.iter().take(1).map(|first| Part::new(first, FeedFilter::Range(nowhere()))).collect()
+        }
+        KeyFilter::Keys(_) | KeyFilter::All => {
+            let spans = spans_of(entry, keys);
+            let part = |partition| Some(Part::new(partition, FeedFilter::Range(hull(&spans, partition)?)));
+            entry.map.iter().filter_map(part).collect()
+        }
+    }
+}
+
+/// The span that holds no hash.
+pub fn nowhere() -> EpkRange {
+    EpkRange { min: Epk::default(), max: Epk::default() }
+}
+
+/// The smallest span with all keys that lie in a partition; the query's own condition tells them from the others.
+fn hull(spans: &[EpkRange], partition: &Partition) -> Option<EpkRange> {
+    let mut inside = spans.iter().filter(|span| span.overlaps(&partition.epk_range));
+    let first = inside.next()?;
+    let last = inside.next_back().unwrap_or(first);
+    Some(EpkRange { min: first.min.clone(), max: last.max.clone() })
+}
+
+/// Whether the partitions' answers simply follow one another.
+fn is_plain(info: &QueryInfo) -> bool {
+    let merges = info.distinct != DistinctKind::None
+        || info.top.is_some()
+        || info.offset.is_some()
+        || info.limit.is_some()
+        || !info.order_by.is_empty()
+        || !info.group_by_expressions.is_empty()
+        || !info.aggregates.is_empty()
+        || !info.group_by_alias_to_aggregate.is_empty()
+        || info.distinct_count.is_some();
+    !merges
+}
+
+fn client_must_merge() -> Error {
+    Error::new(
+        ErrorKind::CrossPartitionQuery,
+        "Cross partition query with TOP/ORDER BY/DISTINCT or aggregate functions is not supported. Use the query plan to merge the partitions' answers, or ask the server to with x-shardlake-fan-out",
+    )
+}
+
+fn is_one_full(entry: &ContainerEntry, keys: &[PartitionKey]) -> bool {
+    matches!(keys, [key] if key.0.len() == entry.shape.key_paths.len())
+}
+
+/// Where matching items can lie, in order and without overlaps.
+fn spans_of(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<EpkRange> {
+    let definition = &entry.record.container.definition.partition_key;
+    match keys {
+        KeyFilter::All => vec![EpkRange::full()],
+        KeyFilter::Nothing => vec![],
+        KeyFilter::Keys(keys) => {
+            let mut spans: Vec<EpkRange> = keys.iter().map(|key| prefix_range(definition, key)).collect();
+            spans.sort_by(|left, right| left.min.cmp(&right.min).then(right.max.cmp(&left.max)));
+            spans.dedup_by(|later, kept| kept.contains_range(later));
+            spans
+        }
+    }
+}
+
+/// The same for a client, which tells points from spans.
+pub fn plan_ranges(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<PlanRange> {
+    let definition = &entry.record.container.definition.partition_key;
+    let spans = spans_of(entry, keys);
+    let KeyFilter::Keys(keys) = keys else { return spans.into_iter().map(PlanRange::Span).collect() };
+    let full = keys.iter().filter(|key| key.0.len() == entry.shape.key_paths.len());
+    let mut points: Vec<Epk> = full.map(|key| effective_partition_key(definition, key)).collect();
+    points.sort();
+    let range = |span: EpkRange| {
+        // The first hash not below the span's start: bounds have lost their trailing zeros.
+        let point = points.get(points.partition_point(|epk| *epk < span.min));
+        match point.filter(|epk| span_of_point(epk) == span) {
+            Some(epk) => PlanRange::Point(epk.clone()),
+            None => PlanRange::Span(span),
+        }
+    };
+    spans.into_iter().map(range).collect()
+}

@@ -1,0 +1,309 @@
+//! Continuation tokens of queries.
+//!
+//! ```text
+//! base64url(version u8 | container u32 | query hash u64 | counters 9 × varint | pieces u8 | pieces | crc32 u32)
+//! piece: min | max | position, each its length as a varint and its bytes
+//! ```
+//! A piece is a span of the hash space and where to go on in every partition within it; an empty position is its start, a zero
+//! (which begins no position) its end.
+//! Nothing below the first piece is left, everything behind the last is still to do. There are further pieces only where the
+//! ranges were cut differently since the token was made: the partition at hand has moved on, the rest of its former range not.
+//! A token is good for one query with its parameters, whoever holds it, and names no partition.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use shardlake_charge::QueryCounters;
+use shardlake_model::{Error, Result};
+use shardlake_routing::{Epk, EpkRange};
+
+const VERSION: u8 = 4;
+/// A version without the last counter: its pages made no steps that counted.
+const VERSION_WITHOUT_STEPS: u8 = 3;
+const PIECES_MAX: usize = 8;
+/// The position in a piece of which nothing is left.
+pub const DONE: &[u8] = &[0];
+/// Below 1 KB of text.
+const SIZE_BYTES_MAX: usize = 767;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryToken {
+    pub container: u32,
+    pub query_hash: u64,
+    /// What all pages so far have done: charges are differences of it.
+    pub counters: QueryCounters,
+    pub pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    pub span: EpkRange,
+    pub position: Vec<u8>,
+}
+
+impl QueryToken {
+    /// The piece that a part of the query starts in.
+    pub fn piece_of(&self, part: &EpkRange) -> Option<&Piece> {
+        self.pieces.iter().find(|piece| piece.span.contains(&part.min))
+    }
+
+    /// Whether a part of the query was finished before this token was made.
+    pub fn is_behind(&self, part: &EpkRange) -> bool {
+        let is_done = self.piece_of(part).is_some_and(|piece| piece.position == DONE);
+        is_done || self.pieces.first().is_some_and(|piece| part.is_below(&piece.span.min))
+    }
+
+    /// The pieces after `part` has been read up to `at`, or to its end.
+    pub fn pieces_after(before: Option<&QueryToken>, part: &EpkRange, at: Option<Piece>) -> Vec<Piece> {
+        let rest = |piece: &Piece| {
+            let min = part.max.clone();
+            let is_left =
+                !part.is_unbounded_above() && piece.span.contains(&min) && !piece.position.is_empty();
+            is_left.then(|| Piece { span: EpkRange { min, max: piece.span.max.clone() }, ..piece.clone() })
+        };
+        let later = |piece: &&Piece| piece.span.min > part.min && !piece.span.contains(&part.max);
+        let old = before.map_or(&[][..], |token| &token.pieces);
+        let mut pieces: Vec<Piece> = at.into_iter().collect();
+        pieces.extend(old.iter().filter_map(rest));
+        pieces.extend(old.iter().filter(later).cloned());
+        if pieces.is_empty() {
+            let span = EpkRange { min: part.max.clone(), max: Epk(vec![0xFF]) };
+            pieces.push(Piece { span, position: vec![] });
+        }
+        pieces
+    }
+
+    /// Where the part of the hash space ends that the token is about.
+    pub fn end(&self) -> &Epk {
+        &self.pieces.last().expect("a token has a piece").span.max
+    }
+
+    /// Leaves out what lies above the part of the hash space that a request is about.
+    pub fn end_pieces_at(pieces: &mut Vec<Piece>, end: &Epk) {
+        if end.0.first() == Some(&0xFF) {
+            return;
+        }
+        let is_first = pieces.len() == 1;
+        pieces.retain(|piece| is_first || piece.span.min < *end);
+        for piece in pieces {
+            if piece.span.is_unbounded_above() || piece.span.max > *end {
+                piece.span.max = end.clone();
+            }
+        }
+    }
+
+    /// Fails only where the ranges were cut anew under a query whose positions are long.
+    pub fn encode(&self) -> Result<String> {
+        let mut bytes = vec![VERSION];
+        bytes.extend_from_slice(&self.container.to_be_bytes());
+        bytes.extend_from_slice(&self.query_hash.to_be_bytes());
+        self.counters.to_array().into_iter().for_each(|number| push_number(&mut bytes, number));
+        bytes.push(self.pieces.len() as u8);
+        for piece in &self.pieces {
+            push_bytes(&mut bytes, &piece.span.min.0);
+            push_bytes(&mut bytes, &piece.span.max.0);
+            push_bytes(&mut bytes, &piece.position);
+        }
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
+        if self.pieces.len() > PIECES_MAX || bytes.len() > SIZE_BYTES_MAX {
+            return Err(Error::bad_request(
+                "the container's ranges were cut anew while the query was read: start the query again",
+            ));
+        }
+        Ok(URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// Refuses what was not made for this container and query.
+    pub fn decode(text: &str, container: u32, query_hash: u64) -> Result<QueryToken> {
+        let token = parse(text).ok_or_else(invalid)?;
+        if token.container != container || token.query_hash != query_hash {
+            return Err(invalid());
+        }
+        Ok(token)
+    }
+}
+
+fn invalid() -> Error {
+    Error::bad_request("Invalid Continuation Token")
+}
+
+/// Seven bits a byte, lowest first; the top bit says that more follow.
+fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    push_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let length = usize::try_from(self.number()?).ok()?;
+        self.take(length).map(<[u8]>::to_vec)
+    }
+
+    fn piece(&mut self) -> Option<Piece> {
+        let span = EpkRange { min: Epk(self.bytes()?), max: Epk(self.bytes()?) };
+        Some(Piece { span, position: self.bytes()? })
+    }
+}
+
+fn parse(text: &str) -> Option<QueryToken> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let (content, checksum) = bytes.split_last_chunk::<4>()?;
+    if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
+        return None;
+    }
+    let mut reader = Reader(content);
+    let counters = match reader.byte()? {
+        VERSION => QueryCounters::COUNT,
+        VERSION_WITHOUT_STEPS => QueryCounters::COUNT - 1,
+        _ => return None,
+    };
+    let container = u32::from_be_bytes(reader.array()?);
+    let query_hash = u64::from_be_bytes(reader.array()?);
+    let mut numbers = [0; QueryCounters::COUNT];
+    for number in &mut numbers[..counters] {
+        *number = reader.number()?;
+    }
+    let count = usize::from(reader.byte()?);
+    if !(1..=PIECES_MAX).contains(&count) {
+        return None;
+    }
+    let pieces = (0..count).map(|_| reader.piece()).collect::<Option<_>>()?;
+    let counters = QueryCounters::from_array(numbers);
+    reader.0.is_empty().then_some(QueryToken { container, query_hash, counters, pieces })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn span(min: &str, max: &str) -> EpkRange {
+        EpkRange::from_hex(min, max).expect("valid")
+    }
+
+    fn piece(min: &str, max: &str, position: &[u8]) -> Piece {
+        Piece { span: span(min, max), position: position.to_vec() }
+    }
+
+    fn token(pieces: Vec<Piece>) -> QueryToken {
+        QueryToken { container: 7, query_hash: 1, counters: QueryCounters::default(), pieces }
+    }
+
+    #[test]
+    fn a_page_leaves_its_position_or_the_start_of_what_follows() {
+        let part = span("10", "20");
+        let at = piece("10", "20", b"p");
+        assert_eq!(QueryToken::pieces_after(None, &part, Some(at.clone())), vec![at.clone()]);
+        let next = QueryToken::pieces_after(Some(&token(vec![at])), &part, None);
+        assert_eq!(next, [piece("20", "FF", b"")]);
+        let token = token(next);
+        assert!(token.is_behind(&part) && !token.is_behind(&span("20", "30")));
+        assert_eq!(token.piece_of(&span("20", "30")).map(|piece| piece.position.len()), Some(0));
+    }
+
+    #[test]
+    fn a_position_holds_in_every_part_of_its_range() {
+        let parent = token(vec![piece("10", "20", b"parent")]);
+        let (low, high) = (span("10", "18"), span("18", "20"));
+        assert_eq!(parent.piece_of(&low).map(|piece| &piece.position[..]), Some(&b"parent"[..]));
+        assert_eq!(parent.piece_of(&high).map(|piece| &piece.position[..]), Some(&b"parent"[..]));
+        assert_eq!(parent.piece_of(&span("20", "30")), None);
+        // The lower half goes on, the upper one waits where the parent was.
+        let both = QueryToken::pieces_after(Some(&parent), &low, Some(piece("10", "18", b"low")));
+        assert_eq!(both, [piece("10", "18", b"low"), piece("18", "20", b"parent")]);
+        let both = token(both);
+        assert_eq!(QueryToken::pieces_after(Some(&both), &low, None), [piece("18", "20", b"parent")]);
+        let moved = QueryToken::pieces_after(Some(&both), &low, Some(piece("10", "18", b"more")));
+        assert_eq!(moved, [piece("10", "18", b"more"), piece("18", "20", b"parent")]);
+        let done = QueryToken::pieces_after(Some(&token(vec![piece("18", "20", b"parent")])), &high, None);
+        assert_eq!(done, [piece("20", "FF", b"")]);
+    }
+
+    #[test]
+    fn a_token_is_about_no_more_than_its_request() {
+        let mut pieces = vec![piece("10", "18", b"low"), piece("18", "30", b"parent")];
+        QueryToken::end_pieces_at(&mut pieces, &span("", "20").max);
+        assert_eq!(pieces, [piece("10", "18", b"low"), piece("18", "20", b"parent")]);
+        QueryToken::end_pieces_at(&mut pieces, &span("", "18").max);
+        assert_eq!(pieces, [piece("10", "18", b"low")]);
+        assert_eq!(token(pieces).end(), &span("", "18").max);
+    }
+
+    #[test]
+    fn token_of_the_version_before_goes_on_without_steps() {
+        let counters = QueryCounters { rows: 300, charged: 4711, ..QueryCounters::default() };
+        let pieces = vec![piece("10", "20", b"position")];
+        let token = QueryToken { container: 7, query_hash: 1, counters, pieces };
+        // As version 3 wrote it: 8 counters.
+        let mut bytes = vec![3, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0xAC, 0x02, 0, 0, 0, 0, 0, 0xE7, 0x24];
+        bytes.extend([1, 1, 0x10, 1, 0x20, 8]);
+        bytes.extend(b"position");
+        bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
+        assert_eq!(QueryToken::decode(&URL_SAFE_NO_PAD.encode(&bytes), 7, 1).expect("known"), token);
+        bytes[0] = 2;
+        let end = bytes.len() - 4;
+        let checksum = crc32fast::hash(&bytes[..end]).to_be_bytes();
+        bytes[end..].copy_from_slice(&checksum);
+        assert!(QueryToken::decode(&URL_SAFE_NO_PAD.encode(&bytes), 7, 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn tokens_survive_and_any_change_is_noticed(
+            query_hash in any::<u64>(),
+            rows in any::<u64>(),
+            min in prop::collection::vec(any::<u8>(), 0..49),
+            position in prop::collection::vec(any::<u8>(), 0..520),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let counters = QueryCounters { rows, ..QueryCounters::default() };
+            let span = EpkRange { max: Epk([&min[..], &[0xFF]].concat()), min: Epk(min) };
+            let pieces = vec![Piece { span, position }];
+            let token = QueryToken { container: 7, query_hash, counters, pieces };
+            let text = token.encode().expect("one piece fits");
+            prop_assert!(text.len() < 1024);
+            prop_assert_eq!(QueryToken::decode(&text, 7, query_hash).expect("its own"), token);
+            prop_assert!(QueryToken::decode(&text, 8, query_hash).is_err());
+            prop_assert!(QueryToken::decode(&text, 7, !query_hash).is_err());
+            let mut broken = text.clone().into_bytes();
+            let at = at.index(broken.len());
+            broken[at] = if broken[at] == b'A' { b'B' } else { b'A' };
+            prop_assert!(QueryToken::decode(std::str::from_utf8(&broken).expect("text"), 7, query_hash).is_err());
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Operations on containers.
+
+use std::sync::Arc;
+
+use shardlake_catalog::{ContainerRecord, Definitions, RangeRecord};
+use shardlake_model::{
+    Container, ContainerDefinition, ContainerRid, DatabaseRid, Error, Preconditions, RequestContext, Result,
+    Throughput,
+};
+use shardlake_partition::{retention_of, validate_computed_properties};
+use shardlake_routing::{initial_ranges, place_together};
+use shardlake_stdx::Timestamp;
+
+use crate::Resources;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::LiveCatalog;
+use shardlake_serving::{CapacityMode, ContainerHandle};
+use shardlake_serving::{check_preconditions, conflict, not_found, owner_not_found};
+use shardlake_serving::{index_moved_to, index_of_new};
+
+impl Resources {
+    /// `definition` is as the client wrote it. Without a throughput the container shares the database's, or gets 400 RU/s.
+    pub async fn create_container(
+        &self,
+        ctx: &RequestContext,
+        database: &str,
+        definition: ContainerDefinition,
+        throughput: Option<Throughput>,
+    ) -> Result<ContainerHandle> {
+        let limits = self.limits();
+        let definition = definition.normalise(limits)?;
+        validate_computed_properties(&definition)?;
+        if let Some(throughput) = throughput {
+            self.check_has_throughput()?;
+            throughput.validate(limits, throughput.minimum_for_new(limits))?;
+        }
+        let (resources, database, now) = (self.clone(), database.to_owned(), ctx.now);
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let owner = live.database(&database).ok_or_else(|| owner_not_found("database", &database))?;
+            if owner.containers.contains_key(&definition.id) {
+                return Err(conflict("container", &definition.id));
+            }
+            resources.check_room(draft)?;
+            let shared = draft.offer_of(&owner.database.rid.to_string()).is_some();
+            let enforced = throughput.is_some();
+            let needs_own = !shared && resources.capacity_mode() == CapacityMode::Provisioned;
+            let least = Throughput::Manual(resources.limits().throughput_min);
+            let asked = throughput;
+            let throughput = asked.or_else(|| needs_own.then_some(least));
+            let rid = resources.new_container_rid(owner.database.rid, draft);
+            let etag = resources.random().guid().0;
+            let container = Container { rid, etag, timestamp: now.seconds(), definition };
+            // What nobody asked for is not enforced, so no partitions are needed for it.
+            let record = resources.new_record(live, draft, container, asked, now);
+            draft.containers.put(rid, record);
+            if let Some(throughput) = throughput {
+                let resource = (format!("dbs/{}/colls/{rid}/", rid.database), rid.to_string());
+                resources.add_offer(draft, resource, (throughput, enforced), now);
+            }
+            Ok(rid)
+        };
+        let (rid, live) = self.change(plan).await?;
+        handle_of(&live, rid)
+    }
+
+    /// Cuts the key space into the physical partitions that the throughput, where somebody asked for one, needs.
+    fn new_record(
+        &self,
+        live: &LiveCatalog,
+        draft: &mut Definitions,
+        container: Container,
+        throughput: Option<Throughput>,
+        now: Timestamp,
+    ) -> ContainerRecord {
+        let count = throughput.map_or(1, |throughput| throughput.partition_count(self.limits()));
+        let ranges = initial_ranges(&container.definition.partition_key, count);
+        let shards = place_together(&self.shard_loads(live), count);
+        let ranges = ranges.into_iter().zip(shards).enumerate().map(|(index, (range, shard))| {
+            let (min, max) = range.to_hex();
+            let (range_id, rid_prefix) = (index as u32, index as u32);
+            RangeRecord {
+                uid: draft.new_partition(),
+                range_id,
+                min,
+                max,
+                rid_prefix,
+                parents: vec![],
+                shard: shard as u16,
+                throughput: None,
+            }
+        });
+        ContainerRecord {
+            ranges: ranges.collect(),
+            generation: 1,
+            session_version: now.milliseconds() as i64,
+            index: index_of_new(&container),
+            relocation: None,
+            container,
+        }
+    }
+
+    /// Random for the same reason as a database's.
+    fn new_container_rid(&self, database: DatabaseRid, draft: &Definitions) -> ContainerRid {
+        loop {
+            let rid = ContainerRid { database, number: self.random().below(1 << 31) as u32 };
+            if !draft.containers.contains(&rid) {
+                return rid;
+            }
+        }
+    }
+
+    pub fn containers(&self, database: &str) -> Result<Vec<ContainerHandle>> {
+        let catalog = self.0.catalog.load();
+        let owner = catalog.database(database).ok_or_else(|| owner_not_found("database", database))?;
+        let handle = |entry: &Arc<ContainerEntry>| ContainerHandle { entry: entry.clone(), by_rid: false };
+        Ok(owner.containers_in_order().into_iter().map(handle).collect())
+    }
+
+    /// Segments are names or rids.
+    pub fn container(&self, database: &str, container: &str) -> Result<ContainerHandle> {
+        let catalog = self.0.catalog.load();
+        let owner = catalog.database(database).ok_or_else(|| owner_not_found("database", database))?;
+        let (entry, by_rid) = owner.container(container).ok_or_else(|| not_found("container", container))?;
+        Ok(ContainerHandle { entry: entry.clone(), by_rid })
+    }
+
+    /// Like [`Resources::container`] for operations on items, whose missing container is a missing owner.
+    pub fn container_for_items(&self, database: &str, container: &str) -> Result<ContainerHandle> {
+        let catalog = self.0.catalog.load();
+        let owner = catalog.database(database).ok_or_else(|| owner_not_found("database", database))?;
+        let (entry, by_rid) =
+            owner.container(container).ok_or_else(|| owner_not_found("container", container))?;
+        Ok(ContainerHandle { entry: entry.clone(), by_rid })
+    }
+
+    pub async fn replace_container(
+        &self,
+        ctx: &RequestContext,
+        database: &str,
+        container: &str,
+        definition: ContainerDefinition,
+        preconditions: &Preconditions,
+    ) -> Result<ContainerHandle> {
+        let definition = definition.normalise(self.limits())?;
+        validate_computed_properties(&definition)?;
+        let old = self.container(database, container)?.entry;
+        // Before anything is held up for it.
+        let replacement = replacement_of(&old.record.container, &definition, preconditions)?;
+        let (rid, id) = (old.record.container.rid, container.to_owned());
+        let retention = retention_of(&replacement);
+        let (etag, now, preconditions) = (self.random().guid().0, ctx.now, preconditions.clone());
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+            let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
+            let definition = replacement_of(&old.container, &definition, &preconditions)?;
+            let container = Container { rid, etag, timestamp: now.seconds(), definition };
+            let index = index_moved_to(&old.index, &container)?;
+            draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
+            Ok(())
+        };
+        let entry = self.redefine(rid, retention, plan).await?;
+        Ok(ContainerHandle { entry, by_rid: false })
+    }
+
+    pub async fn delete_container(
+        &self,
+        _ctx: &RequestContext,
+        database: &str,
+        container: &str,
+        preconditions: &Preconditions,
+    ) -> Result<()> {
+        let (database, container) = (database.to_owned(), container.to_owned());
+        let preconditions = preconditions.clone();
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let owner = live.database(&database).ok_or_else(|| owner_not_found("database", &database))?;
+            let (entry, _) = owner.container(&container).ok_or_else(|| not_found("container", &container))?;
+            check_preconditions(entry.record.container.etag, &preconditions)?;
+            draft.remove_container(entry.record.container.rid);
+            Ok(())
+        };
+        self.change(plan).await?;
+        Ok(())
+    }
+}
+
+/// The definition that takes the place of `old`'s, if it may.
+fn replacement_of(
+    old: &Container,
+    definition: &ContainerDefinition,
+    preconditions: &Preconditions,
+) -> Result<ContainerDefinition> {
+    check_preconditions(old.etag, preconditions)?;
+    let mut definition = definition.clone();
+    if definition.change_feed_policy.is_none() {
+        // Clients that know nothing of it would end the history that somebody relies on.
+        definition.change_feed_policy = old.definition.change_feed_policy.clone();
+    }
+    old.definition.validate_replace(&definition)?;
+    Ok(definition)
+}
+
+fn handle_of(live: &LiveCatalog, rid: ContainerRid) -> Result<ContainerHandle> {
+    let entry = live.container_of_rid(rid).cloned();
+    let entry = entry.ok_or_else(|| Error::internal("the catalog lost a container that it just made"))?;
+    Ok(ContainerHandle { entry, by_rid: false })
+}

@@ -1,0 +1,82 @@
+//! Operations on databases.
+
+use std::sync::Arc;
+
+use shardlake_catalog::Definitions;
+use shardlake_model::{
+    Database, DatabaseRid, Preconditions, RequestContext, Result, Throughput, validate_resource_id,
+};
+
+use crate::Resources;
+use shardlake_serving::LiveCatalog;
+use shardlake_serving::{check_preconditions, conflict, not_found};
+
+impl Resources {
+    pub async fn create_database(
+        &self,
+        ctx: &RequestContext,
+        id: &str,
+        throughput: Option<Throughput>,
+    ) -> Result<Arc<Database>> {
+        validate_resource_id(id, self.limits())?;
+        if let Some(throughput) = throughput {
+            self.check_has_throughput()?;
+            throughput.validate(self.limits(), throughput.minimum_for_new(self.limits()))?;
+        }
+        let (resources, id, now) = (self.clone(), id.to_owned(), ctx.now);
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            if live.databases.contains_key(&id) {
+                return Err(conflict("database", &id));
+            }
+            resources.check_room(draft)?;
+            let rid = resources.new_database_rid(draft);
+            let etag = resources.random().guid().0;
+            if let Some(throughput) = throughput {
+                let resource = (format!("dbs/{rid}/"), rid.to_string());
+                resources.add_offer(draft, resource, (throughput, true), now);
+            }
+            Ok(draft.databases.put(rid, Database { id, rid, etag, timestamp: now.seconds() }))
+        };
+        let (database, _) = self.change(plan).await?;
+        Ok(database)
+    }
+
+    /// Random, so that what clients remember of a dropped database or of another data directory never fits a new one.
+    fn new_database_rid(&self, draft: &Definitions) -> DatabaseRid {
+        loop {
+            let rid = DatabaseRid(self.random().below(1 << 32) as u32);
+            if rid.0 != 0 && !draft.databases.contains(&rid) {
+                return rid;
+            }
+        }
+    }
+
+    pub fn databases(&self) -> Vec<Arc<Database>> {
+        let catalog = self.0.catalog.load();
+        catalog.databases_in_order().into_iter().map(|entry| entry.database.clone()).collect()
+    }
+
+    /// `segment` is a name or a rid.
+    pub fn database(&self, segment: &str) -> Result<Arc<Database>> {
+        let catalog = self.0.catalog.load();
+        let entry = catalog.database(segment).ok_or_else(|| not_found("database", segment))?;
+        Ok(entry.database.clone())
+    }
+
+    pub async fn delete_database(
+        &self,
+        _ctx: &RequestContext,
+        segment: &str,
+        preconditions: &Preconditions,
+    ) -> Result<()> {
+        let (segment, preconditions) = (segment.to_owned(), preconditions.clone());
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let entry = live.database(&segment).ok_or_else(|| not_found("database", &segment))?;
+            check_preconditions(entry.database.etag, &preconditions)?;
+            draft.remove_database(entry.database.rid);
+            Ok(())
+        };
+        self.change(plan).await?;
+        Ok(())
+    }
+}

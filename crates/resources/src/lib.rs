@@ -1,0 +1,58 @@
+//! Databases, containers and all that belongs to them: the operations that change definitions.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `databases.rs`, `containers.rs`, `offers.rs` | databases, containers and their throughput |
+//! | `users.rs`, `permissions.rs` | users of a database; what a permission grants, and whether it still does |
+//! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources of a container |
+//!
+//! [`Resources`] is the door. It stands on [`Serving`], whose one way to change a definition all of them take.
+
+mod containers;
+mod databases;
+mod offers;
+mod permissions;
+mod scripts;
+mod users;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use shardlake_script::Scripts;
+use shardlake_serving::Serving;
+
+pub use permissions::{GrantedChild, ResourceLink};
+pub use scripts::ScriptWrite;
+
+/// Definitions, read and changed. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Resources(Arc<ResourcesState>);
+
+#[derive(Debug)]
+struct ResourcesState {
+    serving: Serving,
+    /// Reads the texts of scripts before they are stored.
+    scripts: Scripts,
+}
+
+impl Deref for Resources {
+    type Target = Serving;
+
+    fn deref(&self) -> &Serving {
+        &self.0.serving
+    }
+}
+
+impl Deref for ResourcesState {
+    type Target = Serving;
+
+    fn deref(&self) -> &Serving {
+        &self.serving
+    }
+}
+
+impl Resources {
+    pub fn new(serving: Serving, scripts: Scripts) -> Resources {
+        Resources(Arc::new(ResourcesState { serving, scripts }))
+    }
+}

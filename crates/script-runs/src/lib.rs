@@ -1,0 +1,61 @@
+//! Stored procedures, and writes with triggers: scripts at work in a transaction of a logical partition.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `script_run.rs` | a run: gate, turn, script, commit |
+//! | `script_run_store.rs`, `script_run_links.rs` | what a script may ask for, and the links that it names it by |
+//! | `triggers.rs` | a write with the triggers that the request names |
+//!
+//! [`ScriptRuns`] is the door. It stands on [`Queries`], and shows what that offers as its own.
+
+mod script_run;
+mod script_run_links;
+mod script_run_store;
+#[cfg(test)]
+mod tests;
+mod triggers;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use shardlake_queries::Queries;
+use shardlake_script::{Confined, Scripts};
+
+pub use script_run::ProcedureReply;
+
+/// Scripts that run over items. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ScriptRuns(Arc<ScriptRunsState>);
+
+#[derive(Debug)]
+struct ScriptRunsState {
+    queries: Queries,
+    scripts: Scripts,
+}
+
+impl Deref for ScriptRuns {
+    type Target = Queries;
+
+    fn deref(&self) -> &Queries {
+        &self.0.queries
+    }
+}
+
+impl Deref for ScriptRunsState {
+    type Target = Queries;
+
+    fn deref(&self) -> &Queries {
+        &self.queries
+    }
+}
+
+impl ScriptRuns {
+    pub fn new(queries: Queries, scripts: Scripts) -> ScriptRuns {
+        ScriptRuns(Arc::new(ScriptRunsState { queries, scripts }))
+    }
+
+    /// What the kernel confines script workers by; none before the first one was started.
+    pub fn script_confinement(&self) -> Option<Confined> {
+        self.0.scripts.confined()
+    }
+}

@@ -1,0 +1,216 @@
+//! Runs stored procedures: one transaction of a logical partition, from the first call of the script to its end.
+//!
+//! Order of events: the partition's budget lets the script in → the logical partition and a worker are the script's, and the
+//! budget is asked once more → it runs → one commit, or nothing → what it cost is settled. Where the partition turns out to
+//! have moved, nothing was written, and everything is done again on the one that has the logical partition now. Where the
+//! worker was killed from outside, nothing was written either, and it is run once more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_model::{
+    ContainerRid, Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result, Script,
+};
+use shardlake_partition::{LogicalKey, Partition};
+use shardlake_script::{Completion, Invocation, Meter, Role, ScriptLimits, Turn, is_worker_lost};
+
+use crate::ScriptRuns;
+use crate::script_run_store::ScriptStore;
+use shardlake_items::check_session;
+use shardlake_queries::ProcessorTab;
+use shardlake_serving::ContainerEntry;
+use shardlake_serving::ContainerHandle;
+use shardlake_serving::{Cost, OperationKind, Permit, Touched};
+use shardlake_serving::{key_of_read, partition_of};
+use shardlake_serving::{try_take_space, wait_for_space};
+
+/// What a stored procedure that ended well came to.
+#[derive(Debug, Clone)]
+pub struct ProcedureReply {
+    /// JSON text, where the script has set a body.
+    pub body: Option<String>,
+    /// What `console.log` printed, if it was to be kept.
+    pub log: String,
+    pub meta: ReplyMeta,
+}
+
+impl ScriptRuns {
+    /// Runs a stored procedure on the logical partition that `key` names. `arguments` is the text of a JSON array. Errors
+    /// are `BadRequest` for what the script throws and `Forbidden` past its limits; nothing is written then.
+    pub async fn execute_procedure(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: Option<&PartitionKey>,
+        script: &Script,
+        arguments: &str,
+        logs: bool,
+    ) -> Result<ProcedureReply> {
+        let logical = key_of_read(container, key)?;
+        let role = Role::Procedure { arguments };
+        let mut routing = self.routing(container);
+        loop {
+            let partition = routing.owner(&logical);
+            let touched = Touched::Logical(&logical);
+            let mut permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let work = (script, &role, logs);
+            let mut outcome = self.procedure_once(ctx, &routing.entry, &logical, work, &mut permit).await;
+            if has_lost_worker(&outcome) {
+                outcome = self.procedure_once(ctx, &routing.entry, &logical, work, &mut permit).await;
+            }
+            permit.settle_outcome(&outcome, |(_, cost)| *cost);
+            if !routing.has_moved(&outcome).await? {
+                return outcome.map(|(reply, _)| reply);
+            }
+        }
+    }
+
+    async fn procedure_once(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        logical: &LogicalKey,
+        (script, role, logs): (&Script, &Role<'_>, bool),
+        permit: &mut Permit<'_>,
+    ) -> Result<(ProcedureReply, Cost)> {
+        let partition = partition_of(entry, logical);
+        let mut run = self.begin_run(ctx, entry, partition, logical, permit).await?;
+        let completion = run.script(script, role.clone(), logs).await;
+        let (completion, cost, meta) = run.finish(completion).await?;
+        Ok((ProcedureReply { body: completion.response_body, log: completion.log, meta }, cost))
+    }
+
+    pub async fn begin_run<'a>(
+        &'a self,
+        ctx: &RequestContext,
+        entry: &'a Arc<ContainerEntry>,
+        partition: &Arc<Partition>,
+        logical: &LogicalKey,
+        permit: &mut Permit<'_>,
+    ) -> Result<ScriptRun<'a>> {
+        check_session(ctx, entry, partition)?;
+        let container = entry.record.container.rid;
+        let tab = ProcessorTab::open(self, ctx, entry, partition);
+        let begin = || partition.begin(&entry.shape, self.command(ctx, 0), logical, self.clock());
+        let mut transaction = begin().await?;
+        let space = ctx.answer_space.as_ref();
+        let turn = self.0.scripts.try_turn(container, tab.meter());
+        let turn = match turn.filter(|_| try_take_space(space)) {
+            Some(turn) => turn,
+            None => {
+                // Others may write to the logical partition while all workers are busy elsewhere.
+                drop(transaction);
+                let turn = self.script_turn(ctx, container, tab.meter()).await?;
+                transaction = begin().await?;
+                turn
+            }
+        };
+        self.admit_again(ctx, partition, permit)?;
+        let limits = ScriptLimits::default();
+        let store = ScriptStore::new(self, entry, transaction, ctx, limits.time);
+        Ok(ScriptRun { store, turn, tab, limits, runs: 0, deadline: ctx.deadline })
+    }
+
+    /// Waits for a worker, no longer than the request may.
+    async fn script_turn(&self, ctx: &RequestContext, container: ContainerRid, meter: Meter) -> Result<Turn> {
+        let left = || ctx.deadline.saturating_sub(self.clock().elapsed());
+        let space = ctx.answer_space.as_ref();
+        loop {
+            wait_for_space(space, left()).await?;
+            let turn = self.0.scripts.turn(container, meter.clone());
+            let turn = tokio::time::timeout(left(), turn).await.unwrap_or_else(|_| {
+                Err(Error::new(
+                    ErrorKind::Timeout,
+                    "other scripts kept all workers busy for as long as the request could wait: nothing was done, retry",
+                ))
+            })?;
+            if try_take_space(space) {
+                return Ok(turn);
+            }
+        }
+    }
+}
+
+/// Whether a worker was killed from outside, and what it worked at may be done once more: its transaction was given up.
+pub fn has_lost_worker<T>(outcome: &Result<T>) -> bool {
+    outcome.as_ref().is_err_and(is_worker_lost)
+}
+
+/// A transaction, and the scripts that work in it.
+pub struct ScriptRun<'a> {
+    pub store: ScriptStore<'a>,
+    /// Of all its scripts.
+    turn: Turn,
+    /// Dropped after the turn, which knows what a run used that was given up.
+    tab: ProcessorTab,
+    limits: ScriptLimits,
+    runs: u64,
+    /// The request's.
+    deadline: Duration,
+}
+
+impl ScriptRun<'_> {
+    /// Runs one script. After an error the transaction is to be given up.
+    pub async fn script(&mut self, script: &Script, role: Role<'_>, logs: bool) -> Result<Completion> {
+        let (runs, entry) = (self.store.runs, self.store.entry);
+        self.runs += 1;
+        let left = self.deadline.saturating_sub(runs.clock().elapsed());
+        let invocation = Invocation {
+            name: &script.id,
+            source: &script.body,
+            role,
+            self_link: entry.self_link(),
+            alt_link: entry.alt_link(),
+            logs,
+            limits: ScriptLimits { time: self.limits.time.min(left), ..self.limits },
+        };
+        let run = runs.0.scripts.run_in(&self.turn, invocation, &mut self.store);
+        let outcome = tokio::time::timeout(left, run).await;
+        let outcome = outcome.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Timeout,
+                format!("the script '{}' did not end within the time of its request", script.id),
+            ))
+        });
+        match self.store.take_fatal() {
+            Some(fatal) => Err(fatal),
+            None => outcome,
+        }
+    }
+
+    fn cost(&self) -> Cost {
+        let store = &self.store;
+        let charge_centi = store.entry.shape.charges.script_run().0 * self.runs + store.spent_centi;
+        Cost {
+            charge_centi: charge_centi + self.tab.surcharge_centi(charge_centi),
+            size_bytes: store.size_bytes,
+            creates: store.creates,
+        }
+    }
+
+    /// Commits, or gives everything up, by how the work in the transaction ended.
+    pub async fn finish<T>(self, outcome: Result<T>) -> Result<(T, Cost, ReplyMeta)> {
+        let cost = self.cost();
+        // What comes now needs no worker.
+        drop(self.turn);
+        let transaction = self.store.transaction;
+        let partition = transaction.partition().clone();
+        let with_charge = |mut error: Error| {
+            *error.meta_mut() = partition.meta(cost.charge_centi, 0);
+            error
+        };
+        match outcome {
+            Ok(value) => {
+                let committed = transaction.commit().await.map_err(with_charge);
+                self.tab.paid();
+                let meta = committed?;
+                Ok((value, cost, ReplyMeta { charge_centi: cost.charge_centi, ..meta }))
+            }
+            Err(error) => {
+                transaction.end().await?;
+                self.tab.paid();
+                Err(with_charge(error))
+            }
+        }
+    }
+}
