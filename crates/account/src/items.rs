@@ -11,7 +11,9 @@ use shardlake_partition::{
 use crate::command::{ItemRead, ItemWrite, Patch, ReadCommand, Triggers, WriteCommand, WriteReply};
 use crate::{Account, ContainerHandle};
 use shardlake_document::ItemName;
-use shardlake_serving::{ContainerEntry, Cost, OperationKind, Touched, key_of_read, key_of_write};
+use shardlake_serving::{
+    ContainerEntry, Cost, OperationKind, Touched, key_of_read, key_of_write, own_key_of_read,
+};
 
 impl Account {
     /// Creates, upserts, replaces, patches or deletes one item, in one transaction with the triggers that the request names.
@@ -37,7 +39,7 @@ impl Account {
         container: &ContainerHandle,
         command: ReadCommand,
     ) -> Result<ItemReply> {
-        let logical = key_of_read(container, command.key.as_ref())?;
+        let logical = own_key_of_read(container, command.key)?;
         let ItemRead { item, preconditions } = command.read;
         let id = self.resolved(container, &logical, item).await?;
         self.read_planned(ctx, container, &logical, &id, &preconditions).await

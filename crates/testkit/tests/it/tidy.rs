@@ -15,7 +15,7 @@ fn root() -> PathBuf {
 }
 
 /// Paths below the root, tracked or new but not ignored.
-fn files(ending: &str) -> Vec<String> {
+pub(crate) fn files(ending: &str) -> Vec<String> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
         .current_dir(root())
@@ -27,11 +27,11 @@ fn files(ending: &str) -> Vec<String> {
     known.filter(|path| root().join(path).is_file()).map(str::to_owned).collect()
 }
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn expect_no_findings(rule: &str, findings: &[String]) {
+pub(crate) fn expect_no_findings(rule: &str, findings: &[String]) {
     assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));
 }
 
