@@ -11,13 +11,12 @@ use shardlake_serving::{
     CapacityMode, Enforcement, HeatRecording, Serving, ServingOptions, Shards, ThroughputRules,
 };
 use shardlake_stdx::{Clock, Random};
-use tokio::sync::{Mutex, Semaphore};
+use shardlake_upkeep::{Purging, RelocationHooks, Upkeep};
+use tokio::sync::Semaphore;
 
 use crate::change_feed::FEED_WAITERS_MAX;
-use crate::partition_loads::RelocationCounts;
 use crate::projections::ProjectionEntries;
 use crate::query_cache::QueryCache;
-use crate::relocation::RelocationHooks;
 
 /// Hundredths of a request unit for reading a database, container or offer; the reference charges these to a separate
 /// budget and reports 1 or 2 RU.
@@ -27,15 +26,6 @@ pub const METADATA_WRITE_CHARGE_CENTI: u64 = 495;
 
 /// Heavy queries at work at a time; others wait their turn, within the time of their request.
 const HEAVY_QUERIES_MAX: u32 = 8;
-
-/// When items whose time to live has run out are removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Purging {
-    #[default]
-    InBackground,
-    /// By [`Account::purge_expired`] alone, for tests.
-    WhenAsked,
-}
 
 #[derive(Debug, Clone, Default)]
 pub struct AccountOptions {
@@ -60,15 +50,12 @@ pub struct Account(pub(crate) Arc<AccountState>);
 #[derive(Debug)]
 pub(crate) struct AccountState {
     pub serving: Serving,
-    pub hooks: RelocationHooks,
-    /// Held by whoever fills a generation of an index.
-    pub index_builds: Mutex<()>,
+    pub upkeep: Upkeep,
     pub queries: QueryCache,
     /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
     pub heavy_queries: Turns,
     /// Readers of change feeds that wait for a change.
     pub feed_waiters: Semaphore,
-    pub relocations: RelocationCounts,
     pub projections: ProjectionEntries,
     pub scripts: Scripts,
 }
@@ -124,29 +111,17 @@ impl Account {
             heat: options.heat,
         };
         let serving = Serving::open(shards, options_of_serving).await?;
+        let upkeep = Upkeep::start(serving.clone(), options.hooks, options.purging);
         let account = Account(Arc::new(AccountState {
             serving,
             scripts,
-            hooks: options.hooks,
-            index_builds: Mutex::new(()),
+            upkeep,
             queries: QueryCache::default(),
             // Those who wait are as many as requests may be, and hold little.
             heavy_queries: Turns::new(HEAVY_QUERIES_MAX, usize::MAX),
             feed_waiters: Semaphore::new(FEED_WAITERS_MAX),
-            relocations: RelocationCounts::default(),
             projections: ProjectionEntries::default(),
         }));
-        for container in account.0.catalog.load().containers() {
-            if container.record.relocation.is_some() {
-                account.relocate_in_background(container);
-            }
-        }
-        crate::index_build::start(&account);
-        crate::balance::start(&account);
-        crate::change_feed_compaction::start(&account);
-        if options.purging == Purging::InBackground {
-            crate::purge::start(&account);
-        }
         crate::projections::start(&account)?;
         Ok(account)
     }
@@ -158,7 +133,7 @@ impl Account {
 
     /// Makes everything durable and closes the shards; later operations fail.
     pub async fn close(&self) -> Result<()> {
-        self.pause_relocations().await;
+        self.0.upkeep.pause_relocations().await;
         self.0.catalog_writer.close().await;
         self.0.shards.close().await
     }

@@ -3,19 +3,15 @@
 //! | file | what it does |
 //! |---|---|
 //! | `account.rs` | opens and closes an account; what it holds |
+//! | `orders.rs` | what an operator may ask and order |
 //! | `databases.rs`, `containers.rs`, `offers.rs` | operations on those resources |
 //! | `users.rs`, `permissions.rs` | users of a database; what a permission grants, and whether it still does |
-//! | `index_build.rs` | generations of a container's index and the work between them |
-//! | `relocation.rs`, `relocation_run.rs` | split, merge and move: their plans and records, and the work |
-//! | `balance.rs` | begins the splits that size and throughput ask for |
-//! | `purge.rs` | removes items whose time to live has run out |
-//! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //! | `command.rs` | what front ends ask for on items, as data |
 //! | `items.rs`, `batch.rs`, `feed.rs` | operations on items |
 //! | `json_items.rs` | items as JSON, for scripts and for front ends that speak it |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources |
 //! | `script_run.rs`, `script_run_store.rs`, `script_run_links.rs`, `triggers.rs` | stored procedures, and writes with triggers: transactions of a logical partition |
-//! | `change_feed.rs`, `change_feed_position.rs`, `change_feed_compaction.rs` | what changed, page by page; where a reader stands; keeping the logs small |
+//! | `change_feed.rs`, `change_feed_position.rs` | what changed, page by page; where a reader stands |
 //! | `query.rs`, `query_targets.rs`, `query_page.rs`, `query_fan_out.rs`, `query_token.rs`, `query_cache.rs` | queries: pages, where they go, their tokens, parsed texts |
 //! | `projections/` | rules that keep denormalised copies true |
 //! | `verify.rs` | checks everything stored against itself |
@@ -24,27 +20,20 @@
 //! is an immutable value behind an atomic pointer: readers take no lock, changes are made durable before they show.
 
 mod account;
-mod balance;
 mod batch;
 mod change_feed;
-mod change_feed_compaction;
 mod change_feed_position;
 mod command;
 mod containers;
 mod databases;
-mod diagnosis;
 mod feed;
-mod index_build;
 mod items;
 mod json_items;
 mod offers;
-mod partition_loads;
-mod partition_words;
-mod partitions;
+mod orders;
 mod permissions;
 mod processor_tab;
 mod projections;
-mod purge;
 mod query;
 mod query_cache;
 mod query_charge;
@@ -55,8 +44,6 @@ mod query_key;
 mod query_page;
 mod query_targets;
 mod query_token;
-mod relocation;
-mod relocation_run;
 mod script_run;
 mod script_run_links;
 mod script_run_store;
@@ -69,7 +56,6 @@ mod verify;
 
 pub use account::{
     Account, AccountOptions, AccountStatistics, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
-    Purging,
 };
 pub use batch::BulkOnError;
 pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart};
@@ -79,13 +65,10 @@ pub use command::{
 };
 pub use feed::{FeedPage, FeedScope};
 pub use json_items::item_of_json;
-pub use partition_loads::{ContainerLoad, PartitionLoad};
-pub use partitions::{ContainerReport, LargeKey, RangeReport};
 pub use permissions::{GrantedChild, ResourceLink};
 pub use projections::{ProjectionLag, ProjectionPut, ProjectionReport, ProjectionState};
 pub use query::{ItemsRequest, PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use query_targets::PlanRange;
-pub use relocation::{RelocationHooks, RelocationTicket, SplitAt};
 pub use script_run::ProcedureReply;
 pub use scripts::ScriptWrite;
 pub use shardlake_capacity::budget::BudgetReport;
@@ -116,4 +99,8 @@ pub use shardlake_serving::{
 };
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
+pub use shardlake_upkeep::{
+    ContainerLoad, ContainerReport, LargeKey, PartitionLoad, Purging, RangeReport, RelocationHooks,
+    RelocationTicket, SplitAt,
+};
 pub use verify::{VerifyReport, verify};

@@ -13,7 +13,7 @@ pub enum KeyComponent {
     Null,
     Bool(bool),
     /// All numbers are doubles here, as in the hash. Numbers that queries would take for another are refused before they
-    /// become keys (`account/src/keys.rs`).
+    /// become keys (`serving/src/keys.rs`).
     Number(f64),
     String(String),
 }

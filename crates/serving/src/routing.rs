@@ -61,7 +61,11 @@ fn is_gone(partition: &Partition) -> bool {
 
 impl Serving {
     pub fn routing(&self, container: &ContainerHandle) -> Routing<'_> {
-        Routing { serving: self, entry: container.entry.clone(), moves: 0 }
+        self.routing_of(container.entry.clone())
+    }
+
+    pub fn routing_of(&self, entry: Arc<ContainerEntry>) -> Routing<'_> {
+        Routing { serving: self, entry, moves: 0 }
     }
 
     /// The entry of a container as the catalog has it now.

@@ -11,7 +11,6 @@
 //! | `check.rs` | whether a rule can be kept beside the others |
 //! | `records.rs` | a projection in memory, and storing how far it has come |
 //! | `status.rs` | what a projection is doing, for whoever looks |
-//! | `places.rs` | following the change feed through splits, merges and moves |
 //! | `work.rs` | what is to be done next, in small steps that can be repeated |
 //! | `apply.rs` | correcting one item's copies |
 //! | `dead_letters.rs` | what could not be corrected |
@@ -25,26 +24,23 @@ mod apply;
 mod check;
 mod dead_letters;
 mod path;
-mod places;
 mod records;
 mod rule;
 mod runner;
 mod status;
 mod work;
 
-use shardlake_catalog::{
-    Checkpoint, Definitions, PlaceRecord, ProjectionRecord, ProjectionRule, ProjectionStart,
-};
+use shardlake_catalog::{Checkpoint, Definitions, ProjectionRecord, ProjectionRule, ProjectionStart};
+pub use shardlake_follower::Lag as ProjectionLag;
+use shardlake_follower::{Follower, lag};
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
-use shardlake_routing::EpkRange;
 
 pub(crate) use records::ProjectionEntries;
 use records::{Entries, ProjectionEntry};
 pub(crate) use runner::start;
-pub use status::{ProjectionLag, ProjectionReport, ProjectionState};
+pub use status::{ProjectionReport, ProjectionState};
 
 use crate::Account;
-use shardlake_serving::ContainerEntry;
 use shardlake_serving::LiveCatalog;
 
 /// Rules of one account: each has a task.
@@ -187,15 +183,15 @@ impl Account {
             (None, false, Some(words)) => ProjectionState::Waiting(words),
             (None, false, None) => ProjectionState::Running,
         };
-        let mut lag = places::lag(self, entry.record.source, &checkpoint.source).await;
-        let of_target = places::lag(self, entry.record.target, &checkpoint.target).await;
-        lag.changes += of_target.changes;
-        lag.seconds = lag.seconds.max(of_target.seconds);
+        let mut behind = lag(self, entry.record.source, &checkpoint.source).await;
+        let of_target = lag(self, entry.record.target, &checkpoint.target).await;
+        behind.changes += of_target.changes;
+        behind.seconds = behind.seconds.max(of_target.seconds);
         ProjectionReport {
             rule: entry.record.rule.clone(),
             created: entry.record.created,
             state,
-            lag,
+            lag: behind,
             counts: checkpoint.counts,
             last_error,
             places: checkpoint.source.iter().map(status::triple).collect(),
@@ -206,16 +202,11 @@ impl Account {
 /// Where a new projection begins. What was in the target before needs no watching: the source's items lead there.
 fn first_checkpoint(rule: &ProjectionRule, ends: &check::Ends) -> Checkpoint {
     let source = match rule.start {
-        ProjectionStart::Beginning => vec![PlaceRecord::new(&EpkRange::full(), 0)],
-        ProjectionStart::Now => places_now(&ends.source),
+        ProjectionStart::Beginning => Follower::from_the_beginning(),
+        ProjectionStart::Now => Follower::from_now(&ends.source),
     };
-    let target = if rule.watch_target { places_now(&ends.target) } else { Vec::new() };
+    let target = if rule.watch_target { Follower::from_now(&ends.target) } else { Vec::new() };
     Checkpoint { source, target, counts: Default::default() }
-}
-
-fn places_now(container: &ContainerEntry) -> Vec<PlaceRecord> {
-    let partitions = container.map.iter();
-    partitions.map(|partition| PlaceRecord::new(&partition.epk_range, partition.durable_lsn())).collect()
 }
 
 fn record_of<'d>(draft: &'d Definitions, id: &str) -> Result<&'d ProjectionRecord> {

@@ -6,11 +6,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use shardlake_catalog::Checkpoint;
+use shardlake_follower::{Followed, changed};
 use shardlake_model::{Error, ErrorKind, Result};
 
 use super::records::{ProjectionEntry, save};
 use super::status::Status;
-use super::work::{Followed, Progress, Work};
+use super::work::{Progress, Work};
 use crate::Account;
 use crate::account::AccountState;
 
@@ -81,11 +82,6 @@ async fn run(state: Weak<AccountState>, status: Arc<Status>, mut runner: Runner)
     }
 }
 
-async fn changed(followed: &[Followed]) {
-    let waits = followed.iter().map(|(partition, after)| Box::pin(partition.wait_for_change(*after)));
-    futures::future::select_all(waits).await;
-}
-
 enum Next {
     Again,
     Wait(Duration),
@@ -131,7 +127,7 @@ impl Runner {
             Some(work) => work,
             none => {
                 let checkpoint = entry.status.live().checkpoint.clone();
-                none.insert(Work::new(&checkpoint)?)
+                none.insert(Work::new(&entry.record, &checkpoint)?)
             }
         };
         let progress = work.step(account, entry).await?;
@@ -142,7 +138,7 @@ impl Runner {
         }
         if progress == Progress::Idle {
             self.store(account, entry).await?;
-            return Ok(self.rest(account, entry));
+            return Ok(self.rest(account));
         }
         self.unsaved += 1;
         self.heard &= progress != Progress::Worked;
@@ -153,8 +149,8 @@ impl Runner {
         Ok(Next::Again)
     }
 
-    fn rest(&mut self, account: &Account, entry: &ProjectionEntry) -> Next {
-        let followed = self.work.as_ref().map(|work| work.followed(account, entry)).unwrap_or_default();
+    fn rest(&mut self, account: &Account) -> Next {
+        let followed = self.work.as_ref().map(|work| work.followed(account)).unwrap_or_default();
         match std::mem::take(&mut self.heard) || followed.is_empty() {
             true => Next::Wait(NOTHING_WAIT),
             false => Next::WaitForChange(followed),

@@ -75,22 +75,14 @@ impl ProjectionState {
     }
 }
 
-/// How much a projection has yet to look at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ProjectionLag {
-    /// Commits behind the place where it is; some of them may concern nothing that it follows.
-    pub changes: u64,
-    /// How long ago the first of them was.
-    pub seconds: u64,
-}
-
 /// A projection as an operator sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProjectionReport {
     pub rule: super::ProjectionRule,
     pub created: u64,
     pub state: ProjectionState,
-    pub lag: ProjectionLag,
+    /// Some of the changes may concern nothing that it follows.
+    pub lag: super::ProjectionLag,
     pub counts: ProjectionCounts,
     pub last_error: Option<(String, Timestamp)>,
     /// Parts of the source's hash space, in hexadecimal, and the last LSN whose copies are written.

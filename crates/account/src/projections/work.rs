@@ -6,19 +6,19 @@
 //! comes while its item is at work lies behind it in the feed, and is met later, so the newest version has the last word.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use futures::StreamExt;
 use rustc_hash::FxHashSet;
-use shardlake_catalog::Checkpoint;
+use shardlake_catalog::{Checkpoint, ProjectionRecord};
 use shardlake_document::Value;
+use shardlake_follower::{Followed, Follower, FollowerPage, FollowerRead};
 use shardlake_model::{ContainerRid, ErrorKind, Result};
-use shardlake_partition::{Partition, item_of_position};
+use shardlake_partition::item_of_position;
 
 use super::apply::{Applied, Failure, Item, SourceValues, apply, context, is_key, parameters, read};
 use super::dead_letters::{DeadLetter, send};
 use super::path::{elements, get};
-use super::places::{self, Place, PlaceRead, handle, written};
 use super::records::ProjectionEntry;
 use super::rule::Compiled;
 use crate::feed::FeedScope;
@@ -51,16 +51,13 @@ enum Side {
     Target,
 }
 
-/// A partition, and the LSN that it was read up to.
-pub(crate) type Followed = (Arc<Partition>, u64);
-
 /// Where a projection is, in memory. What is stored of it is [`Work::checkpoint`].
 #[derive(Debug)]
 pub(crate) struct Work {
-    places: Vec<(Side, Place)>,
-    next: usize,
-    /// Places in a row that were at their ends.
-    at_end: usize,
+    source: Follower,
+    target: Follower,
+    /// The one to be read next.
+    turn: Side,
     page: Option<Page>,
     own: Mutex<OwnWrites>,
 }
@@ -68,8 +65,8 @@ pub(crate) struct Work {
 /// A page of the feed whose items are at work.
 #[derive(Debug)]
 struct Page {
-    place: usize,
-    last_lsn: u64,
+    side: Side,
+    read: FollowerPage,
     items: VecDeque<Vec<u8>>,
     task: Option<Task>,
 }
@@ -115,15 +112,11 @@ impl OwnWrites {
 }
 
 impl Work {
-    pub fn new(checkpoint: &Checkpoint) -> Result<Work> {
-        let sides = [(Side::Source, &checkpoint.source), (Side::Target, &checkpoint.target)];
-        let places = sides.into_iter().flat_map(|(side, records)| {
-            records.iter().map(move |record| Ok((side, Place::of_record(record)?)))
-        });
+    pub fn new(record: &ProjectionRecord, checkpoint: &Checkpoint) -> Result<Work> {
         Ok(Work {
-            places: places.collect::<Result<_>>()?,
-            next: 0,
-            at_end: 0,
+            source: Follower::new(record.source, &checkpoint.source)?,
+            target: Follower::new(record.target, &checkpoint.target)?,
+            turn: Side::Source,
             page: None,
             own: Mutex::default(),
         })
@@ -131,30 +124,26 @@ impl Work {
 
     /// How far everything is done.
     pub fn checkpoint(&self, entry: &ProjectionEntry) -> Checkpoint {
-        let records = |wanted: Side| {
-            let of_side = self.places.iter().filter(|(side, _)| *side == wanted);
-            of_side.map(|(_, place)| place.record()).collect()
-        };
         let counts = entry.status.live().checkpoint.counts;
-        Checkpoint { source: records(Side::Source), target: records(Side::Target), counts }
+        Checkpoint { source: self.source.checkpoint(), target: self.target.checkpoint(), counts }
     }
 
     pub async fn step(&mut self, account: &Account, entry: &ProjectionEntry) -> Result<Progress> {
         let source = handle(account, entry.record.source)?;
         let target = handle(account, entry.record.target)?;
-        let Some(page) = &mut self.page else { return self.read_on(account, entry).await };
+        let Some(page) = &mut self.page else { return self.read_on(account).await };
         let step = Step { account, entry, source, target, own: &self.own };
         if let Some(task) = &mut page.task {
             if step.go_on(task).await? {
                 page.task = None;
             }
         } else if let Some(position) = page.items.front() {
-            page.task = step.begin(self.places[page.place].0, position).await?;
+            page.task = step.begin(page.side, position).await?;
             page.items.pop_front();
             entry.status.count(|counts| counts.changes += 1);
         } else {
-            self.places[page.place].1.after = page.last_lsn;
-            self.page = None;
+            let page = self.page.take().expect("it is at work");
+            self.follower(page.side).done(&page.read);
             self.show(entry);
         }
         Ok(Progress::Worked)
@@ -166,62 +155,58 @@ impl Work {
         entry.status.live().checkpoint = checkpoint;
     }
 
-    async fn read_on(&mut self, account: &Account, entry: &ProjectionEntry) -> Result<Progress> {
-        if self.at_end >= self.places.len() {
-            self.at_end = 0;
-            self.join(account, entry);
-            return Ok(Progress::Idle);
-        }
-        self.next %= self.places.len();
-        let (side, place) = &self.places[self.next];
-        match places::read(account, rid_of(entry, *side), place, ENTRIES_MAX).await? {
-            PlaceRead::Divided(parts) => {
-                let side = *side;
-                self.places.splice(self.next..=self.next, parts.into_iter().map(|part| (side, part)));
-            }
-            PlaceRead::Page(page) => {
-                let own = self.own.lock().expect("nothing panics under this lock");
-                let is_news =
-                    |version: &(Vec<u8>, u64)| *side == Side::Source || !own.versions.contains(version);
-                let items: VecDeque<_> =
-                    written(&page).into_iter().filter(is_news).map(|(key, _)| key).collect();
-                drop(own);
-                self.at_end = if items.is_empty() && page.is_last { self.at_end + 1 } else { 0 };
-                let is_further = page.last_lsn > place.after;
-                if is_further {
-                    let place = self.next;
-                    self.page = Some(Page { place, last_lsn: page.last_lsn, items, task: None });
+    async fn read_on(&mut self, account: &Account) -> Result<Progress> {
+        for _ in Side::BOTH {
+            let side = self.turn;
+            self.turn = side.other();
+            match self.follower(side).read(account, ENTRIES_MAX).await? {
+                FollowerRead::End => {}
+                FollowerRead::Nothing => return Ok(Progress::Looked),
+                FollowerRead::Page(read) => {
+                    let own = self.own.lock().expect("nothing panics under this lock");
+                    let is_news =
+                        |version: &&(Vec<u8>, u64)| side == Side::Source || !own.versions.contains(*version);
+                    let news = read.written.iter().filter(is_news);
+                    let items = news.map(|(key, _)| key.clone()).collect();
+                    drop(own);
+                    self.page = Some(Page { side, read, items, task: None });
+                    // While this one is worked at, the other may get something.
+                    self.follower(side.other()).look_again(account);
+                    return Ok(Progress::Worked);
                 }
-                // A place with more is read on after the others had their turn.
-                self.next += 1;
             }
         }
-        Ok(if self.page.is_some() { Progress::Worked } else { Progress::Looked })
+        Side::BOTH.into_iter().for_each(|side| self.follower(side).look_again(account));
+        Ok(Progress::Idle)
+    }
+
+    fn follower(&mut self, side: Side) -> &mut Follower {
+        match side {
+            Side::Source => &mut self.source,
+            Side::Target => &mut self.target,
+        }
     }
 
     /// The partitions whose next commit is news.
-    pub fn followed(&self, account: &Account, entry: &ProjectionEntry) -> Vec<Followed> {
-        let of_place = |(side, place): &(Side, Place)| places::followed(account, rid_of(entry, *side), place);
-        self.places.iter().flat_map(of_place).collect()
-    }
-
-    fn join(&mut self, account: &Account, entry: &ProjectionEntry) {
-        let mut joined = Vec::with_capacity(self.places.len());
-        for side in [Side::Source, Side::Target] {
-            let of_side = self.places.iter().filter(|(other, _)| *other == side);
-            let mut places = of_side.map(|(_, place)| place.clone()).collect();
-            places::join(account, rid_of(entry, side), &mut places);
-            joined.extend(places.into_iter().map(|place| (side, place)));
-        }
-        self.places = joined;
+    pub fn followed(&self, account: &Account) -> Vec<Followed> {
+        let [source, target] = [&self.source, &self.target].map(|follower| follower.followed(account));
+        source.into_iter().chain(target).collect()
     }
 }
 
-fn rid_of(entry: &ProjectionEntry, side: Side) -> ContainerRid {
-    match side {
-        Side::Source => entry.record.source,
-        Side::Target => entry.record.target,
+impl Side {
+    const BOTH: [Side; 2] = [Side::Source, Side::Target];
+
+    fn other(self) -> Side {
+        match self {
+            Side::Source => Side::Target,
+            Side::Target => Side::Source,
+        }
     }
+}
+
+fn handle(account: &Account, rid: ContainerRid) -> Result<ContainerHandle> {
+    Ok(ContainerHandle { entry: account.entry_of_rid(rid)?, by_rid: false })
 }
 
 impl Step<'_> {

@@ -41,6 +41,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "capacity",
         ],
     ),
+    ("follower", &["model", "routing", "partition", "catalog", "serving"]),
+    ("upkeep", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "serving"]),
     (
         "account",
         &[
@@ -59,6 +61,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "catalog",
             "capacity",
             "serving",
+            "follower",
+            "upkeep",
         ],
     ),
     ("signature", &["model"]),

@@ -5,5 +5,6 @@
 mod dependencies;
 mod doors;
 mod http_client;
+mod rooms;
 mod signature_vectors;
 mod tidy;

@@ -15,7 +15,7 @@ fn root() -> PathBuf {
 }
 
 /// Paths below the root, tracked or new but not ignored.
-pub(crate) fn files(ending: &str) -> Vec<String> {
+pub fn files(ending: &str) -> Vec<String> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
         .current_dir(root())
@@ -27,11 +27,11 @@ pub(crate) fn files(ending: &str) -> Vec<String> {
     known.filter(|path| root().join(path).is_file()).map(str::to_owned).collect()
 }
 
-pub(crate) fn read(path: &str) -> String {
+pub fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-pub(crate) fn expect_no_findings(rule: &str, findings: &[String]) {
+pub fn expect_no_findings(rule: &str, findings: &[String]) {
     assert!(findings.is_empty(), "{rule}:\n  {}", findings.join("\n  "));
 }
 
@@ -111,6 +111,7 @@ const CLOCKS: &[(&str, &str)] = &[
         "moments of kills and hang-ups that chance decides, a guard against hangs",
     ),
     ("crates/script/tests/it/hostile.rs", "lets go of endless scripts at some moment; looks for a process"),
+    ("crates/storage/tests/it/slow.rs", "tokio's clock, paused: it moves by the engine's delays alone"),
     ("tests-sdk/js/support.mjs", "waits for an event"),
     ("tests-sdk/python/own/lease_processor.py", "an example for users, which holds leases by the clock"),
     ("tests-sdk/python/own/test_motion.py", "waits for the end of a split"),
@@ -252,12 +253,12 @@ fn every_workspace_dependency_has_its_reason() {
     expect_no_findings("workspace dependencies without a line in docs/dependencies.md", &missing);
 }
 
-fn is_test_file(path: &str) -> bool {
+pub fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.split('/').any(|part| part == "tests" || part == "benches")
 }
 
 /// Inline tests close a file; what stands above them counts.
-fn lines_before_tests(text: &str) -> usize {
+pub fn lines_before_tests(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     let tests = lines.windows(2).position(|pair| pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod "));
     tests.unwrap_or(lines.len())

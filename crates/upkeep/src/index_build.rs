@@ -12,21 +12,19 @@ use shardlake_catalog::{ContainerRecord, Definitions, IndexRecord};
 use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::{BuildEnd, Partition};
 
-use crate::Account;
+use crate::{Held, Upkeep};
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::LiveCatalog;
 
 /// Looks at all containers now, and again whenever the catalog changes.
-pub(crate) fn start(account: &Account) {
-    let state = Arc::downgrade(&account.0);
-    let mut versions = account.0.catalog_version.subscribe();
+pub(crate) fn start(upkeep: &Upkeep) {
+    let held = Held::of(upkeep);
+    let mut versions = upkeep.0.catalog_version.subscribe();
     tokio::spawn(async move {
         loop {
-            let Some(account) = state.upgrade().map(Account).filter(|account| !account.is_closing()) else {
-                return;
-            };
-            account.tend_indexes();
-            drop(account);
+            let Some(upkeep) = held.upkeep() else { return };
+            upkeep.tend_indexes();
+            drop(upkeep);
             if versions.changed().await.is_err() {
                 return;
             }
@@ -34,7 +32,7 @@ pub(crate) fn start(account: &Account) {
     });
 }
 
-impl Account {
+impl Upkeep {
     /// Has every index tended whose record is new. A container that never changed its policies has nothing to fill or delete.
     fn tend_indexes(&self) {
         for entry in self.0.catalog.load().containers() {
@@ -48,13 +46,13 @@ impl Account {
 
     /// Fills what is to be filled and deletes what no generation needs, in the background.
     fn tend_index_in_background(&self, entry: Arc<ContainerEntry>) {
-        let account = self.clone();
+        let upkeep = self.clone();
         tokio::spawn(async move {
             let name = entry.record.container.rid;
-            if let Err(error) = account.tend_index(entry).await {
+            if let Err(error) = upkeep.tend_index(entry).await {
                 // The record stays as it is, so the next start tries again.
                 let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
-                if !has_ended && !account.is_closing() {
+                if !has_ended && !upkeep.is_closing() {
                     tracing::warn!(container = %name, %error, "building an index stopped");
                 }
             }

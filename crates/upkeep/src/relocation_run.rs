@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::Account;
+use crate::Upkeep;
 use crate::relocation::Subject;
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::catalog_error;
@@ -32,16 +32,16 @@ use shardlake_serving::{RelocationReport, RelocationStep};
 const FENCE_MAX: Duration = Duration::from_millis(25);
 const ATTEMPTS_MAX: u32 = 8;
 
-impl Account {
+impl Upkeep {
     pub(crate) fn relocate_in_background(
         &self,
         entry: &ContainerEntry,
     ) -> JoinHandle<Result<RelocationReport>> {
-        let (account, subject) = (self.clone(), entry.record.container.rid);
+        let (upkeep, subject) = (self.clone(), entry.record.container.rid);
         tokio::spawn(async move {
-            let outcome = Box::pin(account.relocate(subject)).await;
+            let outcome = Box::pin(upkeep.relocate(subject)).await;
             if let Err(error) = &outcome {
-                account.tell_relocation_stopped(subject, error);
+                upkeep.tell_relocation_stopped(subject, error);
             }
             outcome
         })
@@ -231,7 +231,7 @@ impl Account {
     }
 
     /// Stops relocations where they are, and begins no others; the next start goes on with them.
-    pub(crate) async fn pause_relocations(&self) {
+    pub async fn pause_relocations(&self) {
         self.0.is_closing.store(true, Ordering::Release);
         // Whoever was about to begin one is through, or sees this.
         let turn = self.0.catalog_writer.turn(Urgency::Ordinary).await;

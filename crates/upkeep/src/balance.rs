@@ -4,8 +4,7 @@
 //! One task per account looks at all containers every second, and at once when a throughput was changed. It holds the account
 //! weakly, so that dropping the account ends it. What fails is tried again after a while, not at once.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_capacity::policy::{NextStep, PolicyLimits, RangeView, SplitReason, next_step};
@@ -13,9 +12,10 @@ use shardlake_heat::{HeatReport, RangeLoad};
 use shardlake_model::{Error, ErrorKind, Offer, Result};
 use shardlake_routing::{EpkRange, width};
 
-use crate::account::AccountState;
-use crate::{Account, ContainerHandle, SplitAt};
+use crate::relocation::SplitAt;
+use crate::{Held, Upkeep};
 use shardlake_serving::ContainerEntry;
+use shardlake_serving::ContainerHandle;
 use shardlake_serving::RelocationKind;
 use shardlake_serving::bounds_of;
 
@@ -31,36 +31,32 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// A merge is worth while below 3,000 RU/s and 20 GB for each partition (engine.md §8.1).
 const MERGE_THROUGHPUT_BELOW: u64 = 3000;
 
-pub(crate) fn start(account: &Account) {
-    let state = Arc::downgrade(&account.0);
+pub(crate) fn start(upkeep: &Upkeep) {
+    let (held, wake) = (Held::of(upkeep), upkeep.0.offers_changed.clone());
     tokio::spawn(async move {
-        while let Some(wake) = state.upgrade().map(|state| state.offers_changed.clone()) {
+        loop {
             let _looked_early = tokio::time::timeout(LOOK_EVERY, wake.notified()).await;
-            look(&state).await;
+            let Some(upkeep) = held.upkeep() else { return };
+            look(&upkeep).await;
         }
     });
 }
 
-async fn look(state: &Weak<AccountState>) {
-    let Some(state) = state.upgrade() else { return };
-    if state.is_closing.load(Ordering::Acquire) {
-        return;
-    }
-    let account = Account(state);
-    let catalog = account.0.catalog.load_full();
+async fn look(upkeep: &Upkeep) {
+    let catalog = upkeep.0.catalog.load_full();
     for entry in catalog.containers() {
-        if entry.record.relocation.is_some() || !account.may_balance(entry) {
+        if entry.record.relocation.is_some() || !upkeep.may_balance(entry) {
             continue;
         }
-        if let Err(error) = account.balance(entry).await {
-            let retry_at = account.clock().elapsed() + RETRY_AFTER;
+        if let Err(error) = upkeep.balance(entry).await {
+            let retry_at = upkeep.clock().elapsed() + RETRY_AFTER;
             entry.motion.state().retry_at = Some(retry_at);
-            account.tell_split_did_not_begin(entry, &error);
+            upkeep.tell_split_did_not_begin(entry, &error);
         }
     }
 }
 
-impl Account {
+impl Upkeep {
     fn tell_split_did_not_begin(&self, entry: &ContainerEntry, error: &Error) {
         // A client was quicker: it began a relocation, or deleted the container.
         let is_moot = matches!(error.kind(), ErrorKind::InProgress | ErrorKind::OwnerNotFound);

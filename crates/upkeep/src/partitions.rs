@@ -14,10 +14,11 @@ use shardlake_heat::HeatReport;
 use shardlake_model::{ErrorKind, PartitionKeyRange, Result};
 use shardlake_partition::{LogicalSize, Partition};
 
+use crate::Upkeep;
 use crate::diagnosis::diagnosis_of;
 use crate::partition_words::words_of_next;
-use crate::{Account, ContainerHandle};
 use shardlake_serving::ContainerEntry;
+use shardlake_serving::ContainerHandle;
 use shardlake_serving::RelocationStatus;
 use shardlake_serving::ThroughputReport;
 
@@ -68,7 +69,7 @@ pub struct LargeKey {
     pub size: LogicalSize,
 }
 
-impl Account {
+impl Upkeep {
     /// `window` is how far back the load goes.
     pub async fn container_report(
         &self,

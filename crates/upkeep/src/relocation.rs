@@ -20,7 +20,8 @@ use shardlake_serving::{
     was_deleted,
 };
 
-use crate::{Account, ContainerHandle};
+use crate::Upkeep;
+use shardlake_serving::ContainerHandle;
 
 /// Where a range is cut.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -67,7 +68,7 @@ impl RelocationTicket {
     }
 }
 
-impl Account {
+impl Upkeep {
     /// Cuts a range in two.
     pub async fn split(
         &self,
@@ -76,7 +77,7 @@ impl Account {
         at: SplitAt,
     ) -> Result<RelocationTicket> {
         let at = self.split_bound(&container.entry, range_id, at).await?;
-        self.begin(container, move |account, (live, entry), draft| {
+        self.begin(container, move |upkeep, (live, entry), draft| {
             let source = range_of(entry, range_id)?;
             let whole = bounds_of(source)?;
             if !(whole.min < at && at < whole.max) {
@@ -90,7 +91,7 @@ impl Account {
             let next_id = next_range_id(entry);
             let mut parents = source.parents.clone();
             parents.push(source.range_id);
-            let other_shard = place(&account.shard_loads(live)).unwrap_or(0) as u16;
+            let other_shard = place(&upkeep.shard_loads(live)).unwrap_or(0) as u16;
             let low = EpkRange { min: whole.min.clone(), max: at.clone() };
             let high = EpkRange { min: at.clone(), max: whole.max };
             let targets = [(low, source.shard), (high, other_shard)].into_iter().enumerate();
@@ -108,7 +109,7 @@ impl Account {
     /// Joins neighbouring ranges.
     pub async fn merge(&self, container: &ContainerHandle, range_ids: &[u32]) -> Result<RelocationTicket> {
         let range_ids = range_ids.to_vec();
-        self.begin(container, move |account, (_, entry), draft| {
+        self.begin(container, move |upkeep, (_, entry), draft| {
             let mut sources: Vec<&RangeRecord> =
                 range_ids.iter().map(|id| range_of(entry, *id)).collect::<Result<_>>()?;
             let mut bounds = Vec::new();
@@ -121,7 +122,7 @@ impl Account {
                     "a merge names two or more ranges, each of them once, that follow one another in the hash space",
                 ));
             }
-            account.check_merge(entry, &bounds.iter().map(|(_, id)| *id).collect::<Vec<_>>())?;
+            upkeep.check_merge(entry, &bounds.iter().map(|(_, id)| *id).collect::<Vec<_>>())?;
             sources.sort_by_key(|source| bounds.iter().position(|(_, id)| *id == source.range_id));
             let mut parents: Vec<u32> =
                 sources.iter().flat_map(|source| source.parents.iter().copied()).collect();
@@ -145,9 +146,9 @@ impl Account {
         range_id: u32,
         shard: u16,
     ) -> Result<RelocationTicket> {
-        self.begin(container, move |account, (_, entry), draft| {
+        self.begin(container, move |upkeep, (_, entry), draft| {
             let source = range_of(entry, range_id)?;
-            let count = account.0.shards.count();
+            let count = upkeep.0.shards.count();
             if shard >= count {
                 return Err(Error::bad_request(format!(
                     "there is no shard {shard}: this server has {count}, counted from 0"
@@ -182,19 +183,19 @@ impl Account {
     async fn begin(
         &self,
         container: &ContainerHandle,
-        plan: impl FnOnce(&Account, (&LiveCatalog, &ContainerEntry), &mut Definitions) -> Result<RelocationRecord>
+        plan: impl FnOnce(&Upkeep, (&LiveCatalog, &ContainerEntry), &mut Definitions) -> Result<RelocationRecord>
         + Send
         + 'static,
     ) -> Result<RelocationTicket> {
-        let (account, rid) = (self.clone(), container.entry.record.container.rid);
+        let (upkeep, rid) = (self.clone(), container.entry.record.container.rid);
         let begun = async move {
-            let planner = account.clone();
+            let planner = upkeep.clone();
             let change = move |live: &LiveCatalog, draft: &mut Definitions| {
                 planner.record_relocation(rid, live, draft, plan)
             };
-            let (ranges, live) = account.change(change).await?;
+            let (ranges, live) = upkeep.change(change).await?;
             let entry = live.container_of_rid(rid).ok_or_else(was_deleted)?;
-            Ok(RelocationTicket { ranges, task: account.relocate_in_background(entry) })
+            Ok(RelocationTicket { ranges, task: upkeep.relocate_in_background(entry) })
         };
         uninterrupted(begun).await
     }
@@ -205,7 +206,7 @@ impl Account {
         rid: ContainerRid,
         live: &LiveCatalog,
         draft: &mut Definitions,
-        plan: impl FnOnce(&Account, (&LiveCatalog, &ContainerEntry), &mut Definitions) -> Result<RelocationRecord>,
+        plan: impl FnOnce(&Upkeep, (&LiveCatalog, &ContainerEntry), &mut Definitions) -> Result<RelocationRecord>,
     ) -> Result<Vec<u32>> {
         if self.is_closing() {
             return Err(Error::new(ErrorKind::Unavailable, "the server is stopping"));

@@ -7,8 +7,7 @@
 //! their way elsewhere are not swept; those that take their place are.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
@@ -16,10 +15,10 @@ use shardlake_capacity::budget::{Reservation, Urgency};
 use shardlake_model::{ErrorKind, Result};
 use shardlake_partition::{Partition, PartitionUid, Sweep, SweepStep};
 
-use crate::account::AccountState;
-use crate::{Account, ContainerHandle};
+use crate::{Held, Upkeep};
 use shardlake_serving::CapacityMode;
 use shardlake_serving::ContainerEntry;
+use shardlake_serving::ContainerHandle;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Rests after a step, as multiples of its time: after one that deleted something, and after one that only looked.
@@ -57,42 +56,37 @@ struct Purge {
     resting: FxHashMap<PartitionUid, Duration>,
 }
 
-pub(crate) fn start(account: &Account) {
-    let state = Arc::downgrade(&account.0);
+pub(crate) fn start(upkeep: &Upkeep) {
+    let held = Held::of(upkeep);
     tokio::spawn(async move {
         let mut purge = Purge::default();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let Some(account) = open_account(&state) else { return };
-            purge.look(&account).await;
-            drop(account);
+            let Some(upkeep) = held.upkeep() else { return };
+            purge.look(&upkeep).await;
+            drop(upkeep);
             // What becomes due meanwhile has its turn a second after the last of these.
             while !purge.running.is_empty() {
-                let Some(account) = open_account(&state) else { return };
-                let rest = purge.step(&account).await;
-                drop(account);
+                let Some(upkeep) = held.upkeep() else { return };
+                let rest = purge.step(&upkeep).await;
+                drop(upkeep);
                 tokio::time::sleep(rest).await;
             }
         }
     });
 }
 
-fn open_account(state: &Weak<AccountState>) -> Option<Account> {
-    let state = state.upgrade()?;
-    (!state.is_closing.load(Ordering::Acquire)).then_some(Account(state))
-}
-
 impl Purge {
     /// Begins the sweeps that are due.
-    async fn look(&mut self, account: &Account) {
-        let now = account.clock().elapsed();
+    async fn look(&mut self, upkeep: &Upkeep) {
+        let now = upkeep.clock().elapsed();
         self.resting.retain(|_, until| *until > now);
-        let catalog = account.0.catalog.load_full();
+        let catalog = upkeep.0.catalog.load_full();
         for entry in catalog.containers() {
             if entry.record.relocation.is_some() {
                 continue;
             }
-            for partition in account.due_partitions(entry) {
+            for partition in upkeep.due_partitions(entry) {
                 if self.resting.contains_key(&partition.uid) {
                     continue;
                 }
@@ -104,18 +98,18 @@ impl Purge {
                         began: now,
                         stepped: Duration::ZERO,
                     }),
-                    Err(error) => self.give_up(account, &partition, &error),
+                    Err(error) => self.give_up(upkeep, &partition, &error),
                 }
             }
         }
     }
 
     /// Gives the next partition its turn, and says how long to rest after it.
-    async fn step(&mut self, account: &Account) -> Duration {
+    async fn step(&mut self, upkeep: &Upkeep) -> Duration {
         let Some(mut running) = self.running.pop_front() else { return REST_MIN };
-        let started = account.clock().elapsed();
-        let turn = account.turn(&mut running, started).await;
-        let spent = account.clock().elapsed().saturating_sub(started);
+        let started = upkeep.clock().elapsed();
+        let turn = upkeep.turn(&mut running, started).await;
+        let spent = upkeep.clock().elapsed().saturating_sub(started);
         let rest = |multiple: u32| (spent * multiple).clamp(REST_MIN, REST_MAX);
         match turn {
             Ok(Turn::Passed) => {
@@ -139,23 +133,23 @@ impl Purge {
                 REST_MIN
             }
             Err(error) => {
-                self.give_up(account, &running.partition, &error);
+                self.give_up(upkeep, &running.partition, &error);
                 REST_MIN
             }
         }
     }
 
-    fn give_up(&mut self, account: &Account, partition: &Partition, error: &shardlake_model::Error) {
+    fn give_up(&mut self, upkeep: &Upkeep, partition: &Partition, error: &shardlake_model::Error) {
         let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
-        if has_ended || account.0.is_closing.load(Ordering::Acquire) {
+        if has_ended || upkeep.is_closing() {
             return;
         }
-        self.resting.insert(partition.uid, account.clock().elapsed() + RETRY_AFTER);
+        self.resting.insert(partition.uid, upkeep.clock().elapsed() + RETRY_AFTER);
         tracing::warn!(partition = partition.uid.0, %error, "removing items whose time has run out stopped");
     }
 }
 
-impl Account {
+impl Upkeep {
     /// The partitions of a container with items whose time may have run out.
     fn due_partitions(&self, entry: &ContainerEntry) -> Vec<Arc<Partition>> {
         let now = self.clock().now().seconds();

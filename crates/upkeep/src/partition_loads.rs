@@ -6,7 +6,8 @@ use std::time::Duration;
 use shardlake_heat::Totals;
 use shardlake_model::Throughput;
 
-use crate::{Account, ContainerHandle};
+use crate::Upkeep;
+use shardlake_serving::ContainerHandle;
 use shardlake_serving::{RelocationKind, RelocationReport};
 
 /// A container and its partitions.
@@ -48,7 +49,7 @@ impl RelocationCounts {
     }
 }
 
-impl Account {
+impl Upkeep {
     /// Of every container.
     pub fn loads(&self, window: Duration) -> Vec<ContainerLoad> {
         let catalog = self.0.catalog.load();

@@ -5,16 +5,14 @@
 //! whoever serves clients. Sources of a relocation are left alone from the moment that the catalog names them: the targets
 //! follow their logs, also after a restart in the middle.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::{Compaction, CompactionStep, Partition, PartitionUid};
 
-use crate::Account;
-use crate::account::AccountState;
+use crate::{Held, Upkeep};
 use shardlake_serving::ContainerEntry;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -23,29 +21,28 @@ const REST_MIN: Duration = Duration::from_millis(1);
 const REST_MAX: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 
-pub(crate) fn start(account: &Account) {
-    let state = Arc::downgrade(&account.0);
+pub(crate) fn start(upkeep: &Upkeep) {
+    let held = Held::of(upkeep);
     tokio::spawn(async move {
         let mut running: FxHashMap<PartitionUid, Compaction> = FxHashMap::default();
         let mut resting: FxHashMap<PartitionUid, Duration> = FxHashMap::default();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             loop {
-                let Some(account) = open_account(&state) else { return };
-                let mut due = account.logs_due();
+                let Some(upkeep) = held.upkeep() else { return };
+                let mut due = upkeep.logs_due();
                 running.retain(|uid, _| due.iter().any(|(_, partition)| partition.uid == *uid));
-                let now = account.clock().elapsed();
+                let now = upkeep.clock().elapsed();
                 resting.retain(|_, until| *until > now);
-                drop(account);
+                drop(upkeep);
                 let mut has_gone_on = false;
                 due.retain(|(_, partition)| !resting.contains_key(&partition.uid));
                 for (rid, partition) in &due {
-                    let Some(account) = open_account(&state) else { return };
-                    let started = account.clock().elapsed();
-                    let step = account
-                        .compact_step(*rid, partition, running.entry(partition.uid).or_default())
-                        .await;
-                    let spent = account.clock().elapsed().saturating_sub(started);
+                    let Some(upkeep) = held.upkeep() else { return };
+                    let started = upkeep.clock().elapsed();
+                    let step =
+                        upkeep.compact_step(*rid, partition, running.entry(partition.uid).or_default()).await;
+                    let spent = upkeep.clock().elapsed().saturating_sub(started);
                     match step {
                         Ok(CompactionStep::Went { .. }) => has_gone_on = true,
                         Ok(CompactionStep::Idle) => {}
@@ -53,11 +50,11 @@ pub(crate) fn start(account: &Account) {
                             resting.insert(partition.uid, started + REST_MAX);
                         }
                         Err(error) => {
-                            account.note_compaction_failure(partition, &error);
+                            upkeep.note_compaction_failure(partition, &error);
                             resting.insert(partition.uid, started + RETRY_AFTER);
                         }
                     }
-                    drop(account);
+                    drop(upkeep);
                     tokio::time::sleep((spent * REST).clamp(REST_MIN, REST_MAX)).await;
                 }
                 if !has_gone_on {
@@ -68,12 +65,7 @@ pub(crate) fn start(account: &Account) {
     });
 }
 
-fn open_account(state: &Weak<AccountState>) -> Option<Account> {
-    let state = state.upgrade()?;
-    (!state.is_closing.load(Ordering::Acquire)).then_some(Account(state))
-}
-
-impl Account {
+impl Upkeep {
     /// Compacts every change log as far as it goes now. The server does so by itself, a little at a time.
     pub async fn compact_change_logs(&self) -> Result<u64> {
         let mut removed_total = 0;

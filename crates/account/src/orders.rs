@@ -1,0 +1,87 @@
+//! What an operator may ask of an account and order it to do, handed on to its upkeep.
+
+use std::time::Duration;
+
+use shardlake_capacity::policy::NextStep;
+use shardlake_model::{Offer, Result};
+use shardlake_serving::{ContainerHandle, RelocationKind};
+use shardlake_upkeep::{ContainerLoad, ContainerReport, RelocationTicket, SplitAt};
+
+use crate::Account;
+
+impl Account {
+    /// Cuts a range in two.
+    pub async fn split(
+        &self,
+        container: &ContainerHandle,
+        range_id: u32,
+        at: SplitAt,
+    ) -> Result<RelocationTicket> {
+        self.0.upkeep.split(container, range_id, at).await
+    }
+
+    /// Joins neighbouring ranges.
+    pub async fn merge(&self, container: &ContainerHandle, range_ids: &[u32]) -> Result<RelocationTicket> {
+        self.0.upkeep.merge(container, range_ids).await
+    }
+
+    /// Has a range stored on another shard.
+    pub async fn move_partition(
+        &self,
+        container: &ContainerHandle,
+        range_id: u32,
+        shard: u16,
+    ) -> Result<RelocationTicket> {
+        self.0.upkeep.move_partition(container, range_id, shard).await
+    }
+
+    /// Gives up the relocation of a container; what was copied is dropped. Says whether there was one.
+    pub async fn abort_relocation(&self, container: &ContainerHandle) -> Result<bool> {
+        self.0.upkeep.abort_relocation(container).await
+    }
+
+    /// Kind, how many were done, how many given up, since the start.
+    pub fn relocation_counts(&self) -> [(RelocationKind, u64, u64); 3] {
+        self.0.upkeep.relocation_counts()
+    }
+
+    /// What comes next for a container.
+    pub async fn next_step_of(&self, container: &ContainerHandle) -> Result<NextStep> {
+        self.0.upkeep.next_step_of(container).await
+    }
+
+    /// Whether partitions are still being cut for a throughput that was set.
+    pub async fn is_throughput_pending(&self, offer: &Offer) -> Result<bool> {
+        self.0.upkeep.is_throughput_pending(offer).await
+    }
+
+    /// The ranges that are being cut, or are cut next because of their size or throughput.
+    pub async fn ranges_being_split(&self, container: &ContainerHandle) -> Result<Vec<u32>> {
+        self.0.upkeep.ranges_being_split(container).await
+    }
+
+    /// `window` is how far back the load goes.
+    pub async fn container_report(
+        &self,
+        container: &ContainerHandle,
+        window: Duration,
+    ) -> Result<ContainerReport> {
+        self.0.upkeep.container_report(container, window).await
+    }
+
+    /// Of every container.
+    pub fn loads(&self, window: Duration) -> Vec<ContainerLoad> {
+        self.0.upkeep.loads(window)
+    }
+
+    /// Removes what has run out in a container now and without rest. Gives how many items went. For tests and tools: nobody
+    /// sees these items anyway.
+    pub async fn purge_expired(&self, container: &ContainerHandle) -> Result<u64> {
+        self.0.upkeep.purge_expired(container).await
+    }
+
+    /// Compacts every change log as far as it goes now. The server does so by itself, a little at a time.
+    pub async fn compact_change_logs(&self) -> Result<u64> {
+        self.0.upkeep.compact_change_logs().await
+    }
+}

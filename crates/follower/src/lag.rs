@@ -1,0 +1,45 @@
+//! How far a follower is behind.
+
+use std::collections::BTreeMap;
+
+use shardlake_catalog::PlaceRecord;
+use shardlake_model::ContainerRid;
+use shardlake_serving::Serving;
+
+use crate::follower::parts;
+
+/// Commits looked at to find the first that matters.
+const LAG_LOOK: usize = 100;
+
+/// Commits that are not read yet, and for how long the oldest of them has been there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lag {
+    pub changes: u64,
+    pub seconds: u64,
+}
+
+/// How far places are behind. What cannot be read counts nothing: the projection's state says what is wrong.
+pub async fn lag(serving: &Serving, rid: ContainerRid, places: &[PlaceRecord]) -> Lag {
+    let Ok(entry) = serving.entry_of_rid(rid) else { return Lag::default() };
+    let mut behind: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut oldest_ms = None;
+    for place in places {
+        let Ok(span) = place.span() else { continue };
+        for (partition, part) in parts(&entry, &span) {
+            let Ok(page) = partition.changes(&part, place.after, LAG_LOOK).await else { continue };
+            let first = page.entries.first().map(|(_, entry)| entry.timestamp_ms);
+            if first.is_none() && page.is_last {
+                continue;
+            }
+            let commits = partition.durable_lsn().saturating_sub(place.after);
+            let known = behind.entry(partition.range_id).or_default();
+            *known = commits.max(*known);
+            oldest_ms = first.into_iter().chain(oldest_ms).min();
+        }
+    }
+    let now_ms = serving.clock().now().milliseconds();
+    Lag {
+        changes: behind.values().sum(),
+        seconds: oldest_ms.map_or(0, |oldest| now_ms.saturating_sub(oldest) / 1000),
+    }
+}

@@ -1,0 +1,112 @@
+//! What an account does by itself: splits, merges and moves, index builds, purging, compaction; and what it tells operators of
+//! its partitions.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `relocation.rs`, `relocation_run.rs` | split, merge and move: their plans and records, and the work |
+//! | `balance.rs` | begins the splits that size and throughput ask for |
+//! | `index_build.rs` | fills new generations of an index, and deletes old ones |
+//! | `purge.rs` | removes items whose time to live has run out |
+//! | `compaction.rs` | keeps the change logs small |
+//! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
+//!
+//! [`Upkeep`] is the door. Nobody calls in here while serving: the tasks look at the catalog now and again, and whenever it
+//! changes. They hold the account weakly, so that dropping it ends them.
+
+mod balance;
+mod compaction;
+mod diagnosis;
+mod index_build;
+mod partition_loads;
+mod partition_words;
+mod partitions;
+mod purge;
+mod relocation;
+mod relocation_run;
+
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+
+use shardlake_serving::Serving;
+use tokio::sync::Mutex;
+
+use partition_loads::RelocationCounts;
+pub use partition_loads::{ContainerLoad, PartitionLoad};
+pub use partitions::{ContainerReport, LargeKey, RangeReport};
+pub use relocation::{RelocationHooks, RelocationTicket, SplitAt};
+
+/// When items whose time to live has run out are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Purging {
+    #[default]
+    InBackground,
+    /// By [`Upkeep::purge_expired`] alone, for tests.
+    WhenAsked,
+}
+
+/// The work in the background of one account, and the orders that an operator may give. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Upkeep(Arc<UpkeepState>);
+
+#[derive(Debug)]
+struct UpkeepState {
+    serving: Serving,
+    hooks: RelocationHooks,
+    /// Held by whoever fills a generation of an index.
+    index_builds: Mutex<()>,
+    relocations: RelocationCounts,
+}
+
+impl Deref for Upkeep {
+    type Target = Serving;
+
+    fn deref(&self) -> &Serving {
+        &self.0.serving
+    }
+}
+
+impl Deref for UpkeepState {
+    type Target = Serving;
+
+    fn deref(&self) -> &Serving {
+        &self.serving
+    }
+}
+
+impl Upkeep {
+    /// Goes on with what a stop interrupted, and begins to look after everything that is served.
+    pub fn start(serving: Serving, hooks: RelocationHooks, purging: Purging) -> Upkeep {
+        let upkeep = Upkeep(Arc::new(UpkeepState {
+            serving,
+            hooks,
+            index_builds: Mutex::new(()),
+            relocations: RelocationCounts::default(),
+        }));
+        for container in upkeep.0.catalog.load().containers() {
+            if container.record.relocation.is_some() {
+                upkeep.relocate_in_background(container);
+            }
+        }
+        index_build::start(&upkeep);
+        balance::start(&upkeep);
+        compaction::start(&upkeep);
+        if purging == Purging::InBackground {
+            purge::start(&upkeep);
+        }
+        upkeep
+    }
+}
+
+/// What a task keeps of the account between two steps.
+struct Held(Weak<UpkeepState>);
+
+impl Held {
+    fn of(upkeep: &Upkeep) -> Held {
+        Held(Arc::downgrade(&upkeep.0))
+    }
+
+    /// `None` once the account is closed, or dropped.
+    fn upkeep(&self) -> Option<Upkeep> {
+        self.0.upgrade().map(Upkeep).filter(|upkeep| !upkeep.is_closing())
+    }
+}
