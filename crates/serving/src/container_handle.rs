@@ -130,12 +130,13 @@ impl ContainerHandle {
 
     /// The item that a segment of a path names: by its id, or by its resource id where the container was named by its own.
     pub fn item_name(&self, segment: &str) -> ItemName {
-        match Rid::parse(segment) {
-            Some(Rid::Item(rid)) if self.by_rid && rid.container == self.entry.record.container.rid => {
-                ItemName::Ordinal(rid.ordinal)
-            }
-            _ => ItemName::from(segment),
+        if self.by_rid
+            && let Some(Rid::Item(rid)) = Rid::parse(segment)
+            && rid.container == self.entry.record.container.rid
+        {
+            return ItemName::Ordinal(rid.ordinal);
         }
+        ItemName::from(segment)
     }
 
     /// With its definition normalised.
@@ -230,8 +231,8 @@ impl ContainerHandle {
 impl ContainerHandle {
     /// Whether a partition key, or a prefix of one, lies within what another names.
     pub fn key_is_within(&self, key: &PartitionKey, bound: &PartitionKey) -> Result<bool> {
-        let (key, bound) = (checked_key(&self.entry, key)?.0, checked_key(&self.entry, bound)?.0);
-        Ok(key.len() >= bound.len() && bound.iter().zip(&key).all(|(a, b)| a.same(b)))
+        let (key, bound) = (checked_key(&self.entry, key)?, checked_key(&self.entry, bound)?);
+        Ok(key.0.len() >= bound.0.len() && bound.0.iter().zip(&key.0).all(|(a, b)| a.same(b)))
     }
 
     /// Whether it was named by its rid, which makes rids of the names of what is in it.
