@@ -16,7 +16,9 @@ use shardlake_stdx::{Guid, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
 use super::*;
-use crate::{CommandContext, ContainerShape, Operation, PartitionIdentity, PartitionUid, prepare_body};
+use crate::{
+    CommandContext, ContainerShape, Operation, PartitionIdentity, PartitionUid, PartitionWrite, prepare_body,
+};
 
 struct Fixture {
     partition: Partition,
@@ -76,7 +78,9 @@ impl Fixture {
             patience: Duration::from_secs(60),
         };
         let logical = self.logical(pk);
-        let written = self.partition.write(&self.shape, &command, &logical, &operation).await;
+        let (key, operations) = (logical.clone(), vec![operation]);
+        let command = Arc::new(PartitionWrite { key, operations, context: command });
+        let written = self.partition.write(&self.shape, &command).await;
         assert!(written.is_ok() || padding.is_none(), "{written:?}");
         self.partition.logical_size(&logical).await.expect("readable")
     }
