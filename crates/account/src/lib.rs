@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `account.rs` | opens and closes an account; the rooms that it is made of |
 //! | `definitions.rs` | databases, containers and what belongs to them, handed on to `shardlake-resources` |
+//! | `operations.rs` | reads, writes, feeds, queries and scripts, handed on to the rooms on top of one another |
 //! | `orders.rs` | what an operator may ask and order, handed on to `shardlake-upkeep` and `shardlake-projections` |
 //! | `verify.rs` | checks everything stored against itself |
 //!
@@ -12,6 +13,7 @@
 
 mod account;
 mod definitions;
+mod operations;
 mod orders;
 mod verify;
 
@@ -32,14 +34,14 @@ pub use shardlake_items::{
     ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,
     WriteReply, item_of_json,
 };
-pub use shardlake_partition::ChangeFeedMode;
 pub use shardlake_partition::QueryStatistics;
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
+pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.
 pub use shardlake_partition::{HEAVY_BYTES, Turn as BodyRoom, beside};
 pub use shardlake_projections::{ProjectionLag, ProjectionPut, ProjectionReport, ProjectionState};
-pub use shardlake_queries::{PlanRange, PlanReply, QueryReply, QueryRequest, QueryWants};
+pub use shardlake_queries::{ItemsRequest, PlanRange, PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use shardlake_resources::{GrantedChild, ResourceLink, ScriptWrite};
 pub use shardlake_routing::EpkRange;
 /// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.

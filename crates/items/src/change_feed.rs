@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{
-    ChangeFeedMode, FeedFilter, FeedFound, FeedLook, PageLimits, Partition, all_versions_not_enabled,
+    ChangeFeedMode, ChangeSink, FeedFilter, FeedFound, FeedLook, JsonChanges, PageLimits, Partition,
+    all_versions_not_enabled,
 };
 use shardlake_routing::EpkRange;
 use shardlake_stdx::Timestamp;
@@ -60,9 +61,9 @@ pub struct ChangeFeedRequest<'r> {
 }
 
 #[derive(Debug)]
-pub struct ChangeFeedPage {
-    /// The changes as JSON, separated by commas.
-    pub changes: Vec<u8>,
+pub struct ChangeFeedPage<C = Vec<u8>> {
+    /// By default as JSON, separated by commas.
+    pub changes: C,
     pub count: usize,
     /// Where the next page goes on.
     pub etag: String,
@@ -81,12 +82,25 @@ struct Part {
 }
 
 impl Items {
+    /// With the changes as JSON.
     pub async fn change_feed(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
         request: &ChangeFeedRequest<'_>,
     ) -> Result<ChangeFeedPage> {
+        let page = self.changes_in::<JsonChanges>(ctx, container, request).await?;
+        let ChangeFeedPage { changes: JsonChanges(changes), count, etag, is_last, meta, ranges } = page;
+        Ok(ChangeFeedPage { changes, count, etag, is_last, meta, ranges })
+    }
+
+    /// With the changes as a sink of the front end's keeps them.
+    pub async fn changes_in<C: ChangeSink + Default>(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: &ChangeFeedRequest<'_>,
+    ) -> Result<ChangeFeedPage<C>> {
         check_start(container, request)?;
         let left = ctx.deadline.saturating_sub(self.clock().elapsed());
         let wait = request.wait.min(FEED_WAIT_MAX).min(left);
@@ -135,17 +149,17 @@ impl Items {
     }
 
     /// One page, as far as there is one.
-    async fn look(
+    async fn look<C: ChangeSink + Default>(
         &self,
         ctx: &RequestContext,
         entry: &Arc<ContainerEntry>,
         request: &ChangeFeedRequest<'_>,
         (position, charge_min): (Option<&FeedPosition>, u64),
-    ) -> Result<(ChangeFeedPage, Vec<Part>)> {
+    ) -> Result<(ChangeFeedPage<C>, Vec<Part>)> {
         let mut room = self.page_limits(request.max_items)?;
         let mut parts = parts_of(entry, &request.scope, position)?;
         let until = (self.clock().elapsed() + LOOKING_TIME_MAX).min(ctx.deadline);
-        let mut changes = Vec::new();
+        let mut changes = C::default();
         let (mut count, mut charge_centi, mut is_last) = (0, 0, true);
         let first = position.map_or(0, |position| position.next) % parts.len().max(1);
         let mut next = first;
@@ -197,7 +211,7 @@ impl Items {
         request: &ChangeFeedRequest<'_>,
         part: &Part,
         (limits, until, charge_min): (PageLimits, Duration, u64),
-        out: &mut Vec<u8>,
+        out: &mut dyn ChangeSink,
     ) -> Result<FeedFound> {
         check_session(ctx, entry, &part.partition)?;
         let touched = match &part.filter {

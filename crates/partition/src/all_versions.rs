@@ -1,24 +1,16 @@
-//! All versions and deletes: what an operation of the log wrote and what it ended, as clients see it.
-//!
-//! ```text
-//! { "current": {…}, "previous": {…}, "metadata": { "operationType", "lsn", "crts", "previousImageLSN",
-//!                                                  "timeToLiveExpired", "id", "partitionKey" } }
-//! ```
-//! `current` is empty for what was deleted, `previous` is missing for what was created; the last three of the metadata are those
-//! of deletions. `crts` is the time of the commit in seconds.
+//! All versions and deletes: what an operation of the log wrote and what it ended.
 
-use shardlake_document::{write_json_string, write_key_component};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{Row, Snapshot};
 
 use crate::change_feed::{FeedLook, KeyTest, Page};
 use crate::change_log::{ChangeKind, LogEntry, LogOperation};
+use crate::change_sink::Change;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS};
 use crate::log_marks::NOT_KEPT;
 use crate::partition::Partition;
-use crate::shape::ContainerShape;
 
 /// Operations whose versions are read at once.
 const OPERATIONS_AT_ONCE: usize = 64;
@@ -70,7 +62,8 @@ impl Page<'_> {
             (together, rest) = rest.split_at(read_together(rest));
             let mut versions = self.versions(snapshot, together).await?.into_iter();
             for (lsn, entry) in together {
-                let mut changes = Changes::default();
+                let before = self.out.size_bytes();
+                let (mut changes, mut charge_centi) = (0, 0);
                 for operation in &entry.operations {
                     if !self.keys.matches(&operation.key)? {
                         continue;
@@ -78,15 +71,18 @@ impl Page<'_> {
                     if entry.timestamp_ms < oldest_ms {
                         return Err(self.partition.too_old(self.look.after));
                     }
-                    self.add(&mut changes, (*lsn, entry.timestamp_ms), operation, &mut versions)?;
+                    let at = (*lsn, entry.timestamp_ms);
+                    charge_centi += self.show_version(at, operation, &mut versions)?;
+                    changes += 1;
                 }
-                if self.found.changes > 0
-                    && changes.count > 0
-                    && !self.has_room(changes.count, changes.text.len())
-                {
+                let size_bytes = self.out.size_bytes() - before;
+                if self.found.changes > 0 && changes > 0 && !self.has_room(changes, size_bytes) {
+                    self.out.cut(before);
                     return Ok(false);
                 }
-                self.append(changes);
+                self.found.changes += changes;
+                self.found.size_bytes += size_bytes;
+                self.found.charge_centi += charge_centi;
                 self.found.last_lsn = *lsn;
                 if !self.has_room(1, 0) {
                     return Ok(false);
@@ -96,24 +92,33 @@ impl Page<'_> {
         Ok(true)
     }
 
-    fn add(
-        &self,
-        changes: &mut Changes,
-        at: (u64, u64),
+    /// Says what it cost.
+    fn show_version(
+        &mut self,
+        (lsn, timestamp_ms): (u64, u64),
         operation: &LogOperation,
         versions: &mut impl Iterator<Item = Option<StoredItem>>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let mut version = |lsn: Option<u64>| match lsn {
             None => Ok(None),
             Some(lsn) => versions.next().flatten().ok_or_else(|| missing(lsn)).map(Some),
         };
-        let (wrote, ended) = lsns_of(at.0, operation);
+        let (wrote, ended) = lsns_of(lsn, operation);
         let (current, previous) = (version(wrote)?, version(ended)?);
-        for item in current.iter().chain(&previous) {
-            changes.charge_centi +=
-                self.look.shape.charges.read(item.json_size_bytes(), self.look.consistency).0;
-        }
-        changes.write(self.look.shape, at, operation, (current.as_ref(), previous.as_ref()))
+        let (logical, id) = keys::parse_item_key(&operation.key).ok_or_else(crate::malformed_key)?;
+        self.out.push(&Change::Version {
+            kind: operation.kind,
+            lsn,
+            timestamp_ms,
+            current: current.as_ref(),
+            previous: previous.as_ref(),
+            id,
+            partition_key: &logical.partition_key,
+            key_paths: &self.look.shape.key_paths,
+        });
+        let charges = &self.look.shape.charges;
+        let read = |item: &StoredItem| charges.read(item.json_size_bytes(), self.look.consistency).0;
+        Ok(current.iter().chain(&previous).map(read).sum())
     }
 
     /// The versions that the entries wrote and ended, in their order: live ones, and those that have ended since.
@@ -154,19 +159,6 @@ impl Page<'_> {
         }
         Ok(versions)
     }
-
-    fn append(&mut self, changes: Changes) {
-        if changes.count == 0 {
-            return;
-        }
-        if !self.out.is_empty() {
-            self.out.push(b',');
-        }
-        self.out.extend_from_slice(&changes.text);
-        self.found.changes += changes.count;
-        self.found.size_bytes += changes.text.len();
-        self.found.charge_centi += changes.charge_centi;
-    }
 }
 
 /// The LSNs of the versions that an operation wrote and ended.
@@ -187,70 +179,4 @@ fn read_together(entries: &[(u64, LogEntry)]) -> usize {
 
 fn missing(lsn: u64) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the version that LSN {lsn} wrote of an item is missing"))
-}
-
-/// What one commit did, as JSON.
-#[derive(Default)]
-struct Changes {
-    text: Vec<u8>,
-    count: usize,
-    charge_centi: u64,
-}
-
-impl Changes {
-    fn write(
-        &mut self,
-        shape: &ContainerShape,
-        (lsn, timestamp_ms): (u64, u64),
-        operation: &LogOperation,
-        (current, previous): (Option<&StoredItem>, Option<&StoredItem>),
-    ) -> Result<()> {
-        let out = &mut self.text;
-        out.extend_from_slice(if self.count > 0 { b",{\"current\":" } else { b"{\"current\":" });
-        match current {
-            Some(item) => item.write_json(out),
-            None => out.extend_from_slice(b"{}"),
-        }
-        if let Some(item) = previous {
-            out.extend_from_slice(b",\"previous\":");
-            item.write_json(out);
-        }
-        let name = match operation.kind {
-            ChangeKind::Create => "create",
-            ChangeKind::Replace => "replace",
-            ChangeKind::Delete | ChangeKind::Expire => "delete",
-        };
-        let seconds = current.map_or(timestamp_ms / 1000, |item| item.envelope().timestamp_seconds);
-        let metadata =
-            format!(",\"metadata\":{{\"operationType\":\"{name}\",\"lsn\":{lsn},\"crts\":{seconds}");
-        out.extend_from_slice(metadata.as_bytes());
-        if let Some(previous) = previous {
-            out.extend_from_slice(format!(",\"previousImageLSN\":{}", previous.lsn()).as_bytes());
-        }
-        if current.is_none() {
-            let expired = operation.kind == ChangeKind::Expire;
-            out.extend_from_slice(format!(",\"timeToLiveExpired\":{expired},\"id\":").as_bytes());
-            write_name(shape, operation, out)?;
-        }
-        out.extend_from_slice(b"}}");
-        self.count += 1;
-        Ok(())
-    }
-}
-
-/// The id and the partition key of what was deleted.
-fn write_name(shape: &ContainerShape, operation: &LogOperation, out: &mut Vec<u8>) -> Result<()> {
-    let (logical, id) = keys::parse_item_key(&operation.key).ok_or_else(crate::malformed_key)?;
-    write_json_string(id, out);
-    out.extend_from_slice(b",\"partitionKey\":{");
-    for (place, (path, component)) in shape.key_paths.iter().zip(&logical.partition_key.0).enumerate() {
-        if place > 0 {
-            out.push(b',');
-        }
-        write_json_string(&path.0.join("/"), out);
-        out.push(b':');
-        write_key_component(component, out);
-    }
-    out.push(b'}');
-    Ok(())
 }

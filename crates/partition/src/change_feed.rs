@@ -1,4 +1,4 @@
-//! A page of the change feed of one partition: the log walked in the order of its LSNs, rendered as clients see it.
+//! A page of the change feed of one partition: the log walked in the order of its LSNs.
 //!
 //! *Latest version*: an operation shows its item if the live item still has the operation's LSN; else a later entry of the same
 //! snapshot shows it, or its deletion, which this mode does not tell. So one snapshot decides a whole page, and whoever goes
@@ -19,6 +19,7 @@ use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{Row, ScanOptions, Snapshot};
 
 use crate::change_log::{ChangeKind, LogEntry, LogOperation};
+use crate::change_sink::{Change, ChangeSink};
 use crate::feed::{FeedFilter, PageLimits};
 use crate::item::StoredItem;
 use crate::keys::{self, ITEMS};
@@ -67,8 +68,8 @@ pub struct FeedFound {
 }
 
 impl Partition {
-    /// Appends the changes, separated by commas, to `out`, which is not empty where something is before them already.
-    pub async fn read_changes(&self, look: &FeedLook<'_>, out: &mut Vec<u8>) -> Result<FeedFound> {
+    /// Hands the changes to `out`.
+    pub async fn read_changes(&self, look: &FeedLook<'_>, out: &mut dyn ChangeSink) -> Result<FeedFound> {
         let snapshot = self.shard().snapshot();
         self.check_open()?;
         let mut page =
@@ -161,7 +162,7 @@ pub(crate) struct Page<'a> {
     pub look: &'a FeedLook<'a>,
     pub keys: KeyTest<'a>,
     pub found: FeedFound,
-    pub out: &'a mut Vec<u8>,
+    pub out: &'a mut dyn ChangeSink,
 }
 
 impl Page<'_> {
@@ -233,15 +234,7 @@ impl Page<'_> {
 
     fn show(&mut self, item: &StoredItem) {
         let size = item.json_size_bytes();
-        if !self.out.is_empty() {
-            self.out.push(b',');
-        }
-        item.write_json(self.out);
-        // The LSN comes last, where the brace was.
-        self.out.pop();
-        self.out.extend_from_slice(b",\"_lsn\":");
-        self.out.extend_from_slice(item.lsn().to_string().as_bytes());
-        self.out.push(b'}');
+        self.out.push(&Change::Latest(item));
         self.found.changes += 1;
         self.found.size_bytes += size;
         self.found.charge_centi += self.look.shape.charges.read(size, self.look.consistency).0;

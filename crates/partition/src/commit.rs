@@ -98,7 +98,7 @@ impl Partition {
         work: &impl Work<Outcome = (T, Option<PlannedCommit>)>,
     ) -> Result<Done<T>> {
         if task.is_heavy {
-            task.rows = work.look_ahead(self, &task, &mut reads).await?;
+            task.rows = Box::pin(work.look_ahead(self, &task, &mut reads)).await?;
         }
         loop {
             let WriteTurn { mut sequencer, large, place } = self.turn_of(task.writer, task.rows).await?;
@@ -110,7 +110,7 @@ impl Partition {
                 Ok(planned) => planned,
                 Err(stop) => {
                     drop((sequencer, large, place));
-                    self.go_on_after(stop, &mut task, &mut reads, work).await?;
+                    Box::pin(self.go_on_after(stop, &mut task, &mut reads, work)).await?;
                     continue;
                 }
             };
@@ -140,7 +140,7 @@ impl Partition {
             Stop::Error(error) => Err(error),
             Stop::Wanted(mut keys) => {
                 keys.extend(work.footprint(self.origin(), task.shape));
-                self.fetch(reads, keys).await
+                self.fetch(reads, task.shape, keys).await
             }
             Stop::Heavy => {
                 let rows = work.look_ahead(self, task, reads).await?;
@@ -187,7 +187,8 @@ impl Partition {
             let planned = work.plan(transaction);
             (own_reads, planned)
         };
-        let (turn, planned) = turn.beside(make).await?;
+        // On the heap: other writes are not to carry it along.
+        let (turn, planned) = Box::pin(turn.beside(make)).await?;
         let planned_here;
         (*reads, planned_here) = planned;
         Ok((turn, planned_here))

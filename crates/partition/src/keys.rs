@@ -124,6 +124,16 @@ pub(crate) fn after_item(uid: PartitionUid, item: &[u8]) -> Vec<u8> {
     key
 }
 
+/// The partition that a key belongs to.
+pub(crate) fn uid_of(key: &[u8]) -> PartitionUid {
+    PartitionUid(key.first_chunk().map_or(0, |uid| u32::from_be_bytes(*uid)))
+}
+
+/// Whether a key is that of an item.
+pub(crate) fn is_item(key: &[u8]) -> bool {
+    key.get(HEADER - 1) == Some(&ITEMS)
+}
+
 /// A key of a space from the part behind its header.
 pub(crate) fn with_header(uid: PartitionUid, space: u8, rest: &[u8]) -> Vec<u8> {
     let mut key = header(uid, space, rest.len());

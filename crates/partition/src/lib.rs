@@ -37,6 +37,7 @@ mod apply;
 mod beside;
 mod change_feed;
 mod change_log;
+mod change_sink;
 mod changes;
 mod commit;
 mod compaction;
@@ -84,6 +85,7 @@ pub use all_versions::not_enabled as all_versions_not_enabled;
 pub use beside::{HEAVY_BYTES, Turn, Turns, beside};
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
+pub use change_sink::{Change, ChangeSink, JsonChanges};
 pub use changes::ChangePage;
 pub use compaction::{Compaction, CompactionStep};
 #[cfg(feature = "testing")]

@@ -5,8 +5,7 @@
 //! be waited for, so writers of one partition share group commits, and a slow store is slow for each of them at a time.
 //!
 //! *Read*: no lock and no wait. The shard shows what is acknowledged, so that nobody learns of a write that a crash could still
-//! undo; the engine's newest version of an item is looked at first, because it nearly always is acknowledged. After a
-//! failed sync reads go on with what was acknowledged before it.
+//! undo. After a failed sync reads go on with what was acknowledged before it.
 //!
 //! Lock order: the walk over sizes or the gate of a logical partition, then a turn for a large commit, then the sequencer;
 //! there is no other lock. Whoever holds the sequencer waits for none of the others. LSNs go up by exactly one per commit,
@@ -273,17 +272,12 @@ impl Partition {
     }
 
     async fn acknowledged_item(&self, shape: &Arc<ContainerShape>, key: &[u8]) -> Result<Option<StoredItem>> {
-        // The newest version is nearly always acknowledged, and says so by itself. An absence does not.
-        let newest = self.shard.get_applied(key).await.map_err(crate::storage_error)?;
-        if let Some(newest) = newest {
-            let item = StoredItem::decode(newest, shape)?;
-            if item.lsn() <= self.durable_lsn() {
-                return Ok(Some(item));
-            }
-        }
         let Some(stored) = self.shard.get(key).await.map_err(crate::storage_error)? else { return Ok(None) };
         let item = StoredItem::decode(stored, shape)?;
-        self.acknowledged.note_lsn(item.lsn());
+        // Whoever wrote it may not have been woken yet.
+        if item.lsn() > self.acknowledged.lsn() {
+            self.acknowledged.note_lsn(item.lsn());
+        }
         Ok(Some(item))
     }
 

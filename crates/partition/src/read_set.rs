@@ -13,12 +13,16 @@
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
+use shardlake_document::Record;
 use shardlake_model::{Error, Result};
 use shardlake_storage::{Answer, Shard};
 
 use crate::item::StoredItem;
+use crate::keys::{self, HEADER};
 use crate::partition::Partition;
 use crate::pending::Kept;
+use crate::shape::ContainerShape;
+use crate::unique_keys::unique_keys_of;
 
 /// Why a plan goes no further; nothing was changed.
 #[derive(Debug)]
@@ -76,22 +80,60 @@ impl ReadSet {
         self.heavy.insert(key, item);
     }
 
-    /// Fetches values in one go. Of a partition that others write to, [`Partition::fetch`] does.
-    pub async fn fetch(&mut self, shard: &Shard, mut keys: Vec<Bytes>) -> Result<()> {
-        keys.retain(|key| !self.values.contains_key(key));
-        let values = shard.applied_view().get_many(keys.clone()).await.map_err(crate::storage_error)?;
-        self.values.extend(keys.into_iter().zip(values));
+    /// Fetches values in one go, and then the holders of the unique values of the items among them. Of a partition that
+    /// others write to, [`Partition::fetch`] does.
+    pub async fn fetch(&mut self, shard: &Shard, shape: &ContainerShape, keys: Vec<Bytes>) -> Result<()> {
+        let mut follow = Vec::new();
+        for (key, value) in self.fetch_values(shard, keys).await? {
+            if let Some(record) = value.filter(|_| !shape.unique_keys.is_empty() && keys::is_item(&key)) {
+                let (logical, _) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
+                let body = Record::decode(&record).map_err(crate::corrupt)?.body;
+                follow.extend(unique_keys_of(keys::uid_of(&key), shape, &logical, body));
+            }
+        }
+        self.fetch_values(shard, follow).await?;
         Ok(())
+    }
+
+    /// Fetches values in one go, and gives those that were not there.
+    async fn fetch_values(
+        &mut self,
+        shard: &Shard,
+        mut keys: Vec<Bytes>,
+    ) -> Result<Vec<(Bytes, Option<Bytes>)>> {
+        keys.retain(|key| !self.values.contains_key(key));
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let values = shard.applied_view().get_many(keys.clone()).await.map_err(crate::storage_error)?;
+        let fetched: Vec<_> = keys.into_iter().zip(values).collect();
+        self.values.extend(fetched.iter().cloned());
+        Ok(fetched)
     }
 }
 
 impl Partition {
     /// Fetches what a plan wants. The sequencer is not held.
-    pub(crate) async fn fetch(&self, reads: &mut ReadSet, keys: Vec<Bytes>) -> Result<()> {
+    pub(crate) async fn fetch(
+        &self,
+        reads: &mut ReadSet,
+        shape: &ContainerShape,
+        keys: Vec<Bytes>,
+    ) -> Result<()> {
+        self.keep_for(reads).await;
+        reads.fetch(self.shard(), shape, keys).await
+    }
+
+    /// Fetches values from which no others follow.
+    pub(crate) async fn fetch_alone(&self, reads: &mut ReadSet, keys: Vec<Bytes>) -> Result<()> {
+        self.keep_for(reads).await;
+        reads.fetch_values(self.shard(), keys).await.map(drop)
+    }
+
+    async fn keep_for(&self, reads: &mut ReadSet) {
         if reads.kept.is_none() {
             let mut sequencer = self.sequencer.hold().await;
             reads.kept = Some(sequencer.pending.keep_behind(self.shard().applied()));
         }
-        reads.fetch(self.shard(), keys).await
     }
 }

@@ -84,6 +84,8 @@ pub(crate) struct SortKey {
 pub(crate) enum Projection {
     /// `SELECT *`: the value of the only source's slot.
     All(Slot),
+    /// The same, as the item's body lies in its record. Only queries that were built have it (`builder.rs`).
+    Bodies(Slot),
     /// `SELECT VALUE`: no row where it is undefined.
     Value(Expression),
     /// An object without its undefined members; a row even when it is empty.
@@ -140,7 +142,7 @@ impl BoundQuery {
             || self.grouping.iter().any(in_grouping)
             || self.order_by.iter().any(|key| test(&key.expression))
             || match &self.projection {
-                Projection::All(_) => false,
+                Projection::All(_) | Projection::Bodies(_) => false,
                 Projection::Value(value) => test(value),
                 Projection::Object(members) => members.iter().any(|(_, value)| test(value)),
             }
@@ -165,7 +167,7 @@ impl BoundQuery {
         }
         self.order_by.iter_mut().try_for_each(|key| visit(&mut key.expression))?;
         match &mut self.projection {
-            Projection::All(_) => Ok(()),
+            Projection::All(_) | Projection::Bodies(_) => Ok(()),
             Projection::Value(value) => visit(value),
             Projection::Object(members) => members.iter_mut().try_for_each(|(_, value)| visit(value)),
         }

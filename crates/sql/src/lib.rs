@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `syntax/` | text to a tree, and back |
+//! | `builder.rs` | queries made of values instead of text |
 //! | `bind/` | a tree to a bound query: names, parameters, functions, constants, every rule that needs no data |
 //! | `bound.rs`, `expression.rs` | bound queries and their expressions |
 //! | `evaluate/`, `functions.rs` | values of expressions, rows of sources, aggregates |
@@ -19,6 +20,7 @@
 mod access;
 mod bind;
 mod bound;
+mod builder;
 mod envelope;
 mod error;
 mod evaluate;
@@ -40,6 +42,7 @@ pub use access::{
 };
 pub use bind::ComputedProperties;
 pub use bound::AggregateFunction;
+pub use builder::{BuiltQuery, ItemQuery, Predicate, ValuePath};
 pub use error::{LanguageLimit, Location, Rule, SqlError};
 pub use evaluate::meter::Meter;
 pub use evaluate::user_functions::{Arguments, UserFunctions};

@@ -8,7 +8,7 @@ use shardlake_model::{ContainerScripts, PartitionKeyDefinition};
 use shardlake_stdx::Timestamp;
 
 use crate::bind::{self, ComputedProperties, Environment};
-use crate::bound::{Aggregate, AggregateFunction, BoundQuery, BoundSource};
+use crate::bound::{Aggregate, AggregateFunction, BoundQuery, BoundSource, Projection};
 use crate::error::SqlError;
 use crate::evaluate::datum::value_size;
 use crate::evaluate::meter::Meter;
@@ -68,7 +68,10 @@ impl PreparedQuery {
             FunctionContext { now, geometry, random: Cell::new(random_seed), ..Default::default() };
         let meter = Meter::default();
         let environment = Environment { parameters, computed, functions: &functions, scripts, meter: &meter };
-        let bound = bind::bind(query.text(), query.tree(), &environment)?;
+        let mut bound = bind::bind(query.text(), query.tree(), &environment)?;
+        if let (true, &Projection::All(slot)) = (query.wants_bodies(), &bound.projection) {
+            bound.projection = Projection::Bodies(slot);
+        }
         let user_functions = bind::function_names(&bound);
         let steps_of_text = steps_of_text(query.text(), parameters);
         let shared = Shared {

@@ -35,7 +35,7 @@ pub(crate) struct Writing {
 }
 
 impl Shared {
-    fn lock_writing(&self) -> MutexGuard<'_, Writing> {
+    pub fn lock_writing(&self) -> MutexGuard<'_, Writing> {
         // After a panic the shard is poisoned, which every user of the lock finds out.
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -144,11 +144,11 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
 fn write(shared: &Shared, writing: &mut Writing, batches: Vec<Batch>, last: Seq) -> Result<(), StorageError> {
     shared.check()?;
     shared.shown.hold();
-    finish(shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;
+    in_the_call(shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;
     match shared.durability {
         Durability::Sync | Durability::Memory => {
             shared.applied.store(last, Ordering::Release);
-            finish(shared.engine.sync()).map_err(|error| shared.poison(&error))?;
+            in_the_call(shared.engine.sync()).map_err(|error| shared.poison(&error))?;
             // First: who waits for the watermark reads next.
             show(shared, last);
             shared.durable.send_replace(last);
@@ -173,14 +173,14 @@ fn sync_unsynced(shared: &Shared, writing: &mut Writing) {
     if writing.unsynced_since.take().is_none() || shared.check().is_err() {
         return;
     }
-    match finish(shared.engine.sync()) {
+    match in_the_call(shared.engine.sync()) {
         Ok(()) => drop(shared.durable.send_replace(shared.applied.load(Ordering::Acquire))),
         Err(error) => drop(shared.poison(&error)),
     }
 }
 
-/// Of an engine that answers at once: a thread commits over no other.
-fn finish(work: Answer<'_, ()>) -> Result<(), StorageError> {
+/// Of an engine that does its work in the call: a thread commits over no other.
+pub(crate) fn in_the_call<T>(work: Answer<'_, T>) -> Result<T, StorageError> {
     match work {
         Answer::Now(done) => done,
         Answer::Later(_) => unreachable!("an engine that answers later has a task to commit"),

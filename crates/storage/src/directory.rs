@@ -7,6 +7,7 @@
 //! | `EPOCH` | the last owner's epoch: `epoch.rs` |
 //! | `JOURNALS` | what is known of the database's journals: `journal_mark.rs` |
 //! | `db/` | the database |
+//! | `checkpoints/` | states of it by name: `checkpoint.rs` |
 //!
 //! A process killed during creation leaves "being created": nothing was ever acknowledged from such a directory, so it
 //! is created anew. A directory with data but without `FORMAT`, or with an unknown line in it, is never touched. Nor is one
@@ -51,7 +52,7 @@ impl Directory {
         let mut directory = Directory { path: path.to_owned(), is_new: false, _lock: lock };
         directory.is_new = directory.check_format()?;
         if directory.is_new {
-            directory.write_format(CREATING).map_err(failed)?;
+            write_format(path, CREATING).map_err(failed)?;
         }
         Ok(directory)
     }
@@ -71,7 +72,7 @@ impl Directory {
     /// Notes that the database in the directory is complete.
     pub fn created(&mut self) -> Result<(), StorageError> {
         if std::mem::take(&mut self.is_new) {
-            self.write_format(FORMAT).map_err(|error| failure(&self.path, "cannot be written", &error))?;
+            mark_complete(&self.path).map_err(|error| failure(&self.path, "cannot be written", &error))?;
         }
         Ok(())
     }
@@ -93,16 +94,21 @@ impl Directory {
             _ => Ok(()),
         }
     }
+}
 
-    /// Replaced by renaming, so that the line is never half written.
-    fn write_format(&self, line: &str) -> io::Result<()> {
-        let unfinished = self.path.join("FORMAT.new");
-        let mut file = File::create(&unfinished)?;
-        file.write_all(format!("{line}\n").as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&unfinished, self.path.join("FORMAT"))?;
-        File::open(&self.path)?.sync_all()
-    }
+/// Notes that a directory holds a complete shard.
+pub(crate) fn mark_complete(path: &Path) -> io::Result<()> {
+    write_format(path, FORMAT)
+}
+
+/// Replaced by renaming, so that the line is never half written.
+fn write_format(path: &Path, line: &str) -> io::Result<()> {
+    let unfinished = path.join("FORMAT.new");
+    let mut file = File::create(&unfinished)?;
+    file.write_all(format!("{line}\n").as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path.join("FORMAT"))?;
+    File::open(path)?.sync_all()
 }
 
 /// What a directory says of itself.

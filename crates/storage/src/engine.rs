@@ -5,6 +5,7 @@
 
 use std::iter;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -56,6 +57,21 @@ pub trait Engine: Send + Sync + 'static {
 
     /// The last call: flushes and notes that the next start has nothing to replay.
     fn close(&self) -> Answer<'_, ()>;
+
+    /// Keeps a state between two writes under a name that is not in use: everything applied before, and as durable as the
+    /// engine is. Where the engine does its work in the call, nothing is written meanwhile.
+    fn checkpoint(&self, _name: &str) -> Answer<'_, ()> {
+        Answer::Now(Err(StorageError::NoCheckpoints))
+    }
+
+    /// What is kept under the name, to be read.
+    fn open_checkpoint(&self, _name: &str) -> Answer<'_, Arc<dyn Engine>> {
+        Answer::Now(Err(StorageError::CheckpointMissing))
+    }
+
+    fn remove_checkpoint(&self, _name: &str) -> Answer<'_, ()> {
+        Answer::Now(Err(StorageError::CheckpointMissing))
+    }
 
     /// Bytes on disk, or in memory for an engine without one.
     fn disk_bytes(&self) -> u64;

@@ -35,8 +35,14 @@ pub enum StorageError {
     /// The store does not answer. Nothing is known to be wrong with it.
     #[error("the store does not answer: retry later")]
     Unavailable { retry_after: Duration },
-    #[error("this storage engine cannot do that: {what}")]
-    Unsupported { what: &'static str },
+    #[error("this storage engine makes no checkpoints")]
+    NoCheckpoints,
+    #[error("a checkpoint's name is 1 to 64 letters, digits, '-' and '_'")]
+    CheckpointName,
+    #[error("there is a checkpoint of that name")]
+    CheckpointExists,
+    #[error("there is no checkpoint of that name")]
+    CheckpointMissing,
     #[error("stored data is damaged: {what}")]
     Corrupt { what: Arc<str> },
     #[error("storage failed: {what}")]

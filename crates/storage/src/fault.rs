@@ -233,6 +233,18 @@ impl Engine for FaultEngine {
         self.0.memory.moment()
     }
 
+    fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        self.0.memory.checkpoint(name)
+    }
+
+    fn open_checkpoint(&self, name: &str) -> Answer<'_, Arc<dyn Engine>> {
+        self.0.memory.open_checkpoint(name)
+    }
+
+    fn remove_checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        self.0.memory.remove_checkpoint(name)
+    }
+
     fn flush(&self) -> Answer<'_, ()> {
         self.sync()
     }

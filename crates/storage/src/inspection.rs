@@ -7,7 +7,7 @@
 //! the journals, usually less than 100 MB and seldom more than 400 MB a shard.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use fjall::{Database, Keyspace};
 
+use crate::copying::{copy_files, copy_journals};
 use crate::directory::{DATABASE, find_complete, lock_for_looking};
 use crate::files::{self, Files};
 use crate::journal::{self, Inspected, Tolerance};
@@ -59,7 +60,7 @@ impl Shard {
     }
 }
 
-struct Inspection {
+pub(crate) struct Inspection {
     // In this order: the scratch directory goes when nothing in it is open any more.
     rows: Keyspace,
     database: Database,
@@ -68,7 +69,7 @@ struct Inspection {
 }
 
 impl Inspection {
-    fn open(directory: &Path, scratch: &Path) -> Result<(Inspection, InspectionReport), StorageError> {
+    pub fn open(directory: &Path, scratch: &Path) -> Result<(Inspection, InspectionReport), StorageError> {
         find_complete(directory)?;
         let lock = lock_for_looking(directory)?;
         let database = directory.join(DATABASE);
@@ -97,30 +98,8 @@ impl Inspection {
 
 fn copy(database: &Path, files: &Files, journals: &[Inspected], to: &Path) -> io::Result<()> {
     let database = database.canonicalize()?;
-    File::create(to.join("lock"))?;
-    copy_content(&database.join("version"), &to.join("version"))?;
-    for journal in journals {
-        let mut good = File::open(&journal.path)?.take(journal.known.good_bytes);
-        let mut copy = File::create(to.join(format!("{}.jnl", journal.known.number)))?;
-        io::copy(&mut good, &mut copy)?;
-    }
-    for keyspace in &files.keyspaces {
-        let (from, to) = (database.join(&keyspace.folder), to.join(&keyspace.folder));
-        fs::create_dir_all(to.join("tables"))?;
-        for name in ["current", &keyspace.version] {
-            copy_content(&from.join(name), &to.join(name))?;
-        }
-        for table in &keyspace.tables {
-            let name = Path::new("tables").join(table.to_string());
-            symlink(from.join(&name), to.join(&name))?;
-        }
-    }
-    Ok(())
-}
-
-/// Without the permissions, which may be to read only.
-fn copy_content(from: &Path, to: &Path) -> io::Result<u64> {
-    io::copy(&mut File::open(from)?, &mut File::create(to)?)
+    copy_journals(journals, to)?;
+    copy_files(&database, files, to, |from, to| symlink(from, to))
 }
 
 /// A directory of this process, removed when dropped.

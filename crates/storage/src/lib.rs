@@ -16,6 +16,7 @@
 //! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
+//! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
 //! | `answer.rs` | an answer that is there at once or comes later |
@@ -32,7 +33,9 @@
 mod answer;
 mod batch;
 mod bulk;
+mod checkpoint;
 mod committer;
+mod copying;
 mod directory;
 mod engine;
 mod epoch;

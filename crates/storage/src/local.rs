@@ -34,11 +34,12 @@ use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError
 
 use crate::directory::Directory;
 use crate::files;
+use crate::inspection::Inspection;
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
 use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::pace::{Pace, Way};
-use crate::{Answer, Batch, Engine, EngineView, Lookup, Op, Row, StorageError, Value, epoch};
+use crate::{Answer, Batch, Engine, EngineView, Lookup, Op, Row, StorageError, Value, checkpoint, epoch};
 
 /// Memtables that wait for a worker before writers are slowed down; fjall itself stops at 4.
 const SEALED_MEMTABLES_MAX: usize = 2;
@@ -338,6 +339,24 @@ impl Engine for LocalEngine {
 
     fn close(&self) -> Answer<'_, ()> {
         Answer::Now(self.sort_memtables().inspect(|()| self.mark_closed()))
+    }
+
+    fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        let synced = self.database.persist(PersistMode::SyncAll).map_err(StorageError::from);
+        Answer::Now(synced.and_then(|()| checkpoint::make(self.directory.path(), &self.opened, name)))
+    }
+
+    fn open_checkpoint(&self, name: &str) -> Answer<'_, Arc<dyn Engine>> {
+        let directory = checkpoint::directory_of(self.directory.path(), name);
+        Answer::Now(match Inspection::open(&directory, self.directory.path()) {
+            Ok((inspection, _report)) => Ok(Arc::new(inspection)),
+            Err(StorageError::Missing { .. }) => Err(StorageError::CheckpointMissing),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn remove_checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        Answer::Now(checkpoint::remove(self.directory.path(), name))
     }
 
     fn lets_writers_lead(&self) -> bool {

@@ -27,6 +27,7 @@ struct State {
     /// Keys with versions that only a snapshot keeps.
     stale: Vec<Bytes>,
     size_bytes: u64,
+    checkpoints: BTreeMap<String, BTreeMap<Bytes, Value>>,
 }
 
 #[derive(Debug)]
@@ -144,6 +145,35 @@ impl Engine for MemoryEngine {
     }
 
     fn close(&self) -> Answer<'_, ()> {
+        Answer::Now(Ok(()))
+    }
+
+    fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        let mut state = self.write();
+        if state.checkpoints.contains_key(name) {
+            return Answer::Now(Err(StorageError::CheckpointExists));
+        }
+        let rows = state.keys.iter().filter_map(|(key, versions)| {
+            seen_at(versions, state.now).map(|value| (key.clone(), value.clone()))
+        });
+        let rows = rows.collect();
+        state.checkpoints.insert(name.to_owned(), rows);
+        Answer::Now(Ok(()))
+    }
+
+    fn open_checkpoint(&self, name: &str) -> Answer<'_, Arc<dyn Engine>> {
+        let Some(rows) = self.read().checkpoints.get(name).cloned() else {
+            return Answer::Now(Err(StorageError::CheckpointMissing));
+        };
+        let engine = MemoryEngine::new();
+        let mut state = engine.write();
+        rows.into_iter().for_each(|(key, value)| state.set(key, Some(value)));
+        drop(state);
+        Answer::Now(Ok(Arc::new(engine)))
+    }
+
+    fn remove_checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        self.write().checkpoints.remove(name);
         Answer::Now(Ok(()))
     }
 

@@ -15,7 +15,9 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use shardlake_stdx::Clock;
 
 const MEASURED_EVERY: u8 = 16;
 const SUSPECT_READS: u32 = 8;
@@ -78,9 +80,9 @@ impl Pace {
         if !measured {
             return read();
         }
-        let started = Instant::now();
+        let started = Clock::System.elapsed();
         let read = read();
-        self.took(started.elapsed() / weigh(&read));
+        self.took((Clock::System.elapsed() - started) / weigh(&read));
         read
     }
 

@@ -1,6 +1,7 @@
 //! Reading ranges of a view in chunks.
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::engine::EngineScan;
@@ -86,13 +87,15 @@ impl Scan {
     }
 
     fn fetch_ahead(&mut self) {
+        // Outside of a runtime nobody would fetch.
+        let Ok(runtime) = Handle::try_current() else { return };
         let Some(mut scan) = self.scan.take() else { return };
         let asked = self.rows_left.min(ScanOptions::CHUNK_ROWS);
         let fetch = async move {
             let rows = scan.next_chunk(asked).await;
             (scan, rows)
         };
-        self.ahead = Some((tokio::spawn(fetch), asked));
+        self.ahead = Some((runtime.spawn(fetch), asked));
     }
 
     /// Passes over the next rows without looking at them; `None` at the end.

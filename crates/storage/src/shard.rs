@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
-use crate::committer::{Committer, Writing, lead};
+use crate::checkpoint::check_name;
+use crate::committer::{Committer, Writing, in_the_call, lead};
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
@@ -370,6 +371,37 @@ impl Shard {
         flushed.map_err(|error| self.shared().poison(&error))
     }
 
+    /// Keeps the shard's state under a name: every commit acknowledged before the call, perhaps some that came since, and of
+    /// each all or nothing. Writers wait while files are linked, after they were sorted.
+    pub async fn checkpoint(&self, name: &str) -> Result<(), StorageError> {
+        check_name(name)?;
+        self.flush().await?;
+        let (shared, name) = (self.0.shared.clone(), name.to_owned());
+        if shared.engine.answers_later() {
+            return shared.engine.checkpoint(&name).await;
+        }
+        blocking(move || {
+            let _writing = shared.lock_writing();
+            shared.check()?;
+            in_the_call(shared.engine.checkpoint(&name))
+        })
+        .await
+    }
+
+    /// What [`Shard::checkpoint`] kept, to be read: its commits are refused.
+    pub async fn open_checkpoint(&self, name: &str) -> Result<Shard, StorageError> {
+        check_name(name)?;
+        let name = name.to_owned();
+        let kept = self.0.work(move |engine| engine.open_checkpoint(&name)).await?;
+        Shard::with_engine(kept, &ShardOptions::memory())
+    }
+
+    pub async fn remove_checkpoint(&self, name: &str) -> Result<(), StorageError> {
+        check_name(name)?;
+        let name = name.to_owned();
+        self.0.work(move |engine| engine.remove_checkpoint(&name)).await
+    }
+
     /// Finishes what is queued, makes it durable and prepares a fast start. Later commits are refused; reads go on. The
     /// directory is free for the next owner when the last handle, view and scan are gone.
     pub async fn close(&self) -> Result<(), StorageError> {
@@ -393,19 +425,15 @@ fn check_sizes(batch: &Batch) -> Result<(), StorageError> {
 
 impl ShardInner {
     /// Has the engine do what takes long: on a thread that may block, or where it is awaited.
-    async fn work(
+    async fn work<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&dyn Engine) -> Answer<'_, ()> + Send + 'static,
-    ) -> Result<(), StorageError> {
+        work: impl FnOnce(&dyn Engine) -> Answer<'_, T> + Send + 'static,
+    ) -> Result<T, StorageError> {
         let engine = self.shared.engine.clone();
         if engine.answers_later() {
             return work(&*engine).await;
         }
-        blocking(move || match work(&*engine) {
-            Answer::Now(done) => done,
-            Answer::Later(_) => unreachable!("the engine answers in the call"),
-        })
-        .await
+        blocking(move || in_the_call(work(&*engine))).await
     }
 
     async fn close(&self) -> Result<(), StorageError> {
@@ -420,15 +448,18 @@ impl ShardInner {
             None => {}
         }
         let shared = self.shared.clone();
-        blocking(move || Ok(shared.wait_for_writer())).await?;
-        self.shared.check()?;
+        blocking(move || {
+            shared.wait_for_writer();
+            shared.check()
+        })
+        .await?;
         self.work(|engine| engine.close()).await
     }
 }
 
-async fn blocking(
-    work: impl FnOnce() -> Result<(), StorageError> + Send + 'static,
-) -> Result<(), StorageError> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
+) -> Result<T, StorageError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| StorageError::io(error.to_string()))?
 }
 

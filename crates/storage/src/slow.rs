@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 
 use crate::engine::{CONCURRENT_READS_MAX, EngineScan};
 use crate::fault::FaultEngine;
@@ -40,7 +41,12 @@ impl Distance {
 }
 
 async fn wait(micros: &AtomicU64) {
-    tokio::time::sleep(Duration::from_micros(micros.load(Ordering::Relaxed))).await;
+    let delay = Duration::from_micros(micros.load(Ordering::Relaxed));
+    match Handle::try_current() {
+        Ok(_) => tokio::time::sleep(delay).await,
+        // A thread that runs a query, say, and may block.
+        Err(_) => std::thread::sleep(delay),
+    }
 }
 
 impl SlowEngine {
@@ -103,6 +109,22 @@ impl Engine for SlowEngine {
 
     fn view(&self) -> Box<dyn EngineView> {
         Box::new(self.view_of(self.disk.view()))
+    }
+
+    fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        let checkpoint = self.disk.checkpoint(name);
+        Answer::later(async move {
+            wait(&self.distance.sync_micros).await;
+            checkpoint.await
+        })
+    }
+
+    fn open_checkpoint(&self, name: &str) -> Answer<'_, Arc<dyn Engine>> {
+        self.disk.open_checkpoint(name)
+    }
+
+    fn remove_checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        self.disk.remove_checkpoint(name)
     }
 
     fn flush(&self) -> Answer<'_, ()> {

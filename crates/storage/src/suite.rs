@@ -1,7 +1,7 @@
 //! What every engine must do, checked against a sorted map: random histories of commits, reads, views held across
 //! writes, scans, range drops, flushes and restarts. An engine's tests call [`check`] with ways to open it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::ops::{Bound, Range};
 
@@ -24,6 +24,9 @@ pub enum Step {
     /// Reads everything of the oldest snapshot taken, and gives it up.
     ReadView,
     Flush,
+    Checkpoint,
+    /// Reads everything of the oldest checkpoint, and removes it.
+    ReadCheckpoint,
     /// Restarts the shard; cleanly or as after a crash of the process.
     Restart {
         is_clean: bool,
@@ -36,6 +39,10 @@ pub trait Opener {
     fn open(&mut self, epoch: u64) -> impl Future<Output = Result<Shard, StorageError>>;
     /// Whether commits that were acknowledged are still there after a restart.
     fn is_durable(&self) -> bool;
+    /// Whether checkpoints are, too.
+    fn keeps_checkpoints(&self) -> bool {
+        false
+    }
 }
 
 /// Runs a history.
@@ -47,6 +54,8 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
     let mut shard = opener.open(epoch).await.expect("opens");
     let mut model = Model::new();
     let mut views: Vec<(View, Model)> = Vec::new();
+    let mut checkpoints: VecDeque<(String, Model)> = VecDeque::new();
+    let mut names = (0..).map(|number| format!("checkpoint-{number}"));
     for step in steps {
         match step {
             Step::Commit(batches) => commit(&shard, &mut model, batches).await,
@@ -78,12 +87,25 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
                 let (view, model) = views.remove(0);
                 check_everything(&view, &model).await;
             }
+            Step::Checkpoint => {
+                let name = names.next().expect("names are endless");
+                shard.checkpoint(&name).await.expect("makes a checkpoint");
+                let again = shard.checkpoint(&name).await;
+                assert!(matches!(again, Err(StorageError::CheckpointExists)), "{again:?}");
+                checkpoints.push_back((name, model.clone()));
+            }
+            Step::ReadCheckpoint if checkpoints.is_empty() => {}
+            Step::ReadCheckpoint => {
+                let (name, model) = checkpoints.pop_front().expect("there is one");
+                read_checkpoint(&shard, &name, &model).await;
+            }
             Step::Flush => shard.flush().await.expect("flushes succeed"),
             Step::Restart { is_clean, is_new_owner } if opener.is_durable() => {
                 if is_clean {
                     shard.close().await.expect("closes");
                 }
                 views.clear();
+                checkpoints.retain(|_| opener.keeps_checkpoints());
                 drop(shard);
                 epoch += u64::from(is_new_owner);
                 shard = opener.open(epoch).await.expect("opens");
@@ -103,8 +125,20 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
     for (view, model) in views {
         check_everything(&view, &model).await;
     }
+    for (name, model) in checkpoints {
+        read_checkpoint(&shard, &name, &model).await;
+    }
     check_everything(&shard.view(), &model).await;
     shard.close().await.expect("closes");
+}
+
+async fn read_checkpoint(shard: &Shard, name: &str, model: &Model) {
+    let kept = shard.open_checkpoint(name).await.expect("the checkpoint opens");
+    check_everything(&kept.view(), model).await;
+    drop(kept);
+    shard.remove_checkpoint(name).await.expect("removes the checkpoint");
+    let gone = shard.open_checkpoint(name).await;
+    assert!(matches!(gone, Err(StorageError::CheckpointMissing)), "{gone:?}");
 }
 
 async fn commit(shard: &Shard, model: &mut Model, batches: Vec<Vec<Write>>) {

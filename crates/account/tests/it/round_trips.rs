@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use shardlake_account::{
     Account, AccountOptions, ChangeFeedMode, ChangeFeedRequest, ContainerHandle, FeedScope, FeedStart,
-    KeyInput, QueryReply, QueryRequest,
+    QueryReply, QueryRequest,
 };
 use shardlake_model::{ChangeFeedPolicy, ContainerDefinition, PartitionKeyDefinition};
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{Shard, ShardOptions};
 
-use crate::support::json_door::JsonDoor;
+use crate::support::json_door::{JsonDoor, KeyInput};
 use crate::support::queries::request;
 use crate::support::slow::SlowEngine;
 use crate::support::{Fixture, none};
@@ -111,7 +111,8 @@ async fn a_feed_from_a_time_takes_few_round_trips() {
     let since = Timestamp(since.0 + 30_000);
     let request =
         ChangeFeedRequest { since: Some(since), max_items: Some(100), ..ChangeFeedRequest::default() };
-    let feed = fixture.account.change_feed(&fixture.ctx(), container, &request);
+    let ctx = fixture.ctx();
+    let feed = fixture.account.change_feed(&ctx, container, &request);
     let (page, round_trips) = engine.round_trips(feed).await;
     assert_eq!(page.expect("a page").count, 50);
     assert!(round_trips <= 20, "{round_trips} round trips");
@@ -146,7 +147,8 @@ async fn a_page_of_all_versions_takes_few_round_trips() {
         max_items: Some(100),
         ..ChangeFeedRequest::default()
     };
-    let feed = account.change_feed(&fixture.ctx(), &container, &request);
+    let ctx = fixture.ctx();
+    let feed = account.change_feed(&ctx, &container, &request);
     let (page, round_trips) = engine.round_trips(feed).await;
     assert_eq!(page.expect("a page").count, 100);
     assert!(round_trips <= 8, "{round_trips} round trips");

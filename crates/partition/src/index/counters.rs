@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use shardlake_model::Result;
-use shardlake_storage::{Batch, ScanOptions, Seq, Snapshot, View};
+use shardlake_storage::{Batch, ScanOptions, Seq, View};
 
 use super::keys::{COUNTERS, counter_key, decode_counter, index_prefix};
 use super::maintain::{COUNTED_PATHS_MAX, Count, CountedPath};
@@ -17,9 +17,9 @@ use crate::partition::Partition;
 use shardlake_document::TypeTag;
 
 /// The paths that a partition counts, from storage.
-pub(crate) async fn load_counted(snapshot: &Snapshot, uid: PartitionUid) -> Result<Vec<CountedPath>> {
+pub(crate) async fn load_counted(view: &View, uid: PartitionUid) -> Result<Vec<CountedPath>> {
     let (start, end) = space_range(uid, COUNTERS);
-    let mut scan = snapshot.scan(start..end, ScanOptions::default());
+    let mut scan = view.scan(start..end, ScanOptions::default());
     let mut counted = Vec::new();
     while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
         for (key, value) in rows {

@@ -15,7 +15,7 @@ use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, ScanOptions, Shard, Snapsho
 
 use super::{Relocation, SeededBug, nothing_pending};
 use crate::beside::beside_planning;
-use crate::change_log::{ChangeKind, Counters, LogEntry};
+use crate::change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 use crate::index::Maintained;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
@@ -26,7 +26,8 @@ use crate::shape::ContainerShape;
 use crate::transaction::{ItemName, Transaction, View};
 
 const ROUND_ENTRIES: usize = 512;
-const ITEMS_AT_ONCE: usize = 64;
+/// Items and versions, which may be large, that are read at once.
+const RECORDS_AT_ONCE: usize = 64;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
 const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
 
@@ -119,32 +120,34 @@ impl Relocation {
             }
         }
         let target = &self.targets[place];
-        for (_, entry) in entries {
-            let ended: Vec<_> =
-                entry.operations.iter().filter(|operation| operation.previous_lsn > 0).collect();
+        let operations = entries.iter().flat_map(|(_, entry)| &entry.operations);
+        let ended: Vec<_> = operations.filter(|operation| operation.previous_lsn > 0).collect();
+        for together in ended.chunks(RECORDS_AT_ONCE) {
+            let version = |uid, ended: &LogOperation| keys::version_key(uid, &ended.key, ended.previous_lsn);
             let mut versions = KeyList::default();
-            for ended in &ended {
-                versions.push(&[&keys::version_key(source_uid, &ended.key, ended.previous_lsn)]);
-            }
+            together.iter().for_each(|ended| versions.push(&[&version(source_uid, ended)]));
             let versions = snapshot.get_many(versions.finish()).await.map_err(crate::storage_error)?;
-            for (ended, record) in ended.into_iter().zip(versions) {
+            for (ended, record) in together.iter().zip(versions) {
                 if let Some(record) = record {
-                    batch.put(keys::version_key(target.uid(), &ended.key, ended.previous_lsn), record);
+                    batch.put(version(target.uid(), ended), record);
                 }
                 if batch.size_bytes() >= COMMIT_BYTES {
                     self.commit(place, std::mem::take(&mut batch)).await?;
                 }
             }
         }
-        for (lsn, entry) in entries.iter().filter(|(_, entry)| !entry.operations.is_empty()) {
-            let key = keys::log_key(target.uid(), *lsn);
+        let written = entries.iter().filter(|(_, entry)| !entry.operations.is_empty());
+        let mut others = vec![None; entries.len()];
+        if self.sources.len() > 1 {
+            let keys = written.clone().map(|(lsn, _)| keys::log_key(target.uid(), *lsn).into()).collect();
+            others = target.shard.view().get_many(keys).await.map_err(crate::storage_error)?;
+        }
+        for ((lsn, entry), other) in written.zip(others) {
             let mut entry = entry.clone();
-            if self.sources.len() > 1
-                && let Some(other) = target.shard.get(&key).await.map_err(crate::storage_error)?
-            {
+            if let Some(other) = other {
                 entry.join(LogEntry::decode(&other)?);
             }
-            batch.put(key, entry.encode());
+            batch.put(keys::log_key(target.uid(), *lsn), entry.encode());
         }
         self.targets[place].state.positions[source] = *last;
         self.commit(place, batch).await
@@ -160,7 +163,7 @@ impl Relocation {
     ) -> Result<usize> {
         let (target, shape) = (&self.targets[place], &self.shape);
         // Items may be large: what is read at once is bounded by their number, what is written by its rows.
-        let item_keys = &item_keys[..item_keys.len().min(ITEMS_AT_ONCE)];
+        let item_keys = &item_keys[..item_keys.len().min(RECORDS_AT_ONCE)];
         let (mut stored_keys, header) = (KeyList::default(), keys::header(source_uid, ITEMS, 0));
         item_keys.iter().for_each(|key| stored_keys.push(&[&header, key]));
         let stored = snapshot.get_many(stored_keys.finish()).await.map_err(crate::storage_error)?;
@@ -252,7 +255,7 @@ impl Copy {
                 Err(Stop::Wanted(mut keys)) => {
                     let own = |key: &Bytes| keys::with_header(self.origin.uid, ITEMS, key).into();
                     keys.extend(self.items.iter().map(|(key, _)| own(key)));
-                    reads.fetch(&self.shard, keys).await?;
+                    reads.fetch(&self.shard, &self.shape, keys).await?;
                 }
             }
         }

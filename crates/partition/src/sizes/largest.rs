@@ -149,7 +149,7 @@ impl Partition {
         let found = walk(&self.shard().view(), self.uid).await?;
         let stored_key = |key: &[u8]| Bytes::from(keys::with_header(self.uid, keys::SIZES, key));
         let mut reads = ReadSet::default();
-        self.fetch(&mut reads, found.held.keys().map(|key| stored_key(key)).collect()).await?;
+        self.fetch_alone(&mut reads, found.held.keys().map(|key| stored_key(key)).collect()).await?;
         let mut sequencer = self.sequencer.hold().await;
         self.check_open()?;
         // Whoever holds the lock of walks is the only one to replace it.

@@ -120,7 +120,7 @@ fn uses_of(query: &PreparedQuery, schema: &IndexSchema<'_>, everything: &PathMat
         uses.condition(filter, true);
     }
     match &bound.projection {
-        Projection::All(_) => {}
+        Projection::All(_) | Projection::Bodies(_) => {}
         Projection::Value(value) => uses.calls(value),
         Projection::Object(members) => members.iter().for_each(|(_, value)| uses.calls(value)),
     }

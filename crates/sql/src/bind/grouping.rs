@@ -30,7 +30,7 @@ impl Binder<'_> {
         let groups = Groups { keys: &keys, rows: &rows };
         let outcome = match projection {
             // A mistake of its own, which is noted already.
-            Projection::All(_) => Ok(()),
+            Projection::All(_) | Projection::Bodies(_) => Ok(()),
             Projection::Value(value) => groups.regroup(value),
             Projection::Object(members) => {
                 members.iter_mut().try_for_each(|(_, value)| groups.regroup(value))
@@ -46,7 +46,7 @@ impl Binder<'_> {
     /// partition. Anything else made of it could not be merged over partitions.
     pub(super) fn check_composition(&mut self, projection: &Projection) {
         let is_composed = match projection {
-            Projection::All(_) => false,
+            Projection::All(_) | Projection::Bodies(_) => false,
             Projection::Value(value) => composes(value),
             Projection::Object(members) => members.iter().any(|(_, value)| composes(value)),
         };

@@ -61,7 +61,7 @@ fn splice(query: &mut BoundQuery) {
         unreachable!("matched above")
     };
     let of = match inner.projection {
-        Projection::All(slot) => Expression::Variable(slot),
+        Projection::All(slot) | Projection::Bodies(slot) => Expression::Variable(slot),
         Projection::Value(value) => value,
         Projection::Object(members) => Expression::Object(members),
     };

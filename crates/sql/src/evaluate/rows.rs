@@ -182,7 +182,7 @@ pub(crate) fn for_each_result(
 /// The row's result; undefined when it has none.
 pub(crate) fn project<'s>(projection: &'s Projection, scope: &'s Scope<'s>) -> Evaluated<'s> {
     match projection {
-        Projection::All(slot) => Ok(scope.variable(*slot)),
+        Projection::All(slot) | Projection::Bodies(slot) => Ok(scope.variable(*slot)),
         Projection::Value(value) => evaluate(value, scope),
         Projection::Object(members) => super::object(members, scope),
     }

@@ -638,7 +638,7 @@ fn sort_keys(query: &BoundQuery, row: &Scope<'_>) -> Result<Vec<(Value, bool)>, 
 /// Whether the sort keys are parts of the row, so that equal rows have equal ones.
 fn is_ordered_by_its_rows(query: &BoundQuery) -> bool {
     query.order_by.iter().all(|key| match &query.projection {
-        Projection::All(_) => true,
+        Projection::All(_) | Projection::Bodies(_) => true,
         Projection::Value(value) => *value == key.expression,
         Projection::Object(members) => members.iter().any(|(_, member)| *member == key.expression),
     })

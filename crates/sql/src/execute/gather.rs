@@ -73,7 +73,7 @@ impl Execution {
 
 pub(super) fn evaluate_projection(projection: &Projection, row: &Scope<'_>) -> Result<(), SqlError> {
     match projection {
-        Projection::All(_) => Ok(()),
+        Projection::All(_) | Projection::Bodies(_) => Ok(()),
         Projection::Value(value) => evaluate(value, row).map(|_| ()),
         Projection::Object(members) => evaluate_all(members.iter().map(|(_, value)| value), row),
     }

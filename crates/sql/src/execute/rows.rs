@@ -1,10 +1,11 @@
-//! Rows as JSON text, written straight from where the values lie.
+//! Rows as JSON text, written straight from where the values lie; or bodies of items as they are stored, where a query asks for them.
 
 use shardlake_document::write_json_string;
 
 use super::PageLimits;
 use crate::bound::Projection;
 use crate::error::SqlError;
+use crate::evaluate::datum::Datum;
 use crate::evaluate::json_text::write_datum;
 use crate::evaluate::scope::Scope;
 use crate::evaluate::{COPIED_BYTES_PER_STEP, evaluate};
@@ -33,13 +34,13 @@ impl Rows {
         self.text.len()
     }
 
-    /// Each row's JSON text.
+    /// Each row's JSON text, or its body as BSON.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.text[start..*end])
     }
 
-    /// The JSON text of the row with this number.
+    /// The row with this number.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         let end = *self.ends.get(index)?;
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
@@ -102,7 +103,7 @@ pub(super) enum Pushed {
 pub(super) fn is_row(projection: &Projection, scope: &Scope<'_>) -> Result<bool, SqlError> {
     match projection {
         Projection::Value(value) => Ok(!evaluate(value, scope)?.is_undefined()),
-        Projection::All(_) | Projection::Object(_) => Ok(true),
+        Projection::All(_) | Projection::Bodies(_) | Projection::Object(_) => Ok(true),
     }
 }
 
@@ -114,6 +115,11 @@ pub(super) fn write_row(
 ) -> Result<bool, SqlError> {
     match projection {
         Projection::All(slot) => write_datum(&scope.variable(*slot), out),
+        Projection::Bodies(slot) => {
+            let Datum::Item(item) = scope.variable(*slot) else { return Ok(false) };
+            out.extend_from_slice(item.body.as_bytes());
+            Ok(true)
+        }
         Projection::Value(value) => write_datum(&evaluate(value, scope)?, out),
         Projection::Object(members) => {
             out.push(b'{');

@@ -11,14 +11,26 @@ pub struct Query {
     text: Arc<str>,
     tree: Arc<ast::Query>,
     template: Arc<str>,
+    wants_bodies: bool,
 }
 
 pub fn parse_query(text: &str) -> Result<Query, SqlError> {
     let tree = Arc::new(parse(text)?);
-    Ok(Query { text: text.into(), tree, template: template(text).into() })
+    Ok(Query { text: text.into(), tree, template: template(text).into(), wants_bodies: false })
 }
 
 impl Query {
+    /// `SELECT *` whose rows are the bodies of items as they are stored. Its text only tells it from other queries.
+    pub(crate) fn of_bodies(tree: ast::Query) -> Query {
+        let text = format!("{}\n/* bodies */", printer::print_query(&tree));
+        let template = template(&text).into();
+        Query { text: text.into(), tree: Arc::new(tree), template, wants_bodies: true }
+    }
+
+    pub(crate) fn wants_bodies(&self) -> bool {
+        self.wants_bodies
+    }
+
     /// As it was written; places in errors are places in it.
     pub fn text(&self) -> &str {
         &self.text

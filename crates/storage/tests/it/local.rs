@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -284,4 +286,46 @@ async fn scan_of_a_slow_disk_goes_on_for_a_reader_that_stopped_waiting() {
         }
         assert_eq!(seen, 2000);
     }
+}
+
+/// Small memtables, so that tables are sorted and merged while their names are linked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checkpoint_holds_what_was_acknowledged_while_writers_go_on() {
+    let _logs = Logs::watch();
+    let directory = directory();
+    let options = small(&directory);
+    let shard = open(&options).await;
+    let acknowledged = Arc::new(AtomicU32::new(0));
+    let (writes_on, told) = (shard.clone(), acknowledged.clone());
+    let writer = tokio::spawn(async move {
+        for number in 1..=1000u32 {
+            // Two keys of one commit, which no checkpoint may part.
+            let mut batch = Batch::new();
+            batch.put([&[1], &number.to_be_bytes()[..]].concat(), vec![7; 200]);
+            batch.put([&[2], &number.to_be_bytes()[..]].concat(), vec![7; 200]);
+            writes_on.commit(batch).expect("room").await.expect("commits");
+            told.store(number, Ordering::SeqCst);
+        }
+    });
+    let mut made = Vec::new();
+    while !writer.is_finished() && made.len() < 6 {
+        let (name, before) = (format!("at-{}", made.len()), acknowledged.load(Ordering::SeqCst));
+        shard.checkpoint(&name).await.expect("makes a checkpoint");
+        made.push((name, before, acknowledged.load(Ordering::SeqCst)));
+    }
+    writer.await.expect("no panic");
+    shard.close().await.expect("closes");
+    drop(shard);
+    let shard = open(&options).await;
+    for (name, before, after) in made {
+        let kept = shard.open_checkpoint(&name).await.expect("opens");
+        let [first, second] = [1, 2].map(|prefix| kept.stats(vec![prefix], vec![prefix + 1]));
+        let (first, second) = (first.await.expect("reads").keys, second.await.expect("reads").keys);
+        assert_eq!(first, second, "commits are whole");
+        assert!((u64::from(before)..=u64::from(after) + 1).contains(&first), "{before} {first} {after}");
+    }
+    assert!(matches!(shard.checkpoint("../x").await, Err(StorageError::CheckpointName)));
+    // It is a shard like any other.
+    let copy = ShardOptions::local(directory.path().join("shard/checkpoints/at-0"));
+    open(&copy).await.close().await.expect("closes");
 }

@@ -48,6 +48,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::TakeView),
         2 => Just(Step::ReadView),
         1 => Just(Step::Flush),
+        1 => Just(Step::Checkpoint),
+        1 => Just(Step::ReadCheckpoint),
         1 => (any::<bool>(), any::<bool>())
             .prop_map(|(is_clean, is_new_owner)| Step::Restart { is_clean, is_new_owner }),
     ]
@@ -80,6 +82,10 @@ impl Opener for Local {
     }
 
     fn is_durable(&self) -> bool {
+        true
+    }
+
+    fn keeps_checkpoints(&self) -> bool {
         true
     }
 }

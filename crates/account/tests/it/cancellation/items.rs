@@ -1,7 +1,9 @@
 //! Operations on items that their clients walk away from: each takes place as a whole or not at all, and nobody else notices.
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch, Triggers};
+use shardlake_account::sql::ItemQuery;
 use shardlake_account::{BulkOnError, ChangeFeedRequest, EpkRange, FeedScope, PatchOperation, Value};
+use shardlake_account::{ItemsRequest, JsonChanges};
 use shardlake_model::ScriptKind;
 
 use crate::support::cancellation::{Case, Work, World, all_or_nothing, cancel_everywhere};
@@ -208,6 +210,24 @@ pub fn reads() -> Vec<Case> {
         case!(
             read_feed,
             |w, ctx| w.fixture.account.read_feed(&ctx, &w.container, FeedScope::All, Some(2), None),
+            unchanged
+        ),
+        case!(
+            changes_in,
+            |w, ctx| async {
+                let request = ChangeFeedRequest { max_items: Some(2), ..ChangeFeedRequest::default() };
+                w.fixture.account.changes_in::<JsonChanges>(&ctx, &w.container, &request).await
+            },
+            unchanged
+        ),
+        case!(
+            find_items,
+            |w, ctx| async {
+                let built = ItemQuery::default().build();
+                let (scope, max_items, continuation) = (FeedScope::All, Some(2), None);
+                let request = ItemsRequest { built: &built, scope, max_items, continuation };
+                w.fixture.account.find_items(&ctx, &w.container, request).await
+            },
             unchanged
         ),
         case!(

@@ -1,0 +1,194 @@
+//! Queries made of values instead of text: what a front end without SQL asks of a container.
+//!
+//! A built query goes the way of any other: it is bound, planned and executed like the text that says the same. Its values are
+//! parameters, so queries that differ in nothing else share what was parsed. Its rows are the bodies of items as they are
+//! stored, in BSON.
+
+use shardlake_document::Value;
+
+use crate::expression::{BinaryOperator, UnaryOperator};
+use crate::plan::SortDirection;
+use crate::syntax::ParsedQuery;
+use crate::syntax::ast::{
+    Collection, Count, CountValue, Direction, Expression, Identifier, OrderBy, OrderKey, Query, Select,
+    Selection, Source, Span,
+};
+
+/// Property names from an item's root to a value.
+pub type ValuePath = Vec<String>;
+
+/// A condition on an item. Comparisons hold between values of one type only, as queries compare.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Predicate {
+    Equal {
+        path: ValuePath,
+        value: Value,
+    },
+    /// Between two bounds, of which one may be missing; the flag says whether the bound itself is in the range.
+    Range {
+        path: ValuePath,
+        from: Option<(Value, bool)>,
+        to: Option<(Value, bool)>,
+    },
+    /// There is a value, null included.
+    Exists {
+        path: ValuePath,
+    },
+    All(Vec<Predicate>),
+    Any(Vec<Predicate>),
+    Not(Box<Predicate>),
+}
+
+/// Items that satisfy a condition, in an order, up to a number.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ItemQuery {
+    pub filter: Option<Predicate>,
+    pub order_by: Vec<(ValuePath, SortDirection)>,
+    pub limit: Option<u32>,
+}
+
+/// A query that is ready to be bound to a container.
+#[derive(Debug, Clone)]
+pub struct BuiltQuery {
+    pub query: ParsedQuery,
+    pub parameters: Vec<(String, Value)>,
+}
+
+/// What items are called in the tree.
+const ITEM: &str = "c";
+
+impl ItemQuery {
+    pub fn build(&self) -> BuiltQuery {
+        let mut parameters = Vec::new();
+        let filter = self.filter.as_ref().map(|filter| condition(filter, &mut parameters));
+        let keys: Vec<OrderKey> =
+            self.order_by.iter().map(|(path, direction)| key(path, *direction)).collect();
+        let top = self.limit.map(|limit| Count {
+            value: CountValue::Number(Value::Int(i64::from(limit))),
+            span: Span::default(),
+        });
+        let source = Source::Path { root: identifier(), path: Vec::new() };
+        let select = Select {
+            distinct: false,
+            top,
+            selection: Selection::All,
+            top_span: Span::default(),
+            span: Span::default(),
+        };
+        let tree = Query {
+            select,
+            from: Some(Collection::Aliased { source, alias: None }),
+            filter,
+            group_by: Vec::new(),
+            order_by: (!keys.is_empty()).then(|| OrderBy::Keys { keys, span: Span::default() }),
+            offset_limit: None,
+            span: Span::default(),
+        };
+        BuiltQuery { query: ParsedQuery::of_bodies(tree), parameters }
+    }
+}
+
+fn identifier() -> Identifier {
+    Identifier { name: ITEM.to_owned(), span: Span::default() }
+}
+
+fn property(path: &[String]) -> Expression {
+    path.iter().fold(Expression::Identifier(identifier()), |of, name| Expression::Property {
+        of: Box::new(of),
+        name: name.clone(),
+        quoted: true,
+    })
+}
+
+fn key(path: &[String], direction: SortDirection) -> OrderKey {
+    let direction = match direction {
+        SortDirection::Ascending => Direction::Ascending,
+        SortDirection::Descending => Direction::Descending,
+    };
+    OrderKey { expression: property(path), direction: Some(direction), span: Span::default() }
+}
+
+fn condition(predicate: &Predicate, parameters: &mut Vec<(String, Value)>) -> Expression {
+    match predicate {
+        Predicate::Equal { path, value } => compare(path, BinaryOperator::Equal, value, parameters),
+        Predicate::Range { path, from, to } => {
+            let mut bounds = Vec::new();
+            if let Some((value, includes)) = from {
+                let operator =
+                    if *includes { BinaryOperator::GreaterOrEqual } else { BinaryOperator::Greater };
+                bounds.push(compare(path, operator, value, parameters));
+            }
+            if let Some((value, includes)) = to {
+                let operator = if *includes { BinaryOperator::LessOrEqual } else { BinaryOperator::Less };
+                bounds.push(compare(path, operator, value, parameters));
+            }
+            // A range without bounds holds every value.
+            if bounds.is_empty() { is_defined(path) } else { joined(bounds, true) }
+        }
+        Predicate::Exists { path } => is_defined(path),
+        Predicate::All(parts) => joined(parts.iter().map(|part| condition(part, parameters)).collect(), true),
+        Predicate::Any(parts) => {
+            joined(parts.iter().map(|part| condition(part, parameters)).collect(), false)
+        }
+        Predicate::Not(inner) => Expression::Unary {
+            operator: UnaryOperator::Not,
+            operand: Box::new(condition(inner, parameters)),
+        },
+    }
+}
+
+fn compare(
+    path: &[String],
+    operator: BinaryOperator,
+    value: &Value,
+    parameters: &mut Vec<(String, Value)>,
+) -> Expression {
+    let name = format!("@p{}", parameters.len());
+    parameters.push((name.clone(), value.clone()));
+    let right = Box::new(Expression::Parameter(name));
+    Expression::Binary { operator, left: Box::new(property(path)), right }
+}
+
+fn is_defined(path: &[String]) -> Expression {
+    let arguments = vec![property(path)];
+    Expression::Call { name: "IS_DEFINED".to_owned(), arguments, span: Span::default() }
+}
+
+/// All of no conditions hold, any of none does not.
+fn joined(mut parts: Vec<Expression>, all: bool) -> Expression {
+    match parts.len() {
+        0 => Expression::Literal(Value::Bool(all)),
+        1 => parts.remove(0),
+        _ if all => Expression::And(parts),
+        _ => Expression::Or(parts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(names: &[&str]) -> ValuePath {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_built_query_says_what_its_text_would() {
+        let price = path(&["price"]);
+        let range = Predicate::Range { path: price.clone(), from: Some((Value::Int(1), true)), to: None };
+        let kinds = ["a", "b"].map(|kind| Predicate::Equal { path: path(&["kind"]), value: kind.into() });
+        let filter = Predicate::All(vec![range, Predicate::Any(kinds.to_vec())]);
+        let query = ItemQuery {
+            filter: Some(filter),
+            order_by: vec![(price, SortDirection::Descending)],
+            limit: Some(5),
+        };
+        let built = query.build();
+        let text = built.query.text().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        let said = "SELECT TOP 5 * FROM c WHERE ((c[\"price\"] >= @p0) AND ((c[\"kind\"] = @p1) OR (c[\"kind\"] = @p2))) ORDER BY c[\"price\"] DESC";
+        assert!(text.starts_with(said), "{text}");
+        let values = [Value::Int(1), "a".into(), "b".into()];
+        let parameters: Vec<Value> = built.parameters.into_iter().map(|(_, value)| value).collect();
+        assert_eq!(parameters, values);
+    }
+}
