@@ -28,7 +28,7 @@ pub enum ItemProperty<'a> {
 
 impl<'a> ItemView<'a> {
     pub fn rid(&self) -> String {
-        ItemRid { container: self.container, ordinal: self.envelope.ordinal }.to_string()
+        ItemRid { container: self.container, ordinal: self.envelope.ordinal }.text()
     }
 
     /// A property at the top level.

@@ -1,10 +1,13 @@
 //! Transactional batches (all or nothing, one logical partition) and bulk requests (each operation for itself).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::StreamExt;
 use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
-use shardlake_partition::{BatchReply, HEAVY_BYTES, ItemReply, LogicalKey, Operation, Outcome};
+use shardlake_partition::{
+    BatchReply, HEAVY_BYTES, ItemReply, LogicalKey, Operation, Outcome, PartitionWrite,
+};
 
 use crate::Items;
 use crate::command::{ItemOperation, ItemRead, KeyedOperation, ReadCommand};
@@ -78,12 +81,13 @@ impl Items {
             let meta = routing.owner(&logical).meta(100, 0);
             return Ok(BatchReply { outcome: Err(shardlake_partition::BatchFailure { index, error }), meta });
         }
-        let command = self.command(ctx, count);
+        let context = self.command(ctx, count);
+        let command = Arc::new(PartitionWrite { key: logical.clone(), operations: planned, context });
         loop {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
             let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
-            let outcome = partition.execute(&routing.entry.shape, &command, &logical, &planned).await;
+            let outcome = partition.execute(&routing.entry.shape, &command).await;
             permit.settle_outcome(&outcome, cost_of_batch);
             if !routing.has_moved(&outcome).await? {
                 return outcome;

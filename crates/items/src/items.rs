@@ -5,7 +5,8 @@ use std::sync::Arc;
 use shardlake_document::PatchOperation;
 use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result};
 use shardlake_partition::{
-    CommandContext, ItemReply, LogicalKey, Operation, Outcome, Partition, prepare, validate_item_id,
+    CommandContext, ItemReply, LogicalKey, Operation, Outcome, Partition, PartitionWrite, prepare,
+    validate_item_id,
 };
 
 use crate::Items;
@@ -140,13 +141,14 @@ impl Items {
         logical: &LogicalKey,
         operation: Operation,
     ) -> Result<ItemReply> {
-        let command = self.command(ctx, 1);
+        let context = self.command(ctx, 1);
+        let command = Arc::new(PartitionWrite { key: logical.clone(), operations: vec![operation], context });
         let mut routing = self.routing(container);
         loop {
             let partition = routing.owner(logical);
             let touched = Touched::Logical(logical);
             let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
-            let outcome = partition.write(&routing.entry.shape, &command, logical, &operation).await;
+            let outcome = partition.write(&routing.entry.shape, &command).await;
             permit.settle_outcome(&outcome, cost_of_item);
             if !routing.has_moved(&outcome).await? {
                 return outcome;

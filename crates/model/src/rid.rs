@@ -6,7 +6,8 @@
 use std::fmt;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet::Alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, PAD, STANDARD};
 use serde::{Deserialize, Serialize};
 
 use crate::ScriptKind;
@@ -80,8 +81,23 @@ const KIND_FUNCTION: u64 = 0x6000_0000_0000_0000;
 const KIND_TRIGGER: u64 = 0x7000_0000_0000_0000;
 const KIND_PROCEDURE: u64 = 0x8000_0000_0000_0000;
 
+/// Base64 with `-` for `/`.
+const TEXT: GeneralPurpose = GeneralPurpose::new(&ALPHABET, PAD);
+const ALPHABET: Alphabet =
+    match Alphabet::new("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-") {
+        Ok(alphabet) => alphabet,
+        Err(_) => panic!("64 different characters are an alphabet"),
+    };
+
 fn encode(bytes: &[u8]) -> String {
-    STANDARD.encode(bytes).replace('/', "-")
+    TEXT.encode(bytes)
+}
+
+impl ItemRid {
+    /// What [`fmt::Display`] shows, without the way there: every item that goes out has it twice.
+    pub fn text(&self) -> String {
+        self.container.child(self.ordinal, KIND_ITEM)
+    }
 }
 
 impl DatabaseRid {
@@ -171,7 +187,7 @@ impl fmt::Display for PermissionRid {
 
 impl fmt::Display for ItemRid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.container.child(self.ordinal, KIND_ITEM))
+        f.write_str(&self.text())
     }
 }
 

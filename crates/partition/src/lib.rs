@@ -114,6 +114,7 @@ pub use shape::{
 pub use shardlake_index::witness;
 pub use sizes::{LogicalSize, SizedKey};
 pub use verify::{PartitionReport, verify_partition};
+pub use write::PartitionWrite;
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::{
     BatchReply, CommandContext, ContainerShape, LogicalKey, Operation, Partition, PartitionIdentity,
-    PartitionUid, partition_range, prepare_body, verify_partition,
+    PartitionUid, PartitionWrite, partition_range, prepare_body, verify_partition,
 };
 
 struct Fixture {
@@ -97,8 +97,9 @@ impl Fixture {
     }
 
     async fn execute(&self, pk: &str, operations: &[Operation], etags: &[u8]) -> Result<BatchReply> {
-        let logical = logical(&self.shape, pk);
-        self.partition.execute(&self.shape, &command(etags), &logical, operations).await
+        let key = logical(&self.shape, pk);
+        let command = PartitionWrite { key, operations: operations.to_vec(), context: command(etags) };
+        self.partition.execute(&self.shape, &Arc::new(command)).await
     }
 
     async fn expect_sound(&self) {

@@ -22,7 +22,7 @@ use shardlake_storage::{Shard, ShardOptions};
 
 use crate::{
     CommandContext, ContainerShape, LogicalKey, Operation, Partition, PartitionIdentity, PartitionUid,
-    Relocation, RelocationTarget, prepare_body, verify_partition,
+    PartitionWrite, Relocation, RelocationTarget, prepare_body, verify_partition,
 };
 
 struct Fixture {
@@ -80,7 +80,8 @@ impl Fixture {
 
     async fn write(&self, operation: Operation) -> Result<()> {
         let logical = self.logical();
-        self.partition.write(&self.shape, &command(), &logical, &operation).await.map(drop)
+        let command = PartitionWrite { key: logical, operations: vec![operation], context: command() };
+        self.partition.write(&self.shape, &Arc::new(command)).await.map(drop)
     }
 
     fn item(&self, id: &str, value: &str) -> crate::PreparedBody {
@@ -103,9 +104,10 @@ impl Fixture {
     async fn renew_and_create(&self) -> Result<()> {
         let upsert =
             |id| Operation::Upsert { item: self.item(id, "after"), preconditions: Preconditions::default() };
-        let (operations, logical) = ([upsert("old"), upsert("new")], self.logical());
-        let command = CommandContext { etags: vec![Guid([2; 16]), Guid([3; 16])], ..command() };
-        self.partition.execute(&self.shape, &command, &logical, &operations).await.map(drop)
+        let context = CommandContext { etags: vec![Guid([2; 16]), Guid([3; 16])], ..command() };
+        let operations = vec![upsert("old"), upsert("new")];
+        let command = PartitionWrite { key: self.logical(), operations, context };
+        self.partition.execute(&self.shape, &Arc::new(command)).await.map(drop)
     }
 
     /// Begins `work` when a commit with an item `new` and a new version of `old` is applied and not yet synced, and a writer

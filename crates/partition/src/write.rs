@@ -1,6 +1,5 @@
 //! Operations that a client asks for, as one transaction: all of them or none.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,11 +20,12 @@ use crate::unique_keys::unique_keys_of;
 /// Bytes of bodies from which a transaction is too much for a thread that answers requests.
 const MUCH_BYTES: usize = 4 * HEAVY_BYTES;
 
-/// The operations of one command.
-pub(crate) struct Write<'w> {
-    pub command: Cow<'w, CommandContext>,
-    pub logical: Cow<'w, LogicalKey>,
-    pub operations: Cow<'w, [Operation]>,
+/// A write as data: the operations of one logical partition, in order, with the time and the identifiers that they take.
+#[derive(Debug, Clone)]
+pub struct PartitionWrite {
+    pub key: LogicalKey,
+    pub operations: Vec<Operation>,
+    pub context: CommandContext,
 }
 
 /// What the operations come to.
@@ -36,16 +36,14 @@ pub(crate) struct Written {
 }
 
 impl Partition {
-    /// One write, as a transaction of its own.
+    /// Executes a command of one operation.
     pub async fn write(
         &self,
         shape: &Arc<ContainerShape>,
-        command: &CommandContext,
-        logical: &LogicalKey,
-        operation: &Operation,
+        command: &Arc<PartitionWrite>,
     ) -> Result<ItemReply> {
-        let reply = self.execute(shape, command, logical, std::slice::from_ref(operation)).await?;
-        match reply.outcome {
+        debug_assert_eq!(command.operations.len(), 1, "one operation has one reply");
+        match self.execute(shape, command).await?.outcome {
             Ok(mut replies) => Ok(replies.pop().expect("one operation has one reply")),
             Err(failure) => Err(failure.error),
         }
@@ -55,36 +53,28 @@ impl Partition {
     pub async fn execute(
         &self,
         shape: &Arc<ContainerShape>,
-        command: &CommandContext,
-        logical: &LogicalKey,
-        operations: &[Operation],
+        command: &Arc<PartitionWrite>,
     ) -> Result<BatchReply> {
-        let write = Write {
-            command: Cow::Borrowed(command),
-            logical: Cow::Borrowed(logical),
-            operations: Cow::Borrowed(operations),
-        };
-        let writer = Writer::Passing(logical, command.patience);
-        let mut reply = self.execute_once(shape, &write).await?;
+        let PartitionWrite { key, context, .. } = &**command;
+        let writer = Writer::Passing(key, context.patience);
+        let mut reply = self.execute_once(shape, command, writer).await?;
         for _ in 0..LOOKS_MAX {
-            if !is_full(&reply) || !self.make_room(shape, command, logical, writer).await? {
+            if !is_full(&reply) || !self.make_room(shape, context, key, writer).await? {
                 break;
             }
-            reply = self.execute_once(shape, &write).await?;
+            reply = self.execute_once(shape, command, writer).await?;
         }
         Ok(reply)
     }
 
-    async fn execute_once(&self, shape: &Arc<ContainerShape>, write: &Write<'_>) -> Result<BatchReply> {
-        let task = Task {
-            shape,
-            now: write.command.now,
-            writer: Writer::Passing(&write.logical, write.command.patience),
-            is_clients: true,
-            rows: write.rows(),
-            is_heavy: write.is_heavy(),
-            base: None,
-        };
+    async fn execute_once(
+        &self,
+        shape: &Arc<ContainerShape>,
+        write: &Arc<PartitionWrite>,
+        writer: Writer<'_>,
+    ) -> Result<BatchReply> {
+        let (now, rows, is_heavy) = (write.context.now, write.rows(), write.is_heavy());
+        let task = Task { shape, now, writer, is_clients: true, rows, is_heavy, base: None };
         let done = self.carry_out(task, ReadSet::default(), write).await?;
         let Done { outcome: Written { outcome, charge_centi }, rests_on, last_lsn, commit } = done;
         match (outcome, commit) {
@@ -114,7 +104,7 @@ impl Partition {
     }
 }
 
-impl Write<'_> {
+impl PartitionWrite {
     fn rows(&self) -> usize {
         let terms = |operation: &Operation| operation.item().map_or(0, |item| item.terms.charged.len());
         self.operations.iter().map(terms).sum::<u64>() as usize
@@ -135,8 +125,8 @@ impl Write<'_> {
         let limits = &transaction.shape.limits;
         for (index, operation) in self.operations.iter().enumerate() {
             let grown_before = transaction.growth_bytes();
-            let etag = self.command.etags[index];
-            let reply = match transaction.apply(&self.command, etag, &self.logical, operation) {
+            let etag = self.context.etags[index];
+            let reply = match transaction.apply(&self.context, etag, &self.key, operation) {
                 Ok(reply) => reply,
                 Err(Stop::Error(error)) => return Ok(written.failed(index, error)),
                 Err(stop) => return Err(stop),
@@ -172,7 +162,7 @@ impl Written {
     }
 }
 
-impl Work for Write<'_> {
+impl Work for Arc<PartitionWrite> {
     type Outcome = (Written, Option<PlannedCommit>);
 
     fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
@@ -182,19 +172,15 @@ impl Work for Write<'_> {
     }
 
     fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {
-        Write {
-            command: Cow::Owned(self.command.clone().into_owned()),
-            logical: Cow::Owned(self.logical.clone().into_owned()),
-            operations: Cow::Owned(self.operations.to_vec()),
-        }
+        self.clone()
     }
 
     fn footprint(&self, origin: Origin, shape: &ContainerShape) -> Vec<Bytes> {
-        footprint(origin, shape, &self.logical, &self.operations)
+        footprint(origin, shape, &self.key, &self.operations)
     }
 
     async fn look_ahead(&self, partition: &Partition, task: &Task<'_>, reads: &mut ReadSet) -> Result<usize> {
-        look_ahead(partition, task.shape, reads, (&self.logical, &self.operations)).await
+        look_ahead(partition, task.shape, reads, (&self.key, &self.operations)).await
     }
 }
 

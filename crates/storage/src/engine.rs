@@ -19,7 +19,7 @@ pub type Row = (Bytes, Value);
 /// Keys are 1 to this many bytes; [`crate::Shard::commit`] refuses others.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 /// Keys that one call reads at a time.
-pub const CONCURRENT_READS_MAX: usize = 64;
+pub const CONCURRENT_READS_MAX: usize = 128;
 
 pub trait Engine: Send + Sync + 'static {
     /// Makes all batches visible in order, as one atomic write; durable only after [`Engine::sync`].

@@ -79,7 +79,7 @@ impl SlowEngine {
         &self.disk
     }
 
-    /// Reads that travelled: a key, up to 64 keys of one call, or a chunk of a scan.
+    /// Reads that travelled: a key, up to 128 keys of one call, or a chunk of a scan.
     pub fn round_trips(&self) -> u64 {
         self.distance.round_trips.load(Ordering::Relaxed)
     }

@@ -107,16 +107,14 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
                 views.clear();
                 checkpoints.retain(|_| opener.keeps_checkpoints());
                 drop(shard);
-                epoch += u64::from(is_new_owner);
-                shard = opener.open(epoch).await.expect("opens");
-                if is_new_owner {
-                    drop(shard);
+                if epoch > 1 {
                     let refused = opener.open(epoch - 1).await;
                     let is_fenced =
                         matches!(refused, Err(StorageError::Fenced { epoch: found }) if found == epoch);
                     assert!(is_fenced, "the owner of before is refused: {refused:?}");
-                    shard = opener.open(epoch).await.expect("opens");
                 }
+                epoch += u64::from(is_new_owner);
+                shard = opener.open(epoch).await.expect("opens");
             }
             Step::Restart { .. } => {}
         }

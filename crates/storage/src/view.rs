@@ -48,7 +48,7 @@ impl View {
         self.0.engine.get(key)
     }
 
-    /// The values of the keys, in the order of the keys, in as many round trips to a slow store as there are 64 keys.
+    /// The values of the keys, in the order of the keys, in as many round trips to a slow store as there are 128 keys.
     pub fn get_many(&self, keys: Vec<Bytes>) -> Lookup<Vec<Option<Value>>> {
         self.0.engine.get_many(keys)
     }

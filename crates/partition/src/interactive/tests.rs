@@ -20,7 +20,7 @@ use shardlake_storage::{Shard, ShardOptions};
 use super::LogicalTransaction;
 use crate::{
     CommandContext, ContainerShape, End, FeedFilter, LogicalKey, Operation, PageLimits, Partition,
-    PartitionIdentity, PartitionUid, StoredItem, SweepStep, prepare_body, verify_partition,
+    PartitionIdentity, PartitionUid, PartitionWrite, StoredItem, SweepStep, prepare_body, verify_partition,
 };
 
 const PAGE: PageLimits = PageLimits { items: 1000, size_bytes: 1 << 20 };
@@ -95,7 +95,9 @@ impl Fixture {
 
     async fn write(&self, pk: &str, operation: &Operation) -> Result<()> {
         let logical = self.logical(pk);
-        self.partition.write(&self.shape, &self.command(), &logical, operation).await.map(drop)
+        let (operations, context) = (vec![operation.clone()], self.command());
+        let command = PartitionWrite { key: logical, operations, context };
+        self.partition.write(&self.shape, &Arc::new(command)).await.map(drop)
     }
 
     fn item(&self, pk: &str, id: &str, value: i64, unique: i64) -> crate::PreparedBody {
@@ -319,7 +321,9 @@ async fn writers_wait_for_the_end_and_others_do_not() {
     fixture.begin("b").await.expect("free").commit().await.expect("empty");
     let impatient = CommandContext { patience: Duration::ZERO, ..fixture.command() };
     let logical = fixture.logical("a");
-    let late = fixture.partition.write(&fixture.shape, &impatient, &logical, &create("a", "late", 20)).await;
+    let operations = vec![create("a", "late", 20)];
+    let late = Arc::new(PartitionWrite { key: logical, operations, context: impatient });
+    let late = fixture.partition.write(&fixture.shape, &late).await;
     assert_eq!(late.expect_err("held").kind(), ErrorKind::Timeout);
     let meta = transaction.commit().await.expect("committed");
     assert_eq!(meta.lsn, meta.item_lsn);

@@ -16,7 +16,9 @@ use shardlake_stdx::{Guid, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
 use super::*;
-use crate::{CommandContext, ContainerShape, Operation, PartitionIdentity, PartitionUid, prepare_body};
+use crate::{
+    CommandContext, ContainerShape, Operation, PartitionIdentity, PartitionUid, PartitionWrite, prepare_body,
+};
 
 struct Fixture {
     partition: Partition,
@@ -76,7 +78,9 @@ impl Fixture {
             patience: Duration::from_secs(60),
         };
         let logical = self.logical(pk);
-        let written = self.partition.write(&self.shape, &command, &logical, &operation).await;
+        let (key, operations) = (logical.clone(), vec![operation]);
+        let command = Arc::new(PartitionWrite { key, operations, context: command });
+        let written = self.partition.write(&self.shape, &command).await;
         assert!(written.is_ok() || padding.is_none(), "{written:?}");
         self.partition.logical_size(&logical).await.expect("readable")
     }
@@ -196,7 +200,7 @@ fn one_logical_partition_has_no_middle_but_its_end_is_one() {
 
 #[test]
 fn the_largest_stay_right_while_everybody_writes() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_time().build().expect("a runtime");
     runtime.block_on(async {
         let fixture = Arc::new(Fixture::new().await);
         let writers = (0..4u64).map(|writer| {

@@ -147,7 +147,7 @@ fn cases(usual: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(cases(16))]
+    #![proptest_config(cases(12))]
     #[test]
     fn the_local_engine_agrees_with_the_model(steps in vec(step(), 1..60)) {
         run(&mut Local::new(Duration::MAX), steps);

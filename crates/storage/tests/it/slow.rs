@@ -47,8 +47,8 @@ async fn many_keys_of_one_call_travel_together() {
     assert_eq!((engine.round_trips(), started.elapsed()), (1, SlowEngine::READ));
     let values = view.get_many((0..130).map(key).collect()).await.expect("reads");
     assert!(values.iter().all(Option::is_some));
-    assert_eq!((engine.round_trips(), engine.keys_read()), (1 + 3, 131), "64 keys at a time");
-    assert_eq!(started.elapsed(), 4 * SlowEngine::READ);
+    assert_eq!((engine.round_trips(), engine.keys_read()), (1 + 2, 131), "128 keys at a time");
+    assert_eq!(started.elapsed(), 3 * SlowEngine::READ);
 }
 
 #[tokio::test(start_paused = true)]
