@@ -200,7 +200,11 @@ fn one_logical_partition_has_no_middle_but_its_end_is_one() {
 
 #[test]
 fn the_largest_stay_right_while_everybody_writes() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_time().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(3)
+        .enable_time()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
         let fixture = Arc::new(Fixture::new().await);
         let writers = (0..4u64).map(|writer| {
