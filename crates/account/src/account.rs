@@ -52,14 +52,6 @@ pub(crate) struct AccountState {
     pub projections: Projections,
 }
 
-impl Deref for Account {
-    type Target = ScriptRuns;
-
-    fn deref(&self) -> &ScriptRuns {
-        &self.0.script_runs
-    }
-}
-
 impl Deref for AccountState {
     type Target = ScriptRuns;
 
@@ -109,6 +101,31 @@ impl Account {
         let projections = Projections::start(queries.clone(), resources.clone())?;
         let script_runs = ScriptRuns::new(queries, scripts);
         Ok(Account(Arc::new(AccountState { script_runs, resources, upkeep, projections })))
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    pub fn random(&self) -> &Random {
+        &self.0.random
+    }
+
+    pub fn consistency(&self) -> ConsistencyLevel {
+        self.0.consistency
+    }
+
+    pub fn capacity_mode(&self) -> CapacityMode {
+        self.0.throughput.capacity
+    }
+
+    /// False once storage has refused a write for good, on whichever shard.
+    pub fn is_writable(&self) -> bool {
+        self.0.script_runs.is_writable()
     }
 
     /// Makes everything durable and closes the shards; later operations fail.

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use shardlake_model::*;
+use shardlake_model::{
+    ContainerDefinition, ContainerRid, Database, DatabaseRid, Offer, Permission, PermissionDefinition,
+    PermissionRid, Preconditions, RequestContext, Result, Script, ScriptDefinition, ScriptKind, Throughput,
+    User, UserRid,
+};
 use shardlake_resources::ScriptWrite;
 use shardlake_serving::ContainerHandle;
 

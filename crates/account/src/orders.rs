@@ -6,7 +6,7 @@ use shardlake_capacity::policy::NextStep;
 use shardlake_catalog::ProjectionRule;
 use shardlake_model::{Offer, RequestContext, Result};
 use shardlake_projections::{ProjectionPut, ProjectionReport};
-use shardlake_serving::{ContainerHandle, RelocationKind};
+use shardlake_serving::{ContainerHandle, RelocationKind, ThroughputReport};
 use shardlake_upkeep::{ContainerLoad, ContainerReport, RelocationTicket, SplitAt};
 
 use crate::Account;
@@ -112,5 +112,31 @@ impl Account {
 
     pub async fn projection(&self, id: &str) -> Result<ProjectionReport> {
         self.0.projections.projection(id).await
+    }
+
+    /// How a container's budgets stand now.
+    pub fn throughput_of(&self, container: &ContainerHandle) -> ThroughputReport {
+        self.0.script_runs.throughput_of(container)
+    }
+
+    /// Gives named partitions shares of their own in RU/s; the others keep theirs, and the sum must stay the container's
+    /// throughput. No shares at all mean equal ones again.
+    pub async fn redistribute(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        shares: &[(u32, u64)],
+    ) -> Result<ContainerHandle> {
+        self.0.script_runs.redistribute(ctx, container, shares).await
+    }
+
+    /// Like [`Account::redistribute`], but the sum becomes the container's throughput.
+    pub async fn redistribute_and_resize(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        shares: &[(u32, u64)],
+    ) -> Result<ContainerHandle> {
+        self.0.script_runs.redistribute_and_resize(ctx, container, shares).await
     }
 }

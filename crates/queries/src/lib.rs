@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `query.rs` | a page of a query, from its text to its rows |
+//! | `request.rs`, `running.rs` | what is asked and answered; what the pages of one query share |
 //! | `query_cache.rs` | texts parsed, bound and planned once |
 //! | `query_targets.rs`, `query_key.rs` | the partitions that are asked; what is said of the partition key |
 //! | `query_page.rs`, `query_fan_out.rs`, `query_former.rs` | a page of one partition, of several, of those that took one's place |
@@ -22,6 +23,8 @@ mod query_key;
 mod query_page;
 mod query_targets;
 mod query_token;
+mod request;
+mod running;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -31,12 +34,12 @@ use shardlake_partition::Turns;
 use shardlake_script::Scripts;
 
 pub use processor_tab::ProcessorTab;
-pub use query::{
-    ItemsRequest, PageOfQuery, PlanReply, QueryReply, QueryRequest, QueryWants, Running, hash_of,
-};
+pub use query::hash_of;
 pub use query_cache::{Asked, KnownQuery, QueryCache};
-pub use query_targets::{Part, PlanRange};
+pub use query_targets::{Part, PlanRange, PlanReply};
 pub use query_token::QueryToken;
+pub use request::{ItemsRequest, PageOfQuery, QueryReply, QueryRequest, QueryWants};
+pub use running::Running;
 
 /// Heavy queries at work at a time; others wait their turn, within the time of their request.
 const HEAVY_QUERIES_MAX: u32 = 8;

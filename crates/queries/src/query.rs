@@ -15,10 +15,10 @@ use std::time::Duration;
 use shardlake_charge::QueryCounters;
 use shardlake_document::Value;
 use shardlake_model::{ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
-use shardlake_partition::{CommandContext, FeedFilter, OwnItems, QueryPage, QueryStatistics};
+use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
 use shardlake_sql::{
-    AccessPlan, Advice, BuiltQuery, IndexUtilization, PageLimits, PreparedQuery, Query, QueryEnvironment,
-    QueryPlan, Rows, SupportedFeatures, index_utilization, query_advice,
+    IndexUtilization, PageLimits, Query, QueryEnvironment, Rows, SupportedFeatures, index_utilization,
+    query_advice,
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -27,102 +27,18 @@ use crate::query_cache::{Asked, KnownQuery};
 use crate::query_charge::PagePermit;
 use crate::query_former;
 use crate::query_key::QueryKey;
-use crate::query_targets::{Part, PlanRange, Targets, plan_ranges, targets};
+use crate::query_targets::{Part, PlanReply, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
+use crate::request::{ItemsRequest, PageOfQuery, QueryReply, QueryRequest, QueryWants};
+use crate::running::Running;
 use shardlake_items::FeedScope;
 use shardlake_items::check_session;
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::ContainerHandle;
 use shardlake_serving::{Cost, OperationKind, Touched};
 
-/// A query as a client sends it.
-#[derive(Debug, Clone)]
-pub struct QueryRequest<'a> {
-    pub text: &'a str,
-    /// Names with their `@`.
-    pub parameters: &'a [(String, Value)],
-    pub scope: FeedScope,
-    /// The client's wish: absent for the default, -1 for the server's choice.
-    pub max_items: Option<i64>,
-    pub continuation: Option<&'a str>,
-    /// Without it a query must name its partition.
-    pub allows_cross_partition: bool,
-    /// The server merges what the partitions answer.
-    pub fans_out: bool,
-    pub wants: QueryWants,
-}
-
-/// A query that a front end has built of values.
-#[derive(Debug, Clone)]
-pub struct ItemsRequest<'a> {
-    pub built: &'a BuiltQuery,
-    pub scope: FeedScope,
-    /// As for queries.
-    pub max_items: Option<i64>,
-    pub continuation: Option<&'a str>,
-}
-
-/// What a client wants to know beside the rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct QueryWants {
-    pub explanation: bool,
-    pub utilization: bool,
-    pub advice: bool,
-}
-
-#[derive(Debug)]
-pub struct QueryReply {
-    pub rows: Rows,
-    pub continuation: Option<String>,
-    pub meta: ReplyMeta,
-    /// Every range that was read, with its LSN.
-    pub ranges: Vec<(u32, u64)>,
-    pub statistics: QueryStatistics,
-    /// From the text to a query that can run.
-    pub preparation: Duration,
-    pub execution: Duration,
-    /// How the items were reached, in words.
-    pub explanation: Option<String>,
-    pub utilization: Option<IndexUtilization>,
-    pub advice: Option<Vec<Advice>>,
-}
-
-/// A plan with the parts of the hash space that the query can match, in order.
-#[derive(Debug, Clone)]
-pub struct PlanReply {
-    pub plan: QueryPlan,
-    pub ranges: Vec<PlanRange>,
-}
-
 /// What is passed over on the way costs a fraction, so that a key whose entries lie behind many others' has a bearable price.
 const PASSED_IN_A_POSTING: u64 = 20;
-
-/// What stays the same for all pages and partitions of one request.
-pub struct Running<'a> {
-    pub queries: &'a Queries,
-    pub ctx: &'a RequestContext,
-    pub entry: &'a Arc<ContainerEntry>,
-    pub prepared: PreparedQuery,
-    pub access: Arc<AccessPlan>,
-    /// What the request or the text says of the partition key.
-    pub key: QueryKey,
-    pub command: CommandContext,
-    /// The query without its literals.
-    pub template: Arc<str>,
-    /// When the page is to be cut where it is.
-    pub page_end: Duration,
-    /// What the transaction that asks has written.
-    pub own: Option<Arc<OwnItems>>,
-    /// What its functions computed beyond what its pages cost, in hundredths of a request unit.
-    pub surcharge_centi: AtomicU64,
-}
-
-/// The page that is asked for.
-pub struct PageOfQuery {
-    pub limits: PageLimits,
-    pub token: Option<QueryToken>,
-    pub query_hash: u64,
-}
 
 impl Queries {
     pub async fn query(

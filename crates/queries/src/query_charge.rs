@@ -14,7 +14,7 @@ use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{PageWork, Partition};
 
 use crate::processor_tab::ProcessorTab;
-use crate::query::Running;
+use crate::running::Running;
 use shardlake_serving::{Cost, Permit};
 
 #[must_use = "what the page cost must be settled"]

@@ -12,10 +12,11 @@ use shardlake_partition::{QueryPage, position_of_state, state_of_position};
 use shardlake_routing::EpkRange;
 use shardlake_sql::{Execution, Meter, PageLimits, PageOutput};
 
-use crate::query::{PageOfQuery, QueryReply, Running};
 use crate::query_charge::PagePermit;
 use crate::query_targets::Part;
 use crate::query_token::{Piece, QueryToken};
+use crate::request::{PageOfQuery, QueryReply};
+use crate::running::Running;
 use shardlake_items::check_session;
 use shardlake_serving::Cost;
 

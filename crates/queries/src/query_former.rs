@@ -14,10 +14,11 @@ use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
 use shardlake_routing::EpkRange;
 use shardlake_sql::{PageLimits, Rows, SortKeys};
 
-use crate::query::{PageOfQuery, QueryReply, Running};
 use crate::query_charge::PagePermit;
 use crate::query_targets::{Part, Targets};
 use crate::query_token::{DONE, Piece, QueryToken};
+use crate::request::{PageOfQuery, QueryReply};
+use crate::running::Running;
 use shardlake_items::FeedScope;
 use shardlake_items::check_session;
 use shardlake_serving::ContainerEntry;

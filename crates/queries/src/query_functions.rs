@@ -17,7 +17,7 @@ use shardlake_sql::{Arguments, PreparedQuery, SqlError, UserFunctions};
 use shardlake_stdx::Clock;
 
 use crate::processor_tab::ProcessorTab;
-use crate::query::Running;
+use crate::running::Running;
 
 /// How long a portion of calls should take.
 const PORTION_TIME: Duration = Duration::from_millis(50);

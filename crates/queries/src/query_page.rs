@@ -13,10 +13,10 @@ use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery, SqlError};
 use shardlake_stdx::Clock;
 
 use crate::Queries;
-use crate::query::Running;
 use crate::query_charge::PagePermit;
 use crate::query_functions::FunctionSource;
 use crate::query_targets::Part;
+use crate::running::Running;
 use shardlake_serving::{try_take_space, wait_for_space};
 
 impl Running<'_> {

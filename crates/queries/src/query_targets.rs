@@ -11,8 +11,8 @@ use shardlake_partition::{FeedFilter, Partition};
 use shardlake_routing::{Epk, EpkRange, effective_partition_key, prefix_range};
 use shardlake_sql::{DistinctKind, KeyFilter, QueryInfo, QueryPlan};
 
-use crate::query::QueryRequest;
 use crate::query_token::QueryToken;
+use crate::request::QueryRequest;
 use shardlake_items::{FeedScope, resolve, span_of_point};
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::logical;
@@ -32,6 +32,13 @@ pub struct Part {
     pub filter: FeedFilter,
     /// Where that lies in the hash space.
     pub span: EpkRange,
+}
+
+/// A plan with the parts of the hash space that the query can match, in order.
+#[derive(Debug, Clone)]
+pub struct PlanReply {
+    pub plan: QueryPlan,
+    pub ranges: Vec<PlanRange>,
 }
 
 /// A part of the hash space that a query can match.

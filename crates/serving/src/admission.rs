@@ -11,7 +11,7 @@ use shardlake_routing::EpkRange;
 use shardlake_stdx::Clock;
 
 use crate::container_handle::ContainerEntry;
-use crate::serving::{HeatRecording, Serving};
+use crate::{HeatRecording, Serving};
 
 /// What an operation does, for budgets and heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,19 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use shardlake_capacity::budget::{ContainerBudget, fractions_of};
-use shardlake_catalog::ContainerRecord;
+use shardlake_catalog::{ContainerRecord, RangeRecord};
 use shardlake_document::ItemName;
 use shardlake_index::path_hash;
 use shardlake_model::{
-    Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKey,
-    PartitionKeyRange, Result, Rid,
+    Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result, Rid,
 };
 use shardlake_partition::{ContainerShape, Partition};
 use shardlake_routing::PartitionMap;
 
 use crate::generations::BuildProgress;
-use crate::keys::checked_key;
-use crate::motion::Motion;
+use crate::motion::{Motion, RelocationReport, RelocationStatus, RelocationStep};
 
 /// A container's record, and what runs for it.
 #[derive(Clone)]
@@ -229,14 +227,25 @@ impl ContainerHandle {
 }
 
 impl ContainerHandle {
-    /// Whether a partition key, or a prefix of one, lies within what another names.
-    pub fn key_is_within(&self, key: &PartitionKey, bound: &PartitionKey) -> Result<bool> {
-        let (key, bound) = (checked_key(&self.entry, key)?, checked_key(&self.entry, bound)?);
-        Ok(key.0.len() >= bound.0.len() && bound.0.iter().zip(&key.0).all(|(a, b)| a.same(b)))
+    /// The relocation that is in progress.
+    pub fn relocation(&self) -> Option<RelocationStatus> {
+        let record = self.entry.record.relocation.as_ref()?;
+        let state = self.entry.motion.state();
+        let target =
+            |target: &RangeRecord| (target.range_id, target.min.clone(), target.max.clone(), target.shard);
+        Some(RelocationStatus {
+            kind: record.kind,
+            sources: record.sources.clone(),
+            targets: record.targets.iter().map(target).collect(),
+            step: state.step.unwrap_or(RelocationStep::Planned),
+            items: state.progress.items.load(Ordering::Relaxed),
+            items_copied: state.progress.items_copied.load(Ordering::Relaxed),
+            lag: state.progress.lag.load(Ordering::Relaxed),
+        })
     }
 
-    /// Whether it was named by its rid, which makes rids of the names of what is in it.
-    pub fn is_by_rid(&self) -> bool {
-        self.by_rid
+    /// How the last relocation of this process ended: its report, or why it was given up.
+    pub fn last_relocation(&self) -> Option<Result<RelocationReport, String>> {
+        self.entry.motion.state().last.clone()
     }
 }

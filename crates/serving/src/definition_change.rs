@@ -18,13 +18,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_catalog::{CatalogError, Change, Definitions, Placed, RangeRecord, Urgency};
-use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
+use shardlake_catalog::{Change, Definitions, Placed, RangeRecord, Urgency};
+use shardlake_model::{ContainerRid, Error, Result};
 use shardlake_partition::{End, Partition, storage_error};
 
 use crate::Serving;
 use crate::container_handle::ContainerEntry;
 use crate::live_catalog::LiveCatalog;
+use crate::refusals::catalog_error;
 
 impl Serving {
     /// Makes one change, and tells what the plan told and the catalog that shows it. The plan sees what is in force and edits
@@ -217,14 +218,4 @@ pub async fn uninterrupted<T: Send + 'static>(
     let task = tokio::spawn(work);
     task.await
         .map_err(|error| Error::internal("a change of a definition was cut short").with_source(error))?
-}
-
-pub fn catalog_error(error: CatalogError) -> Error {
-    let kind = match error {
-        CatalogError::Storage(error) => return storage_error(error),
-        CatalogError::Corrupt(_) => ErrorKind::Corrupt,
-        CatalogError::Refused(_) => ErrorKind::Internal,
-        CatalogError::InDoubt | CatalogError::Closed => ErrorKind::Unavailable,
-    };
-    Error::new(kind, error.to_string()).with_source(error)
 }

@@ -8,8 +8,7 @@ use shardlake_model::{Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, Res
 use shardlake_partition::{LogicalKey, Partition, PreparedBody, extract_partition_key};
 use shardlake_routing::effective_partition_key;
 
-use crate::ContainerHandle;
-use crate::container_handle::ContainerEntry;
+use crate::container_handle::{ContainerEntry, ContainerHandle};
 
 /// A partition key that may be a prefix of a hierarchical one. Keys of one component may be empty: containers that were migrated
 /// from unpartitioned ones hold items without a key.
@@ -132,4 +131,17 @@ pub fn logical(entry: &ContainerEntry, partition_key: PartitionKey) -> LogicalKe
 
 pub fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a Arc<Partition> {
     entry.map.lookup(&logical.epk)
+}
+
+impl ContainerHandle {
+    /// Whether a partition key, or a prefix of one, lies within what another names.
+    pub fn key_is_within(&self, key: &PartitionKey, bound: &PartitionKey) -> Result<bool> {
+        let (key, bound) = (checked_key(&self.entry, key)?, checked_key(&self.entry, bound)?);
+        Ok(key.0.len() >= bound.0.len() && bound.0.iter().zip(&key.0).all(|(a, b)| a.same(b)))
+    }
+
+    /// Whether it was named by its rid, which makes rids of the names of what is in it.
+    pub fn is_by_rid(&self) -> bool {
+        self.by_rid
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `serving.rs` | [`Serving`], the door: opens the shards, and holds what every operation needs |
+//! | `serving.rs` | opens what [`Serving`], the door, holds: the shards, the catalog, and what every operation needs |
 //! | `shards.rs`, `membership.rs` | the stores that the data lies on; whether they belong together |
 //! | `live_catalog.rs` | the definitions in force (`shardlake-catalog`), and what runs for them |
 //! | `definition_change.rs` | the one way to change a definition, and its consequences |
@@ -35,10 +35,24 @@ mod serving;
 mod shards;
 mod throughput;
 
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use arc_swap::ArcSwap;
+use shardlake_catalog::Writer;
+use shardlake_charge::ChargeTable;
+use shardlake_model::{ConsistencyLevel, Limits};
+use shardlake_partition::Turns;
+use shardlake_stdx::{Clock, Random};
+use tokio::sync::{Notify, watch};
+
+use throughput::DatabaseBudgets;
+
 pub use admission::{Cost, OperationKind, Permit, Touched, urgency_of};
 pub use answer_space::{try_take_space, wait_for_space};
 pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, RangeStatistics};
-pub use definition_change::{catalog_error, uninterrupted};
+pub use definition_change::uninterrupted;
 pub use generations::{BuildProgress, Layouts, index_moved_to, index_of_new, layouts_of};
 pub use keys::{
     body_key, checked_key, key_misfit, key_of_read, key_of_write, logical, mismatch, own_key_of_read,
@@ -47,9 +61,53 @@ pub use keys::{
 pub use live_catalog::{DatabaseEntry, LiveCatalog, bounds_of, identity_of};
 pub use membership::{AccountMark, problems as membership_problems};
 pub use motion::{Motion, MotionState, RelocationKind, RelocationReport, RelocationStatus, RelocationStep};
-pub use refusals::{check_preconditions, conflict, not_found, owner_not_found, was_deleted};
+pub use refusals::{catalog_error, check_preconditions, conflict, not_found, owner_not_found, was_deleted};
 pub use routing::Routing;
 pub use script_handle::{ScriptSegment, find_script};
-pub use serving::{HeatRecording, Serving, ServingOptions, ServingState};
+pub use serving::ServingOptions;
 pub use shards::{SHARDS_MAX, Shards};
 pub use throughput::{CapacityMode, Enforcement, ThroughputReport, ThroughputRules};
+
+/// Whether what keeps partitions busy is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeatRecording {
+    #[default]
+    On,
+    /// To measure what counting costs.
+    Off,
+}
+
+/// Containers as they run, and the way to their partitions. Cheap to clone; what it holds is there to be read.
+#[derive(Debug, Clone)]
+pub struct Serving(pub(crate) Arc<ServingState>);
+
+#[derive(Debug)]
+pub struct ServingState {
+    pub shards: Shards,
+    pub limits: Arc<Limits>,
+    pub charges: ChargeTable,
+    pub clock: Clock,
+    pub random: Random,
+    pub consistency: ConsistencyLevel,
+    pub throughput: ThroughputRules,
+    pub(crate) database_budgets: DatabaseBudgets,
+    pub heat: HeatRecording,
+    pub catalog: ArcSwap<LiveCatalog>,
+    /// The version of `catalog`, for those who wait for the next one.
+    pub catalog_version: watch::Sender<u64>,
+    pub catalog_writer: Writer,
+    /// No relocation begins any more, and what runs in the background ends.
+    pub is_closing: AtomicBool,
+    /// Told when a throughput was changed.
+    pub offers_changed: Arc<Notify>,
+    /// Room for the bodies of heavy writes.
+    pub(crate) heavy_bodies: Turns,
+}
+
+impl Deref for Serving {
+    type Target = ServingState;
+
+    fn deref(&self) -> &ServingState {
+        &self.0
+    }
+}

@@ -18,9 +18,9 @@ use shardlake_model::{
 use shardlake_partition::{ContainerShape, Partition, PartitionIdentity};
 use shardlake_routing::{EpkRange, PartitionMap};
 
+use crate::Serving;
 use crate::container_handle::ContainerEntry;
 use crate::generations::layouts_of;
-use crate::serving::Serving;
 
 #[derive(Debug, Clone, Default)]
 pub struct LiveCatalog {

@@ -15,7 +15,7 @@ use shardlake_partition::storage_error;
 use shardlake_stdx::Random;
 use shardlake_storage::{Batch, ScanOptions, Shard};
 
-use crate::definition_change::catalog_error;
+use crate::refusals::catalog_error;
 use crate::shards::Shards;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

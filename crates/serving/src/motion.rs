@@ -1,15 +1,11 @@
 //! What can be seen of a container's split, merge or move, and what its entries share about it.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 use std::time::Duration;
 
-use shardlake_catalog::RangeRecord;
 pub use shardlake_catalog::RelocationKind;
 use shardlake_partition::RelocationProgress;
 use tokio::sync::Mutex;
-
-use crate::ContainerHandle;
 
 /// The parts of a relocation, in the order in which they end. A test may stop the work after each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,29 +97,5 @@ pub struct MotionState {
 impl Motion {
     pub fn state(&self) -> MutexGuard<'_, MotionState> {
         self.state.lock().expect("nothing panics under this lock")
-    }
-}
-
-impl ContainerHandle {
-    /// The relocation that is in progress.
-    pub fn relocation(&self) -> Option<RelocationStatus> {
-        let record = self.entry.record.relocation.as_ref()?;
-        let state = self.entry.motion.state();
-        let target =
-            |target: &RangeRecord| (target.range_id, target.min.clone(), target.max.clone(), target.shard);
-        Some(RelocationStatus {
-            kind: record.kind,
-            sources: record.sources.clone(),
-            targets: record.targets.iter().map(target).collect(),
-            step: state.step.unwrap_or(RelocationStep::Planned),
-            items: state.progress.items.load(Relaxed),
-            items_copied: state.progress.items_copied.load(Relaxed),
-            lag: state.progress.lag.load(Relaxed),
-        })
-    }
-
-    /// How the last relocation of this process ended: its report, or why it was given up.
-    pub fn last_relocation(&self) -> Option<Result<RelocationReport, String>> {
-        self.entry.motion.state().last.clone()
     }
 }

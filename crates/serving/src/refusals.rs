@@ -1,6 +1,8 @@
 //! Why a resource is not found, or not changed.
 
+use shardlake_catalog::CatalogError;
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
+use shardlake_partition::storage_error;
 use shardlake_stdx::Guid;
 
 pub fn not_found(kind: &str, segment: &str) -> Error {
@@ -36,4 +38,14 @@ pub fn check_preconditions(etag: [u8; 16], preconditions: &Preconditions) -> Res
 
 pub fn was_deleted() -> Error {
     Error::new(ErrorKind::OwnerNotFound, "the container was deleted")
+}
+
+pub fn catalog_error(error: CatalogError) -> Error {
+    let kind = match error {
+        CatalogError::Storage(error) => return storage_error(error),
+        CatalogError::Corrupt(_) => ErrorKind::Corrupt,
+        CatalogError::Refused(_) => ErrorKind::Internal,
+        CatalogError::InDoubt | CatalogError::Closed => ErrorKind::Unavailable,
+    };
+    Error::new(kind, error.to_string()).with_source(error)
 }

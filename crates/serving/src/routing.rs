@@ -9,10 +9,10 @@ use std::sync::Arc;
 use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::{LogicalKey, Partition};
 
+use crate::Serving;
 use crate::container_handle::{ContainerEntry, ContainerHandle};
 use crate::keys::partition_of;
 use crate::refusals::was_deleted;
-use crate::serving::Serving;
 
 /// Partitions that one operation may find moved, one after the other, before it gives up.
 const MOVES_MAX: usize = 8;

@@ -1,6 +1,5 @@
 //! What serves: the catalog in force, the shards, and what every operation needs of its surroundings.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,27 +7,19 @@ use arc_swap::ArcSwap;
 use shardlake_catalog::{Change, ContainerRecord, Definitions, IndexRecord, Writer};
 use shardlake_charge::ChargeTable;
 use shardlake_model::{ConsistencyLevel, Error, Limits, Result};
-use shardlake_partition::Turns;
 use shardlake_routing::ShardLoad;
 use shardlake_stdx::{Clock, Random};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use crate::definition_change::{added_marks, catalog_error};
+use crate::definition_change::added_marks;
 use crate::generations::index_moved_to;
 use crate::heavy_writes;
 use crate::live_catalog::LiveCatalog;
 use crate::membership;
+use crate::refusals::catalog_error;
 use crate::shards::Shards;
 use crate::throughput::{DatabaseBudgets, ThroughputRules};
-
-/// Whether what keeps partitions busy is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum HeatRecording {
-    #[default]
-    On,
-    /// To measure what counting costs.
-    Off,
-}
+use crate::{HeatRecording, Serving, ServingState};
 
 /// How an account serves.
 #[derive(Debug)]
@@ -39,41 +30,6 @@ pub struct ServingOptions {
     pub consistency: ConsistencyLevel,
     pub throughput: ThroughputRules,
     pub heat: HeatRecording,
-}
-
-/// Containers as they run, and the way to their partitions. Cheap to clone; what it holds is there to be read.
-#[derive(Debug, Clone)]
-pub struct Serving(pub(crate) Arc<ServingState>);
-
-#[derive(Debug)]
-pub struct ServingState {
-    pub shards: Shards,
-    pub limits: Arc<Limits>,
-    pub charges: ChargeTable,
-    pub clock: Clock,
-    pub random: Random,
-    pub consistency: ConsistencyLevel,
-    pub throughput: ThroughputRules,
-    pub(crate) database_budgets: DatabaseBudgets,
-    pub heat: HeatRecording,
-    pub catalog: ArcSwap<LiveCatalog>,
-    /// The version of `catalog`, for those who wait for the next one.
-    pub catalog_version: watch::Sender<u64>,
-    pub catalog_writer: Writer,
-    /// No relocation begins any more, and what runs in the background ends.
-    pub is_closing: AtomicBool,
-    /// Told when a throughput was changed.
-    pub offers_changed: Arc<Notify>,
-    /// Room for the bodies of heavy writes.
-    pub(crate) heavy_bodies: Turns,
-}
-
-impl Deref for Serving {
-    type Target = ServingState;
-
-    fn deref(&self) -> &ServingState {
-        &self.0
-    }
 }
 
 impl Serving {

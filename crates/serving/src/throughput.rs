@@ -16,10 +16,10 @@ use shardlake_catalog::{Change, ContainerRecord, Definitions, RangeRecord};
 use shardlake_model::{DatabaseRid, Error, Limits, Offer, RequestContext, Result, Throughput};
 
 use crate::ContainerHandle;
+use crate::Serving;
 use crate::container_handle::ContainerEntry;
 use crate::live_catalog::LiveCatalog;
 use crate::refusals::was_deleted;
-use crate::serving::Serving;
 
 /// Whether budgets refuse anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

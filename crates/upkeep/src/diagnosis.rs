@@ -5,7 +5,7 @@ use shardlake_capacity::diagnosis::{ContainerLoad, Finding, KeyLoad, Leader, Par
 use shardlake_heat::{HeatKind, HeatReport};
 use shardlake_model::Limits;
 
-use crate::partitions::RangeReport;
+use crate::reports::RangeReport;
 
 /// What is wrong, the worst first; see [`diagnose`].
 pub(crate) fn diagnosis_of(

@@ -8,7 +8,7 @@
 //! | `index_build.rs` | fills new generations of an index, and deletes old ones |
 //! | `purge.rs` | removes items whose time to live has run out |
 //! | `compaction.rs` | keeps the change logs small |
-//! | `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
+//! | `reports.rs`, `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //!
 //! [`Upkeep`] is the door. Nobody calls in here while serving: the tasks look at the catalog now and again, and whenever it
 //! changes. They hold the account weakly, so that dropping it ends them.
@@ -23,6 +23,7 @@ mod partitions;
 mod purge;
 mod relocation;
 mod relocation_run;
+mod reports;
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -32,8 +33,8 @@ use tokio::sync::Mutex;
 
 use partition_loads::RelocationCounts;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
-pub use partitions::{ContainerReport, LargeKey, RangeReport};
 pub use relocation::{RelocationHooks, RelocationTicket, SplitAt};
+pub use reports::{ContainerReport, LargeKey, RangeReport};
 
 /// When items whose time to live has run out are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

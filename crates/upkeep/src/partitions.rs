@@ -6,68 +6,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_capacity::budget::BudgetReport;
-use shardlake_capacity::diagnosis::Finding;
 use shardlake_capacity::policy::NextStep;
 use shardlake_document::partition_key_text;
-use shardlake_heat::HeatReport;
 use shardlake_model::{ErrorKind, PartitionKeyRange, Result};
-use shardlake_partition::{LogicalSize, Partition};
+use shardlake_partition::Partition;
 
 use crate::Upkeep;
 use crate::diagnosis::diagnosis_of;
 use crate::partition_words::words_of_next;
+use crate::reports::{ContainerReport, LargeKey, RangeReport};
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::ContainerHandle;
 use shardlake_serving::RelocationStatus;
-use shardlake_serving::ThroughputReport;
 
 /// Of each partition.
 const LARGEST_KEYS: usize = 10;
 /// Times that a partition may turn out to have moved while it is asked.
 const MOVES_MAX: usize = 8;
-
-/// A container and all its physical partitions.
-#[derive(Debug, Clone)]
-pub struct ContainerReport {
-    /// As it is now, which may be newer than the one that was asked about.
-    pub container: ContainerHandle,
-    pub throughput: ThroughputReport,
-    /// Whether operations are refused when the throughput is spent.
-    pub enforced: bool,
-    /// In the order of the hash space.
-    pub partitions: Vec<RangeReport>,
-    pub relocation: Option<RelocationStatus>,
-    /// What is wrong with the load or the sizes, the worst first; never empty.
-    pub diagnosis: Vec<Finding>,
-}
-
-/// One physical partition.
-#[derive(Debug, Clone)]
-pub struct RangeReport {
-    pub range: PartitionKeyRange,
-    pub shard: u16,
-    pub items: u64,
-    pub size_bytes: u64,
-    /// `None` where nothing is limited.
-    pub budget: Option<BudgetReport>,
-    /// Of the window that was asked for.
-    pub heat: HeatReport,
-    /// Its part of the container's request units in that window; 0 where there were none.
-    pub load_share: f64,
-    /// Largest first.
-    pub largest: Vec<LargeKey>,
-    /// What comes next for it, in words.
-    pub next: String,
-}
-
-/// A logical partition by its size.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LargeKey {
-    /// A JSON array, as in the partition key header.
-    pub key: String,
-    pub size: LogicalSize,
-}
 
 impl Upkeep {
     /// `window` is how far back the load goes.

@@ -1,0 +1,195 @@
+//! Operations on items: reads, writes, feeds, queries and scripts, handed on to the rooms that do them.
+
+use shardlake_document::{ItemName, Value};
+use shardlake_items::{
+    BulkOnError, ChangeFeedPage, ChangeFeedRequest, FeedPage, FeedScope, KeyedOperation, ReadCommand,
+    Triggers, WriteCommand, WriteReply,
+};
+use shardlake_model::{PartitionKey, ReplyMeta, RequestContext, Result, Script};
+use shardlake_partition::{BatchReply, ChangePage, ChangeSink, ItemReply, Turn};
+use shardlake_queries::{ItemsRequest, PlanReply, QueryReply, QueryRequest};
+use shardlake_routing::EpkRange;
+use shardlake_script::Confined;
+use shardlake_script_runs::ProcedureReply;
+use shardlake_serving::ContainerHandle;
+use shardlake_sql::SupportedFeatures;
+
+use crate::Account;
+
+impl Account {
+    /// Creates, upserts, replaces, patches or deletes one item, in one transaction with the triggers that the request names.
+    pub async fn write(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        command: WriteCommand,
+        triggers: Option<&Triggers<'_>>,
+    ) -> Result<WriteReply> {
+        self.0.script_runs.write(ctx, container, command, triggers).await
+    }
+
+    pub async fn read(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        command: ReadCommand,
+    ) -> Result<ItemReply> {
+        self.0.script_runs.read(ctx, container, command).await
+    }
+
+    /// The id of an item in the logical partition of a key.
+    pub async fn item_id(
+        &self,
+        container: &ContainerHandle,
+        key: Option<&PartitionKey>,
+        item: ItemName,
+    ) -> Result<String> {
+        self.0.script_runs.item_id(container, key, item).await
+    }
+
+    /// Executes operations on one logical partition as one transaction. An operation may come as the front end's refusal of it,
+    /// which fails the batch like the engine's would. `Err` is for a request that is wrong as a whole.
+    pub async fn batch(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: &PartitionKey,
+        operations: Vec<Result<KeyedOperation>>,
+    ) -> Result<BatchReply> {
+        self.0.script_runs.batch(ctx, container, key, operations).await
+    }
+
+    /// Executes operations independently, each with its own key, and answers in their order.
+    pub async fn bulk(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        range_id: Option<u32>,
+        operations: Vec<Result<KeyedOperation>>,
+        on_error: BulkOnError,
+    ) -> Result<Vec<Result<ItemReply>>> {
+        self.0.script_runs.bulk(ctx, container, range_id, operations, on_error).await
+    }
+
+    /// `max_items` is the client's wish: absent for the default, -1 for the server's choice.
+    pub async fn read_feed(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        scope: FeedScope,
+        max_items: Option<i64>,
+        continuation: Option<&str>,
+    ) -> Result<FeedPage> {
+        self.0.script_runs.read_feed(ctx, container, scope, max_items, continuation).await
+    }
+
+    /// The change log of a range, or of the part of it that lies in a span, above an LSN. Positions of a range hold in the
+    /// ranges that take its place, for the same span.
+    pub async fn changes(
+        &self,
+        container: &ContainerHandle,
+        range_id: u32,
+        span: &EpkRange,
+        after: u64,
+        entries_max: usize,
+    ) -> Result<ChangePage> {
+        self.0.script_runs.changes(container, range_id, span, after, entries_max).await
+    }
+
+    /// Deletes every item of a logical partition. Done when it returns; other requests may see it half done.
+    pub async fn delete_partition_key(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: &PartitionKey,
+    ) -> Result<ReplyMeta> {
+        self.0.script_runs.delete_partition_key(ctx, container, key).await
+    }
+
+    /// With the changes as JSON.
+    pub async fn change_feed(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: &ChangeFeedRequest<'_>,
+    ) -> Result<ChangeFeedPage> {
+        self.0.script_runs.change_feed(ctx, container, request).await
+    }
+
+    /// With the changes as a sink of the front end's keeps them.
+    pub async fn changes_in<C: ChangeSink + Default>(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: &ChangeFeedRequest<'_>,
+    ) -> Result<ChangeFeedPage<C>> {
+        self.0.script_runs.changes_in(ctx, container, request).await
+    }
+
+    /// Before the account is closed: who waits for a change is told within a second that there is none, and nobody waits
+    /// any more.
+    pub fn stop_waiting(&self) {
+        self.0.script_runs.stop_waiting()
+    }
+
+    pub async fn query(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: QueryRequest<'_>,
+    ) -> Result<QueryReply> {
+        self.0.script_runs.query(ctx, container, request).await
+    }
+
+    /// The bodies of items that a built query finds, as BSON, merged where they lie in several partitions.
+    pub async fn find_items(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: ItemsRequest<'_>,
+    ) -> Result<QueryReply> {
+        self.0.script_runs.find_items(ctx, container, request).await
+    }
+
+    /// What a client needs to merge the query itself.
+    pub fn query_plan(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        text: &str,
+        parameters: &[(String, Value)],
+        supported: &SupportedFeatures,
+    ) -> Result<PlanReply> {
+        self.0.script_runs.query_plan(ctx, container, text, parameters, supported)
+    }
+
+    /// How often a query was bound to a container, which its text, parameters and container need once.
+    pub fn queries_bound(&self) -> u64 {
+        self.0.script_runs.queries_bound()
+    }
+
+    /// Runs a stored procedure on the logical partition that `key` names. `arguments` is the text of a JSON array. Errors
+    /// are `BadRequest` for what the script throws and `Forbidden` past its limits; nothing is written then.
+    pub async fn execute_procedure(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: Option<&PartitionKey>,
+        script: &Script,
+        arguments: &str,
+        logs: bool,
+    ) -> Result<ProcedureReply> {
+        self.0.script_runs.execute_procedure(ctx, container, key, script, arguments, logs).await
+    }
+
+    /// What the kernel confines script workers by; none before the first one was started.
+    pub fn script_confinement(&self) -> Option<Confined> {
+        self.0.script_runs.script_confinement()
+    }
+
+    /// Room for a request whose bodies have so many bytes together, until it is dropped; `None` where they are small. A front
+    /// end takes it before it reads the bodies, and keeps it until they are written.
+    pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Turn>> {
+        self.0.script_runs.room_for(ctx, size_bytes).await
+    }
+}

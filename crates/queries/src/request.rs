@@ -1,0 +1,70 @@
+//! What a query asks for, and what it is answered.
+
+use std::time::Duration;
+
+use shardlake_document::Value;
+use shardlake_items::FeedScope;
+use shardlake_model::ReplyMeta;
+use shardlake_partition::QueryStatistics;
+use shardlake_sql::{Advice, BuiltQuery, IndexUtilization, PageLimits, Rows};
+
+use crate::query_token::QueryToken;
+
+/// A query as a client sends it.
+#[derive(Debug, Clone)]
+pub struct QueryRequest<'a> {
+    pub text: &'a str,
+    /// Names with their `@`.
+    pub parameters: &'a [(String, Value)],
+    pub scope: FeedScope,
+    /// The client's wish: absent for the default, -1 for the server's choice.
+    pub max_items: Option<i64>,
+    pub continuation: Option<&'a str>,
+    /// Without it a query must name its partition.
+    pub allows_cross_partition: bool,
+    /// The server merges what the partitions answer.
+    pub fans_out: bool,
+    pub wants: QueryWants,
+}
+
+/// A query that a front end has built of values.
+#[derive(Debug, Clone)]
+pub struct ItemsRequest<'a> {
+    pub built: &'a BuiltQuery,
+    pub scope: FeedScope,
+    /// As for queries.
+    pub max_items: Option<i64>,
+    pub continuation: Option<&'a str>,
+}
+
+/// What a client wants to know beside the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueryWants {
+    pub explanation: bool,
+    pub utilization: bool,
+    pub advice: bool,
+}
+
+#[derive(Debug)]
+pub struct QueryReply {
+    pub rows: Rows,
+    pub continuation: Option<String>,
+    pub meta: ReplyMeta,
+    /// Every range that was read, with its LSN.
+    pub ranges: Vec<(u32, u64)>,
+    pub statistics: QueryStatistics,
+    /// From the text to a query that can run.
+    pub preparation: Duration,
+    pub execution: Duration,
+    /// How the items were reached, in words.
+    pub explanation: Option<String>,
+    pub utilization: Option<IndexUtilization>,
+    pub advice: Option<Vec<Advice>>,
+}
+
+/// The page that is asked for.
+pub struct PageOfQuery {
+    pub limits: PageLimits,
+    pub token: Option<QueryToken>,
+    pub query_hash: u64,
+}

@@ -1,0 +1,33 @@
+//! A query at work: what its pages and partitions share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use shardlake_model::RequestContext;
+use shardlake_partition::{CommandContext, OwnItems};
+use shardlake_serving::ContainerEntry;
+use shardlake_sql::{AccessPlan, PreparedQuery};
+
+use crate::Queries;
+use crate::query_key::QueryKey;
+
+/// What stays the same for all pages and partitions of one request.
+pub struct Running<'a> {
+    pub queries: &'a Queries,
+    pub ctx: &'a RequestContext,
+    pub entry: &'a Arc<ContainerEntry>,
+    pub prepared: PreparedQuery,
+    pub access: Arc<AccessPlan>,
+    /// What the request or the text says of the partition key.
+    pub key: QueryKey,
+    pub command: CommandContext,
+    /// The query without its literals.
+    pub template: Arc<str>,
+    /// When the page is to be cut where it is.
+    pub page_end: Duration,
+    /// What the transaction that asks has written.
+    pub own: Option<Arc<OwnItems>>,
+    /// What its functions computed beyond what its pages cost, in hundredths of a request unit.
+    pub surcharge_centi: AtomicU64,
+}
