@@ -18,10 +18,10 @@ const JSON_LIBRARY: &[&str] = &[
     // Stored definitions are JSON; the rules of projections are parts of them, and dead letters are items that people read.
     "crates/catalog/src/projection.rs",
     "crates/catalog/src/stored.rs",
-    "crates/account/src/projections/dead_letters.rs",
-    "crates/account/src/projections/rule.rs",
+    "crates/projections/src/dead_letters.rs",
+    "crates/projections/src/rule.rs",
     // A permission holds its partition key as the text that its client wrote.
-    "crates/account/src/permissions.rs",
+    "crates/resources/src/permissions.rs",
     // The shortest text of a double; partition keys as clients write them.
     "crates/document/src/json_out.rs",
     "crates/document/src/key_text.rs",
