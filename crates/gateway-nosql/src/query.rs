@@ -5,7 +5,7 @@
 
 use http::{HeaderValue, StatusCode};
 use shardlake_account::{ContainerHandle, QueryReply, QueryRequest};
-use shardlake_model::{ErrorKind, Result};
+use shardlake_model::{Error, ErrorKind, Result};
 
 use crate::answer_body::PageText;
 use crate::call::Call;
@@ -16,26 +16,30 @@ use crate::query_headers::QueryDiagnostics;
 use crate::reply::{Reply, SUBSTATUS};
 use crate::{feed, query_plan, session};
 
+const CROSS_PARTITION_DISABLED: &str = "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.";
+
 pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let headers = call.headers;
     let body = QueryBody::read(call)?;
     let context = reading(call)?;
     let diagnostics = QueryDiagnostics::asked(headers)?;
+    let allows_cross_partition =
+        flag("x-ms-documentdb-query-enablecrosspartition", headers.enable_cross_partition)?;
     let request = QueryRequest {
         text: &body.text,
         parameters: &body.parameters,
         scope: feed::scope(headers)?,
         max_items: headers.max_items()?,
         continuation: headers.continuation.filter(|token| !token.is_empty() && !is_of_the_reference(token)),
-        allows_cross_partition: flag(
-            "x-ms-documentdb-query-enablecrosspartition",
-            headers.enable_cross_partition,
-        )?,
+        allows_cross_partition,
         fans_out: flag("x-shardlake-fan-out", headers.fan_out)?,
         wants: diagnostics.wants(),
     };
     let reply = match call.account.query(&context, container, request).await {
         Ok(reply) => reply,
+        Err(error) if error.kind() == ErrorKind::CrossPartitionQuery && !allows_cross_partition => {
+            return Err(Error::bad_request(CROSS_PARTITION_DISABLED).with_meta(*error.meta()));
+        }
         Err(error) if error.kind() == ErrorKind::CrossPartitionQuery => {
             return query_plan::refusal(call, container, &body, &error);
         }

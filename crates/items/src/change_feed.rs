@@ -82,7 +82,6 @@ struct Part {
 }
 
 impl Items {
-    /// With the changes as JSON.
     pub async fn change_feed(
         &self,
         ctx: &RequestContext,

@@ -163,7 +163,7 @@ impl Items {
             Some(wanted) if wanted > 0 => (wanted as usize).min(limits.page_items_max),
             Some(other) => {
                 return Err(Error::bad_request(format!(
-                    "x-ms-max-item-count {other} is invalid: use -1 or 1 and above"
+                    "a page of {other} items is invalid: use -1 or 1 and above"
                 )));
             }
         };
@@ -213,7 +213,7 @@ pub fn resolve(entry: &ContainerEntry, scope: &FeedScope) -> Result<(FeedFilter,
     Ok(match scope {
         FeedScope::All => (FeedFilter::Range(EpkRange::full()), entry.map.iter().cloned().collect()),
         FeedScope::Key(key) => {
-            let key = checked_key(entry, key)?;
+            let key = checked_key(entry, key)?.into_owned();
             if key.0.len() == entry.shape.key_paths.len() {
                 let logical = logical(entry, key);
                 let partition = partition_of(entry, &logical).clone();

@@ -12,8 +12,9 @@ use shardlake_partition::{
 use crate::Items;
 use crate::command::{ItemRead, ItemWrite, Patch, ReadCommand, WriteCommand};
 use shardlake_document::ItemName;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::{ContainerEntry, Cost, OperationKind, Touched, key_of_read, key_of_write};
+use shardlake_serving::{
+    ContainerEntry, ContainerHandle, Cost, OperationKind, Touched, key_of_read, key_of_write, own_key_of_read,
+};
 
 impl Items {
     /// Creates, upserts, replaces, patches or deletes one item; no trigger runs.
@@ -33,7 +34,7 @@ impl Items {
         container: &ContainerHandle,
         command: ReadCommand,
     ) -> Result<ItemReply> {
-        let logical = key_of_read(container, command.key.as_ref())?;
+        let logical = own_key_of_read(container, command.key)?;
         let ItemRead { item, preconditions } = command.read;
         let id = self.resolved(container, &logical, item).await?;
         self.read_planned(ctx, container, &logical, &id, &preconditions).await

@@ -21,7 +21,8 @@ use crate::index::Maintained;
 use crate::interactive::WriteTurn;
 use crate::keys;
 use crate::operation::LogicalKey;
-use crate::partition::{Origin, Partition};
+use crate::origin::Origin;
+use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::sequencer::{Sequencer, Turn};
 use crate::shape::ContainerShape;
@@ -147,6 +148,30 @@ impl Partition {
                 (task.rows, task.is_heavy) = (task.rows.max(rows), true);
                 Ok(())
             }
+        }
+    }
+
+    /// Fetches what a plan wants. The sequencer is not held.
+    pub(crate) async fn fetch(
+        &self,
+        reads: &mut ReadSet,
+        shape: &ContainerShape,
+        keys: Vec<Bytes>,
+    ) -> Result<()> {
+        self.keep_for(reads).await;
+        reads.fetch(self.shard(), shape, keys).await
+    }
+
+    /// Fetches values from which no others follow.
+    pub(crate) async fn fetch_alone(&self, reads: &mut ReadSet, keys: Vec<Bytes>) -> Result<()> {
+        self.keep_for(reads).await;
+        reads.fetch_values(self.shard(), keys).await.map(drop)
+    }
+
+    async fn keep_for(&self, reads: &mut ReadSet) {
+        if reads.kept.is_none() {
+            let mut sequencer = self.sequencer.hold().await;
+            reads.kept = Some(sequencer.pending.keep_behind(self.shard().applied()));
         }
     }
 

@@ -8,6 +8,7 @@
 //! | `write.rs`, `apply.rs` | the operations of a command; what each comes to within a transaction |
 //! | `commit.rs`, `read_set.rs` | from a command to a commit: read, plan, queue; what a plan reads |
 //! | `transaction.rs`, `writes.rs`, `unique_keys.rs` | one commit in the making |
+//! | `origin.rs` | what replies and ordinals tell of their partition |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `interactive/` | transactions that take their time: those of scripts |
 //! | `beside.rs` | turns for work that is too long for the threads that answer requests |
@@ -57,6 +58,7 @@ mod keys;
 mod log_marks;
 mod make_room;
 mod operation;
+mod origin;
 mod partition;
 mod pending;
 mod plan;

@@ -33,6 +33,7 @@ use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
 use crate::log_marks::LogMarks;
 use crate::operation::{CommandContext, ItemReply, LogicalKey};
+use crate::origin::Origin;
 use crate::plan;
 use crate::sequencer::{Sequencer, SequencerLock};
 use crate::shape::ContainerShape;
@@ -64,34 +65,6 @@ pub struct Partition {
     heat: OnceLock<Box<std::sync::Mutex<Heat>>>,
 }
 
-/// What replies and ordinals tell of the partition that they come from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin {
-    pub uid: PartitionUid,
-    pub rid_prefix: u32,
-    range_id: u32,
-    session_version: i64,
-}
-
-impl Origin {
-    /// Of the target of a relocation, which answers nobody yet.
-    pub fn of_target(identity: &PartitionIdentity) -> Origin {
-        let PartitionIdentity { uid, rid_prefix, range_id, session_version, .. } = *identity;
-        Origin { uid, rid_prefix, range_id, session_version }
-    }
-
-    /// Of the version that a commit wrote.
-    pub fn meta(self, charge_centi: u64, lsn: u64) -> ReplyMeta {
-        ReplyMeta {
-            charge_centi,
-            lsn,
-            item_lsn: lsn,
-            range_id: Some(self.range_id),
-            session_version: self.session_version,
-        }
-    }
-}
-
 /// What distinguishes a partition from its siblings.
 #[derive(Debug, Clone)]
 pub struct PartitionIdentity {
@@ -103,6 +76,13 @@ pub struct PartitionIdentity {
     pub inherited_prefixes: Vec<u32>,
     /// See [`ReplyMeta::session_version`].
     pub session_version: i64,
+}
+
+impl PartitionIdentity {
+    pub(crate) fn origin(&self) -> Origin {
+        let PartitionIdentity { uid, rid_prefix, range_id, session_version, .. } = *self;
+        Origin { uid, rid_prefix, range_id, session_version }
+    }
 }
 
 impl Partition {

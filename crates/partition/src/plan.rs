@@ -9,7 +9,7 @@ use shardlake_stdx::Guid;
 use crate::beside::HEAVY_BYTES;
 use crate::item::{StoredItem, rendered_size};
 use crate::operation::{CommandContext, ItemReply, Outcome, PreparedBody};
-use crate::partition::Origin;
+use crate::origin::Origin;
 use crate::shape::ContainerShape;
 
 pub(crate) const NOT_FOUND: &str = "Entity with the specified id does not exist in the system. More info: https://aka.ms/cosmosdb-tsg-not-found";

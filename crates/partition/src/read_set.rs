@@ -19,10 +19,8 @@ use shardlake_storage::{Answer, Shard};
 
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
-use crate::partition::Partition;
 use crate::pending::Kept;
 use crate::shape::ContainerShape;
-use crate::unique_keys::unique_keys_of;
 
 /// Why a plan goes no further; nothing was changed.
 #[derive(Debug)]
@@ -51,7 +49,7 @@ pub(crate) struct ReadSet {
     /// Heavy items with their terms, as they were a moment ago.
     heavy: FxHashMap<Bytes, StoredItem>,
     /// While it lasts, the overlay keeps what the values may lack.
-    kept: Option<Kept>,
+    pub kept: Option<Kept>,
 }
 
 impl ReadSet {
@@ -81,14 +79,14 @@ impl ReadSet {
     }
 
     /// Fetches values in one go, and then the holders of the unique values of the items among them. Of a partition that
-    /// others write to, [`Partition::fetch`] does.
+    /// others write to, `Partition::fetch` does.
     pub async fn fetch(&mut self, shard: &Shard, shape: &ContainerShape, keys: Vec<Bytes>) -> Result<()> {
         let mut follow = Vec::new();
         for (key, value) in self.fetch_values(shard, keys).await? {
             if let Some(record) = value.filter(|_| !shape.unique_keys.is_empty() && keys::is_item(&key)) {
                 let (logical, _) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
                 let body = Record::decode(&record).map_err(crate::corrupt)?.body;
-                follow.extend(unique_keys_of(keys::uid_of(&key), shape, &logical, body));
+                follow.extend(shape.unique_keys_of(keys::uid_of(&key), &logical, body));
             }
         }
         self.fetch_values(shard, follow).await?;
@@ -96,7 +94,7 @@ impl ReadSet {
     }
 
     /// Fetches values in one go, and gives those that were not there.
-    async fn fetch_values(
+    pub async fn fetch_values(
         &mut self,
         shard: &Shard,
         mut keys: Vec<Bytes>,
@@ -109,31 +107,5 @@ impl ReadSet {
         let fetched: Vec<_> = keys.into_iter().zip(values).collect();
         self.values.extend(fetched.iter().cloned());
         Ok(fetched)
-    }
-}
-
-impl Partition {
-    /// Fetches what a plan wants. The sequencer is not held.
-    pub(crate) async fn fetch(
-        &self,
-        reads: &mut ReadSet,
-        shape: &ContainerShape,
-        keys: Vec<Bytes>,
-    ) -> Result<()> {
-        self.keep_for(reads).await;
-        reads.fetch(self.shard(), shape, keys).await
-    }
-
-    /// Fetches values from which no others follow.
-    pub(crate) async fn fetch_alone(&self, reads: &mut ReadSet, keys: Vec<Bytes>) -> Result<()> {
-        self.keep_for(reads).await;
-        reads.fetch_values(self.shard(), keys).await.map(drop)
-    }
-
-    async fn keep_for(&self, reads: &mut ReadSet) {
-        if reads.kept.is_none() {
-            let mut sequencer = self.sequencer.hold().await;
-            reads.kept = Some(sequencer.pending.keep_behind(self.shard().applied()));
-        }
     }
 }

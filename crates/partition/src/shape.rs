@@ -3,12 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use shardlake_charge::ChargeTable;
+use shardlake_document::RawDocument;
 use shardlake_index::IndexLayout;
 use shardlake_model::{
     Container, ContainerDefinition, Error, KeyPath, Limits, PartitionKeyDefinition, PathMatcher, Result,
 };
 use shardlake_sql::{CompositeSchema, ComputedProperties, GeometryKind, IndexSchema};
+
+use crate::keys::{self, PartitionUid};
+use crate::operation::LogicalKey;
 
 #[derive(Debug)]
 pub struct ContainerShape {
@@ -87,6 +92,19 @@ impl ContainerShape {
     /// The generations that writes keep up to date.
     pub fn maintained(&self) -> Vec<Arc<IndexLayout>> {
         self.serving.iter().chain(&self.building).cloned().collect()
+    }
+
+    /// Where the holders of an item's unique values lie, in the order of the policy.
+    pub(crate) fn unique_keys_of<'k>(
+        &'k self,
+        uid: PartitionUid,
+        logical: &'k LogicalKey,
+        item: RawDocument<'k>,
+    ) -> impl Iterator<Item = Bytes> + 'k {
+        self.unique_keys.iter().enumerate().map(move |(index, paths)| {
+            let values: Vec<_> = paths.iter().map(|path| item.get_path(&path.0)).collect();
+            Bytes::from(keys::unique_key(uid, index as u8, logical, &values))
+        })
     }
 
     /// Whether an item written at `timestamp_seconds` with its own `ttl` has run out by `now_seconds`.

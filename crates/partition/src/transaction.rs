@@ -17,12 +17,11 @@ use crate::index::{self, IndexChange, Maintained};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
 use crate::operation::LogicalKey;
-use crate::partition::Origin;
+use crate::origin::Origin;
 use crate::pending::Pending;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerShape;
 use crate::sizes::{LogicalSize, RecentSizes, SizeChange, limit};
-use crate::unique_keys::Claim;
 use crate::writes::{Base, Step, Writes};
 
 /// What a transaction plans on, besides the engine.
@@ -444,6 +443,13 @@ fn add<'w>(writes: impl Iterator<Item = &'w (Bytes, Option<Bytes>)>, batch: &mut
             None => batch.delete(key.clone()),
         }
     }
+}
+
+/// When an item gets a unique value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claim {
+    IfFree,
+    Always,
 }
 
 /// An item's name in a partition, and the key that it makes.

@@ -1,35 +1,14 @@
 //! Unique values within a transaction: which item of a logical partition has them, and who gets them.
 
 use bytes::Bytes;
-use shardlake_document::RawValue;
 use shardlake_model::{Error, ErrorKind};
 
 use crate::item::StoredItem;
-use crate::keys::{self, PartitionUid};
+use crate::keys;
 use crate::operation::LogicalKey;
 use crate::read_set::{Plan, Stop};
 use crate::shape::ContainerShape;
-use crate::transaction::Transaction;
-
-/// When an item gets a unique value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Claim {
-    IfFree,
-    Always,
-}
-
-/// Where the holders of an item's unique values lie, in the order of the policy.
-pub(crate) fn unique_keys_of<'k>(
-    uid: PartitionUid,
-    shape: &'k ContainerShape,
-    logical: &'k LogicalKey,
-    item: shardlake_document::RawDocument<'k>,
-) -> impl Iterator<Item = Bytes> + 'k {
-    shape.unique_keys.iter().enumerate().map(move |(index, paths)| {
-        let values: Vec<Option<RawValue<'_>>> = paths.iter().map(|path| item.get_path(&path.0)).collect();
-        Bytes::from(keys::unique_key(uid, index as u8, logical, &values))
-    })
-}
+use crate::transaction::{Claim, Transaction};
 
 impl Transaction<'_> {
     pub fn claim_unique_keys(
@@ -40,7 +19,7 @@ impl Transaction<'_> {
         claim: Claim,
     ) -> Plan<()> {
         let shape = self.shape;
-        for (index, key) in unique_keys_of(self.uid, shape, logical, item.body()).enumerate() {
+        for (index, key) in shape.unique_keys_of(self.uid, logical, item.body()).enumerate() {
             if claim == Claim::IfFree
                 && let Some(holder) = self.get(&key)?
                 && holder != id.as_bytes()
@@ -54,7 +33,7 @@ impl Transaction<'_> {
     }
 
     pub fn release_unique_keys(&mut self, logical: &LogicalKey, id: &str, old: &StoredItem) -> Plan<()> {
-        let keys: Vec<Bytes> = unique_keys_of(self.uid, self.shape, logical, old.body()).collect();
+        let keys: Vec<Bytes> = self.shape.unique_keys_of(self.uid, logical, old.body()).collect();
         for (key, holder) in keys.iter().zip(self.get_all(&keys)?) {
             // An item that outlived its time may have lost the value to another one.
             if holder.is_some_and(|holder| holder == id.as_bytes()) {

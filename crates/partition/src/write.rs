@@ -11,11 +11,11 @@ use crate::item::StoredItem;
 use crate::keys;
 use crate::make_room::{LOOKS_MAX, is_full};
 use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation};
-use crate::partition::{Origin, Partition};
+use crate::origin::Origin;
+use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerShape;
 use crate::transaction::{ItemName, PlannedCommit, Transaction};
-use crate::unique_keys::unique_keys_of;
 
 /// Bytes of bodies from which a transaction is too much for a thread that answers requests.
 const MUCH_BYTES: usize = 4 * HEAVY_BYTES;
@@ -198,7 +198,7 @@ pub(crate) fn footprint(
             if item.id != operation.id() {
                 keys.push(keys::item_key(origin.uid, logical, &item.id).into());
             }
-            keys.extend(unique_keys_of(origin.uid, shape, logical, item.body.raw()));
+            keys.extend(shape.unique_keys_of(origin.uid, logical, item.body.raw()));
         }
     }
     keys.sort_unstable();

@@ -142,8 +142,9 @@ pub fn targets(
         return if leaves { Err(client_must_merge()) } else { Ok(Targets { parts, merges: false }) };
     }
     if !request.allows_cross_partition {
-        return Err(Error::bad_request(
-            "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.",
+        return Err(Error::new(
+            ErrorKind::CrossPartitionQuery,
+            "the query covers several logical partitions, which its request does not allow",
         ));
     }
     // Who asks for the whole container cannot know that it is one partition for now.

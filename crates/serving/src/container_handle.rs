@@ -128,12 +128,13 @@ impl ContainerHandle {
 
     /// The item that a segment of a path names: by its id, or by its resource id where the container was named by its own.
     pub fn item_name(&self, segment: &str) -> ItemName {
-        match Rid::parse(segment) {
-            Some(Rid::Item(rid)) if self.by_rid && rid.container == self.entry.record.container.rid => {
-                ItemName::Ordinal(rid.ordinal)
-            }
-            _ => ItemName::from(segment),
+        if self.by_rid
+            && let Some(Rid::Item(rid)) = Rid::parse(segment)
+            && rid.container == self.entry.record.container.rid
+        {
+            return ItemName::Ordinal(rid.ordinal);
         }
+        ItemName::from(segment)
     }
 
     /// With its definition normalised.

@@ -1,5 +1,6 @@
 //! From a partition key as a request names it, or as a body carries it, to the logical partition and the partition it is in.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use shardlake_document::RawValue;
@@ -11,20 +12,19 @@ use crate::container_handle::{ContainerEntry, ContainerHandle};
 
 /// A partition key that may be a prefix of a hierarchical one. Keys of one component may be empty: containers that were migrated
 /// from unpartitioned ones hold items without a key.
-pub fn checked_key(entry: &ContainerEntry, key: &PartitionKey) -> Result<PartitionKey> {
+pub fn checked_key<'k>(entry: &ContainerEntry, key: &'k PartitionKey) -> Result<Cow<'k, PartitionKey>> {
     let (actual, expected) = (key.0.len(), entry.shape.key_paths.len());
     let may_be_empty = entry.record.container.definition.partition_key.kind != KeyKind::MultiHash;
-    let key = match actual {
-        0 if may_be_empty => PartitionKey(vec![KeyComponent::Undefined; expected]),
-        1.. if actual <= expected => key.clone(),
-        _ => {
-            return Err(key_misfit(&format!(
-                "it has {actual} components, but the container's partition key has {expected}"
-            )));
-        }
-    };
-    check_size(entry, &key)?;
-    Ok(key)
+    if actual == 0 && may_be_empty {
+        return Ok(Cow::Owned(PartitionKey(vec![KeyComponent::Undefined; expected])));
+    }
+    if actual == 0 || actual > expected {
+        return Err(key_misfit(&format!(
+            "it has {actual} components, but the container's partition key has {expected}"
+        )));
+    }
+    check_size(entry, key)?;
+    Ok(Cow::Borrowed(key))
 }
 
 /// A key that the container cannot have.
@@ -56,10 +56,19 @@ fn is_full(entry: &ContainerEntry, key: &PartitionKey) -> bool {
 
 /// The logical partition that a read or delete addresses.
 pub fn key_of_read(container: &ContainerHandle, key: Option<&PartitionKey>) -> Result<LogicalKey> {
+    own_key_of_read(container, key.cloned())
+}
+
+/// The same without a copy.
+pub fn own_key_of_read(container: &ContainerHandle, key: Option<PartitionKey>) -> Result<LogicalKey> {
     let entry = &container.entry;
     let key =
         key.ok_or_else(|| Error::bad_request("PartitionKey value must be supplied for this operation"))?;
-    let key = checked_key(entry, key)?;
+    let completed = match checked_key(entry, &key)? {
+        Cow::Owned(completed) => Some(completed),
+        Cow::Borrowed(_) => None,
+    };
+    let key = completed.unwrap_or(key);
     if !is_full(entry, &key) {
         return Err(Error::new(
             ErrorKind::PartitionKeyMismatch,
@@ -127,8 +136,8 @@ pub fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a 
 impl ContainerHandle {
     /// Whether a partition key, or a prefix of one, lies within what another names.
     pub fn key_is_within(&self, key: &PartitionKey, bound: &PartitionKey) -> Result<bool> {
-        let (key, bound) = (checked_key(&self.entry, key)?.0, checked_key(&self.entry, bound)?.0);
-        Ok(key.len() >= bound.len() && bound.iter().zip(&key).all(|(a, b)| a.same(b)))
+        let (key, bound) = (checked_key(&self.entry, key)?, checked_key(&self.entry, bound)?);
+        Ok(key.0.len() >= bound.0.len() && bound.0.iter().zip(&key.0).all(|(a, b)| a.same(b)))
     }
 
     /// Whether it was named by its rid, which makes rids of the names of what is in it.

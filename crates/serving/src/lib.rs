@@ -55,7 +55,8 @@ pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, Rang
 pub use definition_change::uninterrupted;
 pub use generations::{BuildProgress, Layouts, index_moved_to, index_of_new, layouts_of};
 pub use keys::{
-    body_key, checked_key, key_misfit, key_of_read, key_of_write, logical, mismatch, partition_of,
+    body_key, checked_key, key_misfit, key_of_read, key_of_write, logical, mismatch, own_key_of_read,
+    partition_of,
 };
 pub use live_catalog::{DatabaseEntry, LiveCatalog, bounds_of, identity_of};
 pub use membership::{AccountMark, problems as membership_problems};

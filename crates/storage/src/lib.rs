@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `shard.rs` | the handle: queueing commits, watermarks, reads, closing |
+//! | `options.rs`, `pending_commit.rs` | how it is opened, and what a writer holds of its commit |
 //! | `bulk.rs` | work on whole ranges: dropping, filling, measuring |
 //! | `queue.rs` | queued commits and how they are cut into groups |
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
@@ -49,7 +50,9 @@ mod journal_mark;
 mod local;
 mod local_view;
 mod memory;
+mod options;
 mod pace;
+mod pending_commit;
 mod pipeline;
 mod queue;
 mod readers;
@@ -70,8 +73,10 @@ pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES
 pub use error::StorageError;
 pub use inspection::{InspectionReport, TornWrite};
 pub use memory::MemoryEngine;
+pub use options::{Durability, EngineKind, ShardOptions};
+pub use pending_commit::PendingCommit;
 pub use scan::{Scan, ScanOptions};
-pub use shard::{Durability, EngineKind, PendingCommit, Seq, Shard, ShardOptions};
+pub use shard::{Seq, Shard};
 pub use turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn, SMALL_COMMIT_ROWS};
 pub use view::View;
 

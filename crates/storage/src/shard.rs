@@ -4,19 +4,13 @@
 //! committer: `applied` (in the engine) and `durable` (on stable storage), both as the [`Seq`] of the last commit. Reads show
 //! what is acknowledged (`view.rs`); only who plans a commit on top of those before it reads what is applied.
 
-use std::fmt;
-use std::future::Future;
-use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
 use crate::checkpoint::check_name;
-use crate::committer::{Committer, Writing, in_the_call, lead};
+use crate::committer::{Committer, Writing, in_the_call};
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
@@ -25,71 +19,12 @@ use crate::slow::SlowEngine;
 use crate::turns::{LargeCommits, RowsTurn, SMALL_COMMIT_ROWS};
 use crate::view::Shown;
 use crate::{
-    Answer, Batch, Engine, KEY_BYTES_MAX, Lookup, MemoryEngine, Row, StorageError, Value, View, witness,
+    Answer, Batch, Durability, Engine, EngineKind, KEY_BYTES_MAX, Lookup, MemoryEngine, PendingCommit, Row,
+    ShardOptions, StorageError, Value, View, witness,
 };
 
 /// Position of a commit in the order of submissions since the shard was opened: 1, 2, 3, …
 pub type Seq = u64;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// A commit is acknowledged when it is on stable storage.
-    #[default]
-    Sync,
-    /// A commit is acknowledged when it is visible; the last tenth of a second may be lost in a crash.
-    Async,
-    /// Nothing survives the process.
-    Memory,
-}
-
-#[derive(Debug, Clone)]
-pub enum EngineKind {
-    Memory,
-    Local { directory: PathBuf },
-}
-
-#[derive(Debug, Clone)]
-pub struct ShardOptions {
-    pub engine: EngineKind,
-    /// The directory is known to have had a shard: opening it makes none.
-    pub must_exist: bool,
-    /// Of this owner: refused with [`StorageError::Fenced`] where the shard was opened with a higher one. Without one, the
-    /// owner is whoever has the directory.
-    pub epoch: Option<u64>,
-    pub durability: Durability,
-    /// Bytes of blocks kept in memory for reads.
-    pub cache_bytes: u64,
-    /// Bytes of writes kept in memory before they are sorted to disk; a few of these can exist at once.
-    pub memtable_bytes: u64,
-    /// Sorted files that are kept open; others are opened for each block that is read of them.
-    pub tables_open_max: usize,
-    /// A read that takes so long is better done on a thread that may block than in the call. Zero: every read is.
-    pub slow_read: Duration,
-    /// Commits that may be queued; more are refused with [`StorageError::Overloaded`].
-    pub queue_commits_max: usize,
-    pub queue_bytes_max: usize,
-}
-
-impl ShardOptions {
-    pub fn memory() -> Self {
-        ShardOptions { engine: EngineKind::Memory, durability: Durability::Memory, ..ShardOptions::local("") }
-    }
-
-    pub fn local(directory: impl Into<PathBuf>) -> Self {
-        ShardOptions {
-            engine: EngineKind::Local { directory: directory.into() },
-            must_exist: false,
-            epoch: None,
-            durability: Durability::Sync,
-            cache_bytes: 256 * 1024 * 1024,
-            memtable_bytes: 32 * 1024 * 1024,
-            tables_open_max: 256,
-            slow_read: Duration::from_micros(500),
-            queue_commits_max: 8192,
-            queue_bytes_max: 256 * 1024 * 1024,
-        }
-    }
-}
 
 #[derive(Clone)]
 pub struct Shard(Arc<ShardInner>);
@@ -471,47 +406,5 @@ impl Drop for ShardInner {
         if let Some(Running::Thread(thread)) = committer {
             let _ = thread.join();
         }
-    }
-}
-
-/// A queued commit; resolves when it may be acknowledged.
-pub struct PendingCommit {
-    seq: Seq,
-    receiver: oneshot::Receiver<Result<(), StorageError>>,
-    /// The committer was not woken: this future sees to the commit when it is first polled, or when it is dropped.
-    lead: Option<Arc<Shared>>,
-}
-
-impl fmt::Debug for PendingCommit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "commit {}", self.seq)
-    }
-}
-
-impl Drop for PendingCommit {
-    fn drop(&mut self) {
-        if let Some(shared) = self.lead.take() {
-            shared.queue.call_committer();
-        }
-    }
-}
-
-impl PendingCommit {
-    pub fn seq(&self) -> Seq {
-        self.seq
-    }
-}
-
-impl Future for PendingCommit {
-    type Output = Result<(), StorageError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        witness::may_wait("a commit");
-        if let Some(shared) = self.lead.take() {
-            lead(&shared);
-        }
-        // The committer answers every commit, unless an engine panicked under it.
-        let gone = || Err(StorageError::Poisoned { reason: "the storage engine panicked".into() });
-        Pin::new(&mut self.receiver).poll(context).map(|result| result.unwrap_or_else(|_| gone()))
     }
 }

@@ -20,7 +20,7 @@ use crate::index::Maintained;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS, PartitionUid};
-use crate::partition::Origin;
+use crate::origin::Origin;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerShape;
 use crate::transaction::{ItemName, Transaction, View};
@@ -173,7 +173,7 @@ impl Relocation {
             items.push((Bytes::copy_from_slice(key), item));
         }
         let copy = Arc::new(Copy {
-            origin: Origin::of_target(&target.identity),
+            origin: target.identity.origin(),
             shape: shape.clone(),
             shard: target.shard.clone(),
             maintained: self.maintained.clone(),

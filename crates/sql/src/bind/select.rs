@@ -18,7 +18,7 @@ impl Binder<'_> {
     /// The star is the last character of the selection.
     fn star(&mut self, query: &ast::Query, slots: &[Slot]) -> Projection {
         let end = query.select.span.end;
-        let place = Span { start: end - 1, end };
+        let place = Span { start: end.saturating_sub(1), end };
         if !query.group_by.is_empty() {
             self.fail_at(Rule::StarWithGroupBy, place);
         }

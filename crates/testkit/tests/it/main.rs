@@ -3,6 +3,7 @@
 //! One program for all files, because linking is what takes the time.
 
 mod dependencies;
+mod doors;
 mod http_client;
 mod rooms;
 mod signature_vectors;

@@ -1,0 +1,25 @@
+//! What replies and ordinals tell of the partition that they come from.
+
+use shardlake_model::{PartitionUid, ReplyMeta};
+
+/// What replies and ordinals tell of the partition that they come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    pub uid: PartitionUid,
+    pub rid_prefix: u32,
+    pub range_id: u32,
+    pub session_version: i64,
+}
+
+impl Origin {
+    /// Of the version that a commit wrote.
+    pub fn meta(self, charge_centi: u64, lsn: u64) -> ReplyMeta {
+        ReplyMeta {
+            charge_centi,
+            lsn,
+            item_lsn: lsn,
+            range_id: Some(self.range_id),
+            session_version: self.session_version,
+        }
+    }
+}

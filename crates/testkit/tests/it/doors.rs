@@ -1,0 +1,68 @@
+//! What belongs to front ends stays in them: no header names of the REST protocol, no links of its error texts and no JSON
+//! library below the crates that speak it. The lists of what is there still can only shrink.
+
+use crate::tidy::{expect_no_findings, files, read};
+
+/// Crates that speak a protocol, and those around them.
+const DOORS: &[&str] =
+    &["crates/gateway-nosql/", "crates/operator/", "crates/server/", "crates/signature/", "crates/testkit/"];
+
+/// Files that name a word of the REST protocol, which nothing else below the doors does.
+const WORDS: &[(&str, &str)] = &[
+    // Scripts are told the same words as clients, and nothing yet tells the partition's errors apart for a gateway.
+    ("crates/partition/src/plan.rs", "aka.ms"),
+];
+
+/// Files that use the JSON library, and why.
+const JSON_LIBRARY: &[&str] = &[
+    // Stored definitions are JSON; the rules of projections are parts of them, and dead letters are items that people read.
+    "crates/catalog/src/projection.rs",
+    "crates/catalog/src/stored.rs",
+    "crates/account/src/projections/dead_letters.rs",
+    "crates/account/src/projections/rule.rs",
+    // A permission holds its partition key as the text that its client wrote.
+    "crates/account/src/permissions.rs",
+    // The shortest text of a double; partition keys as clients write them.
+    "crates/document/src/json_out.rs",
+    "crates/document/src/key_text.rs",
+];
+
+/// Production code below the doors.
+fn engine_files() -> impl Iterator<Item = (String, String)> {
+    let is_engine = |path: &String| {
+        path.starts_with("crates/")
+            && path.contains("/src/")
+            && !path.ends_with("tests.rs")
+            && !DOORS.iter().any(|door| path.starts_with(door))
+    };
+    let without_tests = |text: String| text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+    files(".rs").into_iter().filter(is_engine).map(move |path| (path.clone(), without_tests(read(&path))))
+}
+
+#[test]
+fn no_word_of_the_rest_protocol_is_below_the_doors() {
+    let mut findings = Vec::new();
+    for (path, text) in engine_files() {
+        for word in ["x-ms-", "aka.ms"] {
+            match (text.contains(word), WORDS.contains(&(path.as_str(), word))) {
+                (true, false) => findings.push(format!("{path}: '{word}'")),
+                (false, true) => findings.push(format!("{path}: '{word}' is gone, take it off the list")),
+                _ => {}
+            }
+        }
+    }
+    expect_no_findings("words of the REST protocol in the engine", &findings);
+}
+
+#[test]
+fn no_json_library_is_below_the_doors() {
+    let mut findings = Vec::new();
+    for (path, text) in engine_files() {
+        match (text.contains("serde_json"), JSON_LIBRARY.contains(&path.as_str())) {
+            (true, false) => findings.push(path),
+            (false, true) => findings.push(format!("{path}: take it off the list")),
+            _ => {}
+        }
+    }
+    expect_no_findings("files of the engine that use the JSON library", &findings);
+}
