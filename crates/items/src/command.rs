@@ -17,6 +17,7 @@ pub struct Patch {
 
 /// A change of one item.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a command is made once and moved a few times")]
 pub enum ItemWrite {
     Create {
         body: Body,
@@ -50,6 +51,7 @@ pub struct ItemRead {
 
 /// One of several operations of a request.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a command is made once and moved a few times")]
 pub enum ItemOperation {
     Write(ItemWrite),
     Read(ItemRead),

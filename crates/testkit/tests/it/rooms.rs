@@ -19,7 +19,7 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("partition", 24),
     ("server", 10),
     ("sql", 9),
-    ("storage", 11),
+    ("storage", 12),
 ];
 
 /// Files that hold an `impl` of a type, where they are many.
