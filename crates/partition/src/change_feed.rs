@@ -69,6 +69,7 @@ pub struct FeedFound {
 
 impl Partition {
     /// Hands the changes to `out`.
+    #[tracing::instrument(name = "changes", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn read_changes(&self, look: &FeedLook<'_>, out: &mut dyn ChangeSink) -> Result<FeedFound> {
         let snapshot = self.shard().snapshot();
         self.check_open()?;

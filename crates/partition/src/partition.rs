@@ -21,6 +21,7 @@ use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
 use shardlake_storage::{Durability, PendingCommit, Seq, Shard};
 use tokio::sync::Mutex;
+use tracing::Instrument;
 
 use crate::acknowledged::Acknowledged;
 use crate::change_log::Counters;
@@ -229,6 +230,7 @@ impl Partition {
     }
 
     /// Point read.
+    #[tracing::instrument(name = "read", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn read(
         &self,
         shape: &Arc<ContainerShape>,
@@ -288,7 +290,8 @@ impl Partition {
 
     /// Waits until a commit may be acknowledged.
     pub(crate) async fn acknowledge(&self, lsn: u64, commit: PendingCommit) -> Result<()> {
-        commit.await.map_err(crate::storage_error)?;
+        let durable = tracing::debug_span!("durable", lsn);
+        commit.instrument(durable).await.map_err(crate::storage_error)?;
         self.acknowledged.note_lsn(lsn);
         self.follow_shard();
         self.life.followers.wake();

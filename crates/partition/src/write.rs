@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_model::{Error, Result};
+use tracing::Instrument;
 
 use crate::beside::{HEAVY_BYTES, beside};
 use crate::commit::{Done, Task, Work, Writer};
@@ -50,6 +51,7 @@ impl Partition {
     }
 
     /// Executes operations in order as one transaction: all of them or none.
+    #[tracing::instrument(name = "write", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn execute(
         &self,
         shape: &Arc<ContainerShape>,
@@ -75,7 +77,8 @@ impl Partition {
     ) -> Result<BatchReply> {
         let (now, rows, is_heavy) = (write.context.now, write.rows(), write.is_heavy());
         let task = Task { shape, now, writer, is_clients: true, rows, is_heavy, base: None };
-        let done = self.carry_out(task, ReadSet::default(), write).await?;
+        let plan = tracing::debug_span!("plan");
+        let done = self.carry_out(task, ReadSet::default(), write).instrument(plan).await?;
         let Done { outcome: Written { outcome, charge_centi }, rests_on, last_lsn, commit } = done;
         match (outcome, commit) {
             (Ok(mut replies), Some((lsn, commit))) => {

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 
 use crate::StorageError;
 
-const FORMAT: &str = "shardlake shard 1";
+/// Its number goes up with every change of stored bytes, of the partitions' too, that another version would misread.
+const FORMAT: &str = "shardlake shard 2";
 /// The database's directory.
 pub(crate) const DATABASE: &str = "db";
 const CREATING: &str = "shardlake shard 1, being created";

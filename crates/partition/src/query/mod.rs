@@ -165,6 +165,7 @@ enum Ended {
 
 impl Partition {
     /// One page of a query's rows. The caller plans `request.access` for the index that `shape` serves.
+    #[tracing::instrument(name = "query", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn query_page(
         &self,
         shape: &Arc<ContainerShape>,
