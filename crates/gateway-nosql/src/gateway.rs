@@ -3,6 +3,7 @@
 //! The order is chosen so that nothing costs before it must: an unsigned request has neither its body read nor the
 //! account touched. Every path through here ends in a well-formed response; there is no error to return to the server.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -413,14 +414,21 @@ async fn item_operation(call: &Call<'_>, operation: Operation, container: &Conta
         | Operation::PatchItem
         | Operation::DeleteItem => on_items(call, container, operation).await,
         Operation::PlanQuery => query_plan::read(call, container),
-        Operation::DeletePartitionKey => Box::pin(partition_key_delete::execute(call, container)).await,
+        Operation::DeletePartitionKey => apart(partition_key_delete::execute(call, container)).await,
         Operation::Scripts(kind, operation) => on_scripts(call, container, kind, operation).await,
         Operation::Script(kind, ResourceOperation::Read) => scripts::read(call, container, kind),
         Operation::Script(kind, ResourceOperation::Replace) => scripts::replace(call, container, kind).await,
         Operation::Script(kind, ResourceOperation::Delete) => scripts::delete(call, container, kind).await,
-        Operation::ExecuteProcedure => Box::pin(script_execute::execute(call, container)).await,
+        Operation::ExecuteProcedure => apart(script_execute::execute(call, container)).await,
         other => Err(Error::internal(format!("{other:?} is no operation in a container"))),
     }
+}
+
+/// Work that is large or rare: a request's own future stays small, and its type simple.
+fn apart<'w>(
+    work: impl Future<Output = Result<Reply>> + Send + 'w,
+) -> Pin<Box<dyn Future<Output = Result<Reply>> + Send + 'w>> {
+    Box::pin(work)
 }
 
 /// Operations whose answers hold items, in the format that the client asks for.
@@ -430,12 +438,12 @@ async fn on_items(call: &Call<'_>, container: &ContainerHandle, operation: Opera
     let format = AnswerFormat::of(call.headers)?;
     let reply = match operation {
         Operation::ReadFeed => feed::read(call, container).await,
-        Operation::ReadChangeFeed => Box::pin(change_feed::read(call, container)).await,
-        Operation::QueryItems => Box::pin(query::execute(call, container)).await,
+        Operation::ReadChangeFeed => apart(change_feed::read(call, container)).await,
+        Operation::QueryItems => apart(query::execute(call, container)).await,
         Operation::CreateItem => items::create(call, container).await,
         Operation::UpsertItem => items::upsert(call, container).await,
-        Operation::Batch => Box::pin(batch::execute_atomic(call, container)).await,
-        Operation::Bulk => Box::pin(batch::execute_bulk(call, container)).await,
+        Operation::Batch => apart(batch::execute_atomic(call, container)).await,
+        Operation::Bulk => apart(batch::execute_bulk(call, container)).await,
         Operation::ReadItem => items::read(call, container).await,
         Operation::ReplaceItem => items::replace(call, container).await,
         Operation::PatchItem => items::patch(call, container).await,
