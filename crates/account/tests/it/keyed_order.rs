@@ -284,7 +284,7 @@ async fn hierarchical_keys_and_their_prefixes_are_read_in_order_too() {
     ];
     for (prefix, condition, expected, items) in cases {
         let expected: Vec<Value> = expected.into_iter().map(Value::Int).collect();
-        let scope = key_scope(prefix.to_owned());
+        let scope = key_scope(prefix);
         let in_text = newest.replace(" ORDER", &format!(" WHERE {condition} ORDER"));
         for (scope, text) in [(&scope, newest), (&FeedScope::All, &in_text[..]), (&scope, &in_text)] {
             let found = answer(&fixture, &container, scope, (text, 100)).await;
@@ -421,7 +421,7 @@ async fn keys_that_look_alike_are_told_apart() {
         assert_eq!(found, expected, "{literal}");
     }
     // What is missing, and what is no scalar, are one key; a text cannot name it.
-    let without = key_scope("[{}]".to_owned());
+    let without = key_scope("[{}]");
     let found = answer(&fixture, &container, &without, (query, 100)).await;
     assert_eq!(found.rows, newest(9));
     let count = answer(&fixture, &container, &without, ("SELECT VALUE COUNT(1) FROM c", 100)).await;

@@ -50,7 +50,7 @@ async fn page(
     let request =
         QueryRequest { scope: range(container), fans_out: false, ..request(text, 100, continuation) };
     let (reply, round_trips) =
-        engine.round_trips(fixture.account.query(&fixture.ctx(), container, request)).await;
+        Box::pin(engine.round_trips(fixture.account.query(&fixture.ctx(), container, request))).await;
     (reply.expect("answered"), round_trips)
 }
 
