@@ -16,12 +16,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use shardlake_model::{IndexPathSegment, PartitionUid};
 use shardlake_partition::{describe_row, owner_of_row};
+use shardlake_storage::slow::SlowEngine;
 use shardlake_storage::{ScanOptions, Shard, ShardOptions};
 
 use crate::harness::{Answer, Server};
@@ -256,6 +259,13 @@ async fn run(script: &str, shard: Shard) -> String {
     out
 }
 
+/// Every read and every sync is answered later.
+fn far_shard() -> Shard {
+    let engine = SlowEngine::new();
+    engine.set_delays(Duration::from_millis(1), Duration::from_millis(1));
+    Shard::with_engine(Arc::new(engine), &ShardOptions::local("")).expect("opens")
+}
+
 #[tokio::test]
 async fn golden_scripts_give_what_they_say_on_every_engine() {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
@@ -270,7 +280,9 @@ async fn golden_scripts_give_what_they_say_on_every_engine() {
         let home = tempfile::tempdir().expect("a directory");
         let memory = run(&script, Shard::open(ShardOptions::memory()).await.expect("opens")).await;
         let local = run(&script, Shard::open(ShardOptions::local(home.path())).await.expect("opens")).await;
+        let slow = run(&script, far_shard()).await;
         assert_eq!(memory, local, "{}: memory and disk", path.display());
+        assert_eq!(memory, slow, "{}: memory and an engine that answers later", path.display());
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(&path, &memory).expect("the script is written");
         } else {
