@@ -389,6 +389,96 @@ proptest! {
     }
 }
 
+/// Strings alike as far as the index holds them, of which a filter without an index takes half: pages begin now with a walk over
+/// the index, now with the items of the key, and mean the same place.
+#[tokio::test]
+async fn pages_that_end_among_strings_too_long_for_the_index_go_on_where_they_ended() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container_with(customers(), 400).await;
+    let long = "long ".repeat(26);
+    // So many that a first page gives up its walk; behind it, walks meet fewer than the key has items.
+    for number in 0..700 {
+        let a = if number % 2 == 0 { "0" } else { "2" };
+        put(&fixture, &container, &format!(r#"{{"id":"{number}","customerId":"other","a":"{a}"}}"#)).await;
+    }
+    let mut expected = Vec::new();
+    for number in 0..340 {
+        // Those without a row come first in the order of the strings, and last.
+        let s = if number % 4 == 0 { "x" } else { "y" };
+        let body = format!(
+            r#"{{"id":"{number}","customerId":"mine","s":"{s}","a":"1 {long}{}"}}"#,
+            if s == "x" {
+                number / 17 + 100
+            } else if number % 2 == 0 {
+                0
+            } else {
+                900
+            }
+        );
+        put(&fixture, &container, &body).await;
+        if s == "x" {
+            expected.push(Value::String(number.to_string()));
+        }
+    }
+    for direction in ["", " DESC"] {
+        let query = format!("SELECT VALUE c.id FROM c WHERE UPPER(c.s) = 'X' ORDER BY c.a{direction}");
+        for max_items in [7, 40, 84] {
+            let found = answer(&fixture, &container, &key("mine"), (&query, max_items)).await;
+            assert_eq!(found.rows, expected, "{query}, {max_items} a page");
+        }
+        expected.reverse();
+    }
+}
+
+/// Another item of the group that is deleted between two pages takes no row with it; where the one at which the page ended is
+/// gone, the place is.
+#[tokio::test]
+async fn a_page_goes_on_behind_its_last_item_or_says_that_it_is_gone() {
+    let fixture = Fixture::new().await;
+    let container = fixture.container_with(customers(), 400).await;
+    let long = "long ".repeat(26);
+    for number in 0..6 {
+        let body = format!(r#"{{"id":"{number}","customerId":"mine","a":"{long}{number}"}}"#);
+        put(&fixture, &container, &body).await;
+    }
+    // More than are sorted without a look at the index.
+    for number in 0..600 {
+        put(&fixture, &container, &format!(r#"{{"id":"z{number}","customerId":"mine","a":"z"}}"#)).await;
+    }
+    let query = ("SELECT TOP 6 VALUE c.id FROM c ORDER BY c.a", 3);
+    let (first, token) = page(&fixture, &container, &key("mine"), query, None).await;
+    assert_eq!(first.rows, ["0", "1", "2"].map(|id| Value::String(id.into())));
+    let delete = async |id: &str| {
+        fixture
+            .account
+            .delete_item(
+                &fixture.ctx(),
+                &container,
+                Some(crate::support::json_door::KeyInput(r#"["mine"]"#)),
+                id,
+                &none(),
+            )
+            .await
+            .expect("deletes");
+    };
+    delete("1").await;
+    let (second, _) = page(&fixture, &container, &key("mine"), query, token.as_deref()).await;
+    assert_eq!(second.rows, ["3", "4", "5"].map(|id| Value::String(id.into())));
+    delete("2").await;
+    let request = QueryRequest {
+        text: query.0,
+        parameters: &[],
+        scope: key("mine"),
+        max_items: Some(3),
+        continuation: token.as_deref(),
+        allows_cross_partition: true,
+        fans_out: true,
+        wants: QueryWants::default(),
+    };
+    let error = fixture.account.query(&fixture.ctx(), &container, request).await.expect_err("no place");
+    assert!(error.to_string().contains("start the query again"), "{error}");
+}
+
 #[tokio::test]
 async fn keys_that_look_alike_are_told_apart() {
     let fixture = Fixture::new().await;

@@ -312,7 +312,7 @@ enum Last {
     /// An item key without its header.
     Item(Bytes),
     /// The part of a posting's key behind its path.
-    Posting { branch: usize, range: usize, key: Bytes, skip: u32, ordered: bool },
+    Posting { branch: usize, range: usize, key: Bytes, in_group: bool, ordered: bool },
     /// An ordinal, of an item without the property that orders.
     OrderedItem(u64),
 }
@@ -324,9 +324,9 @@ impl Last {
             Last::OrderedItem(ordinal) => {
                 AccessPosition::Ordered { plan, at: OrderedPosition::Undefined(ordinal) }
             }
-            Last::Posting { branch, range, key, skip, ordered } => {
+            Last::Posting { branch, range, key, in_group, ordered } => {
                 let after = KeyPosition::of(&key);
-                let place = Place { branch: branch as u16, range: range as u16, after, skip };
+                let place = Place { branch: branch as u16, range: range as u16, after, in_group };
                 if ordered {
                     return AccessPosition::Ordered { plan, at: OrderedPosition::Postings(place) };
                 }

@@ -19,7 +19,7 @@ use shardlake_sql::{IndexRef, OrderAccess};
 
 use super::ahead::Ahead;
 use super::lookup::for_each_entry;
-use super::ordered::{Walk, is_proven, offer_undefined};
+use super::ordered::{Walk, end_of_cut, is_proven, offer_undefined};
 use super::spans::Posting;
 use super::{Ended, Feed, Last, Reader, TO_THE_END};
 use crate::feed::matches_filter;
@@ -141,7 +141,9 @@ async fn nearest(
             if !is_to_come || (nearest.len() == kept && !nearest.peek().is_some_and(is_near)) {
                 continue;
             }
-            if !is_proven && !feed.execution.may_have_rows(&item, reader.request.is_interrupted)? {
+            // Of a group of cut strings all are kept, as a walk would meet them: one that has no rows may be where a page ended.
+            let is_cut = end_of_cut(reader, order, &key[walk.prefix.len()..key.len() - 8]).is_some();
+            if !is_proven && !is_cut && !feed.execution.may_have_rows(&item, reader.request.is_interrupted)? {
                 reader.statistics.items_scanned += u64::from(counts_others);
                 reader.statistics.items_scanned_bytes +=
                     u64::from(counts_others) * u64::from(record.envelope.json_size_bytes);

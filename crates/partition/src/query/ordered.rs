@@ -22,7 +22,7 @@ use shardlake_storage::{Row, ScanOptions};
 
 use super::ahead::Ahead;
 use super::position::{KeyPosition, OrderedPosition, Place};
-use super::scan::Resumed;
+use super::scan::{Resumed, lost_place};
 use super::scope::ScopeItems;
 use super::spans::Posting;
 use super::{Ended, Feed, Last, QueryStatistics, Reader, nearest};
@@ -87,7 +87,7 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: O
         Some(ordinal) => ordinal.saturating_add(1)..u64::MAX,
     });
     let prefix = reader.prefix_of(&order.index)?;
-    let mut walk = Walk::new(&prefix, bounds(&prefix, order), order.reverse, in_postings);
+    let mut walk = Walk::new(&prefix, bounds(&prefix, order), order.reverse, in_postings)?;
     if !has_postings {
         walk.range = (vec![], vec![]);
     }
@@ -295,7 +295,7 @@ async fn run_postings(
                 }
             }
         }
-        if walk.group.is_empty()
+        if walk.is_between_groups()
             && let Some(ended) = reader.pause(feed, None)?
         {
             return Ok(Walked::Ended(ended));
@@ -320,12 +320,20 @@ pub(super) struct Walk {
     before_group: QueryStatistics,
     /// How far their values are alike.
     cut_at: usize,
-    /// How many of the first group were dealt with on the page before.
-    skip: u32,
+    /// The group in which the page before ended, while it is not read again.
+    begun: Option<BegunGroup>,
+}
+
+/// A group of which some items are out already.
+struct BegunGroup {
+    /// What the values of its postings start with.
+    value: Vec<u8>,
+    /// The last of its items that was dealt with, in the order of their own values.
+    last: u64,
 }
 
 impl Walk {
-    fn new(prefix: &[u8], range: (Vec<u8>, Vec<u8>), reverse: bool, after: Option<Place>) -> Walk {
+    fn new(prefix: &[u8], range: (Vec<u8>, Vec<u8>), reverse: bool, after: Option<Place>) -> Result<Walk> {
         let mut walk = Walk {
             prefix: prefix.to_vec(),
             range,
@@ -334,19 +342,20 @@ impl Walk {
             group: Vec::new(),
             before_group: QueryStatistics::default(),
             cut_at: 0,
-            skip: 0,
+            begun: None,
         };
-        let Some(place) = after else { return walk };
-        walk.skip = place.skip;
+        let Some(place) = after else { return Ok(walk) };
         match (&place.after, reverse) {
             // Inside a group of cut strings: the group is read again from its start.
-            (KeyPosition::Key(key), _) if place.skip > 0 => {
-                let value = [prefix, &key[..key.len().saturating_sub(8)]].concat();
+            (KeyPosition::Key(key), _) if place.in_group => {
+                let (value, last) = key.split_last_chunk::<8>().ok_or_else(lost_place)?;
+                let start = [prefix, value].concat();
                 if reverse {
-                    walk.range.1 = keys::after_prefix(&value).min(walk.range.1);
+                    walk.range.1 = keys::after_prefix(&start).min(walk.range.1);
                 } else {
-                    walk.range.0 = value.max(walk.range.0);
+                    walk.range.0 = start.max(walk.range.0);
                 }
+                walk.begun = Some(BegunGroup { value: value.to_vec(), last: u64::from_be_bytes(*last) });
             }
             (KeyPosition::Key(key), true) => walk.range.1 = [prefix, key].concat().min(walk.range.1),
             (position, false) => {
@@ -360,7 +369,7 @@ impl Walk {
                 walk.resumed = Some(Resumed::after(prefix, &place.after));
             }
         }
-        walk
+        Ok(walk)
     }
 
     pub fn skips(&mut self, key: &[u8]) -> Result<bool> {
@@ -370,9 +379,19 @@ impl Walk {
         }
     }
 
-    /// Whether a page may be cut here.
+    /// Whether a page may be cut here: no position lies inside a group that is not out yet.
     pub fn is_between_groups(&self) -> bool {
-        self.group.is_empty()
+        self.group.is_empty() && self.begun.is_none()
+    }
+
+    /// At a posting behind the group of the page before, of which no item was met: nobody can tell where that page ended.
+    fn check_begun(&self, posting: &Posting) -> Result<()> {
+        match &self.begun {
+            Some(begun) if self.group.is_empty() && !posting.value().starts_with(&begun.value) => {
+                Err(lost_place())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Goes on at this posting elsewhere, or at the first of a group that is not complete.
@@ -398,6 +417,9 @@ impl Walk {
     }
 
     pub fn check_found(&self) -> Result<()> {
+        if self.begun.is_some() && self.group.is_empty() {
+            return Err(lost_place());
+        }
         self.resumed.as_ref().map_or(Ok(()), Resumed::check_found)
     }
 
@@ -433,8 +455,8 @@ impl Walk {
             return self.take_item(reader, feed, order, posting, record);
         }
         reader.statistics.entries_passed += 1;
-        // Behind a group that is not out yet no page may go on.
-        if self.group.is_empty() {
+        self.check_begun(&posting)?;
+        if self.is_between_groups() {
             feed.last = Some(last_of(&posting));
         }
         Ok(None)
@@ -449,6 +471,7 @@ impl Walk {
         posting: Posting,
         record: Bytes,
     ) -> Result<Option<Ended>> {
+        self.check_begun(&posting)?;
         let end_of_cut = end_of_cut(reader, order, posting.value());
         let alike = |first: &Posting| {
             end_of_cut.is_some_and(|end| first.value().get(..end) == Some(&posting.value()[..end]))
@@ -489,8 +512,7 @@ impl Walk {
     ) -> Result<Option<Ended>> {
         let group = std::mem::take(&mut self.group);
         let Some((first, _)) = group.first() else { return Ok(None) };
-        // A position inside a group names what its entries have in common, and no ordinal.
-        let key = Bytes::from([&first.value()[..self.cut_at], &[0; 8]].concat());
+        let value = first.value()[..self.cut_at].to_vec();
         let mut items = Vec::with_capacity(group.len());
         for (posting, record) in group {
             if let Some(item) = reader.load(record)? {
@@ -501,10 +523,16 @@ impl Walk {
             let ascending = compare_items(reader, order, &left.1, &right.1).then(left.0.cmp(&right.0));
             if self.reverse { ascending.reverse() } else { ascending }
         });
-        let done = std::mem::take(&mut self.skip) as usize;
+        let done = match self.begun.take() {
+            Some(begun) => {
+                let last = items.iter().position(|(ordinal, _)| *ordinal == begun.last);
+                last.ok_or_else(lost_place)? + 1
+            }
+            None => 0,
+        };
         // A page that ends in the group reads all of it again: each item counts when it goes out.
         self.uncount_group(reader);
-        for (index, (_, item)) in items.iter().enumerate().skip(done) {
+        for (ordinal, item) in items.iter().skip(done) {
             let before = reader.statistics;
             reader.statistics.postings_read += 1;
             reader.statistics.items_loaded += 1;
@@ -512,8 +540,8 @@ impl Walk {
             let last = || Last::Posting {
                 branch: 0,
                 range: 0,
-                key: key.clone(),
-                skip: index as u32 + 1,
+                key: Bytes::from([&value[..], &ordinal.to_be_bytes()].concat()),
+                in_group: true,
                 ordered: true,
             };
             if let Some(ended) = feed.offer(reader, &item.view(), false, before, last)? {
@@ -525,7 +553,7 @@ impl Walk {
 }
 
 fn last_of(posting: &Posting) -> Last {
-    Last::Posting { branch: 0, range: 0, key: posting.key.clone(), skip: 0, ordered: true }
+    Last::Posting { branch: 0, range: 0, key: posting.key.clone(), in_group: false, ordered: true }
 }
 
 /// Whether the items that are met are known to match.
@@ -534,7 +562,7 @@ pub(super) fn is_proven(reader: &Reader<'_>, order: &OrderAccess) -> bool {
 }
 
 /// Where the first string of an entry ends that the index holds only the start of.
-fn end_of_cut(reader: &Reader<'_>, order: &OrderAccess, value: &[u8]) -> Option<usize> {
+pub(super) fn end_of_cut(reader: &Reader<'_>, order: &OrderAccess, value: &[u8]) -> Option<usize> {
     match &order.index {
         IndexRef::Path(_) => is_cut_string(value).then_some(value.len()),
         IndexRef::Composite(number) => reader.layout.as_ref()?.composites[*number].end_of_cut(value),

@@ -6,7 +6,7 @@
 //!         1 | key                                              a scan in key order, after an item
 //!         2 | plan u32 | choices (u8 count, u8 each) | place   the spans of an index access
 //!         3 | plan u32 | segment u8 | ordinal u64 or place     an ordered access
-//! place:  branch u16 | range u16 | key | skip u32
+//! place:  branch u16 | range u16 | key | whether inside a group u8
 //! key:    1 | key (u16 length, bytes)
 //!         2 | start of the key (u16 length, bytes) | xxh3-128 of the whole key
 //! ```
@@ -15,7 +15,7 @@
 use shardlake_model::{Error, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// A longer key is kept as its start and its hash.
 const KEY_BYTES_MAX: usize = 320;
 
@@ -48,8 +48,9 @@ pub(crate) struct Place {
     pub range: u16,
     /// Index value and ordinal.
     pub after: KeyPosition,
-    /// Of the items whose cut values are equal: how many were dealt with.
-    pub skip: u32,
+    /// Inside a group of items whose values are alike as far as the index holds them: the value is what they have in common,
+    /// and the ordinal that of the last one, in the order of their own values.
+    pub in_group: bool,
 }
 
 /// The last key that was dealt with, without what all keys of its scan have in common.
@@ -148,7 +149,7 @@ fn push_place(out: &mut Vec<u8>, place: &Place) {
     out.extend_from_slice(&place.branch.to_be_bytes());
     out.extend_from_slice(&place.range.to_be_bytes());
     push_key(out, &place.after);
-    out.extend_from_slice(&place.skip.to_be_bytes());
+    out.push(u8::from(place.in_group));
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -223,7 +224,13 @@ fn read_key(reader: &mut Reader<'_>) -> Option<KeyPosition> {
 }
 
 fn read_place(reader: &mut Reader<'_>) -> Option<Place> {
-    Some(Place { branch: reader.u16()?, range: reader.u16()?, after: read_key(reader)?, skip: reader.u32()? })
+    let (branch, range, after) = (reader.u16()?, reader.u16()?, read_key(reader)?);
+    let in_group = match reader.u8()? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    Some(Place { branch, range, after, in_group })
 }
 
 #[cfg(test)]
@@ -232,12 +239,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn place() -> impl Strategy<Value = Place> {
-        (any::<u16>(), any::<u16>(), key(), any::<u32>()).prop_map(|(branch, range, after, skip)| Place {
-            branch,
-            range,
-            after,
-            skip,
-        })
+        (any::<u16>(), any::<u16>(), key(), any::<bool>())
+            .prop_map(|(branch, range, after, in_group)| Place { branch, range, after, in_group })
     }
 
     fn key() -> impl Strategy<Value = KeyPosition> {

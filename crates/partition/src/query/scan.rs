@@ -62,9 +62,9 @@ impl Resumed {
     }
 }
 
-fn lost_place() -> Error {
+pub(super) fn lost_place() -> Error {
     Error::bad_request(
-        "Invalid Continuation Token: the item with a very long key at which the last page ended is gone; start the query again",
+        "Invalid Continuation Token: the item with a very long key or value at which the last page ended is gone; start the query again",
     )
 }
 

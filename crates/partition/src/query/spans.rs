@@ -131,7 +131,8 @@ async fn run_range(
                 }
             }
         }
-        let examined = examined.map(|key| Last::Posting { branch, range, key, skip: 0, ordered: false });
+        let examined =
+            examined.map(|key| Last::Posting { branch, range, key, in_group: false, ordered: false });
         if let Some(ended) = reader.pause(feed, examined)? {
             return Ok(Some(ended));
         }
@@ -197,7 +198,7 @@ fn offer(
         Some(item) if is_met_before(reader, spans, (branch, range), &posting, &item)? => None,
         item => item,
     };
-    let last = || Last::Posting { branch, range, key: posting.key.clone(), skip: 0, ordered: false };
+    let last = || Last::Posting { branch, range, key: posting.key.clone(), in_group: false, ordered: false };
     let Some(item) = item else {
         feed.last = Some(last());
         return Ok(None);
