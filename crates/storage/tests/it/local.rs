@@ -58,7 +58,7 @@ async fn a_directory_of_another_format_is_refused_and_left_alone() {
     let file = directory.path().join("shard/FORMAT");
     put(&open(&options).await, b"key", vec![1]).await;
     let format = fs::read_to_string(&file).expect("reads");
-    for other in ["shardlake shard 2\n", "", "\u{1b}[31m"] {
+    for other in ["shardlake shard 1\n", "shardlake shard 3\n", "", "\u{1b}[31m"] {
         fs::write(&file, other).expect("writes");
         let error = Shard::open(options.clone()).await.expect_err("another format");
         assert!(matches!(&error, StorageError::Format { .. }), "{error}");
