@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use shardlake_testkit::{EMULATOR_KEY, RawConnection, Response, ServerOptions};
 
-use crate::load::cpu_seconds;
+use crate::cpu::Cpu;
 use crate::point::load_items;
 use crate::publish::publish;
 use crate::report;
@@ -122,10 +122,10 @@ fn count(reply: &Response) -> Outcome<u64> {
 }
 
 fn timed(process: u32, walk: impl FnOnce() -> Outcome<u64>) -> Outcome<Walk> {
-    let (cpu, started) = (cpu_seconds(process), Instant::now());
+    let (cpu, started) = (Cpu::of(process), Instant::now());
     let items = walk()?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Walk { items, seconds, cpu_us: (cpu_seconds(process) - cpu) * 1e6 / items as f64 })
+    Ok(Walk { items, seconds, cpu_us: cpu.seconds() * 1e6 / items as f64 })
 }
 
 fn follow(address: SocketAddr, process: u32) -> Outcome<Walk> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 use shardlake_testkit::{EMULATOR_KEY, ServerOptions, ServerProcess};
 
-use crate::load::resident_megabytes;
+use crate::cpu::resident_megabytes;
 use crate::pace::{Got, Pace};
 use crate::publish::publish;
 use crate::report;

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::Outcome;
+use crate::cpu::Cpu;
 
 /// Gives a connection its requests: `next(connection, n)` is the bytes of its `n`th.
 pub trait Requests: Send + Sync + 'static {
@@ -47,13 +48,13 @@ pub fn drive(
             .collect();
         let warm_cpu = {
             tokio::time::sleep_until(warm_until.into()).await;
-            cpu_seconds(server)
+            Cpu::of(server)
         };
         let mut all = Vec::new();
         for task in tasks {
             all.extend(task.await.expect("no connection panics")?);
         }
-        io::Result::Ok((all, cpu_seconds(server) - warm_cpu))
+        io::Result::Ok((all, warm_cpu.seconds()))
     })?;
     let (count, seconds) = (latencies.0.len(), (duration - duration / 10).as_secs_f64());
     if count == 0 {
@@ -137,29 +138,4 @@ fn content_length(head: &[u8]) -> usize {
         .find(|line| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name));
     let digits = line.map(|line| line[name.len()..].trim_ascii());
     digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)
-}
-
-/// User and system time of a process and its children so far, from `/proc`.
-pub fn cpu_seconds(process: u32) -> f64 {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let children =
-        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok()).flat_map(
-            |list| list.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>(),
-        );
-    own_cpu_seconds(process) + children.map(own_cpu_seconds).sum::<f64>()
-}
-
-fn own_cpu_seconds(process: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Fields are counted after the command's closing parenthesis, since the command may hold spaces.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-    // Its own time, and that of children that have ended.
-    (ticks(11) + ticks(12) + ticks(13) + ticks(14)) / 100.0
-}
-
-pub fn resident_megabytes(process: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or("");
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
 }

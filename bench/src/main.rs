@@ -7,7 +7,8 @@
 //!
 //! `cargo xtask bench heavy`: what others feel while items with very many properties are written.
 //!
-//! `cargo xtask bench compare REVISION`: this tree against an earlier revision, in processor time per operation.
+//! `cargo xtask bench compare REVISION`: this tree against an earlier revision, in processor time per operation. `cargo xtask bench
+//! guard`: the same against the parent commit, with a verdict. `cargo xtask bench all`: every figure that has a goal.
 //!
 //! `cargo xtask bench feed`: following the changes of a partition. `cargo xtask bench script`: functions and procedures in JavaScript.
 //!
@@ -19,7 +20,12 @@
 #![allow(clippy::disallowed_methods)] // measurements read the clock and the environment
 #![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
 
+mod all;
+mod cases;
 mod compare;
+mod contender;
+mod cpu;
+mod disk;
 mod feed;
 mod heavy;
 mod ideal;
@@ -75,6 +81,10 @@ enum Benchmark {
     Script(ScriptOptions),
     /// This build against another, in processor time per operation
     Compare(CompareOptions),
+    /// The same, failing where an operation takes over 5 % more beyond its own spread
+    Guard(CompareOptions),
+    /// Every figure that has a goal, before and after
+    All(all::AllOptions),
     /// The ideal handler, as a server of its own (started by `point`)
     #[command(hide = true)]
     IdealHandler { reply: std::path::PathBuf },
@@ -259,20 +269,26 @@ pub struct ScriptOptions {
 
 #[derive(Debug, Clone, Args)]
 pub struct CompareOptions {
-    /// The release build of the server
+    /// The build of the server
     #[arg(long)]
     pub server: std::path::PathBuf,
-    /// The release build that it is compared with
+    /// The build that it is compared with
     #[arg(long)]
     pub base: std::path::PathBuf,
     #[arg(long, default_value_t = 6)]
     pub rounds: usize,
     /// Seconds of each measurement
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     pub seconds: u64,
     /// Items loaded into each build
     #[arg(long, default_value_t = 30_000)]
     pub items: u64,
+    /// Items created and overwritten to measure the disk; 0 for none
+    #[arg(long, default_value_t = 50_000)]
+    pub disk_items: u64,
+    /// Only operations whose names have one of these words in them, such as `create,disk`
+    #[arg(long, value_delimiter = ',')]
+    pub only: Vec<String>,
     /// Fail where an operation takes more than so many per cent more processor time
     #[arg(long)]
     pub worse_percent_max: Option<f64>,
@@ -293,6 +309,8 @@ fn main() -> Outcome {
         Benchmark::Heavy(options) => heavy::run(&options),
         Benchmark::Script(options) => script::run(&options),
         Benchmark::Compare(options) => compare::run(&options),
+        Benchmark::All(options) => all::run(&options),
+        Benchmark::Guard(options) => compare::guard(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }
 }

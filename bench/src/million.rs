@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use shardlake_testkit::ServerOptions;
 
-use crate::load::resident_megabytes;
+use crate::cpu::resident_megabytes;
 use crate::{Outcome, PointOptions, point};
 
 pub fn measure(options: &PointOptions, out: &mut String) -> Outcome {

@@ -14,7 +14,7 @@ use crate::postgres::Postgres;
 use crate::publish::publish;
 use crate::report::{self, Line};
 use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Signer, key_of};
-use crate::{Outcome, PointOptions, million};
+use crate::{Outcome, PointOptions, cpu, million};
 
 const READ_CONNECTIONS: [usize; 2] = [16, 64];
 const CREATE_CONNECTIONS: [usize; 3] = [1, 16, 64];
@@ -24,10 +24,10 @@ pub fn run(options: &PointOptions) -> Outcome {
     let machine = report::machine();
     let directory = tempfile::TempDir::with_prefix("shardlake-bench-")?;
     let (server, start_ms) = start(&options.server, directory.path());
-    let idle = load::resident_megabytes(server.process_id());
+    let idle = cpu::resident_megabytes(server.process_id());
     eprintln!("loading {} items", options.items);
     load(&server, options.items)?;
-    let loaded = load::resident_megabytes(server.process_id());
+    let loaded = cpu::resident_megabytes(server.process_id());
     let ideal = Ideal::start(&server, directory.path())?;
     let postgres = Postgres::start(options.items)?;
     let lines = measure(options, &server, &ideal, postgres.as_ref())?;
@@ -62,20 +62,21 @@ pub fn load(server: &ServerProcess, items: u64) -> Outcome {
 pub fn load_items(server: &ServerProcess, items: u64) -> Outcome {
     let signer = Signer::new(EMULATOR_KEY);
     let plan = Creates::new(&signer, "load");
-    load_requests(server.address(), items, &|number, out| {
+    load_requests(server.address(), items, 201, &|number, out| {
         plan.request(&format!("item-{number}"), &key_of(number), out);
     })
 }
 
-/// Sends the requests numbered 0 to `count` - 1, each once, over many connections; every one must create something.
+/// Sends the requests numbered 0 to `count` - 1, each once, over many connections; each must be answered with `status`.
 pub fn load_requests(
     address: SocketAddr,
     count: u64,
+    status: u16,
     request: &(dyn Fn(u64, &mut Vec<u8>) + Sync),
 ) -> Outcome {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..LOAD_CONNECTIONS)
-            .map(|connection| scope.spawn(move || load_part(address, connection, count, request)))
+            .map(|connection| scope.spawn(move || load_part(address, (connection, count), status, request)))
             .collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("no loader panics"))
     })?;
@@ -84,8 +85,8 @@ pub fn load_requests(
 
 fn load_part(
     address: SocketAddr,
-    connection: usize,
-    count: u64,
+    (connection, count): (usize, u64),
+    status: u16,
     make: &(dyn Fn(u64, &mut Vec<u8>) + Sync),
 ) -> Result<(), String> {
     let mut stream = shardlake_testkit::RawConnection::open(address).map_err(|error| error.to_string())?;
@@ -95,22 +96,22 @@ fn load_part(
         make(number, &mut request);
         stream.send(&request).map_err(|error| error.to_string())?;
         let reply = stream.read_response("POST").map_err(|error| error.to_string())?;
-        if reply.status != 201 {
-            return Err(format!("loading item {number}: {}", reply.text()));
+        if reply.status != status {
+            return Err(format!("item {number}: {}", reply.text()));
         }
     }
     Ok(())
 }
 
 /// The ideal handler in a process of its own.
-struct Ideal {
+pub struct Ideal {
     process: Child,
-    address: SocketAddr,
+    pub address: SocketAddr,
 }
 
 impl Ideal {
     /// Takes one of the server's replies as its own.
-    fn start(server: &ServerProcess, directory: &Path) -> Outcome<Ideal> {
+    pub fn start(server: &ServerProcess, directory: &Path) -> Outcome<Ideal> {
         let client = server.client();
         let path = format!("/dbs/{DATABASE}/colls/{CONTAINER}/docs/item-0");
         let request = Request {
@@ -132,6 +133,10 @@ impl Ideal {
         let mut line = String::new();
         BufReader::new(process.stdout.take().expect("it was piped")).read_line(&mut line)?;
         Ok(Ideal { process, address: line.trim().parse()? })
+    }
+
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
     }
 }
 

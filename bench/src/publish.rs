@@ -8,7 +8,7 @@ use crate::Outcome;
 /// Where one section ends and the next begins in the page.
 const SECTION: &str = "\n## Measured by ";
 /// Options that say where things are, not what was measured.
-const PLACES: [&str; 2] = ["--server", "--publish"];
+const PLACES: [&str; 3] = ["--server", "--base", "--publish"];
 
 /// Prints what a benchmark found, and puts it into the page if there is to be one.
 pub fn publish(page: Option<&PathBuf>, text: &str) -> Outcome {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use shardlake_testkit::{ServerOptions, ServerProcess, items_path};
 
+use crate::cpu::Cpu;
 use crate::load::{self, Measured, Requests};
 use crate::point::add;
 use crate::postgres::Postgres;
@@ -50,7 +51,8 @@ fn measure_set(options: &QueryOptions, items: u64, with_postgres: bool, text: &m
     scans(&server, items, text)
 }
 
-fn postgres(items: u64) -> Outcome<Option<Postgres>> {
+/// The items in PostgreSQL, without an index but the key's.
+pub fn postgres(items: u64) -> Outcome<Option<Postgres>> {
     let Some(postgres) = Postgres::start(0)? else { return Ok(None) };
     let template = document(0, "ID", items).replace("key-0", "PK").replace("\"slot\":0", "\"slot\":SLOT");
     postgres.fill(&template, items)?;
@@ -80,10 +82,7 @@ fn one_partition(
     ] {
         add(lines, (operation, CONNECTIONS, "shardlake"), drive(options, server, CONNECTIONS, requests)?);
         if let Some(postgres) = postgres {
-            let script = format!(
-                "\\set k random(0, {})\n\\set s random(0, 99)\nselect doc from items where pk = 'key-' || :k and {condition};\n",
-                items / 100 - 1
-            );
+            let script = postgres_script(condition, items);
             add(
                 lines,
                 (operation, CONNECTIONS, "PostgreSQL 15"),
@@ -92,6 +91,14 @@ fn one_partition(
         }
     }
     Ok(())
+}
+
+/// The same in PostgreSQL.
+pub fn postgres_script(condition: &str, items: u64) -> String {
+    format!(
+        "\\set k random(0, {})\n\\set s random(0, 99)\nselect doc from items where pk = 'key-' || :k and {condition};\n",
+        items / 100 - 1
+    )
 }
 
 /// Queries over all partitions, one at a time: their latency is what counts.
@@ -156,11 +163,11 @@ fn timed(server: &ServerProcess, query: &str) -> Outcome<(f64, f64, Value)> {
     ];
     let send = || client.request("POST", &items_path(DATABASE, CONTAINER), &headers, body.as_bytes());
     let result = send().expect_status(200).json()["Documents"].clone();
-    let (started, cpu) = (std::time::Instant::now(), load::cpu_seconds(server.process_id()));
+    let (started, cpu) = (std::time::Instant::now(), Cpu::of(server.process_id()));
     for _ in 0..TIMES {
         let _ = send().expect_status(200);
     }
     let seconds = started.elapsed().as_secs_f64() / f64::from(TIMES);
-    let cpu = (load::cpu_seconds(server.process_id()) - cpu) / f64::from(TIMES);
+    let cpu = cpu.seconds() / f64::from(TIMES);
     Ok((seconds, cpu, result))
 }

@@ -5,7 +5,7 @@ use shardlake_testkit::{EMULATOR_KEY, ServerProcess};
 use crate::Outcome;
 use crate::load::Requests;
 use crate::point::load_requests;
-use crate::workload::{DATABASE, Signer, key_of};
+use crate::workload::{DATABASE, Signer, key_of, scattered};
 
 pub const CONTAINER: &str = "queried";
 /// Items that share a value of `group`.
@@ -32,14 +32,35 @@ pub fn load(server: &ServerProcess, items: u64) -> Outcome {
     });
     let headers = [("x-ms-offer-throughput", "30000")];
     let _ = client.create_container_of(DATABASE, &body, &headers).expect_status(201);
+    write_each(server, items, 201, "", &|number| document(number, &format!("item-{number}"), items))
+}
+
+/// Overwrites every item once, with another value of an indexed property.
+pub fn overwrite(server: &ServerProcess, items: u64) -> Outcome {
+    let upsert = "x-ms-documentdb-is-upsert: true\r\n";
+    write_each(server, items, 200, upsert, &|number| overwritten(number, items))
+}
+
+/// An item as `overwrite` leaves it.
+pub fn overwritten(number: u64, items: u64) -> String {
+    let price = format!("\"price\":{}.5", number % 1000);
+    document(number, &format!("item-{number}"), items).replacen("\"price\":3399.99", &price, 1)
+}
+
+fn write_each(
+    server: &ServerProcess,
+    items: u64,
+    status: u16,
+    header: &str,
+    body: &(dyn Fn(u64) -> String + Sync),
+) -> Outcome {
     let signer = Signer::new(EMULATOR_KEY);
     let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
     let (authorization, date) = (signer.authorization("post", &link), signer.date.clone());
-    load_requests(server.address(), items, &|number, out| {
-        let body = document(number, &format!("item-{number}"), items);
-        let key = key_of(number);
+    load_requests(server.address(), items, status, &|number, out| {
+        let (body, key) = (body(number), key_of(number));
         let head = format!(
-            "POST /{link}/docs HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\nx-ms-date: {date}\r\nx-ms-version: 2020-07-15\r\nx-ms-documentdb-partitionkey: [\"{key}\"]\r\ncontent-length: {}\r\n\r\n",
+            "POST /{link}/docs HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\nx-ms-date: {date}\r\nx-ms-version: 2020-07-15\r\n{header}x-ms-documentdb-partitionkey: [\"{key}\"]\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         out.extend_from_slice(head.as_bytes());
@@ -52,6 +73,8 @@ pub enum Target {
     Key(String),
     /// The server fans out.
     Everything,
+    /// The first physical partition.
+    FirstRange,
 }
 
 /// Queries made ahead; each connection goes through them in its own order.
@@ -67,6 +90,7 @@ impl Queries {
             let target = match target {
                 Target::Key(key) => format!("x-ms-documentdb-partitionkey: [\"{key}\"]"),
                 Target::Everything => "x-shardlake-fan-out: true".into(),
+                Target::FirstRange => "x-ms-documentdb-partitionkeyrangeid: 0".into(),
             };
             let body = serde_json::json!({ "query": text, "parameters": [] }).to_string();
             format!(
@@ -81,10 +105,7 @@ impl Queries {
 
 impl Requests for Queries {
     fn next(&self, connection: usize, number: u64, out: &mut Vec<u8>) {
-        let at = (connection as u64 + 1)
-            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-            .wrapping_add(number.wrapping_mul(7919));
-        out.extend_from_slice(&self.0[(at % self.0.len() as u64) as usize]);
+        out.extend_from_slice(&self.0[scattered(connection, number, self.0.len())]);
     }
 
     fn expected_status(&self) -> u16 {

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use shardlake_testkit::{Client, RawConnection, Request, ServerOptions, ServerProcess, container_path};
 
-use crate::load::{Measured, Requests, cpu_seconds, drive};
+use crate::cpu::Cpu;
+use crate::load::{Measured, Requests, drive};
 use crate::point::load_items;
 use crate::publish::publish;
 use crate::report::{self, Line};
@@ -125,7 +126,7 @@ fn walk(server: &ServerProcess, text: &str) -> Outcome<Walk> {
     let body = json!({"query": text, "parameters": []}).to_string();
     let size = PAGE_ITEMS.to_string();
     let mut connection = RawConnection::open(server.address())?;
-    let (cpu, started) = (cpu_seconds(process), Instant::now());
+    let (cpu, started) = (Cpu::of(process), Instant::now());
     let (mut items, mut token) = (0, None::<String>);
     loop {
         let mut headers = vec![
@@ -145,7 +146,7 @@ fn walk(server: &ServerProcess, text: &str) -> Outcome<Walk> {
         token = reply.header("x-ms-continuation").map(str::to_owned);
         if token.is_none() {
             let seconds = started.elapsed().as_secs_f64();
-            return Ok(Walk { items, seconds, cpu_seconds: cpu_seconds(process) - cpu });
+            return Ok(Walk { items, seconds, cpu_seconds: cpu.seconds() });
         }
     }
 }
@@ -158,10 +159,7 @@ fn procedures(options: &ScriptOptions, durability: &str) -> Outcome<String> {
     let directory = tempfile::TempDir::with_prefix("shardlake-bench-")?;
     let server = start(&options.server, directory.path(), durability)?;
     let client = server.client();
-    for (id, body) in [("empty", "function () {}"), ("two", TWO)] {
-        let path = format!("{}/sprocs", container_path(DATABASE, CONTAINER));
-        let _ = client.post_json(&path, &[], &json!({"id": id, "body": body})).expect_status(201);
-    }
+    create_procedures(&client);
     let mut lines = Vec::new();
     for connections in options.connections.iter().copied() {
         let mut of = Contestants::new(&client, connections);
@@ -174,6 +172,14 @@ fn procedures(options: &ScriptOptions, durability: &str) -> Outcome<String> {
         lines.append(&mut of.lines);
     }
     table(&lines)
+}
+
+/// The empty procedure, and the one that creates two items.
+pub fn create_procedures(client: &Client) {
+    for (id, body) in [("empty", "function () {}"), ("two", TWO)] {
+        let path = format!("{}/sprocs", container_path(DATABASE, CONTAINER));
+        let _ = client.post_json(&path, &[], &json!({"id": id, "body": body})).expect_status(201);
+    }
 }
 
 /// Creates what it is given, or nothing.
@@ -192,25 +198,8 @@ struct Contestants {
 
 impl Contestants {
     fn new(client: &Client, connections: usize) -> Contestants {
-        let container = container_path(DATABASE, CONTAINER);
         let per_connection = |request: &dyn Fn(&str) -> Template| {
             (0..connections).map(|connection| request(&format!("key-{connection}"))).collect()
-        };
-        let item = |key: &str, place: &str| document(&format!("{PLACE}-{place}"), key);
-        let batch = |key: &str| {
-            let header = format!("[\"{key}\"]");
-            let headers = [
-                ("x-ms-documentdb-partitionkey", header.as_str()),
-                ("x-ms-cosmos-is-batch-request", "True"),
-                ("x-ms-cosmos-batch-atomic", "True"),
-            ];
-            let create =
-                |place| format!("{{\"operationType\":\"Create\",\"resourceBody\":{}}}", item(key, place));
-            let body = format!("[{},{}]", create("a"), create("b"));
-            Template(signed(client, &format!("{container}/docs"), &headers, &body))
-        };
-        let two = |key: &str| {
-            Template::of_procedure(client, "two", key, &format!("[{},{}]", item(key, "a"), item(key, "b")))
         };
         let line = |contestant| Line { operation: "", connections, contestant, rounds: Vec::new() };
         Contestants {
@@ -220,8 +209,8 @@ impl Contestants {
                 line("empty procedure"),
             ],
             requests: vec![
-                per_connection(&batch),
-                per_connection(&two),
+                per_connection(&|key| Template::of_batch(client, key)),
+                per_connection(&|key| Template::of_two(client, key)),
                 per_connection(&|key| Template::of_procedure(client, "empty", key, "[]")),
             ],
         }
@@ -247,6 +236,31 @@ impl Template {
         let path = format!("{}/sprocs/{id}", container_path(DATABASE, CONTAINER));
         Template(signed(client, &path, &headers, body))
     }
+
+    /// The call of the procedure that creates two items, in one logical partition.
+    pub fn of_two(client: &Client, key: &str) -> Template {
+        let [first, second] = two_items(key);
+        Template::of_procedure(client, "two", key, &format!("[{first},{second}]"))
+    }
+
+    /// The transactional batch that creates the same two.
+    pub fn of_batch(client: &Client, key: &str) -> Template {
+        let header = format!("[\"{key}\"]");
+        let headers = [
+            ("x-ms-documentdb-partitionkey", header.as_str()),
+            ("x-ms-cosmos-is-batch-request", "True"),
+            ("x-ms-cosmos-batch-atomic", "True"),
+        ];
+        let creates = two_items(key)
+            .map(|item| format!("{{\"operationType\":\"Create\",\"resourceBody\":{item}}}"))
+            .join(",");
+        let path = format!("{}/docs", container_path(DATABASE, CONTAINER));
+        Template(signed(client, &path, &headers, &format!("[{creates}]")))
+    }
+}
+
+fn two_items(key: &str) -> [String; 2] {
+    ["a", "b"].map(|place| document(&format!("{PLACE}-{place}"), key))
 }
 
 impl Requests for Numbered {

@@ -24,7 +24,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// When nothing is removed any more although something is left.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-struct Found {
+pub struct Found {
     before: Got,
     during: Got,
     after: Got,
@@ -34,14 +34,7 @@ struct Found {
 
 pub fn run(options: &TtlOptions) -> Outcome {
     let machine = report::machine();
-    let directory = tempfile::TempDir::with_prefix("shardlake-bench-")?;
-    let server = ServerOptions::new(&options.server).data_dir(directory.path().join("data")).try_start()?;
-    let client = server.client();
-    let _ = client.create_database(DATABASE).expect_status(201);
-    let _ = client.create_container_of(DATABASE, &definition(None), &[]).expect_status(201);
-    eprintln!("loading {} items", options.items);
-    fill(&server, options.items)?;
-    let found = measure(&server, options)?;
+    let found = find(options)?;
     let text = format!(
         "Machine: {machine}. {} items of 1 KB run out at once; {} requests a second over HTTP by {CONNECTIONS} connections, half of them reads and half \
          durable upserts of {KEPT} other items of the same container, in the same process, on the same cores as the server.\n\n{}",
@@ -50,6 +43,33 @@ pub fn run(options: &TtlOptions) -> Outcome {
         table(options, &found)?
     );
     publish(options.publish.as_ref(), &text)
+}
+
+/// What clients of one build feel.
+pub fn find(options: &TtlOptions) -> Outcome<Found> {
+    let directory = tempfile::TempDir::with_prefix("shardlake-bench-")?;
+    let server = ServerOptions::new(&options.server).data_dir(directory.path().join("data")).try_start()?;
+    let client = server.client();
+    let _ = client.create_database(DATABASE).expect_status(201);
+    let _ = client.create_container_of(DATABASE, &definition(None), &[]).expect_status(201);
+    eprintln!("loading {} items", options.items);
+    fill(&server, options.items)?;
+    measure(&server, options)
+}
+
+impl Found {
+    /// 99th percentile while items are removed by the one before.
+    pub fn ratio(&self) -> f64 {
+        ratio(&self.during, &self.before)
+    }
+
+    pub fn removed_per_second(&self, items: u64) -> f64 {
+        items as f64 / self.purge.as_secs_f64().max(1e-9)
+    }
+}
+
+fn ratio(got: &Got, before: &Got) -> f64 {
+    got.within(0.99) as f64 / before.within(0.99).max(1) as f64
 }
 
 fn definition(default_ttl: Option<i64>) -> Value {
@@ -178,13 +198,12 @@ fn table(options: &TtlOptions, found: &Found) -> Outcome<String> {
         eprintln!("a reply that is no success: {reply}");
     }
     let other: u64 = [before, during, after].iter().map(|got| got.other + got.refused).sum();
-    let ratio = |got: &Got| got.within(0.99) as f64 / before.within(0.99).max(1) as f64;
     let mut out = String::from("| what | asked | measured |\n|---|---:|---:|\n");
     writeln!(
         out,
         "| p99 while items are removed ÷ before (afterwards ÷ before) | ≤ 2 | {:.2} ({:.2}) |",
-        ratio(during),
-        ratio(after)
+        ratio(during, before),
+        ratio(after, before)
     )?;
     let seconds = purge.as_secs_f64();
     writeln!(out, "| {} items removed | – | in {seconds:.1} s |", options.items)?;

@@ -49,36 +49,51 @@ impl Signer {
     }
 }
 
+/// The head of a request for a loaded item, without the empty line behind it.
+fn head(signer: &Signer, method: &str, container: &str, number: u64) -> String {
+    let link = format!("dbs/{DATABASE}/colls/{container}/docs/item-{number}");
+    let authorization = signer.authorization(&method.to_lowercase(), &link);
+    let (date, key) = (&signer.date, key_of(number));
+    format!(
+        "{method} /{link} HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\nx-ms-date: {date}\r\nx-ms-version: 2020-07-15\r\nx-ms-documentdb-partitionkey: [\"{key}\"]\r\n"
+    )
+}
+
+fn end_with(body: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("content-length: {}\r\n\r\n{body}", body.len()).as_bytes());
+}
+
+/// Up to so many different numbers below `items`, spread evenly.
+fn spread(items: u64, most: u64) -> impl Iterator<Item = u64> {
+    let count = items.min(most);
+    (0..count).map(move |index| index * (items / count))
+}
+
+/// Different items that a run of requests touches.
+const TOUCHED: u64 = 20_000;
+
 /// Point reads of random items; every request is signed ahead.
 pub struct Reads {
     requests: Vec<Vec<u8>>,
 }
 
 impl Reads {
-    /// Up to 20,000 different items of `items`, spread evenly.
     pub fn new(signer: &Signer, items: u64) -> Reads {
-        let count = items.min(20_000);
-        let request = |index: u64| {
-            let number = index * (items / count);
-            let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/docs/item-{number}");
-            let authorization = signer.authorization("get", &link);
-            let (date, key) = (&signer.date, key_of(number));
-            format!(
-                "GET /{link} HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\nx-ms-date: {date}\r\nx-ms-version: 2020-07-15\r\naccept: application/json\r\nx-ms-documentdb-partitionkey: [\"{key}\"]\r\n\r\n"
-            )
-            .into_bytes()
+        Reads::of(signer, CONTAINER, items, TOUCHED)
+    }
+
+    /// Of up to `most` different items of a container.
+    pub fn of(signer: &Signer, container: &str, items: u64, most: u64) -> Reads {
+        let request = |number| {
+            format!("{}accept: application/json\r\n\r\n", head(signer, "GET", container, number)).into_bytes()
         };
-        Reads { requests: (0..count).map(request).collect() }
+        Reads { requests: spread(items, most).map(request).collect() }
     }
 }
 
 impl Requests for Reads {
     fn next(&self, connection: usize, number: u64, out: &mut Vec<u8>) {
-        // A multiplicative walk: every connection visits the items in its own scattered order.
-        let at = (connection as u64 + 1)
-            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-            .wrapping_add(number.wrapping_mul(7919));
-        out.extend_from_slice(&self.requests[(at % self.requests.len() as u64) as usize]);
+        out.extend_from_slice(&self.requests[scattered(connection, number, self.requests.len())]);
     }
 
     fn expected_status(&self) -> u16 {
@@ -135,37 +150,65 @@ pub struct Replaces {
 }
 
 impl Replaces {
-    /// Up to 20,000 different items of `items`, spread evenly.
     pub fn new(signer: &Signer, items: u64, round: usize) -> Replaces {
-        let count = items.min(20_000);
-        let head = |index: u64| {
-            let number = index * (items / count);
-            let link = format!("dbs/{DATABASE}/colls/{CONTAINER}/docs/item-{number}");
-            let authorization = signer.authorization("put", &link);
-            let (date, key) = (&signer.date, key_of(number));
-            let head = format!(
-                "PUT /{link} HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\nx-ms-date: {date}\r\nx-ms-version: 2020-07-15\r\nx-ms-documentdb-partitionkey: [\"{key}\"]\r\n"
-            );
-            (head, document(&format!("item-{number}"), &key))
+        let of = |number| {
+            (head(signer, "PUT", CONTAINER, number), document(&format!("item-{number}"), &key_of(number)))
         };
-        Replaces { heads: (0..count).map(head).collect(), round }
+        Replaces { heads: spread(items, TOUCHED).map(of).collect(), round }
     }
 }
 
 impl Requests for Replaces {
     fn next(&self, connection: usize, number: u64, out: &mut Vec<u8>) {
-        let at = (connection as u64 + 1)
-            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-            .wrapping_add(number.wrapping_mul(7919));
-        let (head, body) = &self.heads[(at % self.heads.len() as u64) as usize];
-        // Two of its indexed values change.
-        let changed = format!("\"price\":{}.5,\"quantity\":{number}", self.round);
-        let body = body.replacen("\"price\":3399.99,\"quantity\":7", &changed, 1);
+        let (head, body) = &self.heads[scattered(connection, number, self.heads.len())];
         out.extend_from_slice(head.as_bytes());
-        out.extend_from_slice(format!("content-length: {}\r\n\r\n{body}", body.len()).as_bytes());
+        end_with(&changed(body, self.round as u64, number), out);
     }
 
     fn expected_status(&self) -> u16 {
         200
     }
+}
+
+/// An item with other values of two indexed properties.
+fn changed(body: &str, price: u64, quantity: u64) -> String {
+    body.replacen(
+        "\"price\":3399.99,\"quantity\":7",
+        &format!("\"price\":{price}.5,\"quantity\":{quantity}"),
+        1,
+    )
+}
+
+/// Patches of one indexed property of loaded items.
+pub struct Patches {
+    heads: Vec<String>,
+    round: usize,
+}
+
+impl Patches {
+    pub fn new(signer: &Signer, items: u64, round: usize) -> Patches {
+        let of = |number| {
+            head(signer, "PATCH", CONTAINER, number) + "content-type: application/json_patch+json\r\n"
+        };
+        Patches { heads: spread(items, TOUCHED).map(of).collect(), round }
+    }
+}
+
+impl Requests for Patches {
+    fn next(&self, connection: usize, number: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.heads[scattered(connection, number, self.heads.len())].as_bytes());
+        let value = (self.round as u64) << 32 | number;
+        end_with(&format!(r#"{{"operations":[{{"op":"set","path":"/quantity","value":{value}}}]}}"#), out);
+    }
+
+    fn expected_status(&self) -> u16 {
+        200
+    }
+}
+
+/// A multiplicative walk: every connection visits the places in its own scattered order.
+pub fn scattered(connection: usize, number: u64, places: usize) -> usize {
+    let at =
+        (connection as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(number.wrapping_mul(7919));
+    (at % places as u64) as usize
 }

@@ -1,10 +1,10 @@
-//! `cargo xtask bench NAME`: measurements of the release build, made by the `bench` package. `cargo xtask bench compare
-//! REVISION` measures it beside that revision's (`compare.rs`).
+//! `cargo xtask bench NAME`: measurements of an optimised build, made by the `bench` package. `compare REVISION`, `guard` and
+//! `all` measure it beside that of a revision, or beside a program that is there already (`base.rs`).
 //!
 //! That package has dependencies of its own (an HTTP server as a yardstick), which someone who only wants to run the server
 //! should not have to build; so it is a program that this command builds and starts.
 
-mod compare;
+mod base;
 
 use std::process::Command;
 
@@ -13,7 +13,10 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Which benchmark to run: `point`, `query`, `partitions`, `throttle`, `metering`, `feed`, `script`, `ttl`, `heavy`, or `compare REVISION`
+    /// Cargo's profile of both builds [default: quick for `guard`, release otherwise]
+    #[arg(long)]
+    profile: Option<String>,
+    /// Which benchmark to run: `point`, `query`, `partitions`, `throttle`, `metering`, `feed`, `script`, `ttl`, `heavy`, `compare REVISION`, `guard [REVISION]`
     name: String,
     /// Arguments of that benchmark; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -22,17 +25,21 @@ pub struct Options {
 
 pub fn bench(options: &Options) -> Outcome {
     prerequisites::for_building()?;
+    let profile = match (&options.profile, options.name.as_str()) {
+        (Some(profile), _) => profile,
+        (None, "guard") => "quick",
+        (None, _) => "release",
+    };
     let mut build = Command::new(project::cargo());
-    build.args(["build", "--release", "--locked", "--package", "shardlake", "--package", "shardlake-bench"]);
+    build.args(["build", "--profile", profile, "--locked"]);
+    build.args(["--package", "shardlake", "--package", "shardlake-bench"]);
     command::run_to_end(build.current_dir(project::root()))?;
-    let program = project::target_directory().join("release").join("shardlake-bench");
-    let mut bench = Command::new(program);
-    bench.arg(&options.name).arg("--server").arg(project::server_binary("release"));
-    let mut arguments = options.arguments.as_slice();
-    if options.name == "compare" {
-        let (revision, rest) = arguments.split_first().ok_or("compare with which revision?")?;
-        bench.arg("--base").arg(compare::build(revision)?);
-        arguments = rest;
+    let mut arguments = options.arguments.clone();
+    let base = base::take(&options.name, &mut arguments)?;
+    let mut bench = Command::new(project::target_directory().join(profile).join("shardlake-bench"));
+    bench.arg(&options.name).arg("--server").arg(project::server_binary(profile));
+    if let Some(base) = base {
+        bench.arg("--base").arg(base.program(profile)?);
     }
     command::run_to_end(bench.args(arguments).current_dir(project::root()))
 }

@@ -1,0 +1,73 @@
+//! What a second core is worth: server and load generator pinned together to one core, and to two.
+//!
+//! The generator has the same work for each request either way, so a server that scales perfectly shows 2, as long as the one
+//! thread of the generator is not what is waited for. A server finds out at its start how many cores it has.
+
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::sheet::{Goal, Sheet};
+use super::{Run, in_turn};
+use crate::contender::{self, Contender};
+use crate::load::Measured;
+use crate::{Outcome, cases};
+
+const ITEMS: u64 = 20_000;
+const CONNECTIONS: usize = 16;
+/// Operations by cores, and what two cores are to be worth.
+const OPERATIONS: [(&str, [&str; 2], f64); 2] = [
+    (cases::POINT_READ, ["point read, 1 core", "point read, 2 cores"], 1.8),
+    (cases::CREATE, ["durable create, 1 core", "durable create, 2 cores"], 1.6),
+];
+
+pub fn measure(run: &Run, sheet: &mut Sheet) -> Outcome {
+    if sched_getaffinity(None)?.count() < 2 {
+        eprintln!("one core is all there is: cores skipped");
+        return Ok(());
+    }
+    // Affinity is that of a thread, and of the threads and processes that it starts.
+    let measured = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| drive(run).map_err(|error| error.to_string()));
+        thread.join().expect("no measurement panics")
+    })?;
+    for (operation, name, measured) in measured {
+        sheet.add(operation, CONNECTIONS, name, measured);
+    }
+    for (name, [one, two], least) in OPERATIONS {
+        let of = |operation| sheet.of_builds(operation, CONNECTIONS, |one| one.per_second);
+        let ([before, after], [before_two, after_two]) = (of(one), of(two));
+        let rounds = [(before, before_two), (after, after_two)]
+            .map(|(one, two)| one.iter().zip(&two).map(|(one, two)| two / one).collect());
+        sheet.figure(format!("{name}: throughput at 2 cores ÷ 1 core"), Goal::AtLeast(least), rounds);
+    }
+    Ok(())
+}
+
+fn drive(run: &Run) -> Outcome<Vec<(&'static str, &'static str, Measured)>> {
+    let mut contenders: Vec<(usize, &'static str, Contender)> = Vec::new();
+    for cores in [1, 2] {
+        pin(cores)?;
+        contenders.extend(run.start("sync", ITEMS)?.into_iter().map(|(name, one)| (cores, name, one)));
+    }
+    let cases = cases::all(&contenders[0].2.server.client(), ITEMS);
+    let mut all = Vec::new();
+    for round in 0..run.rounds {
+        for (operation, by_cores, _) in OPERATIONS {
+            let case = cases.iter().find(|case| case.name == operation).expect("it is one of all cases");
+            for (cores, name, contender) in in_turn(&contenders, round) {
+                pin(*cores)?;
+                let time: Duration = run.time();
+                let measured = contender::drive(&contender.server, case, round, CONNECTIONS, time)?;
+                all.push((by_cores[cores - 1], *name, measured));
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn pin(cores: usize) -> Outcome {
+    let mut set = CpuSet::new();
+    (0..cores).for_each(|core| set.set(core));
+    Ok(sched_setaffinity(None, &set)?)
+}
