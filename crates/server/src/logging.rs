@@ -3,6 +3,7 @@
 
 use std::io::IsTerminal;
 
+use tracing::Subscriber;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -13,6 +14,16 @@ use crate::tracing_export::{self, Export};
 
 /// `level` is a level or a list such as `info,shardlake_storage=debug`.
 pub fn start(format: LogFormat, level: &str, otlp_endpoint: Option<&str>) -> Result<Export, String> {
+    let (subscriber, export) = subscriber(format, level, otlp_endpoint)?;
+    subscriber.try_init().map_err(|error| format!("logging cannot start: {error}"))?;
+    Ok(export)
+}
+
+fn subscriber(
+    format: LogFormat,
+    level: &str,
+    otlp_endpoint: Option<&str>,
+) -> Result<(impl Subscriber + Send + Sync + use<>, Export), String> {
     let targets: Targets = level.parse().map_err(|error| {
         format!("--log-level '{level}' is no level (error, warn, info, debug, trace) or list of crate=level: {error}")
     })?;
@@ -22,10 +33,20 @@ pub fn start(format: LogFormat, level: &str, otlp_endpoint: Option<&str>) -> Res
         LogFormat::Json => Box::new(lines.json().flatten_event(true)),
     };
     let (spans, export) = tracing_export::layer(otlp_endpoint)?;
-    tracing_subscriber::registry()
-        .with(lines.with_filter(targets))
-        .with(spans)
-        .try_init()
-        .map_err(|error| format!("logging cannot start: {error}"))?;
-    Ok(export)
+    Ok((tracing_subscriber::registry().with(lines.with_filter(targets)).with(spans), export))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_that_nobody_listens_to_are_not_made() {
+        let is_made = |level: &str| {
+            let (subscriber, _export) = subscriber(LogFormat::Text, level, None).expect("a level");
+            tracing::subscriber::with_default(subscriber, || !tracing::debug_span!("request").is_disabled())
+        };
+        assert!(!is_made("info"));
+        assert!(is_made("debug"));
+    }
 }
