@@ -38,7 +38,7 @@ where
     // All of it at once: bodies that each have a part and wait for the rest would wait for one another.
     let announced = body.size_hint().upper().unwrap_or(u64::MAX).min(size_bytes_max as u64);
     let hold = space.take_body(announced, time_max).await?;
-    Ok(WholeBody { bytes: read(body, size_bytes_max, time_max).await?, _hold: hold })
+    Ok(WholeBody { bytes: Box::pin(read(body, size_bytes_max, time_max)).await?, _hold: hold })
 }
 
 /// Reads a body to its end.

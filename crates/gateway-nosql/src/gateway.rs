@@ -182,8 +182,7 @@ impl Inner {
     {
         let headers = RequestHeaders::parse(&parts.headers)?;
         if let Some(address) = Address::parse(parts.uri.path(), parts.uri.query())? {
-            let operate = self.operate(parts, body, &headers, &address, arrival);
-            return Ok(operate.await?);
+            return Ok(Box::pin(self.operate(parts, body, &headers, &address, arrival)).await?);
         }
         let path = Path::parse(parts.uri.path())?;
         let route = path.route()?;
@@ -322,18 +321,20 @@ async fn dispatch(call: &Call<'_>, operation: Operation) -> Result<Reply, Failur
         Operation::ReadAccount => Ok(account_document::read(call)),
         Operation::Databases(FeedOperation::List) => databases::list(call),
         Operation::Databases(FeedOperation::Query) => databases::query(call),
-        Operation::Databases(FeedOperation::Create | FeedOperation::Upsert) => databases::create(call).await,
+        Operation::Databases(FeedOperation::Create | FeedOperation::Upsert) => {
+            apart(databases::create(call)).await
+        }
         Operation::ReadDatabase => databases::read(call),
-        Operation::DeleteDatabase => databases::delete(call).await,
+        Operation::DeleteDatabase => apart(databases::delete(call)).await,
         Operation::Containers(FeedOperation::List) => containers::list(call),
         Operation::Containers(FeedOperation::Query) => containers::query(call),
         Operation::Containers(FeedOperation::Create | FeedOperation::Upsert) => {
-            containers::create(call).await
+            apart(containers::create(call)).await
         }
         Operation::ReadContainer => containers::read(call),
-        Operation::ReplaceContainer => containers::replace(call).await,
-        Operation::DeleteContainer => containers::delete(call).await,
-        Operation::ListRanges => pkranges::list(call).await,
+        Operation::ReplaceContainer => apart(containers::replace(call)).await,
+        Operation::DeleteContainer => apart(containers::delete(call)).await,
+        Operation::ListRanges => apart(pkranges::list(call)).await,
         Operation::ReadFeed
         | Operation::ReadChangeFeed
         | Operation::QueryItems
@@ -352,18 +353,18 @@ async fn dispatch(call: &Call<'_>, operation: Operation) -> Result<Reply, Failur
         | Operation::ExecuteProcedure => in_container(call, operation).await,
         Operation::ListConflicts => conflicts::list(call),
         Operation::ReadConflict | Operation::DeleteConflict => Err(conflicts::missing(call)),
-        Operation::Users(feed) => on_users(call, feed).await,
+        Operation::Users(feed) => apart(on_users(call, feed)).await,
         Operation::User(ResourceOperation::Read) => users::read(call),
-        Operation::User(ResourceOperation::Replace) => users::replace(call).await,
-        Operation::User(ResourceOperation::Delete) => users::delete(call).await,
-        Operation::Permissions(feed) => on_permissions(call, feed).await,
+        Operation::User(ResourceOperation::Replace) => apart(users::replace(call)).await,
+        Operation::User(ResourceOperation::Delete) => apart(users::delete(call)).await,
+        Operation::Permissions(feed) => apart(on_permissions(call, feed)).await,
         Operation::Permission(ResourceOperation::Read) => permissions::read(call),
-        Operation::Permission(ResourceOperation::Replace) => permissions::replace(call).await,
-        Operation::Permission(ResourceOperation::Delete) => permissions::delete(call).await,
-        Operation::ListOffers => offers::list(call).await,
-        Operation::QueryOffers => offers::query(call).await,
-        Operation::ReadOffer => offers::read(call).await,
-        Operation::ReplaceOffer => offers::replace(call).await,
+        Operation::Permission(ResourceOperation::Replace) => apart(permissions::replace(call)).await,
+        Operation::Permission(ResourceOperation::Delete) => apart(permissions::delete(call)).await,
+        Operation::ListOffers => apart(offers::list(call)).await,
+        Operation::QueryOffers => apart(offers::query(call)).await,
+        Operation::ReadOffer => apart(offers::read(call)).await,
+        Operation::ReplaceOffer => apart(offers::replace(call)).await,
         Operation::Unsupported(feature) => Err(unsupported::resource(feature).into()),
     }
 }
@@ -415,39 +416,40 @@ async fn item_operation(call: &Call<'_>, operation: Operation, container: &Conta
         | Operation::DeleteItem => on_items(call, container, operation).await,
         Operation::PlanQuery => query_plan::read(call, container),
         Operation::DeletePartitionKey => apart(partition_key_delete::execute(call, container)).await,
-        Operation::Scripts(kind, operation) => on_scripts(call, container, kind, operation).await,
+        Operation::Scripts(kind, operation) => apart(on_scripts(call, container, kind, operation)).await,
         Operation::Script(kind, ResourceOperation::Read) => scripts::read(call, container, kind),
-        Operation::Script(kind, ResourceOperation::Replace) => scripts::replace(call, container, kind).await,
-        Operation::Script(kind, ResourceOperation::Delete) => scripts::delete(call, container, kind).await,
+        Operation::Script(kind, ResourceOperation::Replace) => {
+            apart(scripts::replace(call, container, kind)).await
+        }
+        Operation::Script(kind, ResourceOperation::Delete) => {
+            apart(scripts::delete(call, container, kind)).await
+        }
         Operation::ExecuteProcedure => apart(script_execute::execute(call, container)).await,
         other => Err(Error::internal(format!("{other:?} is no operation in a container"))),
     }
 }
 
-/// Work that is large or rare: a request's own future stays small, and its type simple.
-fn apart<'w>(
-    work: impl Future<Output = Result<Reply>> + Send + 'w,
-) -> Pin<Box<dyn Future<Output = Result<Reply>> + Send + 'w>> {
+/// Work of an own memory block, so that the future of every request is as small as that of a point read: it is moved several
+/// times on its way to where it is polled, and it is as large as the largest work in it.
+fn apart<'w, T>(work: impl Future<Output = T> + Send + 'w) -> Pin<Box<dyn Future<Output = T> + Send + 'w>> {
     Box::pin(work)
 }
 
-/// Operations whose answers hold items, in the format that the client asks for.
-///
-/// What is seldom or long is boxed: the future of every request is as large as its largest operation.
+/// Operations whose answers hold items, in the format that the client asks for. A point read alone is not [`apart`].
 async fn on_items(call: &Call<'_>, container: &ContainerHandle, operation: Operation) -> Result<Reply> {
     let format = AnswerFormat::of(call.headers)?;
     let reply = match operation {
-        Operation::ReadFeed => feed::read(call, container).await,
+        Operation::ReadFeed => apart(feed::read(call, container)).await,
         Operation::ReadChangeFeed => apart(change_feed::read(call, container)).await,
         Operation::QueryItems => apart(query::execute(call, container)).await,
-        Operation::CreateItem => items::create(call, container).await,
-        Operation::UpsertItem => items::upsert(call, container).await,
+        Operation::CreateItem => apart(items::create(call, container)).await,
+        Operation::UpsertItem => apart(items::upsert(call, container)).await,
         Operation::Batch => apart(batch::execute_atomic(call, container)).await,
         Operation::Bulk => apart(batch::execute_bulk(call, container)).await,
         Operation::ReadItem => items::read(call, container).await,
-        Operation::ReplaceItem => items::replace(call, container).await,
-        Operation::PatchItem => items::patch(call, container).await,
-        Operation::DeleteItem => items::delete(call, container).await,
+        Operation::ReplaceItem => apart(items::replace(call, container)).await,
+        Operation::PatchItem => apart(items::patch(call, container)).await,
+        Operation::DeleteItem => apart(items::delete(call, container)).await,
         other => Err(Error::internal(format!("{other:?} is no operation on items"))),
     };
     in_format(reply?, format)

@@ -149,6 +149,11 @@ impl ConnectionSpace {
         if self.try_take(kind, bytes, lane) {
             return Ok(());
         }
+        // In memory of its own: every request's future is as large as what it may wait for.
+        Box::pin(self.wait_to_take(kind, bytes, lane, time)).await
+    }
+
+    async fn wait_to_take(&self, kind: Kind, bytes: u64, lane: Lane, time: Duration) -> Result<()> {
         if self.process.waiting() >= WAITING_MAX {
             return Err(no_room("too many requests wait for memory"));
         }

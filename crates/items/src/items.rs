@@ -121,10 +121,18 @@ impl Items {
         logical: &LogicalKey,
         item: ItemName,
     ) -> Result<String> {
-        let ordinal = match item {
-            ItemName::Id(id) => return Ok(id.into_string()),
-            ItemName::Ordinal(ordinal) => ordinal,
-        };
+        match item {
+            ItemName::Id(id) => Ok(id.into_string()),
+            ItemName::Ordinal(ordinal) => Box::pin(self.id_of_ordinal(container, logical, ordinal)).await,
+        }
+    }
+
+    async fn id_of_ordinal(
+        &self,
+        container: &ContainerHandle,
+        logical: &LogicalKey,
+        ordinal: u64,
+    ) -> Result<String> {
         let mut routing = self.routing(container);
         let id = loop {
             let id = routing.owner(logical).id_of_ordinal(logical, ordinal).await;

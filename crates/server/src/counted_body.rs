@@ -17,14 +17,14 @@ pub struct CountedBody<B> {
     left: Left,
 }
 
-/// Bytes of a body that nobody has read, as far as its length is known.
+/// Bytes of a body that nobody has read, as far as its length is known; `None` where there is no body.
 #[derive(Clone)]
-pub struct Left(Arc<AtomicU64>);
+pub struct Left(Option<Arc<AtomicU64>>);
 
 impl Left {
     /// Whether the connection has to end because of them.
     pub fn is_in_the_way(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
+        self.0.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) > 0)
     }
 }
 
@@ -32,7 +32,7 @@ impl<B: Body> CountedBody<B> {
     pub fn new(inner: B) -> (CountedBody<B>, Left) {
         // A body of unknown length is in the way until its end was seen.
         let length = inner.size_hint().upper().unwrap_or(u64::MAX);
-        let left = Left(Arc::new(AtomicU64::new(length)));
+        let left = Left((length > 0).then(|| Arc::new(AtomicU64::new(length))));
         (CountedBody { inner, left: left.clone() }, left)
     }
 }
@@ -46,7 +46,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for CountedBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
-        let left = &self.left.0;
+        let Some(left) = &self.left.0 else { return Poll::Ready(frame) };
         match &frame {
             None => left.store(0, Ordering::Relaxed),
             Some(Ok(frame)) if left.load(Ordering::Relaxed) != u64::MAX => {

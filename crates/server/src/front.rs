@@ -14,12 +14,14 @@
 //! panic in a handler becomes a 500 and a log line; a request that outlives its time gets a 408.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt;
+use futures::{FutureExt, poll};
 use http::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS,
@@ -223,8 +225,13 @@ impl Front {
             Announced::Listener(authority) => Some(authority),
         };
         let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space };
-        let handled = AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind();
-        let reply = match tokio::time::timeout(self.request_max + GRACE, handled).await {
+        let mut handled = pin!(AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind());
+        // What is answered in the call needs no timer.
+        let ended = match poll!(handled.as_mut()) {
+            Poll::Ready(ended) => Ok(ended),
+            Poll::Pending => tokio::time::timeout(self.request_max + GRACE, handled).await,
+        };
+        let reply = match ended {
             Ok(Ok(reply)) => reply,
             Ok(Err(panic)) => {
                 tracing::error!(?operation, panic = panic_message(&*panic), "a request handler panicked");

@@ -31,10 +31,17 @@ impl Routing<'_> {
 
     /// Whether the operation is to be done again, with the current partition map.
     pub async fn has_moved<T>(&mut self, outcome: &Result<T>) -> Result<bool> {
-        let Err(error) = outcome else { return Ok(false) };
-        if error.kind() != ErrorKind::PartitionGone || self.moves == MOVES_MAX {
-            return Ok(false);
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::PartitionGone && self.moves < MOVES_MAX => {
+                // In memory of its own: every operation's future is as large as what it may wait for.
+                Box::pin(self.follow()).await
+            }
+            _ => Ok(false),
         }
+    }
+
+    /// Waits for the successors of a partition that has ended.
+    async fn follow(&mut self) -> Result<bool> {
         self.moves += 1;
         let mut versions = self.serving.0.catalog_version.subscribe();
         loop {
