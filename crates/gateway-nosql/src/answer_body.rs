@@ -54,6 +54,12 @@ impl From<Vec<u8>> for Text {
     }
 }
 
+impl From<Bytes> for Text {
+    fn from(text: Bytes) -> Text {
+        Text(vec![text])
+    }
+}
+
 impl From<String> for Text {
     fn from(text: String) -> Text {
         text.into_bytes().into()

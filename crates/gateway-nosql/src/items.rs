@@ -9,6 +9,7 @@ use shardlake_document::{RawValue, parse_partition_key};
 use shardlake_model::{Error, PartitionKey, RequestContext, Result};
 
 use crate::access::Scope;
+use crate::answer_body::Text;
 use crate::call::Call;
 use crate::formats::{AnswerFormat, text_of};
 use crate::patch as patch_body;
@@ -36,14 +37,16 @@ impl Content {
         Ok(if call.headers.wants_content()? { content } else { Content::None })
     }
 
-    fn render(self, item: &StoredItem) -> Option<Vec<u8>> {
-        let mut body = Vec::with_capacity(item.json_size_bytes());
+    fn render(self, item: &StoredItem) -> Option<Text> {
         match self {
-            Content::None => return None,
-            Content::Text => item.write_json(&mut body),
-            Content::Binary => item.view().write_binary(&mut body),
+            Content::None => None,
+            Content::Text => Some(item.json_text().into()),
+            Content::Binary => {
+                let mut body = Vec::with_capacity(item.json_size_bytes());
+                item.view().write_binary(&mut body);
+                Some(body.into())
+            }
         }
-        Some(body)
     }
 }
 
@@ -181,14 +184,13 @@ async fn respond(reply: ItemReply, container: &ContainerHandle, content: Content
         && reply.outcome != Outcome::NotModified
         && content != Content::None
     {
-        let text = match item.is_heavy_to_render() {
+        body = match item.is_heavy_to_render() {
             false => content.render(item),
             true => {
                 let item = item.clone();
                 beside(move || content.render(&item)).await?
             }
         };
-        body = text.map(Into::into);
     }
     Ok(Reply {
         status: status(reply.outcome),

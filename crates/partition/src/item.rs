@@ -9,6 +9,7 @@ use shardlake_index::{IndexLayout, ItemTerms};
 use shardlake_model::Result;
 use shardlake_routing::effective_partition_key;
 use shardlake_stdx::Guid;
+use shardlake_storage::HotRow;
 
 use crate::beside::HEAVY_BYTES;
 use crate::index::{BodyTerms, IndexTerms};
@@ -33,6 +34,8 @@ pub struct StoredItem {
     /// Its body's terms, where they are known already.
     terms: Option<Arc<BodyTerms>>,
     shape: Arc<ContainerShape>,
+    /// Its place among the rows that are read again and again, where its text may be.
+    hot: Option<HotRow>,
 }
 
 impl StoredItem {
@@ -40,14 +43,19 @@ impl StoredItem {
     pub fn decode(bytes: Bytes, shape: &Arc<ContainerShape>) -> Result<StoredItem> {
         let record = Record::decode(&bytes).map_err(crate::corrupt)?;
         let (envelope, body) = (record.envelope, bytes.slice_ref(record.body.as_bytes()));
-        Ok(StoredItem { bytes, body, envelope, members: None, terms: None, shape: shape.clone() })
+        Ok(StoredItem { bytes, body, envelope, members: None, terms: None, shape: shape.clone(), hot: None })
     }
 
     /// A version as a commit writes it.
     pub(crate) fn new(envelope: Envelope, body: RawDocument<'_>, shape: &Arc<ContainerShape>) -> StoredItem {
         let bytes = Bytes::from(Record::encode(&envelope, body));
         let body = bytes.slice(bytes.len() - body.as_bytes().len()..);
-        StoredItem { bytes, body, envelope, members: None, terms: None, shape: shape.clone() }
+        StoredItem { bytes, body, envelope, members: None, terms: None, shape: shape.clone(), hot: None }
+    }
+
+    /// Where it was kept, if it was.
+    pub(crate) fn kept_at(self, hot: Option<HotRow>) -> StoredItem {
+        StoredItem { hot, ..self }
     }
 
     /// A version just written, of whose body this is known already: its members as text, and its terms.
@@ -140,6 +148,20 @@ impl StoredItem {
             container: self.shape.rid,
             items_link: &self.shape.items_link,
         }
+    }
+
+    /// The item as clients see it: made once for an item that is read again and again.
+    pub fn json_text(&self) -> Bytes {
+        if let Some(text) = self.hot.as_ref().and_then(HotRow::form) {
+            return text.clone();
+        }
+        let mut text = Vec::with_capacity(self.json_size_bytes());
+        self.write_json(&mut text);
+        let text = Bytes::from(text);
+        if let Some(hot) = &self.hot {
+            hot.keep_form(&text);
+        }
+        text
     }
 
     /// Appends the item as clients see it.

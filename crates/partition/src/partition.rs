@@ -19,7 +19,7 @@ use shardlake_heat::Heat;
 use shardlake_index::IndexLayout;
 use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
-use shardlake_storage::{Durability, PendingCommit, Seq, Shard};
+use shardlake_storage::{Durability, Found, PendingCommit, Seq, Shard};
 use tokio::sync::Mutex;
 use tracing::Instrument;
 
@@ -93,6 +93,7 @@ impl Partition {
         identity: PartitionIdentity,
         layouts: Vec<Arc<IndexLayout>>,
     ) -> Result<Partition> {
+        shard.reads_hot(keys::is_item);
         let (view, uid) = (shard.view(), identity.uid);
         let marks = async { view.get(&keys::log_marks_key(uid)).await.map_err(crate::storage_error) };
         let (last, marks, mut counted, is_counted) = try_join4(
@@ -254,8 +255,9 @@ impl Partition {
     }
 
     async fn acknowledged_item(&self, shape: &Arc<ContainerShape>, key: &[u8]) -> Result<Option<StoredItem>> {
-        let Some(stored) = self.shard.get(key).await.map_err(crate::storage_error)? else { return Ok(None) };
-        let item = StoredItem::decode(stored, shape)?;
+        let found = self.shard.get_hot(key).await.map_err(crate::storage_error)?;
+        let Some(Found { value, hot }) = found else { return Ok(None) };
+        let item = StoredItem::decode(value, shape)?.kept_at(hot);
         // Whoever wrote it may not have been woken yet.
         if item.lsn() > self.acknowledged.lsn() {
             self.acknowledged.note_lsn(item.lsn());

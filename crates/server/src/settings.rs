@@ -43,9 +43,10 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<u16>,
 
-    /// Memory for blocks read from disk, of all shards together [default: 256MiB]
+    /// Memory for what was read from disk, of all shards together [default: 256MiB]
     ///
-    /// More makes reads of data that does not fit faster; it is taken as data is read, never at once.
+    /// Three quarters are for blocks, one for items that are read again and again. More makes reads of data that does not fit faster; it is
+    /// taken as data is read, never at once.
     #[arg(long, value_name = "SIZE", help_heading = "Storage")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_size: Option<ByteSize>,

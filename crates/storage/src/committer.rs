@@ -143,6 +143,7 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
 
 fn write(shared: &Shared, writing: &mut Writing, batches: Vec<Batch>, last: Seq) -> Result<(), StorageError> {
     shared.check()?;
+    shared.hot.mark(&batches, last);
     shared.shown.hold();
     in_the_call(shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;
     match shared.durability {

@@ -20,6 +20,7 @@
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
+//! | `hot_rows.rs` | rows that are read again and again, in front of the engine |
 //! | `answer.rs` | an answer that is there at once or comes later |
 //! | `witness.rs` | proves that nobody waits for an engine while planning a commit |
 //! | `batch.rs`, `error.rs` | a commit's content, what can go wrong |
@@ -44,6 +45,7 @@ mod error;
 #[cfg(feature = "testing")]
 pub mod fault;
 mod files;
+mod hot_rows;
 mod inspection;
 mod journal;
 mod journal_mark;
@@ -71,6 +73,7 @@ pub use batch::{Batch, Op};
 pub use bulk::{BulkLoad, RangeStats};
 pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
+pub use hot_rows::{Found, HotRow};
 pub use inspection::{InspectionReport, TornWrite};
 pub use memory::MemoryEngine;
 pub use options::{Durability, EngineKind, ShardOptions};

@@ -29,7 +29,7 @@ pub struct ShardOptions {
     /// owner is whoever has the directory.
     pub epoch: Option<u64>,
     pub durability: Durability,
-    /// Bytes of blocks kept in memory for reads.
+    /// Bytes kept in memory for reads: blocks of the engine, and a quarter of it for rows that are read again (`hot_rows.rs`).
     pub cache_bytes: u64,
     /// Bytes of writes kept in memory before they are sorted to disk; a few of these can exist at once.
     pub memtable_bytes: u64,
@@ -43,6 +43,11 @@ pub struct ShardOptions {
 }
 
 impl ShardOptions {
+    /// The part of the cache that rows have which are read again.
+    pub(crate) fn hot_bytes(&self) -> u64 {
+        self.cache_bytes / 4
+    }
+
     pub fn memory() -> Self {
         ShardOptions { engine: EngineKind::Memory, durability: Durability::Memory, ..ShardOptions::local("") }
     }

@@ -111,6 +111,7 @@ impl Pipeline {
         let shared = &self.shared;
         let result = match shared.check() {
             Ok(()) => {
+                shared.hot.mark(&batches, last);
                 shared.shown.hold();
                 shared.engine.apply(batches).await.map_err(|error| shared.poison(&error))
             }

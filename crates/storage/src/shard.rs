@@ -11,6 +11,7 @@ use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
 use crate::checkpoint::check_name;
 use crate::committer::{Committer, Writing, in_the_call};
+use crate::hot_rows::HotRows;
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
@@ -45,6 +46,7 @@ enum Running {
 /// What handles and the committer share.
 pub(crate) struct Shared {
     pub shown: Shown,
+    pub hot: HotRows,
     pub engine: Arc<dyn Engine>,
     pub durability: Durability,
     pub queue: Queue,
@@ -99,7 +101,7 @@ impl Shard {
                     directory: directory.clone(),
                     must_exist: options.must_exist,
                     epoch: options.epoch,
-                    cache_bytes: options.cache_bytes,
+                    cache_bytes: options.cache_bytes - options.hot_bytes(),
                     memtable_bytes: options.memtable_bytes,
                     tables_open_max: options.tables_open_max,
                     slow_read: options.slow_read,
@@ -118,6 +120,7 @@ impl Shard {
         let bell = if answers_later { Bell::Task(Notify::new()) } else { Bell::Thread(Condvar::new()) };
         let shared = Arc::new(Shared {
             shown: Shown::new(&*engine),
+            hot: HotRows::new(options.hot_bytes()),
             engine,
             durability: options.durability,
             queue: Queue::new(bell, options.queue_commits_max, options.queue_bytes_max),
@@ -144,7 +147,11 @@ impl Shard {
         Ok(Shard(Arc::new(ShardInner { shared, committer, closed: OnceCell::new() })))
     }
 
-    fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
+    pub(crate) fn shared_handle(&self) -> &Arc<Shared> {
         &self.0.shared
     }
 
@@ -277,6 +284,7 @@ impl Shard {
         let loaded = self.shared().engine.load(rows);
         // Readers may be kept at the state before a group that began before the rows were there.
         self.shared().wait_for_writer();
+        self.shared().hot.note_load();
         self.shared().check()?;
         loaded
     }

@@ -64,6 +64,11 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
                 assert_eq!(value.as_deref(), model.get(&key).map(Vec::as_slice), "value of {key:?}");
                 let applied = shard.lookup_applied(&key).await.expect("reads succeed");
                 assert_eq!(applied, value, "nothing is on its way to {key:?}");
+                // Perhaps kept by an earlier step, then kept by this one.
+                for _ in 0..2 {
+                    let found = shard.get_hot(&key).await.expect("reads succeed");
+                    assert_eq!(found.map(|found| found.value), value, "hot row of {key:?}");
+                }
             }
             Step::GetMany(keys) => check_many(&shard.view(), &model, keys).await,
             Step::Scan(range, options) => check_scan(&shard.view(), &model, range, options).await,

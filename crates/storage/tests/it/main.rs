@@ -6,6 +6,7 @@
 mod async_syncs;
 mod commits;
 mod faults;
+mod hot_rows;
 mod journal;
 mod large_commits;
 mod local;

@@ -1,0 +1,269 @@
+//! Rows that are read again and again, in memory in front of the engine.
+//!
+//! To read one row, a local engine searches memtables and blocks and copies what it finds, and an object store is waited for. Here are
+//! the rows that [`Shard::get_hot`] has read lately, within a bound of bytes. A row may have a *form* beside it, which its reader made of
+//! it when it was read again, and which goes with the row; what is in it is the reader's business.
+//!
+//! A row is shown only while it is the acknowledged one (`view.rs`). Before a group of commits is applied, its committer writes
+//! the group's number to the marks of its keys. A row that was read from a view is good while its key's mark is not above the view's
+//! number:
+//!
+//! ```text
+//! committer   mark(k) = 9 ─ hold ─ apply 8, 9 ─ sync ─ show 9 ─ writers are told
+//! rows of k   from view 7: not good any more, whenever it is put here
+//!                                                      from view 9: good
+//! ```
+//!
+//! So nothing is removed for a write, and a reader that was slow may put an old row here: nobody gets it. Between mark and show a read
+//! goes to the engine's view, and so it does for the keys of a group that failed. Several keys share a mark: a write to one costs the
+//! others a read of the engine. What is loaded past the log (`bulk.rs`) has no number: the end of a load ends the rows from before
+//! it. That a key has no row is not remembered.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::shard::Shared;
+use crate::{Answer, Batch, Lookup, Seq, Shard, Value, View};
+
+/// A power of two.
+const MARKS: usize = 1 << 14;
+/// Larger rows are not kept: they would drive many others out.
+const ROW_BYTES_MAX: usize = 64 << 10;
+/// A form is kept if it is no longer than its row and this: what a reader adds.
+const FORM_EXTRA_BYTES: usize = 512;
+/// What a row costs beside its bytes.
+const ROW_OVERHEAD_BYTES: usize = 160;
+/// A guess from which the cache sizes its tables at first.
+const ROW_BYTES_GUESS: u64 = 4096;
+
+/// A row that was found, and its place here if it was here.
+#[derive(Debug, Clone)]
+pub struct Found {
+    pub value: Value,
+    /// `None` where it was read from the engine.
+    pub hot: Option<HotRow>,
+}
+
+/// A row that is kept, as it was when it was read.
+#[derive(Debug, Clone)]
+pub struct HotRow(Arc<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    value: Value,
+    /// The number of the view that it was read from.
+    seq: Seq,
+    /// Loads that had ended before.
+    loads: u64,
+    form: OnceLock<Bytes>,
+}
+
+impl HotRow {
+    /// What its reader made of it.
+    pub fn form(&self) -> Option<&Bytes> {
+        self.0.form.get()
+    }
+
+    /// Keeps what a reader made of it, unless that is much longer than the row.
+    pub fn keep_form(&self, form: &Bytes) {
+        if form.len() <= self.0.value.len() + FORM_EXTRA_BYTES {
+            let _first_stays = self.0.form.set(form.clone());
+        }
+    }
+}
+
+/// Counts room for a form from the start, since what a row weighs must not change.
+#[derive(Debug, Clone)]
+struct Weight;
+
+impl Weighter<Box<[u8]>, HotRow> for Weight {
+    fn weight(&self, key: &Box<[u8]>, row: &HotRow) -> u64 {
+        (key.len() + 2 * row.0.value.len() + FORM_EXTRA_BYTES + ROW_OVERHEAD_BYTES) as u64
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct HotRows {
+    /// `None` where no memory is given to it.
+    rows: Option<Cache<Box<[u8]>, HotRow, Weight>>,
+    /// The last group that wrote, or is about to write, one of the keys of a mark.
+    marks: Box<[AtomicU64]>,
+    /// Loads that have ended.
+    loads: AtomicU64,
+    /// Which keys are ever asked for here; all until it is said.
+    is_hot: OnceLock<fn(&[u8]) -> bool>,
+}
+
+impl HotRows {
+    pub fn new(bytes_max: u64) -> HotRows {
+        let guess = (bytes_max / ROW_BYTES_GUESS) as usize;
+        HotRows {
+            rows: (bytes_max > 0).then(|| Cache::with_weighter(guess, bytes_max, Weight)),
+            marks: (0..MARKS).map(|_| AtomicU64::new(0)).collect(),
+            loads: AtomicU64::new(0),
+            is_hot: OnceLock::new(),
+        }
+    }
+
+    /// Marks what a group is about to write; called by the committer before it applies the group.
+    pub fn mark(&self, batches: &[Batch], last: Seq) {
+        if self.rows.is_none() {
+            return;
+        }
+        let keys = batches.iter().flat_map(Batch::iter).map(|op| op.key());
+        for key in keys.filter(|key| self.is_hot(key)) {
+            self.mark_of(key).store(last, Ordering::Release);
+        }
+    }
+
+    /// Rows that were loaded past the log are shown from now on.
+    pub fn note_load(&self) {
+        self.loads.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn is_hot(&self, key: &[u8]) -> bool {
+        self.is_hot.get().is_none_or(|is_hot| is_hot(key))
+    }
+
+    fn mark_of(&self, key: &[u8]) -> &AtomicU64 {
+        &self.marks[xxh3_64(key) as usize % MARKS]
+    }
+
+    fn loads(&self) -> u64 {
+        self.loads.load(Ordering::Acquire)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<HotRow> {
+        let row = self.rows.as_ref()?.get(key)?;
+        let is_good = self.mark_of(key).load(Ordering::Acquire) <= row.0.seq && row.0.loads == self.loads();
+        is_good.then_some(row)
+    }
+
+    /// Keeps what a view showed; `loads` were counted before the view was got.
+    fn keep(&self, key: &[u8], value: &Value, view: &View, loads: u64) {
+        let Some(rows) = &self.rows else { return };
+        let seq = view.seq();
+        if value.len() > ROW_BYTES_MAX || !self.is_hot(key) || self.mark_of(key).load(Ordering::Acquire) > seq
+        {
+            return;
+        }
+        // A copy: the engine's value may hold the whole block that it lies in.
+        let value = Bytes::copy_from_slice(value);
+        rows.insert(key.into(), HotRow(Arc::new(Kept { value, seq, loads, form: OnceLock::new() })));
+    }
+}
+
+impl Shard {
+    /// Says which rows are ever read with [`Shard::get_hot`]: writers mark those alone. Whoever says it first says it for good.
+    pub fn reads_hot(&self, is_hot: fn(&[u8]) -> bool) {
+        let _first_stays = self.shared().hot.is_hot.set(is_hot);
+    }
+
+    /// The acknowledged value of a key that may well be asked for again.
+    pub fn get_hot(&self, key: &[u8]) -> Lookup<Option<Found>> {
+        let shared = self.shared_handle();
+        if let Some(row) = shared.hot.get(key) {
+            return Answer::Now(Ok(Some(Found { value: row.0.value.clone(), hot: Some(row) })));
+        }
+        let loads = shared.hot.loads();
+        let view = self.view();
+        match view.get(key) {
+            Answer::Now(value) => {
+                Answer::Now(value.map(|value| value.map(|value| shared.found(key, value, &view, loads))))
+            }
+            Answer::Later(value) => {
+                let (shared, key) = (shared.clone(), key.to_vec());
+                Answer::later(
+                    async move { Ok(value.await?.map(|value| shared.found(&key, value, &view, loads))) },
+                )
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn found(&self, key: &[u8], value: Value, view: &View, loads: u64) -> Found {
+        self.hot.keep(key, &value, view, loads);
+        Found { value, hot: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Engine, MemoryEngine};
+
+    fn view(seq: Seq) -> View {
+        View::new(MemoryEngine::new().view(), seq)
+    }
+
+    fn write_of(key: &str) -> Vec<Batch> {
+        let mut batch = Batch::new();
+        batch.put(key.to_owned().into_bytes(), "x");
+        vec![batch]
+    }
+
+    fn value_of(hot: &HotRows, key: &str) -> Option<Bytes> {
+        hot.get(key.as_bytes()).map(|row| row.0.value.clone())
+    }
+
+    #[test]
+    fn row_is_good_until_its_key_is_about_to_be_written() {
+        let hot = HotRows::new(1 << 20);
+        hot.keep(b"k", &Bytes::from("seven"), &view(7), 0);
+        assert_eq!(value_of(&hot, "k"), Some("seven".into()));
+        hot.mark(&write_of("other"), 8);
+        assert_eq!(value_of(&hot, "k"), Some("seven".into()));
+        hot.mark(&write_of("k"), 9);
+        assert_eq!(value_of(&hot, "k"), None, "the group may show at any moment");
+        hot.keep(b"k", &Bytes::from("seven"), &view(7), 0);
+        hot.keep(b"k", &Bytes::from("seven"), &view(8), 0);
+        assert_eq!(value_of(&hot, "k"), None, "a slow reader's row is of no use");
+        hot.keep(b"k", &Bytes::from("nine"), &view(9), 0);
+        assert_eq!(value_of(&hot, "k"), Some("nine".into()));
+    }
+
+    #[test]
+    fn slow_reader_may_put_an_old_row_in_the_place_of_a_new_one() {
+        let hot = HotRows::new(1 << 20);
+        let rows = hot.rows.as_ref().expect("it has memory");
+        hot.mark(&write_of("k"), 9);
+        // Past the look at the mark.
+        let old = Kept { value: "seven".into(), seq: 7, loads: 0, form: OnceLock::new() };
+        rows.insert(b"k"[..].into(), HotRow(Arc::new(old)));
+        assert_eq!(value_of(&hot, "k"), None);
+    }
+
+    #[test]
+    fn load_ends_what_was_read_before_its_end() {
+        let hot = HotRows::new(1 << 20);
+        hot.keep(b"k", &Bytes::from("old"), &view(7), hot.loads());
+        let before = hot.loads();
+        hot.note_load();
+        assert_eq!(value_of(&hot, "k"), None);
+        hot.keep(b"k", &Bytes::from("old"), &view(7), before);
+        assert_eq!(value_of(&hot, "k"), None);
+        hot.keep(b"k", &Bytes::from("new"), &view(7), hot.loads());
+        assert_eq!(value_of(&hot, "k"), Some("new".into()));
+    }
+
+    #[test]
+    fn rows_stay_within_their_bound() {
+        let hot = HotRows::new(64 << 10);
+        let value = Bytes::from(vec![1; 1000]);
+        for number in 0..1000 {
+            hot.keep(format!("key-{number}").as_bytes(), &value, &view(0), 0);
+        }
+        let rows = hot.rows.as_ref().expect("it has memory");
+        assert!(rows.weight() <= 64 << 10, "{}", rows.weight());
+        assert!(rows.len() > 10, "{}", rows.len());
+        hot.keep(b"large", &Bytes::from(vec![1; ROW_BYTES_MAX + 1]), &view(0), 0);
+        assert!(value_of(&hot, "large").is_none());
+        assert!(HotRows::new(0).rows.is_none());
+    }
+}
