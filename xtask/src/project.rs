@@ -26,7 +26,7 @@ pub fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// The server as `profile` (`debug` or `release`) builds it.
+/// The server as `profile` (`debug`, `quick` or `release`) builds it.
 pub fn server_binary(profile: &str) -> PathBuf {
     target_directory().join(profile).join(format!("shardlake{}", std::env::consts::EXE_SUFFIX))
 }
