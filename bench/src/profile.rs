@@ -13,6 +13,7 @@ use clap::Args;
 
 use crate::cases::{self, Case};
 use crate::contender::{Contender, Setup};
+use crate::publish::commit;
 use crate::{Outcome, cpu, load};
 
 const SAMPLES_PER_SECOND: &str = "499";
@@ -69,12 +70,28 @@ fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
-/// Drives a case while perf watches; processor time of the server per operation.
+/// Drives a case while perf watches; processor time of the server per operation. A thread that ends while perf opens its files
+/// ends perf, too; so there is another attempt.
 fn record(options: &ProfileOptions, contender: &Contender, case: &Case, samples: &Path) -> Outcome<f64> {
+    const ATTEMPTS: usize = 3;
+    for attempt in 0..ATTEMPTS {
+        if let Some(cpu_us) = record_once(options, contender, (case, attempt), samples)? {
+            return Ok(cpu_us);
+        }
+    }
+    Err("perf record failed".into())
+}
+
+fn record_once(
+    options: &ProfileOptions,
+    contender: &Contender,
+    (case, round): (&Case, usize),
+    samples: &Path,
+) -> Outcome<Option<f64>> {
     let (address, process) = (contender.server.address(), contender.server.process_id());
     let family: Vec<String> = cpu::family(process).iter().map(u32::to_string).collect();
     let mut perf = Command::new("perf")
-        .args(["record", "--quiet", "--call-graph", "dwarf,16384", "-F", SAMPLES_PER_SECOND, "-p"])
+        .args(["record", "--call-graph", "dwarf,16384", "-F", SAMPLES_PER_SECOND, "-p"])
         .arg(family.join(","))
         .arg("-o")
         .arg(samples)
@@ -83,11 +100,8 @@ fn record(options: &ProfileOptions, contender: &Contender, case: &Case, samples:
         .spawn()
         .map_err(|error| format!("perf does not start: {error}"))?;
     let time = Duration::from_secs(options.seconds);
-    let measured = load::drive(address, case.connections, time, (case.requests)(0), process)?;
-    match perf.wait()?.success() {
-        true => Ok(measured.cpu_us),
-        false => Err("perf record failed".into()),
-    }
+    let measured = load::drive(address, case.connections, time, (case.requests)(round), process)?;
+    Ok(perf.wait()?.success().then_some(measured.cpu_us))
 }
 
 /// The functions that take most, themselves: share and name.
@@ -118,7 +132,7 @@ fn draw(samples: &Path, title: &str, picture: &Path) -> Outcome {
     let folded = Command::new(FOLD).stdin(script.stdout.take().expect("it was piped")).output()?;
     script.wait()?;
     fs::write(&stacks, &folded.stdout)?;
-    let drawn = Command::new(DRAW).args(["--minwidth", "0.3", "--title", title]).arg(&stacks).output()?;
+    let drawn = Command::new(DRAW).args(["--minwidth", "0.5", "--title", title]).arg(&stacks).output()?;
     if !drawn.status.success() {
         return Err(format!("{DRAW} failed: {}", String::from_utf8_lossy(&drawn.stderr)).into());
     }
@@ -128,8 +142,10 @@ fn draw(samples: &Path, title: &str, picture: &Path) -> Outcome {
 fn page(case: &Case, cpu_us: f64, functions: &[(String, String)], picture: Option<&String>) -> String {
     let picture = picture.map(|stem| format!("[Flame graph]({stem}.svg). ")).unwrap_or_default();
     let mut page = format!(
-        "# Profile: {}\n\n{picture}Processor time of the server per operation: {cpu_us:.0} µs, on {} connections, under `perf`.\n\n| itself | function |\n|---:|---|\n",
-        case.name, case.connections
+        "# Profile: {}\n\n{picture}Commit {}. Processor time of the server per operation: {cpu_us:.0} µs, on {} connections, under `perf`.\n\n| itself | function |\n|---:|---|\n",
+        case.name,
+        commit().unwrap_or_else(|| "unknown".into()),
+        case.connections
     );
     page.extend(functions.iter().map(|(share, name)| format!("| {share} | `{name}` |\n")));
     page

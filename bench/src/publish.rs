@@ -30,7 +30,7 @@ pub fn publish_instead_of(others: &[&str], page: Option<&PathBuf>, text: &str) -
 }
 
 /// What is checked out, where git knows it.
-fn commit() -> Option<String> {
+pub fn commit() -> Option<String> {
     let described =
         Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output().ok()?;
     let text = String::from_utf8(described.stdout).ok()?;
