@@ -15,7 +15,7 @@ const PROFILE: &str = "quick";
 
 pub fn run(arguments: &[String]) -> Outcome {
     prerequisites::for_building()?;
-    let mut build = Command::new(project::cargo());
+    let mut build = project::cargo();
     build.args(["build", "--profile", PROFILE, "--locked", "--package", "shardlake"]);
     build.current_dir(project::root());
     run_to_end(&mut build)?;

@@ -30,7 +30,7 @@ pub fn bench(options: &Options) -> Outcome {
         (None, "guard") => "quick",
         (None, _) => "release",
     };
-    let mut build = Command::new(project::cargo());
+    let mut build = project::cargo();
     build.args(["build", "--profile", profile, "--locked"]);
     build.args(["--package", "shardlake", "--package", "shardlake-bench"]);
     command::run_to_end(build.current_dir(project::root()))?;
