@@ -1,7 +1,7 @@
 //! Rows that are read again and again, in memory in front of the engine.
 //!
 //! To read one row, a local engine searches memtables and blocks and copies what it finds, and an object store is waited for. Here are
-//! the rows that [`Shard::get_hot`] has read lately, within a bound of bytes. A row may have a *form* beside it, which its reader made of
+//! the rows that [`crate::Shard::get_hot`] has read lately, within a bound of bytes. A row may have a *form* beside it, which its reader made of
 //! it when it was read again, and which goes with the row; what is in it is the reader's business.
 //!
 //! A row is shown only while it is the acknowledged one (`view.rs`). Before a group of commits is applied, its committer writes
@@ -27,8 +27,10 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::shard::Shared;
-use crate::{Answer, Batch, Lookup, Seq, Shard, Value, View};
+use crate::batch::Batch;
+
+/// The number of a commit, and of a view: its last commit.
+type Number = u64;
 
 /// A power of two.
 const MARKS: usize = 1 << 14;
@@ -44,7 +46,7 @@ const ROW_BYTES_GUESS: u64 = 4096;
 /// A row that was found, and its place here if it was here.
 #[derive(Debug, Clone)]
 pub struct Found {
-    pub value: Value,
+    pub value: Bytes,
     /// `None` where it was read from the engine.
     pub hot: Option<HotRow>,
 }
@@ -55,9 +57,9 @@ pub struct HotRow(Arc<Kept>);
 
 #[derive(Debug)]
 struct Kept {
-    value: Value,
+    value: Bytes,
     /// The number of the view that it was read from.
-    seq: Seq,
+    seq: Number,
     /// Loads that had ended before.
     loads: u64,
     form: OnceLock<Bytes>,
@@ -110,8 +112,13 @@ impl HotRows {
         }
     }
 
+    /// Says which keys are ever asked for here. Whoever says it first says it for good.
+    pub fn tell_hot(&self, is_hot: fn(&[u8]) -> bool) {
+        let _first_stays = self.is_hot.set(is_hot);
+    }
+
     /// Marks what a group is about to write; called by the committer before it applies the group.
-    pub fn mark(&self, batches: &[Batch], last: Seq) {
+    pub fn mark(&self, batches: &[Batch], last: Number) {
         if self.rows.is_none() {
             return;
         }
@@ -134,20 +141,20 @@ impl HotRows {
         &self.marks[xxh3_64(key) as usize % MARKS]
     }
 
-    fn loads(&self) -> u64 {
+    /// Counted before a view is got whose rows are to be kept.
+    pub fn loads(&self) -> u64 {
         self.loads.load(Ordering::Acquire)
     }
 
-    fn get(&self, key: &[u8]) -> Option<HotRow> {
+    pub fn get(&self, key: &[u8]) -> Option<Found> {
         let row = self.rows.as_ref()?.get(key)?;
         let is_good = self.mark_of(key).load(Ordering::Acquire) <= row.0.seq && row.0.loads == self.loads();
-        is_good.then_some(row)
+        is_good.then(|| Found { value: row.0.value.clone(), hot: Some(row) })
     }
 
-    /// Keeps what a view showed; `loads` were counted before the view was got.
-    fn keep(&self, key: &[u8], value: &Value, view: &View, loads: u64) {
+    /// Keeps what the view of a number showed.
+    pub fn keep(&self, key: &[u8], value: &[u8], seq: Number, loads: u64) {
         let Some(rows) = &self.rows else { return };
-        let seq = view.seq();
         if value.len() > ROW_BYTES_MAX || !self.is_hot(key) || self.mark_of(key).load(Ordering::Acquire) > seq
         {
             return;
@@ -158,49 +165,9 @@ impl HotRows {
     }
 }
 
-impl Shard {
-    /// Says which rows are ever read with [`Shard::get_hot`]: writers mark those alone. Whoever says it first says it for good.
-    pub fn reads_hot(&self, is_hot: fn(&[u8]) -> bool) {
-        let _first_stays = self.shared().hot.is_hot.set(is_hot);
-    }
-
-    /// The acknowledged value of a key that may well be asked for again.
-    pub fn get_hot(&self, key: &[u8]) -> Lookup<Option<Found>> {
-        let shared = self.shared_handle();
-        if let Some(row) = shared.hot.get(key) {
-            return Answer::Now(Ok(Some(Found { value: row.0.value.clone(), hot: Some(row) })));
-        }
-        let loads = shared.hot.loads();
-        let view = self.view();
-        match view.get(key) {
-            Answer::Now(value) => {
-                Answer::Now(value.map(|value| value.map(|value| shared.found(key, value, &view, loads))))
-            }
-            Answer::Later(value) => {
-                let (shared, key) = (shared.clone(), key.to_vec());
-                Answer::later(
-                    async move { Ok(value.await?.map(|value| shared.found(&key, value, &view, loads))) },
-                )
-            }
-        }
-    }
-}
-
-impl Shared {
-    fn found(&self, key: &[u8], value: Value, view: &View, loads: u64) -> Found {
-        self.hot.keep(key, &value, view, loads);
-        Found { value, hot: None }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Engine, MemoryEngine};
-
-    fn view(seq: Seq) -> View {
-        View::new(MemoryEngine::new().view(), seq)
-    }
 
     fn write_of(key: &str) -> Vec<Batch> {
         let mut batch = Batch::new();
@@ -209,22 +176,22 @@ mod tests {
     }
 
     fn value_of(hot: &HotRows, key: &str) -> Option<Bytes> {
-        hot.get(key.as_bytes()).map(|row| row.0.value.clone())
+        hot.get(key.as_bytes()).map(|found| found.value)
     }
 
     #[test]
     fn row_is_good_until_its_key_is_about_to_be_written() {
         let hot = HotRows::new(1 << 20);
-        hot.keep(b"k", &Bytes::from("seven"), &view(7), 0);
+        hot.keep(b"k", b"seven", 7, 0);
         assert_eq!(value_of(&hot, "k"), Some("seven".into()));
         hot.mark(&write_of("other"), 8);
         assert_eq!(value_of(&hot, "k"), Some("seven".into()));
         hot.mark(&write_of("k"), 9);
         assert_eq!(value_of(&hot, "k"), None, "the group may show at any moment");
-        hot.keep(b"k", &Bytes::from("seven"), &view(7), 0);
-        hot.keep(b"k", &Bytes::from("seven"), &view(8), 0);
+        hot.keep(b"k", b"seven", 7, 0);
+        hot.keep(b"k", b"seven", 8, 0);
         assert_eq!(value_of(&hot, "k"), None, "a slow reader's row is of no use");
-        hot.keep(b"k", &Bytes::from("nine"), &view(9), 0);
+        hot.keep(b"k", b"nine", 9, 0);
         assert_eq!(value_of(&hot, "k"), Some("nine".into()));
     }
 
@@ -242,13 +209,13 @@ mod tests {
     #[test]
     fn load_ends_what_was_read_before_its_end() {
         let hot = HotRows::new(1 << 20);
-        hot.keep(b"k", &Bytes::from("old"), &view(7), hot.loads());
+        hot.keep(b"k", b"old", 7, hot.loads());
         let before = hot.loads();
         hot.note_load();
         assert_eq!(value_of(&hot, "k"), None);
-        hot.keep(b"k", &Bytes::from("old"), &view(7), before);
+        hot.keep(b"k", b"old", 7, before);
         assert_eq!(value_of(&hot, "k"), None);
-        hot.keep(b"k", &Bytes::from("new"), &view(7), hot.loads());
+        hot.keep(b"k", b"new", 7, hot.loads());
         assert_eq!(value_of(&hot, "k"), Some("new".into()));
     }
 
@@ -257,12 +224,12 @@ mod tests {
         let hot = HotRows::new(64 << 10);
         let value = Bytes::from(vec![1; 1000]);
         for number in 0..1000 {
-            hot.keep(format!("key-{number}").as_bytes(), &value, &view(0), 0);
+            hot.keep(format!("key-{number}").as_bytes(), &value, 0, 0);
         }
         let rows = hot.rows.as_ref().expect("it has memory");
         assert!(rows.weight() <= 64 << 10, "{}", rows.weight());
         assert!(rows.len() > 10, "{}", rows.len());
-        hot.keep(b"large", &Bytes::from(vec![1; ROW_BYTES_MAX + 1]), &view(0), 0);
+        hot.keep(b"large", &vec![1; ROW_BYTES_MAX + 1], 0, 0);
         assert!(value_of(&hot, "large").is_none());
         assert!(HotRows::new(0).rows.is_none());
     }

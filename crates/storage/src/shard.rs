@@ -11,7 +11,7 @@ use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
 use crate::checkpoint::check_name;
 use crate::committer::{Committer, Writing, in_the_call};
-use crate::hot_rows::HotRows;
+use crate::hot_rows::{Found, HotRows};
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
@@ -147,11 +147,7 @@ impl Shard {
         Ok(Shard(Arc::new(ShardInner { shared, committer, closed: OnceCell::new() })))
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.0.shared
-    }
-
-    pub(crate) fn shared_handle(&self) -> &Arc<Shared> {
+    fn shared(&self) -> &Shared {
         &self.0.shared
     }
 
@@ -214,6 +210,33 @@ impl Shard {
     /// The acknowledged value of a key.
     pub fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
         self.view().get(key)
+    }
+
+    /// Says which rows are ever read with [`Shard::get_hot`]: writers mark those alone. Whoever says it first says it for good.
+    pub fn reads_hot(&self, is_hot: fn(&[u8]) -> bool) {
+        self.shared().hot.tell_hot(is_hot);
+    }
+
+    /// The acknowledged value of a key that may well be asked for again (`hot_rows.rs`).
+    pub fn get_hot(&self, key: &[u8]) -> Lookup<Option<Found>> {
+        let shared = &self.0.shared;
+        if let Some(found) = shared.hot.get(key) {
+            return Answer::Now(Ok(Some(found)));
+        }
+        let loads = shared.hot.loads();
+        let view = self.view();
+        let seq = view.seq();
+        let kept = move |shared: &Shared, key: &[u8], value: Value| {
+            shared.hot.keep(key, &value, seq, loads);
+            Found { value, hot: None }
+        };
+        match view.get(key) {
+            Answer::Now(value) => Answer::Now(value.map(|value| value.map(|value| kept(shared, key, value)))),
+            Answer::Later(value) => {
+                let (shared, key) = (shared.clone(), key.to_vec());
+                Answer::later(async move { Ok(value.await?.map(|value| kept(&shared, &key, value))) })
+            }
+        }
     }
 
     /// Everything that is applied, which may come from a commit that fails yet: for planning a commit behind it.

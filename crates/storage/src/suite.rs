@@ -59,17 +59,7 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
     for step in steps {
         match step {
             Step::Commit(batches) => commit(&shard, &mut model, batches).await,
-            Step::Get(key) => {
-                let value = shard.get(&key).await.expect("reads succeed");
-                assert_eq!(value.as_deref(), model.get(&key).map(Vec::as_slice), "value of {key:?}");
-                let applied = shard.lookup_applied(&key).await.expect("reads succeed");
-                assert_eq!(applied, value, "nothing is on its way to {key:?}");
-                // Perhaps kept by an earlier step, then kept by this one.
-                for _ in 0..2 {
-                    let found = shard.get_hot(&key).await.expect("reads succeed");
-                    assert_eq!(found.map(|found| found.value), value, "hot row of {key:?}");
-                }
-            }
+            Step::Get(key) => check_value(&shard, &model, &key).await,
             Step::GetMany(keys) => check_many(&shard.view(), &model, keys).await,
             Step::Scan(range, options) => check_scan(&shard.view(), &model, range, options).await,
             Step::DropRange(range) => {
@@ -142,6 +132,19 @@ async fn read_checkpoint(shard: &Shard, name: &str, model: &Model) {
     shard.remove_checkpoint(name).await.expect("removes the checkpoint");
     let gone = shard.open_checkpoint(name).await;
     assert!(matches!(gone, Err(StorageError::CheckpointMissing)), "{gone:?}");
+}
+
+/// By every way to read one key.
+async fn check_value(shard: &Shard, model: &Model, key: &[u8]) {
+    let value = shard.get(key).await.expect("reads succeed");
+    assert_eq!(value.as_deref(), model.get(key).map(Vec::as_slice), "value of {key:?}");
+    let applied = shard.lookup_applied(key).await.expect("reads succeed");
+    assert_eq!(applied, value, "nothing is on its way to {key:?}");
+    // Perhaps kept by an earlier step, then kept by this one.
+    for _ in 0..2 {
+        let found = shard.get_hot(key).await.expect("reads succeed");
+        assert_eq!(found.map(|found| found.value), value, "hot row of {key:?}");
+    }
 }
 
 async fn commit(shard: &Shard, model: &mut Model, batches: Vec<Vec<Write>>) {
