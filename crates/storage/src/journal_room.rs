@@ -168,13 +168,13 @@ mod tests {
         let first = journal(directory.path(), 1, b"");
         room.make_for(GROUP_BYTES_MAX + 1);
         assert_eq!(written_bytes(&first), 0, "a large group");
-        for _ in 0..200 {
+        for _ in 0..800 {
             room.make_for(3000);
         }
         let used = written_bytes(&first);
         assert!(used >= STEP_BYTES as u64);
         let second = journal(directory.path(), 2, b"");
-        for _ in 0..200 {
+        for _ in 0..800 {
             room.make_for(3000);
         }
         assert!(written_bytes(&second) >= STEP_BYTES as u64, "the newer journal has room");
