@@ -20,7 +20,7 @@ pub struct Cpu {
 
 impl Cpu {
     pub fn of(process: u32) -> Cpu {
-        let processes: Vec<u32> = std::iter::once(process).chain(children(process)).collect();
+        let processes = family(process);
         let threads = processes.iter().flat_map(|process| {
             threads(*process).into_iter().filter_map(|thread| Some((thread, nanoseconds(*process, thread)?)))
         });
@@ -60,6 +60,11 @@ pub fn resident_megabytes(process: u32) -> f64 {
 fn threads(process: u32) -> Vec<u32> {
     let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// A process and its children.
+pub fn family(process: u32) -> Vec<u32> {
+    std::iter::once(process).chain(children(process)).collect()
 }
 
 fn children(process: u32) -> Vec<u32> {

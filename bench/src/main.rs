@@ -36,6 +36,7 @@ mod pace;
 mod partitions;
 mod point;
 mod postgres;
+mod profile;
 mod publish;
 mod query;
 mod query_workload;
@@ -85,6 +86,8 @@ enum Benchmark {
     Guard(CompareOptions),
     /// Every figure that has a goal, before and after
     All(all::AllOptions),
+    /// Where the processor time of each path goes, by perf
+    Profile(profile::ProfileOptions),
     /// The ideal handler, as a server of its own (started by `point`)
     #[command(hide = true)]
     IdealHandler { reply: std::path::PathBuf },
@@ -310,6 +313,7 @@ fn main() -> Outcome {
         Benchmark::Script(options) => script::run(&options),
         Benchmark::Compare(options) => compare::run(&options),
         Benchmark::All(options) => all::run(&options),
+        Benchmark::Profile(options) => profile::run(&options),
         Benchmark::Guard(options) => compare::guard(&options),
         Benchmark::IdealHandler { reply } => ideal::serve(&reply),
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::Outcome;
 
@@ -12,14 +13,28 @@ const PLACES: [&str; 3] = ["--server", "--base", "--publish"];
 
 /// Prints what a benchmark found, and puts it into the page if there is to be one.
 pub fn publish(page: Option<&PathBuf>, text: &str) -> Outcome {
+    publish_instead_of(&[], page, text)
+}
+
+/// The same, and takes the sections of other benchmarks out of the page, because this one measured their figures anew.
+pub fn publish_instead_of(others: &[&str], page: Option<&PathBuf>, text: &str) -> Outcome {
+    let text = format!("{}{text}", commit().map(|commit| format!("Commit {commit}. ")).unwrap_or_default());
     println!("{text}");
     if let Some(file) = page {
         let old = std::fs::read_to_string(file)?;
         let command = command_of(std::env::args().skip(1));
-        std::fs::write(file, replaced(&old, &command, text)?)?;
+        std::fs::write(file, replaced(&old, &command, &text, others)?)?;
         eprintln!("written to {}", Path::new(file).display());
     }
     Ok(())
+}
+
+/// What is checked out, where git knows it.
+pub fn commit() -> Option<String> {
+    let described =
+        Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output().ok()?;
+    let text = String::from_utf8(described.stdout).ok()?;
+    described.status.success().then(|| text.trim().to_owned())
 }
 
 /// A benchmark's name and the options it was given, so that the page names the run that it shows.
@@ -38,11 +53,12 @@ fn command_of(arguments: impl Iterator<Item = String>) -> String {
     kept.join(" ")
 }
 
-/// The page with another section for one benchmark; the others stay.
-fn replaced(page: &str, command: &str, text: &str) -> Outcome<String> {
+/// The page with another section for one benchmark, and without those of `others`.
+fn replaced(page: &str, command: &str, text: &str, others: &[&str]) -> Outcome<String> {
     let name = |command: &str| command.split([' ', '`']).next().unwrap_or_default().to_owned();
     let is_same = |section: &String| {
-        section.strip_prefix("`cargo xtask bench ").is_some_and(|rest| name(rest) == name(command))
+        let of = section.strip_prefix("`cargo xtask bench ").map(name);
+        of.is_some_and(|of| of == name(command) || others.contains(&of.as_str()))
     };
     let mut sections = page.split(SECTION);
     let mut out = sections.next().unwrap_or_default().to_owned();
@@ -70,11 +86,13 @@ mod tests {
     #[test]
     fn a_section_replaces_the_one_of_its_benchmark_only() {
         let page = "head\n\n## Measured by `cargo xtask bench point`\n\na\n\n## Measured by `cargo xtask bench query --million`\n\nb\n";
-        let page = replaced(page, "query --rounds 2", "c\n\n").expect("a page");
+        let page = replaced(page, "query --rounds 2", "c\n\n", &[]).expect("a page");
         assert_eq!(
             page,
             "head\n\n## Measured by `cargo xtask bench point`\n\na\n\n## Measured by `cargo xtask bench query --rounds 2`\n\nc\n"
         );
-        assert!(replaced(&page, "poin", "d").expect("a page").contains("\n\na\n"));
+        assert!(replaced(&page, "poin", "d", &[]).expect("a page").contains("\n\na\n"));
+        let page = replaced(&page, "all", "d", &["point"]).expect("a page");
+        assert!(!page.contains("bench point") && page.contains("bench query") && page.contains("bench all"));
     }
 }

@@ -37,7 +37,7 @@ pub fn conform(arguments: &[String]) -> Outcome {
 }
 
 fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(project::cargo());
+    let mut command = project::cargo();
     command.args(arguments).current_dir(project::root());
     command
 }

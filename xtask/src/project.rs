@@ -1,7 +1,7 @@
 //! Where things are: the repository, the build output, the work directory.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
@@ -26,11 +26,42 @@ pub fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// The server as `profile` (`debug` or `release`) builds it.
+/// The server as `profile` (`debug`, `quick` or `release`) builds it.
 pub fn server_binary(profile: &str) -> PathBuf {
     target_directory().join(profile).join(format!("shardlake{}", std::env::consts::EXE_SUFFIX))
 }
 
-pub fn cargo() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+/// Cargo, as if it were called from a shell. What `cargo xtask` says about this program in the environment would have build
+/// scripts run again, and with them what depends on them, whenever cargo is called with and without it in turns.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names.filter(|name| is_of_this_program(&name.to_string_lossy())).for_each(|name| {
+        cargo.env_remove(name);
+    });
+    cargo
+}
+
+fn is_of_this_program(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_hears_nothing_of_this_program() {
+        let removed: Vec<_> = cargo()
+            .get_envs()
+            .filter(|(_, value)| value.is_none())
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        let set = std::env::vars_os().map(|(name, _)| name);
+        let of_this_program: Vec<_> =
+            set.filter(|name| is_of_this_program(&name.to_string_lossy())).collect();
+        assert!(!of_this_program.is_empty(), "cargo runs tests with the variables of their package");
+        assert!(of_this_program.iter().all(|name| removed.contains(name)));
+        assert!(!is_of_this_program("CARGO_TARGET_DIR") && !is_of_this_program("CARGO_PROFILE_QUICK_DEBUG"));
+    }
 }

@@ -1,20 +1,26 @@
 //! `cargo xtask run`: from a clean checkout to a server that answers.
 //!
-//! Builds the release binary and becomes it, so that signals reach the server and Ctrl-C ends it. The server itself
+//! Builds the server and becomes it, so that signals reach the server and Ctrl-C ends it. The server itself
 //! prints the ready record; the demo data and the data directory are defaults that arguments replace.
+//!
+//! The profile is `quick`: optimised without LTO, so that a first build stays within minutes. What that costs at run time stands
+//! in `docs/benchmarks.md`; whoever installs the server builds `release`.
 
 use crate::command::run_to_end;
 use crate::{Outcome, prerequisites, project};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+const PROFILE: &str = "quick";
+
 pub fn run(arguments: &[String]) -> Outcome {
     prerequisites::for_building()?;
-    let mut build = Command::new(project::cargo());
-    build.args(["build", "--release", "--locked", "--package", "shardlake"]).current_dir(project::root());
+    let mut build = project::cargo();
+    build.args(["build", "--profile", PROFILE, "--locked", "--package", "shardlake"]);
+    build.current_dir(project::root());
     run_to_end(&mut build)?;
 
-    let binary = project::server_binary("release");
+    let binary = project::server_binary(PROFILE);
     eprintln!(
         "xtask: starting {}; `cargo install --locked --path crates/server` makes it the command shardlake",
         binary.display()

@@ -28,7 +28,7 @@ pub fn measure(run: &Run, sheet: &mut Sheet) -> Outcome {
         };
         let ([before, after], [batch_before, batch_after]) = (of(cases::PROCEDURE), of(cases::BATCH));
         let rounds = [(&before, &batch_before), (&after, &batch_after)].map(ratio);
-        let name = format!("stored procedure of two creates ÷ batch of the same, {connections} connections");
+        let name = format!("stored procedure of two creates ÷ batch of the same, connections: {connections}");
         sheet.figure(name, Goal::AtLeast(0.6), rounds);
     }
     Ok(())

@@ -99,8 +99,8 @@ impl Sheet {
         let mut out = String::from("| figure | before | after | goal | met |\n|---|---:|---:|---:|---|\n");
         for Figure { name, goal, rounds: [before, after] } in &self.figures {
             let (goal, met) = match *goal {
-                Goal::AtLeast(least) => (format!("≥ {least}"), median(after) >= least),
-                Goal::AtMost(most) => (format!("≤ {most}"), median(after) <= most),
+                Goal::AtLeast(least) => (format!("≥ {}", shown(least)), median(after) >= least),
+                Goal::AtMost(most) => (format!("≤ {}", shown(most)), median(after) <= most),
             };
             let met = if met { "yes" } else { "no" };
             line(
@@ -173,7 +173,7 @@ mod tests {
         sheet.ratio(&ratio("other"));
         sheet.ratio(&ratio("not installed"));
         let text = sheet.text();
-        assert!(text.contains("| reads | 1.25 (1.00–1.50) | 2.50 (2.00–3.00) | ≥ 3 | no |"), "{text}");
+        assert!(text.contains("| reads | 1.25 (1.00–1.50) | 2.50 (2.00–3.00) | ≥ 3.00 | no |"), "{text}");
         assert_eq!(sheet.figures.len(), 1);
     }
 }

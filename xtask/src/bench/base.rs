@@ -80,16 +80,12 @@ fn commit_of(revision: &str) -> Outcome<String> {
 }
 
 fn build_in(tree: &Path, target: &Path, profile: &str) -> Outcome<PathBuf> {
-    let mut build = Command::new(project::cargo());
+    let mut build = project::cargo();
     if profile == "quick" {
         build.args(PROFILE_QUICK.iter().flat_map(|setting| ["--config", setting]));
     }
     build.args(["build", "--profile", profile, "--locked", "--package", "shardlake"]);
-    // Cargo of that tree reads its own manifests, and not those of the command that started this program.
-    build
-        .current_dir(tree)
-        .env("CARGO_TARGET_DIR", std::path::absolute(target)?)
-        .env_remove("CARGO_MANIFEST_DIR");
+    build.current_dir(tree).env("CARGO_TARGET_DIR", std::path::absolute(target)?);
     command::run_to_end(&mut build)?;
     Ok(target.join(profile).join(format!("shardlake{}", std::env::consts::EXE_SUFFIX)))
 }

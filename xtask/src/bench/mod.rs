@@ -16,7 +16,7 @@ pub struct Options {
     /// Cargo's profile of both builds [default: quick for `guard`, release otherwise]
     #[arg(long)]
     profile: Option<String>,
-    /// Which benchmark to run: `point`, `query`, `partitions`, `throttle`, `metering`, `feed`, `script`, `ttl`, `heavy`, `compare REVISION`, `guard [REVISION]`
+    /// Which benchmark to run: `point`, `query`, `partitions`, `throttle`, `metering`, `feed`, `script`, `ttl`, `heavy`, `profile`, `compare REVISION`, `guard [REVISION]`, `all [REVISION]`
     name: String,
     /// Arguments of that benchmark; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -30,7 +30,7 @@ pub fn bench(options: &Options) -> Outcome {
         (None, "guard") => "quick",
         (None, _) => "release",
     };
-    let mut build = Command::new(project::cargo());
+    let mut build = project::cargo();
     build.args(["build", "--profile", profile, "--locked"]);
     build.args(["--package", "shardlake", "--package", "shardlake-bench"]);
     command::run_to_end(build.current_dir(project::root()))?;

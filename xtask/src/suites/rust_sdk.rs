@@ -29,7 +29,7 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
 }
 
 fn cargo() -> Command {
-    let mut command = Command::new(project::cargo());
+    let mut command = project::cargo();
     command
         .current_dir(project::root().join("tests-sdk/rust"))
         .env("CARGO_TARGET_DIR", project::work_directory().join("rust-sdk/target"));

@@ -52,7 +52,7 @@ pub fn run_durability(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
 
 /// Builds what the SDK suites talk to, with the features the workspace tests use.
 pub fn server_build() -> Command {
-    let mut command = Command::new(project::cargo());
+    let mut command = project::cargo();
     command
         .args(["build", "--locked", "--workspace", "--exclude", "xtask", "--bins"])
         .args(FEATURES)
@@ -61,7 +61,7 @@ pub fn server_build() -> Command {
 }
 
 fn cargo(run: &Run<'_>) -> Command {
-    let mut command = Command::new(project::cargo());
+    let mut command = project::cargo();
     command.current_dir(project::root()).env("SHARDLAKE_SKIP_LOG", run.skip_log);
     command
 }
