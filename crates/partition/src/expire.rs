@@ -135,6 +135,8 @@ pub struct Sweep {
     last: Option<Bytes>,
     /// Of the items that stay.
     due: Due,
+    /// Items that the next step looks at: no more than it may delete, where all of them had to go.
+    items_read_max: usize,
 }
 
 /// What one step of a sweep did.
@@ -179,7 +181,7 @@ impl Partition {
             (number, self.last_queued(&sequencer))
         };
         self.wait_for(last).await?;
-        Ok(Sweep { number, last: None, due: Due::NEVER })
+        Ok(Sweep { number, last: None, due: Due::NEVER, items_read_max: ITEMS_READ_MAX })
     }
 
     pub async fn sweep_step(
@@ -190,7 +192,7 @@ impl Partition {
     ) -> Result<SweepStep> {
         let (start, end) = keys::space_range(self.uid, keys::ITEMS);
         let start = sweep.last.as_ref().map_or(start, |last| keys::after_item(self.uid, &last[HEADER..]));
-        let options = ScanOptions { limit: Some(ITEMS_READ_MAX), ..ScanOptions::default() };
+        let options = ScanOptions { limit: Some(sweep.items_read_max), ..ScanOptions::default() };
         let mut scan = self.shard().snapshot().scan(start..end, options);
         let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? else {
             let _sequencer = self.sequencer.hold().await;
@@ -215,6 +217,10 @@ impl Partition {
                 break;
             }
         }
+        sweep.items_read_max = match found.len() == ITEMS_DELETED_MAX {
+            true => ITEMS_DELETED_MAX,
+            false => (sweep.items_read_max * 2).min(ITEMS_READ_MAX),
+        };
         let (step, cut) = match found.is_empty() {
             true => (SweepStep::Went { purged: 0, charge_centi: 0 }, None),
             false => self.purge(shape, now, found).await?,

@@ -105,8 +105,8 @@ pub use operation::{
 pub use partition::{Partition, PartitionIdentity};
 pub use prepare::{extract_partition_key, prepare, prepare_body, validate_item_id};
 pub use query::{
-    MakeFunctions, PageWork, QueryPage, QueryPageRequest, QueryStatistics, TimeTest, position_of_state,
-    state_of_position,
+    MakeFunctions, Outlook, PageWork, QueryPage, QueryPageRequest, QueryStatistics, TimeTest,
+    position_of_state, state_of_position,
 };
 pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{

@@ -7,6 +7,7 @@
 //! | `query_cache.rs` | texts parsed, bound and planned once |
 //! | `query_targets.rs`, `query_key.rs` | the partitions that are asked; what is said of the partition key |
 //! | `query_page.rs`, `query_fan_out.rs`, `query_former.rs` | a page of one partition, of several, of those that took one's place |
+//! | `query_shares.rs` | how many rows each of several partitions collects |
 //! | `query_token.rs` | continuation tokens |
 //! | `query_functions.rs`, `processor_tab.rs`, `query_charge.rs` | functions of users, and what is paid |
 //!
@@ -21,6 +22,7 @@ mod query_former;
 mod query_functions;
 mod query_key;
 mod query_page;
+mod query_shares;
 mod query_targets;
 mod query_token;
 mod request;

@@ -1,7 +1,7 @@
 //! Queries over several partitions whose rows must be merged, merged here: for callers that do not do it themselves.
 //!
 //! All partitions are asked at once and hand out what they have collected for the page; the merge of that is the page. A page may
-//! take several rounds, because where rows come in order each partition is asked for little more than its share.
+//! take several rounds, because where rows come in order each partition is asked for little more than its share (`query_shares.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -113,20 +113,16 @@ impl Running<'_> {
         done: &mut QueryCounters,
     ) -> Result<(PageOutput, Vec<Cost>)> {
         let is_first = reply.ranges.is_empty();
-        let rows = match self.prepared.is_ordered() {
-            // What a partition has beyond that is left for the next round.
-            true => room.rows.min(room.rows * 3 / (2 * parts.len().max(1)) + 10),
-            false => room.rows,
-        };
-        let share = PageLimits { rows, ..room };
-        let mut tasks = Vec::with_capacity(parts.len());
-        for (part, permit) in parts.iter().zip(permits) {
-            let task = self.task(part, position.clone(), share, permit).await?.collecting();
-            tasks.push((part, AbortOnDrop(tokio::spawn(self.queries.clone().run_page(task)))));
-        }
         let meter = Arc::new(Meter::default());
         let merged = Execution::merging(&self.prepared, room, state_of_position(position.as_deref())?)?;
         let mut merged = merged.metered(meter.clone());
+        let shares = self.shares(parts, position.as_deref(), room, merged.rows_to_come()).await?;
+        let mut tasks = Vec::with_capacity(parts.len());
+        for ((part, permit), rows) in parts.iter().zip(permits).zip(shares) {
+            let share = PageLimits { rows, ..room };
+            let task = self.task(part, position.clone(), share, permit).await?.collecting();
+            tasks.push((part, AbortOnDrop(tokio::spawn(self.queries.clone().run_page(task)))));
+        }
         let (mut costs, mut stop_early) = (Vec::with_capacity(parts.len()), true);
         for (part, task) in tasks {
             let mut page = task.finished().await?;

@@ -153,7 +153,7 @@ fn unreadable(path: &Path, error: &io::Error) -> StorageError {
 }
 
 /// Oldest first.
-fn journals(database: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+pub(crate) fn journals(database: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut journals = Vec::new();
     let entries = match fs::read_dir(database) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(journals),

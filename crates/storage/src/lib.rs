@@ -15,6 +15,7 @@
 //! | `memory.rs` | the engine in memory |
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
 //! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
+//! | `journal_room.rs` | writes zeros ahead of a journal's end, so that syncs of small groups are short |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
@@ -49,6 +50,7 @@ mod hot_rows;
 mod inspection;
 mod journal;
 mod journal_mark;
+mod journal_room;
 mod local;
 mod local_view;
 mod memory;

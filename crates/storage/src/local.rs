@@ -30,13 +30,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode};
+use fjall::{
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch, PersistMode,
+};
 
 use crate::directory::Directory;
 use crate::files;
 use crate::inspection::Inspection;
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
+use crate::journal_room::JournalRoom;
 use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::pace::{Pace, Way};
 use crate::{Answer, Batch, Engine, EngineView, Lookup, Op, Row, StorageError, Value, checkpoint, epoch};
@@ -77,6 +80,8 @@ pub(crate) struct LocalEngine {
     /// In the memtable that takes the writes, by our own count.
     memtable_bytes: AtomicU64,
     memtable_bytes_max: u64,
+    /// `None` where syncs are rare.
+    room: Option<JournalRoom>,
     /// Loads at work: the end of one holds up writes, which then must not be waited for on a thread of the runtime.
     loads: AtomicUsize,
     /// What the journals held when they were opened.
@@ -106,6 +111,7 @@ impl LocalEngine {
             // What the journal held is in the memtable now.
             memtable_bytes: AtomicU64::new(database.write_buffer_size()),
             memtable_bytes_max: options.memtable_bytes.min(MEMTABLE_BYTES_MAX),
+            room: (!options.writes_through).then(|| JournalRoom::new(directory.database())),
             loads: AtomicUsize::new(0),
             pace: Arc::new(Pace::new(options.slow_read)),
             opened,
@@ -119,7 +125,12 @@ impl LocalEngine {
         self.make_room()?;
         let ops = last_of_each_key(batches);
         let size_bytes: u64 = ops.iter().map(|op| op.size_bytes() as u64 + ROW_OVERHEAD_BYTES).sum();
-        let mut batch = self.database.batch().durability(self.write_mode);
+        if let Some(room) = &self.room {
+            room.make_for(size_bytes);
+        }
+        // Grown step by step, the list would take fresh memory for every group.
+        let batch = OwnedWriteBatch::with_capacity(self.database.clone(), ops.len());
+        let mut batch = batch.durability(self.write_mode);
         for op in ops {
             match op {
                 Op::Put { key, value } => batch.insert(&self.rows, key, value),
@@ -285,7 +296,8 @@ fn keyspace_options() -> KeyspaceCreateOptions {
 
 /// In order of the keys.
 fn last_of_each_key(batches: Vec<Batch>) -> Vec<Op> {
-    let mut ops: Vec<Op> = batches.into_iter().flat_map(Batch::into_ops).collect();
+    let mut ops: Vec<Op> = Vec::with_capacity(batches.iter().map(Batch::len).sum());
+    ops.extend(batches.into_iter().flat_map(Batch::into_ops));
     // The sort is stable: after reversing, the last of several ops with one key comes first, and is kept.
     ops.reverse();
     ops.sort_by(|a, b| a.key().cmp(b.key()));

@@ -54,6 +54,11 @@ impl Scan {
 
     /// The next rows; `None` at the end. Never an empty chunk.
     pub async fn next_chunk(&mut self) -> Result<Option<Vec<Row>>, StorageError> {
+        self.next_rows(ScanOptions::CHUNK_ROWS).await
+    }
+
+    /// Likewise, for who needs no more than so many; rows that are on their way already may be more.
+    pub async fn next_rows(&mut self, rows_max: usize) -> Result<Option<Vec<Row>>, StorageError> {
         // A long scan over cached rows never waits for anything: let other tasks of this thread have a turn.
         tokio::task::coop::consume_budget().await;
         let (rows, asked, was_later) = match &mut self.ahead {
@@ -69,7 +74,7 @@ impl Scan {
             }
             None => {
                 let Some(scan) = &mut self.scan else { return Ok(None) };
-                let asked = self.rows_left.min(ScanOptions::CHUNK_ROWS);
+                let asked = self.rows_left.min(rows_max.clamp(1, ScanOptions::CHUNK_ROWS));
                 match scan.next_chunk(asked) {
                     Answer::Now(rows) => (rows?, asked, false),
                     later => (later.await?, asked, true),

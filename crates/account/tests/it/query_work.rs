@@ -62,6 +62,23 @@ async fn evaluation_costs_where_reading_does_not_pay_for_it() {
 }
 
 #[tokio::test]
+async fn merged_page_in_the_order_of_an_index_reads_one_item_of_each_partition_in_vain() {
+    let (fixture, container) = filled(30_000, 400, 1).await;
+    let reply = answer(&fixture, &container, "SELECT TOP 50 VALUE c.n FROM c ORDER BY c.n DESC").await;
+    let rows: Vec<Vec<u8>> = reply.rows.iter().map(<[u8]>::to_vec).collect();
+    assert_eq!(rows, (350..400).rev().map(|n: u64| n.to_string().into_bytes()).collect::<Vec<_>>());
+    assert_eq!(reply.statistics.items_loaded, 50 + 5);
+    // As does a page that a client cuts, and the page behind it.
+    let text = "SELECT VALUE c.n FROM c ORDER BY c.n DESC";
+    let first = fixture.page(&container, text, 50, None).await.expect("answered");
+    let second = fixture.page(&container, text, 50, first.continuation.as_deref()).await.expect("answered");
+    assert_eq!(second.rows.iter().next(), Some(&b"349"[..]));
+    for page in [first, second] {
+        assert!((50..=50 + 2 * 5).contains(&page.statistics.items_loaded), "{:?}", page.statistics);
+    }
+}
+
+#[tokio::test]
 async fn ordinary_evaluation_costs_nothing() {
     let (fixture, container) = filled(400, 100, 5).await;
     // The partition at 2.8, rows at 0.13, items that are read and not returned at 0.067.

@@ -9,6 +9,7 @@
 //! | `ordered.rs` | items in the order of an index, those without the property included |
 //! | `feed.rs` | items to the executor, those whose functions are called many at a time |
 //! | `scope.rs` | which items are in scope, and how many |
+//! | `outlook.rs` | the sort keys of the items that come next, for whoever merges partitions |
 //! | `nearest.rs` | items of a small scope in the order of an index that mostly holds others |
 //! | `count.rs` | answers that need no item |
 //! | `ahead.rs` | the items that entries name, read many at a time |
@@ -27,6 +28,7 @@ mod feed;
 mod lookup;
 mod nearest;
 mod ordered;
+mod outlook;
 mod position;
 mod scan;
 mod scope;
@@ -50,6 +52,7 @@ use crate::partition::Partition;
 use crate::shape::ContainerShape;
 use choose::Access;
 use feed::Feed;
+pub use outlook::Outlook;
 use position::{AccessPosition, KeyPosition, OrderedPosition, Place, Position};
 pub use position::{position_of_state, state_of_position};
 pub use work::PageWork;
@@ -173,11 +176,23 @@ impl Partition {
         request: QueryPageRequest<'_>,
     ) -> Result<QueryPage> {
         let position = request.resume.map(Position::decode).transpose()?;
+        let reader = self.reader(shape, command, request)?;
+        request.work.note(&reader.statistics);
+        run(reader, position).await
+    }
+
+    /// Over what is durable now.
+    fn reader<'a>(
+        &'a self,
+        shape: &'a Arc<ContainerShape>,
+        command: &CommandContext,
+        request: QueryPageRequest<'a>,
+    ) -> Result<Reader<'a>> {
         let snapshot = self.shard().snapshot();
         self.check_open()?;
         // A generation that is being dropped is not whole in this snapshot.
         let layout = shape.serving.clone().filter(|layout| self.has_index(layout.id));
-        let reader = Reader {
+        Ok(Reader {
             partition: self,
             shape,
             layout,
@@ -186,9 +201,7 @@ impl Partition {
             now_seconds: command.now.seconds(),
             request,
             statistics: QueryStatistics::default(),
-        };
-        request.work.note(&reader.statistics);
-        run(reader, position).await
+        })
     }
 }
 

@@ -132,7 +132,7 @@ async fn run_in_scope(
 }
 
 /// The rest of the walk when rows up to a sort key are out already: there is no use in walking over those again.
-fn narrowed(order: &OrderAccess, from: Option<&(Value, bool)>) -> OrderAccess {
+pub(super) fn narrowed(order: &OrderAccess, from: Option<&(Value, bool)>) -> OrderAccess {
     let mut order = order.clone();
     let Some((value, is_start)) = from else { return order };
     // Behind members that the filter fixes, the order's own key does not come first.
@@ -235,7 +235,7 @@ fn property(reader: &Reader<'_>, item: &StoredItem, path: &[IndexPathSegment]) -
 }
 
 /// The range of postings to walk, as keys.
-fn bounds(prefix: &[u8], order: &OrderAccess) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn bounds(prefix: &[u8], order: &OrderAccess) -> (Vec<u8>, Vec<u8>) {
     match &order.range {
         Some(range) => ([prefix, &range.start].concat(), [prefix, &range.end].concat()),
         None => (prefix.to_vec(), keys::after_prefix(prefix)),
@@ -278,7 +278,9 @@ async fn run_postings(
     let is_sure = is_proven(reader, order) && patience.is_none();
     let mut ahead = Ahead::default();
     let mut scan = reader.snapshot.scan(walk.range.0.clone()..walk.range.1.clone(), options);
-    while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+    // Where every entry makes a row, those behind the last row that there is room for are read in vain.
+    let rows_max = |feed: &Feed<'_>| if is_sure { feed.execution.room() } else { usize::MAX };
+    while let Some(chunk) = scan.next_rows(rows_max(feed)).await.map_err(crate::storage_error)? {
         let mut rows = chunk.into_iter();
         while !rows.as_slice().is_empty() {
             let wanted = ahead.next(reader, feed, is_sure);

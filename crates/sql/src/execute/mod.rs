@@ -42,7 +42,7 @@ pub use distinct_hash::{DistinctHash, distinct_hash};
 pub use rows::Rows;
 use rows::{Pushed, is_row};
 pub use state::compare_keys as compare_sort_keys;
-use state::{Resume, ResumeKey, State};
+use state::{Resume, State};
 
 /// Where a page ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,11 @@ const STEPS_OF_ITEM: u64 = 40;
 
 /// A test of time that may be asked from any thread.
 pub type Interrupt<'q> = &'q (dyn Fn() -> bool + Send + Sync);
+
+/// [`Execution::resumes_at`] of a page that begins with a state.
+pub fn resumes_at(state: Option<&[u8]>) -> Result<Option<(Value, bool)>, SqlError> {
+    Ok(state.map(State::decode).transpose()?.and_then(|state| state.resumes_at()))
+}
 
 /// A query at work on one page.
 pub struct Execution {
@@ -172,10 +177,7 @@ impl Execution {
 
     /// The first sort key up to which rows are out already: a value, or with true the start of a string.
     pub fn resumes_at(&self) -> Option<(Value, bool)> {
-        match &self.state.resume {
-            Resume::Sorted { keys, .. } => keys.first().map(ResumeKey::to_value),
-            _ => None,
-        }
+        self.state.resumes_at()
     }
 
     /// Whether the page that left this state sorted its rows. Only a page that sorts can go on from there.
@@ -187,6 +189,12 @@ impl Execution {
     pub fn rows_wanted(&self) -> u64 {
         let page = (self.limits.rows - self.rows.len().min(self.limits.rows)) as u64;
         self.state.skip.saturating_add(page.min(self.state.left.unwrap_or(u64::MAX)))
+    }
+
+    /// How many rows the page may still hand out; `None` while rows before them are to be passed over.
+    pub fn rows_to_come(&self) -> Option<usize> {
+        let wanted = usize::try_from(self.rows_wanted()).unwrap_or(usize::MAX);
+        (self.state.skip == 0).then_some(wanted)
     }
 
     /// How many rows more show that the page is full or that nothing can change it any more; `usize::MAX` where only

@@ -127,6 +127,14 @@ pub fn compare_keys(left: &Value, right: &Value) -> Ordering {
 }
 
 impl State {
+    /// The first sort key up to which rows are out already.
+    pub fn resumes_at(&self) -> Option<(Value, bool)> {
+        match &self.resume {
+            Resume::Sorted { keys, .. } => keys.first().map(ResumeKey::to_value),
+            _ => None,
+        }
+    }
+
     pub fn first(query: &BoundQuery) -> State {
         State { skip: query.offset, left: query.limit, rows_of_item: (0, 0), resume: Resume::Start }
     }

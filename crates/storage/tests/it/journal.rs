@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
@@ -97,6 +97,32 @@ async fn a_journal_cut_anywhere_loses_only_what_was_cut() {
                 COMMITS - 1,
                 "cut at {cut} after {before}"
             );
+        }
+    }
+}
+
+#[tokio::test]
+async fn commits_over_blocks_that_were_written_ahead_survive_a_crash() {
+    let _logs = Logs::watch();
+    let directory = tempfile::tempdir().expect("a directory");
+    let shard = Shard::open(ShardOptions::local(directory.path())).await.expect("opens");
+    // Small enough for room to be made, and together more than the room of one step.
+    let value = |number: u64| vec![number as u8 + 1; 14_000];
+    let count = 160;
+    for number in 0..count {
+        let mut batch = Batch::new();
+        batch.put(key(number, 1), value(number));
+        shard.commit(batch).expect("room").await.expect("commits");
+    }
+    let journal = fs::metadata(directory.path().join("db/0.jnl")).expect("the journal");
+    let (written, used) = (journal.blocks() * 512, count * 14_000);
+    assert!(written >= used + 500_000, "{written} bytes are written, {used} used");
+    drop(shard);
+    for round in 0..2 {
+        let shard = Shard::open(ShardOptions::local(directory.path())).await.expect("opens");
+        for number in 0..count {
+            let found = shard.get(&key(number, 1)).await.expect("reads");
+            assert_eq!(found, Some(value(number).into()), "commit {number} in round {round}");
         }
     }
 }

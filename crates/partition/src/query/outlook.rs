@@ -1,0 +1,84 @@
+//! The sort keys of the items that come next in the order of an index, read from its entries alone.
+//!
+//! A merge of several partitions learns from them how many rows each partition will contribute, before any item is
+//! read. The keys are a forecast: entries of expired items, and of items whose rows are out already, are among them.
+//! What the pages hand out does not depend on it, only how much each page collects in vain.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use shardlake_index::{is_cut_string, path_hash};
+use shardlake_model::Result;
+use shardlake_sql::{IndexRef, OrderAccess};
+use shardlake_storage::ScanOptions;
+
+use super::position::Position;
+use super::spans::Posting;
+use super::{QueryPageRequest, Reader, ordered};
+use crate::index;
+use crate::operation::CommandContext;
+use crate::partition::Partition;
+use crate::shape::ContainerShape;
+
+/// The next sort keys of one partition.
+#[derive(Debug)]
+pub struct Outlook {
+    /// As the index has them: their bytes are in the order of their values. In the order of the query.
+    pub keys: Vec<Bytes>,
+    /// No items follow.
+    pub is_all: bool,
+}
+
+impl Partition {
+    /// Up to so many sort keys of the items that a page of the query would meet. `None` where the entries do not tell,
+    /// and where a slow store would take a round trip for them.
+    pub async fn query_outlook(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        request: QueryPageRequest<'_>,
+        keys_max: usize,
+    ) -> Result<Option<Outlook>> {
+        let reader = self.reader(shape, command, request)?;
+        let Some(order) = request.access.order.as_ref() else { return Ok(None) };
+        let may_tell = reader.layout.is_some()
+            && ordered::is_proven(&reader, order)
+            && reader.covers_partition()
+            && request.own().is_none()
+            && reader.snapshot.reads_at_once();
+        if !may_tell || may_begin_without_entry(&reader, order).await? {
+            return Ok(None);
+        }
+        let state = request.resume.map(Position::decode).transpose()?.and_then(|position| position.state);
+        let order = ordered::narrowed(order, shardlake_sql::resumes_at(state.as_deref())?.as_ref());
+        let prefix = reader.prefix_of(&order.index)?;
+        let (start, end) = ordered::bounds(&prefix, &order);
+        let options = ScanOptions { reverse: order.reverse, limit: Some(keys_max), ..ScanOptions::default() };
+        let mut scan = reader.snapshot.scan(start..end, options);
+        let mut keys = Vec::with_capacity(keys_max);
+        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            for (key, _) in rows {
+                let posting = Posting::parse(&key, prefix.len())?;
+                let value = posting.key.slice(..posting.value().len());
+                if is_cut_string(&value) {
+                    return Ok(None);
+                }
+                keys.push(value);
+            }
+        }
+        let is_all = keys.len() < keys_max;
+        Ok(Some(Outlook { keys, is_all }))
+    }
+}
+
+/// Whether items may come first that have no entry. `true` also where nobody has counted yet.
+async fn may_begin_without_entry(reader: &Reader<'_>, order: &OrderAccess) -> Result<bool> {
+    let (IndexRef::Path(path), Some(layout)) = (&order.index, &reader.layout) else { return Ok(true) };
+    if order.reverse || !order.includes_undefined || layout.writes_undefined(path) {
+        return Ok(false);
+    }
+    let key = index::counter_key(reader.partition.uid, layout.id, path_hash(path));
+    let count = reader.snapshot.get(&key).await.map_err(crate::storage_error)?;
+    let counted = count.map(|count| index::decode_counter(&count)).transpose()?;
+    Ok(counted.is_none_or(|counted| counted < reader.partition.items()))
+}
