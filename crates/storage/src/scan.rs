@@ -91,6 +91,11 @@ impl Scan {
         Ok((!rows.is_empty()).then_some(rows))
     }
 
+    /// Whether it is known that no rows follow.
+    pub fn is_over(&self) -> bool {
+        self.scan.is_none() && self.ahead.is_none()
+    }
+
     fn fetch_ahead(&mut self) {
         // Outside of a runtime nobody would fetch.
         let Ok(runtime) = Handle::try_current() else { return };
@@ -134,12 +139,15 @@ fn is_last_chunk(rows: &[Row], asked: usize) -> bool {
     rows.len() < asked && size_bytes() < ScanOptions::CHUNK_BYTES
 }
 
+/// Room that a chunk begins with: most are as long as a page or longer.
+const ROWS_AT_FIRST: usize = 128;
+
 /// Collects rows up to the size of a chunk.
 pub(crate) fn collect_chunk(
     rows: impl Iterator<Item = Result<(Bytes, Value), StorageError>>,
     rows_max: usize,
 ) -> Result<Vec<Row>, StorageError> {
-    let mut chunk = Vec::new();
+    let mut chunk = Vec::with_capacity(rows_max.min(ROWS_AT_FIRST));
     let mut size_bytes = 0;
     for row in rows.take(rows_max) {
         let (key, value) = row?;

@@ -437,7 +437,8 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
             reader.request.work.meter().add(STEPS_OF_SCAN);
             let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
             while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-                reader.statistics.postings_read += rows.len() as u64;
+                let count = rows.len();
+                reader.statistics.postings_read += count as u64;
                 for (key, _) in rows {
                     let posting = Posting::parse(&key, prefix.len())?;
                     if reader.passes_test(leaf, posting.value(), reader.request.work.meter())? {
@@ -448,7 +449,7 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
                     return Ok(None);
                 }
                 reader.check_interrupted()?;
-                tokio::task::yield_now().await;
+                reader.give_way(count).await;
             }
         }
     }

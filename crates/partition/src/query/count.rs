@@ -92,12 +92,13 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
                 reader.statistics.postings_read += count as u64;
                 items += count as u64;
                 reader.check_interrupted()?;
-                tokio::task::yield_now().await;
+                reader.give_way(count).await;
             }
             continue;
         };
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            reader.statistics.postings_read += rows.len() as u64;
+            let count = rows.len();
+            reader.statistics.postings_read += count as u64;
             for (key, _) in rows {
                 let posting = Posting::parse(&key, prefix.len())?;
                 let Some(value) = shardlake_document::decode_index_value(posting.value()) else {
@@ -110,7 +111,7 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
                 )?);
             }
             reader.check_interrupted()?;
-            tokio::task::yield_now().await;
+            reader.give_way(count).await;
         }
     }
     Ok(Some(items))

@@ -15,6 +15,7 @@
 //! | `ahead.rs` | the items that entries name, read many at a time |
 //! | `lookup.rs` | records as queries see them; what an item's own values say about a condition |
 //! | `work.rs` | what a page has done so far, for whoever charges it |
+//! | `turn.rs` | giving way to other tasks |
 //! | `position.rs` | the bytes that a page hands to the next one |
 //!
 //! Every page reads one snapshot, taken when everything in it is durable. Nothing is materialised but what the executor keeps
@@ -33,6 +34,7 @@ mod position;
 mod scan;
 mod scope;
 mod spans;
+mod turn;
 mod work;
 
 use std::sync::Arc;
@@ -55,6 +57,7 @@ use feed::Feed;
 pub use outlook::Outlook;
 use position::{AccessPosition, KeyPosition, OrderedPosition, Place, Position};
 pub use position::{position_of_state, state_of_position};
+use turn::Turn;
 pub use work::PageWork;
 
 /// A test of time that a query may ask from any thread.
@@ -201,6 +204,7 @@ impl Partition {
             now_seconds: command.now.seconds(),
             request,
             statistics: QueryStatistics::default(),
+            turn: Turn::default(),
         })
     }
 }
@@ -318,6 +322,7 @@ struct Reader<'a> {
     now_seconds: u64,
     request: QueryPageRequest<'a>,
     statistics: QueryStatistics,
+    turn: Turn,
 }
 
 /// The last key dealt with.

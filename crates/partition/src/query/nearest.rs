@@ -122,6 +122,7 @@ async fn nearest(
     let (start, end) = reader.scope.clone();
     let mut scan = reader.snapshot.scan(start..end, TO_THE_END);
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        let count = chunk.len();
         for (item_key, value) in chunk {
             if !matches_filter(reader.request.filter, &item_key)? {
                 continue;
@@ -157,7 +158,7 @@ async fn nearest(
             }
         }
         reader.check_interrupted()?;
-        tokio::task::yield_now().await;
+        reader.give_way(count).await;
     }
     Ok(nearest.into_sorted_vec())
 }

@@ -188,7 +188,9 @@ async fn run_undefined(
         if let Some(ended) = reader.pause(feed, None)? {
             return Ok(Some(ended));
         }
-        tokio::task::yield_now().await;
+        if !scan.is_over() {
+            tokio::task::yield_now().await;
+        }
     }
     Ok(None)
 }
@@ -302,7 +304,9 @@ async fn run_postings(
         {
             return Ok(Walked::Ended(ended));
         }
-        tokio::task::yield_now().await;
+        if !scan.is_over() {
+            tokio::task::yield_now().await;
+        }
     }
     walk.check_found()?;
     let ended = walk.emit_group(reader, feed, order)?;

@@ -92,6 +92,7 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
     };
     while let Some(items) = chunk {
         let examined = items.last().map(|(key, _)| key.slice(HEADER..));
+        let count = items.len();
         for (key, value) in items {
             if resumed.skips(&key, HEADER)? || !matches_filter(reader.request.filter, &key)? {
                 continue;
@@ -110,7 +111,7 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
         if let Some(ended) = reader.pause(feed, examined.map(Last::Item))? {
             return Ok(ended);
         }
-        tokio::task::yield_now().await;
+        reader.give_way(count).await;
         chunk = rows.next_chunk().await?;
     }
     resumed.check_found()?;

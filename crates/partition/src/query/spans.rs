@@ -136,7 +136,9 @@ async fn run_range(
         if let Some(ended) = reader.pause(feed, examined)? {
             return Ok(Some(ended));
         }
-        tokio::task::yield_now().await;
+        if !scan.is_over() {
+            tokio::task::yield_now().await;
+        }
     }
     resumed.check_found()?;
     Ok(None)

@@ -1,0 +1,57 @@
+//! Giving way: a page that reads much lets other tasks of its thread have a turn, once in about a millisecond of work.
+//!
+//! A turn costs some ten microseconds, often a move to another core. So short pages never take one, and work is counted
+//! rather than chunks of rows: a chunk of index entries is quickly counted, one of items with a dear condition is not.
+
+use super::Reader;
+
+/// Work of a turn, in steps of evaluation.
+const STEPS_OF_TURN: u64 = 48 * 1024;
+/// What reading a row takes beside what is evaluated on it.
+const STEPS_OF_ROW: u64 = 16;
+
+/// What was done since the last turn.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    rows: u64,
+    /// The meter's count at the last turn.
+    steps_before: u64,
+}
+
+impl Turn {
+    /// Whether the turn is over after so many rows more; then the next one begins.
+    fn is_over(&mut self, rows: u64, steps: u64) -> bool {
+        self.rows += rows;
+        let work = steps.saturating_sub(self.steps_before) + self.rows * STEPS_OF_ROW;
+        let is_over = work >= STEPS_OF_TURN;
+        if is_over {
+            *self = Turn { rows: 0, steps_before: steps };
+        }
+        is_over
+    }
+}
+
+impl Reader<'_> {
+    /// Called after so many rows: other tasks have their turn if it is time for one.
+    pub async fn give_way(&mut self, rows: usize) {
+        if self.turn.is_over(rows as u64, self.request.work.meter().steps()) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turn_is_over_after_so_much_work_of_any_kind() {
+        let mut turn = Turn::default();
+        let rows = STEPS_OF_TURN / STEPS_OF_ROW;
+        assert!(!turn.is_over(rows - 1, 0));
+        assert!(turn.is_over(1, 0));
+        assert!(!turn.is_over(1, STEPS_OF_TURN / 2));
+        assert!(turn.is_over(0, STEPS_OF_TURN));
+        assert!(!turn.is_over(1, STEPS_OF_TURN));
+    }
+}
