@@ -246,6 +246,9 @@ impl<'a> Datum<'a> {
     /// Equality of defined values: different types are unequal, numbers are equal by value, arrays and objects by
     /// structure whatever the order of members. `None` where a value is undefined or not a number (NaN).
     pub fn equals(&self, other: &Datum<'_>) -> Option<bool> {
+        if let (Datum::Number(_), Datum::Number(_)) = (self, other) {
+            return self.order(other).map(Ordering::is_eq);
+        }
         let (left, right) = (self.datum_type(), other.datum_type());
         if left == DatumType::Undefined || right == DatumType::Undefined {
             return None;
@@ -266,6 +269,7 @@ impl<'a> Datum<'a> {
         match (self, other) {
             (Datum::Null, Datum::Null) => Some(Ordering::Equal),
             (Datum::Bool(left), Datum::Bool(right)) => Some(left.cmp(right)),
+            (Datum::Number(Number::Int(left)), Datum::Number(Number::Int(right))) => Some(left.cmp(right)),
             (Datum::Number(left), Datum::Number(right)) => {
                 let is_ordered = !left.as_f64().is_nan() && !right.as_f64().is_nan();
                 is_ordered.then(|| compare(&(*left).into(), &(*right).into()))

@@ -31,6 +31,7 @@ use std::borrow::Cow;
 
 use shardlake_document::{Number, Value};
 
+use crate::bound::Slot;
 use crate::error::SqlError;
 use crate::evaluate::constant_set::ConstantSet;
 use crate::evaluate::like::Pattern;
@@ -89,6 +90,27 @@ pub(crate) fn evaluate<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> 
     }
 }
 
+/// [`evaluate`] of what most operands are, constants and properties of variables; `None` for others. It calls nothing
+/// that comes back to it, so that deep expressions need no more of the stack.
+#[inline]
+fn leaf<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> Option<Evaluated<'s>> {
+    match expression {
+        Expression::Literal(literal) => Some(scope.step(1).map(|()| Datum::from_tree(literal))),
+        Expression::Property { of, name } => match **of {
+            Expression::Variable(slot) => Some(property_of_variable(slot, name, scope)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn property_of_variable<'s>(slot: Slot, name: &str, scope: &'s Scope<'s>) -> Evaluated<'s> {
+    let variable = scope.variable(slot);
+    // Of the property, the variable, and the walk.
+    scope.step(2 + variable.walk_steps())?;
+    Ok(variable.property(name))
+}
+
 /// What `WHERE` asks: is it exactly `true`?
 pub(crate) fn holds(condition: &Expression, scope: &Scope<'_>) -> Result<bool, SqlError> {
     Ok(matches!(evaluate(condition, scope)?, Datum::Bool(true)))
@@ -132,8 +154,8 @@ fn binary<'s>(
     right: &'s Expression,
     scope: &'s Scope<'s>,
 ) -> Evaluated<'s> {
-    let left = evaluate(left, scope)?;
-    let right = evaluate(right, scope)?;
+    let left = leaf(left, scope).unwrap_or_else(|| evaluate(left, scope))?;
+    let right = leaf(right, scope).unwrap_or_else(|| evaluate(right, scope))?;
     scope.step(left.comparison_steps(&right))?;
     Ok(operators::binary(operator, &left, &right))
 }

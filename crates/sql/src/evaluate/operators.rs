@@ -42,22 +42,32 @@ pub(crate) fn both<'a>(left: &Datum<'_>, right: &Datum<'_>) -> Datum<'a> {
     }
 }
 
+/// Doubles hold every integer up to this one exactly.
+const EXACT_INT_MAX: i64 = 1 << 53;
+
 fn arithmetic<'a>(operator: BinaryOperator, left: Number, right: Number) -> Datum<'a> {
     let (x, y) = (left.as_f64(), right.as_f64());
-    let (bits, other_bits) = (low_32_bits(left), low_32_bits(right));
-    let shift = other_bits as u32 & 31;
+    // Bits are asked for by the operators that need them: to find those of a double takes a division.
+    let (bits, other_bits) = (|| low_32_bits(left), || low_32_bits(right));
+    let shift = || other_bits() as u32 & 31;
     match operator {
         BinaryOperator::Add => number_datum(x + y),
         BinaryOperator::Subtract => number_datum(x - y),
         BinaryOperator::Multiply => number_datum(x * y),
         BinaryOperator::Divide => number_datum(x / y),
-        BinaryOperator::Modulo => number_datum(x % y),
-        BinaryOperator::BitAnd => int_datum(i64::from(bits & other_bits)),
-        BinaryOperator::BitOr => int_datum(i64::from(bits | other_bits)),
-        BinaryOperator::BitXor => int_datum(i64::from(bits ^ other_bits)),
-        BinaryOperator::ShiftLeft => int_datum(i64::from(bits << shift)),
-        BinaryOperator::ShiftRight => int_datum(i64::from(bits >> shift)),
-        BinaryOperator::ShiftRightZeroFill => int_datum(i64::from(bits as u32 >> shift)),
+        BinaryOperator::Modulo => match (left, right) {
+            // The same as of doubles, which hold both exactly: a whole remainder with the sign of the left, and no zero below it.
+            (Number::Int(left @ 0..=EXACT_INT_MAX), Number::Int(right @ 1..=EXACT_INT_MAX)) => {
+                int_datum(left % right)
+            }
+            _ => number_datum(x % y),
+        },
+        BinaryOperator::BitAnd => int_datum(i64::from(bits() & other_bits())),
+        BinaryOperator::BitOr => int_datum(i64::from(bits() | other_bits())),
+        BinaryOperator::BitXor => int_datum(i64::from(bits() ^ other_bits())),
+        BinaryOperator::ShiftLeft => int_datum(i64::from(bits() << shift())),
+        BinaryOperator::ShiftRight => int_datum(i64::from(bits() >> shift())),
+        BinaryOperator::ShiftRightZeroFill => int_datum(i64::from(bits() as u32 >> shift())),
         BinaryOperator::Equal
         | BinaryOperator::NotEqual
         | BinaryOperator::Less
@@ -95,5 +105,22 @@ fn low_32_bits(number: Number) -> i32 {
         Number::Int(value) => value as i32,
         Number::Double(value) if !value.is_finite() => 0,
         Number::Double(value) => value.trunc().rem_euclid(TWO_POW_32) as u32 as i32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remainder_of_integers_is_that_of_their_doubles() {
+        let numbers = [0, 1, 2, 7, 99, EXACT_INT_MAX - 1, EXACT_INT_MAX, EXACT_INT_MAX + 1, i64::MAX];
+        let signed = || numbers.into_iter().chain(numbers.map(|number| -number)).chain([i64::MIN]);
+        let shown = |datum: Datum<'_>| format!("{datum:?}");
+        for (left, right) in signed().flat_map(|left| signed().map(move |right| (left, right))) {
+            let found = arithmetic(BinaryOperator::Modulo, Number::Int(left), Number::Int(right));
+            let wanted = number_datum(left as f64 % right as f64);
+            assert_eq!(shown(found), shown(wanted), "{left} % {right}");
+        }
     }
 }
