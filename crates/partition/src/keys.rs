@@ -129,6 +129,11 @@ pub(crate) fn uid_of(key: &[u8]) -> PartitionUid {
     PartitionUid(key.first_chunk().map_or(0, |uid| u32::from_be_bytes(*uid)))
 }
 
+/// Whether a row is read through the cache of hot rows: items, and what names them by their ordinals.
+pub(crate) fn is_read_hot(key: &[u8]) -> bool {
+    matches!(key.get(HEADER - 1), Some(&ITEMS | &ORDINALS))
+}
+
 /// Whether a key is that of an item.
 pub(crate) fn is_item(key: &[u8]) -> bool {
     key.get(HEADER - 1) == Some(&ITEMS)

@@ -93,7 +93,7 @@ impl Partition {
         identity: PartitionIdentity,
         layouts: Vec<Arc<IndexLayout>>,
     ) -> Result<Partition> {
-        shard.reads_hot(keys::is_item);
+        shard.reads_hot(keys::is_read_hot);
         let (view, uid) = (shard.view(), identity.uid);
         let marks = async { view.get(&keys::log_marks_key(uid)).await.map_err(crate::storage_error) };
         let (last, marks, mut counted, is_counted) = try_join4(

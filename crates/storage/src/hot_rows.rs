@@ -152,6 +152,13 @@ impl HotRows {
         is_good.then(|| Found { value: row.0.value.clone(), hot: Some(row) })
     }
 
+    /// What a view of this number has, which was got when so many loads had ended.
+    pub fn get_of_view(&self, key: &[u8], seq: Number, loads: u64) -> Option<Bytes> {
+        let found = self.get(key)?;
+        let is_of_view = loads == self.loads() && found.hot.is_some_and(|row| row.0.seq <= seq);
+        is_of_view.then_some(found.value)
+    }
+
     /// Keeps what the view of a number showed.
     pub fn keep(&self, key: &[u8], value: &[u8], seq: Number, loads: u64) {
         let Some(rows) = &self.rows else { return };
@@ -204,6 +211,23 @@ mod tests {
         let old = Kept { value: "seven".into(), seq: 7, loads: 0, form: OnceLock::new() };
         rows.insert(b"k"[..].into(), HotRow(Arc::new(old)));
         assert_eq!(value_of(&hot, "k"), None);
+    }
+
+    #[test]
+    fn view_has_no_row_that_may_be_later_than_itself() {
+        let hot = HotRows::new(1 << 20);
+        hot.keep(b"k", b"seven", 7, 0);
+        assert_eq!(hot.get_of_view(b"k", 7, 0), Some("seven".into()));
+        assert_eq!(hot.get_of_view(b"k", 9, 0), Some("seven".into()));
+        assert_eq!(hot.get_of_view(b"k", 6, 0), None, "commit 7 may have written it");
+        hot.mark(&write_of("k"), 10);
+        assert_eq!(hot.get_of_view(b"k", 9, 0), None);
+        hot.keep(b"k", b"ten", 10, 0);
+        assert_eq!(hot.get_of_view(b"k", 9, 0), None);
+        hot.note_load();
+        hot.keep(b"k", b"loaded", 10, hot.loads());
+        assert_eq!(hot.get_of_view(b"k", 10, 0), None, "the view may be from before the load");
+        assert_eq!(hot.get_of_view(b"k", 10, 1), Some("loaded".into()));
     }
 
     #[test]

@@ -21,7 +21,7 @@
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
-//! | `hot_rows.rs` | rows that are read again and again, in front of the engine |
+//! | `hot_rows.rs`, `hot_view.rs` | rows that are read again and again, in front of the engine; a view with them |
 //! | `answer.rs` | an answer that is there at once or comes later |
 //! | `witness.rs` | proves that nobody waits for an engine while planning a commit |
 //! | `batch.rs`, `error.rs` | a commit's content, what can go wrong |
@@ -47,6 +47,7 @@ mod error;
 pub mod fault;
 mod files;
 mod hot_rows;
+mod hot_view;
 mod inspection;
 mod journal;
 mod journal_mark;
@@ -76,6 +77,7 @@ pub use bulk::{BulkLoad, RangeStats};
 pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
 pub use hot_rows::{Found, HotRow};
+pub use hot_view::HotView;
 pub use inspection::{InspectionReport, TornWrite};
 pub use memory::MemoryEngine;
 pub use options::{Durability, EngineKind, ShardOptions};

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, OnceCell, oneshot, watch};
 use crate::checkpoint::check_name;
 use crate::committer::{Committer, Writing, in_the_call};
 use crate::hot_rows::{Found, HotRows};
+use crate::hot_view::HotView;
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
@@ -207,12 +208,17 @@ impl Shard {
         shared.shown.view(&*shared.engine)
     }
 
+    /// Likewise, with the rows in front of it that are read again and again.
+    pub fn hot_view(&self) -> HotView {
+        HotView::new(&self.0.shared)
+    }
+
     /// The acknowledged value of a key.
     pub fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
         self.view().get(key)
     }
 
-    /// Says which rows are ever read with [`Shard::get_hot`]: writers mark those alone. Whoever says it first says it for good.
+    /// Says which rows are ever read with [`Shard::get_hot`] or [`HotView::get_many`]: writers mark those alone. Whoever says it first says it for good.
     pub fn reads_hot(&self, is_hot: fn(&[u8]) -> bool) {
         self.shared().hot.tell_hot(is_hot);
     }

@@ -18,6 +18,9 @@ const FIRST: usize = 16;
 const ITEMS_MAX: usize = 256;
 /// Of one batch, as far as the items before it tell.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Items of a page that are looked for among the hot rows, and kept there. A page that reads more would drive out what others
+/// read again.
+const HOT_ITEMS_MAX: u64 = 256;
 
 /// How many items to read next.
 #[derive(Debug, Default)]
@@ -85,6 +88,10 @@ impl Reader<'_> {
         if keys.is_empty() {
             return Ok(vec![]);
         }
-        self.snapshot.get_many(keys).await.map_err(crate::storage_error)
+        let values = match self.statistics.items_loaded < HOT_ITEMS_MAX {
+            true => self.hot.get_many(keys),
+            false => self.snapshot.get_many(keys),
+        };
+        values.await.map_err(crate::storage_error)
     }
 }

@@ -45,7 +45,7 @@ use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_sql::{
     AccessPlan, Execution, Flow, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows, UserFunctions,
 };
-use shardlake_storage::{ScanOptions, Snapshot};
+use shardlake_storage::{HotView, ScanOptions, Snapshot};
 
 use crate::feed::FeedFilter;
 use crate::interactive::OwnItems;
@@ -191,7 +191,7 @@ impl Partition {
         command: &CommandContext,
         request: QueryPageRequest<'a>,
     ) -> Result<Reader<'a>> {
-        let snapshot = self.shard().snapshot();
+        let hot = self.shard().hot_view();
         self.check_open()?;
         // A generation that is being dropped is not whole in this snapshot.
         let layout = shape.serving.clone().filter(|layout| self.has_index(layout.id));
@@ -199,7 +199,8 @@ impl Partition {
             partition: self,
             shape,
             layout,
-            snapshot,
+            snapshot: hot.view().clone(),
+            hot,
             scope: scope::range_in(self.uid, crate::keys::ITEMS, request.filter),
             now_seconds: command.now.seconds(),
             request,
@@ -317,6 +318,8 @@ struct Reader<'a> {
     shape: &'a Arc<ContainerShape>,
     layout: Option<Arc<IndexLayout>>,
     snapshot: Snapshot,
+    /// The same, with rows that are read again in front of it.
+    hot: HotView,
     /// First and last-exclusive key of the items in scope, some of which the filter may leave out.
     scope: (Vec<u8>, Vec<u8>),
     now_seconds: u64,

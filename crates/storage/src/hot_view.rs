@@ -1,0 +1,77 @@
+//! A view with the rows that are read again and again in front of it (`hot_rows.rs`).
+//!
+//! A row that is kept stands for the view's own if it was read from the same state or an earlier one, and nothing has written its
+//! key since, the view's commits included. Then the view has the same row. Rows from later views are not used: they may have
+//! been written behind this one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::shard::Shared;
+use crate::{Answer, Lookup, StorageError, Value, View};
+
+#[derive(Clone)]
+pub struct HotView {
+    view: View,
+    /// Counted before the view was got.
+    loads: u64,
+    shared: Arc<Shared>,
+}
+
+impl HotView {
+    /// `view` is got in here, behind the count of loads.
+    pub(crate) fn new(shared: &Arc<Shared>) -> HotView {
+        let loads = shared.hot.loads();
+        HotView { view: shared.shown.view(&*shared.engine), loads, shared: shared.clone() }
+    }
+
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// [`View::get_many`], of rows that may well be asked for again.
+    pub fn get_many(&self, keys: Vec<Bytes>) -> Lookup<Vec<Option<Value>>> {
+        let values: Vec<_> = keys.iter().map(|key| self.kept(key)).collect();
+        let is_unknown = values.iter().map(Option::is_none);
+        let unknown: Vec<Bytes> = keys
+            .into_iter()
+            .zip(is_unknown)
+            .filter_map(|(key, is_unknown)| is_unknown.then_some(key))
+            .collect();
+        if unknown.is_empty() {
+            return Answer::Now(Ok(values));
+        }
+        match self.view.get_many(unknown.clone()) {
+            Answer::Now(found) => Answer::Now(found.map(|found| self.fill(values, &unknown, found))),
+            Answer::Later(found) => {
+                let hot = self.clone();
+                Answer::later(async move {
+                    let found: Result<_, StorageError> = found.await;
+                    Ok(hot.fill(values, &unknown, found?))
+                })
+            }
+        }
+    }
+
+    fn kept(&self, key: &[u8]) -> Option<Value> {
+        self.shared.hot.get_of_view(key, self.view.seq(), self.loads)
+    }
+
+    /// Puts what the engine had in the gaps, and keeps it.
+    fn fill(
+        &self,
+        mut values: Vec<Option<Value>>,
+        unknown: &[Bytes],
+        found: Vec<Option<Value>>,
+    ) -> Vec<Option<Value>> {
+        let gaps = values.iter_mut().filter(|value| value.is_none());
+        for ((gap, key), found) in gaps.zip(unknown).zip(found) {
+            if let Some(value) = &found {
+                self.shared.hot.keep(key, value, self.view.seq(), self.loads);
+            }
+            *gap = found;
+        }
+        values
+    }
+}
