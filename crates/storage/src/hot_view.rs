@@ -8,24 +8,27 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::shard::Shared;
-use crate::{Answer, Lookup, StorageError, Value, View};
+use crate::hot_rows::HotRows;
+use crate::{Answer, Lookup, Shard, StorageError, Value, View};
 
 #[derive(Clone)]
 pub struct HotView {
     view: View,
     /// Counted before the view was got.
     loads: u64,
-    shared: Arc<Shared>,
+    hot: Arc<HotRows>,
+}
+
+impl Shard {
+    /// Everything that is acknowledged now, with the rows in front of it that are read again and again.
+    pub fn hot_view(&self) -> HotView {
+        let hot = self.hot_rows().clone();
+        let loads = hot.loads();
+        HotView { view: self.view(), loads, hot }
+    }
 }
 
 impl HotView {
-    /// `view` is got in here, behind the count of loads.
-    pub(crate) fn new(shared: &Arc<Shared>) -> HotView {
-        let loads = shared.hot.loads();
-        HotView { view: shared.shown.view(&*shared.engine), loads, shared: shared.clone() }
-    }
-
     pub fn view(&self) -> &View {
         &self.view
     }
@@ -45,17 +48,17 @@ impl HotView {
         match self.view.get_many(unknown.clone()) {
             Answer::Now(found) => Answer::Now(found.map(|found| self.fill(values, &unknown, found))),
             Answer::Later(found) => {
-                let hot = self.clone();
+                let this = self.clone();
                 Answer::later(async move {
                     let found: Result<_, StorageError> = found.await;
-                    Ok(hot.fill(values, &unknown, found?))
+                    Ok(this.fill(values, &unknown, found?))
                 })
             }
         }
     }
 
     fn kept(&self, key: &[u8]) -> Option<Value> {
-        self.shared.hot.get_of_view(key, self.view.seq(), self.loads)
+        self.hot.get_of_view(key, self.view.seq(), self.loads)
     }
 
     /// Puts what the engine had in the gaps, and keeps it.
@@ -68,7 +71,7 @@ impl HotView {
         let gaps = values.iter_mut().filter(|value| value.is_none());
         for ((gap, key), found) in gaps.zip(unknown).zip(found) {
             if let Some(value) = &found {
-                self.shared.hot.keep(key, value, self.view.seq(), self.loads);
+                self.hot.keep(key, value, self.view.seq(), self.loads);
             }
             *gap = found;
         }

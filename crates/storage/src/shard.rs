@@ -12,7 +12,6 @@ use tokio::sync::{Notify, OnceCell, oneshot, watch};
 use crate::checkpoint::check_name;
 use crate::committer::{Committer, Writing, in_the_call};
 use crate::hot_rows::{Found, HotRows};
-use crate::hot_view::HotView;
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
@@ -47,7 +46,7 @@ enum Running {
 /// What handles and the committer share.
 pub(crate) struct Shared {
     pub shown: Shown,
-    pub hot: HotRows,
+    pub hot: Arc<HotRows>,
     pub engine: Arc<dyn Engine>,
     pub durability: Durability,
     pub queue: Queue,
@@ -121,7 +120,7 @@ impl Shard {
         let bell = if answers_later { Bell::Task(Notify::new()) } else { Bell::Thread(Condvar::new()) };
         let shared = Arc::new(Shared {
             shown: Shown::new(&*engine),
-            hot: HotRows::new(options.hot_bytes()),
+            hot: Arc::new(HotRows::new(options.hot_bytes())),
             engine,
             durability: options.durability,
             queue: Queue::new(bell, options.queue_commits_max, options.queue_bytes_max),
@@ -150,6 +149,10 @@ impl Shard {
 
     fn shared(&self) -> &Shared {
         &self.0.shared
+    }
+
+    pub(crate) fn hot_rows(&self) -> &Arc<HotRows> {
+        &self.shared().hot
     }
 
     pub fn durability(&self) -> Durability {
@@ -208,17 +211,12 @@ impl Shard {
         shared.shown.view(&*shared.engine)
     }
 
-    /// Likewise, with the rows in front of it that are read again and again.
-    pub fn hot_view(&self) -> HotView {
-        HotView::new(&self.0.shared)
-    }
-
     /// The acknowledged value of a key.
     pub fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
         self.view().get(key)
     }
 
-    /// Says which rows are ever read with [`Shard::get_hot`] or [`HotView::get_many`]: writers mark those alone. Whoever says it first says it for good.
+    /// Says which rows are ever read with [`Shard::get_hot`] or in a [`Shard::hot_view`]: writers mark those alone. Whoever says it first says it for good.
     pub fn reads_hot(&self, is_hot: fn(&[u8]) -> bool) {
         self.shared().hot.tell_hot(is_hot);
     }
