@@ -4,7 +4,7 @@ use shardlake_model::{ContainerRid, ItemRid};
 
 use crate::binary_format::{PREAMBLE, marker};
 use crate::binary_out::{self, Open};
-use crate::json_out::write_members;
+use crate::json_out::{write_int, write_members};
 use crate::raw::{RawDocument, RawValue};
 use crate::record::Envelope;
 use crate::value::Value;
@@ -112,7 +112,7 @@ impl<'a> ItemView<'a> {
         out.extend_from_slice(b"/\",\"_etag\":\"\\\"");
         out.extend_from_slice(&self.envelope.etag.to_ascii());
         out.extend_from_slice(b"\\\"\",\"_attachments\":\"attachments/\",\"_ts\":");
-        out.extend_from_slice(self.envelope.timestamp_seconds.to_string().as_bytes());
+        write_int(self.envelope.timestamp_seconds as i64, out);
         out.push(b'}');
     }
 }

@@ -59,6 +59,9 @@ pub(super) fn any(parts: impl Iterator<Item = Planned>) -> Planned {
     (filter, precise)
 }
 
+/// Filters of a list that is looked through rather than hashed.
+const SHORT: usize = 8;
+
 /// Leaves of one index become what `join` makes of them, in the place of the first.
 fn joined(
     filters: Vec<IndexFilter>,
@@ -68,12 +71,20 @@ fn joined(
     if filters.len() < 2 {
         return filters;
     }
+    // Most conditions are short: looking through the groups is quicker than hashing paths, and copies none.
+    let is_short = filters.len() <= SHORT;
     let mut places: HashMap<IndexRef, usize> = HashMap::new();
     let mut groups: Vec<(Vec<Leaf>, Option<IndexFilter>)> = Vec::with_capacity(filters.len());
     for filter in filters {
         match filter {
             IndexFilter::Leaf(leaf) if may_join(&leaf) => {
-                let place = *places.entry(leaf.index.clone()).or_insert(groups.len());
+                let is_of = |(leaves, _): &(Vec<Leaf>, _)| {
+                    leaves.first().is_some_and(|first: &Leaf| first.index == leaf.index)
+                };
+                let place = match is_short {
+                    true => groups.iter().position(is_of).unwrap_or(groups.len()),
+                    false => *places.entry(leaf.index.clone()).or_insert(groups.len()),
+                };
                 if place == groups.len() {
                     groups.push((Vec::new(), None));
                 }
