@@ -36,16 +36,10 @@ pub(super) fn message<'js>(ctx: &Ctx<'js>, body: &Rc<Body>, access: Access) -> R
     if access == Access::Read {
         return Ok(message);
     }
-    type Change = for<'js> fn(&Body, &Ctx<'js>, Value<'js>) -> Result<()>;
     let changes: [(&str, &str, Change); 2] =
         [("setBody", "setValue", Body::set), ("appendBody", "appendValue", Body::append)];
     for (of_body, of_value, change) in changes {
-        let changing = of();
-        let of_body_function = move |ctx: Ctx<'js>, value: Opt<Value<'js>>| {
-            let value = value.0.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
-            change(&changing, &ctx, value)
-        };
-        message.set(of_body, Function::new(ctx.clone(), of_body_function)?)?;
+        message.set(of_body, changing_body(ctx, body, change)?)?;
         let changing = of();
         let of_value_function = move |ctx: Ctx<'js>, name: Coerced<String>, value: Opt<Value<'js>>| {
             let value = value.0.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
@@ -54,6 +48,21 @@ pub(super) fn message<'js>(ctx: &Ctx<'js>, body: &Rc<Body>, access: Access) -> R
         message.set(of_value, Function::new(ctx.clone(), of_value_function)?)?;
     }
     Ok(message)
+}
+
+type Change = for<'js> fn(&Body, &Ctx<'js>, Value<'js>) -> Result<()>;
+
+fn changing_body<'js>(ctx: &Ctx<'js>, body: &Rc<Body>, change: Change) -> Result<Function<'js>> {
+    let body = Rc::clone(body);
+    let function = move |ctx: Ctx<'js>, value: Opt<Value<'js>>| {
+        let value = value.0.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
+        change(&body, &ctx, value)
+    };
+    Function::new(ctx.clone(), function)
+}
+
+pub(super) fn append_function<'js>(ctx: &Ctx<'js>, body: &Rc<Body>) -> Result<Function<'js>> {
+    changing_body(ctx, body, Body::append)
 }
 
 /// What the service tells about quotas has no meaning here, and is refused by name.
