@@ -7,7 +7,7 @@ use rquickjs::{Ctx, Function, Object, Persistent, Result, Value};
 
 use super::arguments::{Arguments, document_text, query_text};
 use super::extension::extend;
-use super::{Callback, Model};
+use super::{Callback, Model, put};
 use crate::store::{StoreOperation, StoreRequest};
 
 const DOCUMENT: &str = "the link of the document";
@@ -27,11 +27,11 @@ const METHODS: [(&str, Method); 7] = [
 
 pub(super) fn collection<'js>(ctx: &Ctx<'js>, model: &Rc<Model>) -> Result<Object<'js>> {
     let collection = Object::new(ctx.clone())?;
-    collection.set("getSelfLink", self_link(ctx, model)?)?;
+    put(&collection, "getSelfLink", self_link(ctx, model)?)?;
     let link = model.alt_link.clone();
-    collection.set("getAltLink", Function::new(ctx.clone(), move || link.clone())?)?;
+    put(&collection, "getAltLink", Function::new(ctx.clone(), move || link.clone())?)?;
     for (name, method) in METHODS {
-        collection.set(name, function(ctx, model, method)?)?;
+        put(&collection, name, function(ctx, model, method)?)?;
     }
     extend(ctx, model, &collection)?;
     Ok(collection)

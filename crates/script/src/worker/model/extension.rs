@@ -8,7 +8,7 @@ use rquickjs::object::Accessor;
 use rquickjs::{Ctx, Function, Object, Result, Value};
 
 use super::arguments::failure;
-use super::{Model, collection, message, ours};
+use super::{Model, collection, message, ours, put};
 
 const EXTENSION: &str = include_str!("../../prelude/extension.js");
 
@@ -40,7 +40,7 @@ pub(super) fn extend<'js>(ctx: &Ctx<'js>, model: &Rc<Model>, collection: &Object
             arguments.push_args(given.0)?;
             method.call_arg(arguments)
         };
-        collection.set(name, Function::new(ctx.clone(), method)?)?;
+        put(collection, name, Function::new(ctx.clone(), method)?)?;
     }
     let model = Rc::clone(model);
     let spatial = move |ctx: Ctx<'js>| extension(&ctx, &model)?.get::<_, Value>("spatial");

@@ -24,7 +24,7 @@ use rquickjs::context::EvalOptions;
 use rquickjs::function::{Opt, This};
 use rquickjs::object::{Accessor, Property};
 use rquickjs::promise::PromiseState;
-use rquickjs::{Array, Ctx, Function, Object, Persistent, Promise, Result, Value};
+use rquickjs::{Array, Ctx, Function, IntoJs, Object, Persistent, Promise, Result, Value};
 
 use super::calls::Calls;
 use super::channel::Channel;
@@ -155,14 +155,14 @@ impl Model {
                 let context = Object::new(ctx.clone())?;
                 let set = |name: &str, get: fn(&Rc<Model>, &Ctx<'js>) -> Result<Object<'js>>| {
                     let model = Rc::clone(self);
-                    context.set(name, Function::new(ctx.clone(), move |ctx: Ctx<'js>| get(&model, &ctx))?)
+                    put(&context, name, Function::new(ctx.clone(), move |ctx: Ctx<'js>| get(&model, &ctx))?)
                 };
                 set("getCollection", Model::collection)?;
                 let model = Rc::clone(self);
                 let abort = move |ctx: Ctx<'js>, reason: Opt<Value<'js>>| -> Result<()> {
                     Err(model.abort(&ctx, reason.0))
                 };
-                context.set("abort", Function::new(ctx.clone(), abort)?)?;
+                put(&context, "abort", Function::new(ctx.clone(), abort)?)?;
                 self.access.request.map_or(Ok(()), |_| set("getRequest", Model::request_object))?;
                 self.access.response.map_or(Ok(()), |_| set("getResponse", Model::response_object))?;
                 Ok(context)
@@ -178,10 +178,10 @@ impl Model {
             || {
                 let shorthand = Object::new_proto(ctx.clone(), Some(&self.collection(ctx)?))?;
                 if self.access.request.is_some() {
-                    shorthand.set("request", self.request_object(ctx)?)?;
+                    put(&shorthand, "request", self.request_object(ctx)?)?;
                 }
                 if self.access.response.is_some() {
-                    shorthand.set("response", self.response_object(ctx)?)?;
+                    put(&shorthand, "response", self.response_object(ctx)?)?;
                 }
                 Ok(shorthand)
             },
@@ -211,7 +211,7 @@ impl Model {
     fn message<'js>(&self, ctx: &Ctx<'js>, body: &Rc<Body>, access: Option<Access>) -> Result<Object<'js>> {
         let message = message(ctx, body, access.unwrap_or(Access::Read))?;
         if let Some(operation) = self.access.operation.clone() {
-            message.set("getOperationType", Function::new(ctx.clone(), move || operation.clone())?)?;
+            put(&message, "getOperationType", Function::new(ctx.clone(), move || operation.clone())?)?;
         }
         Ok(message)
     }
@@ -359,6 +359,11 @@ impl Accesses {
         };
         Accesses { request, response, operation: operation.cloned() }
     }
+}
+
+/// A property of an object that scripts see, whatever setters they gave to its prototype.
+fn put<'js>(object: &Object<'js>, name: &str, value: impl IntoJs<'js>) -> Result<()> {
+    object.prop(name, Property::from(value).writable().configurable().enumerable())
 }
 
 /// A global that `for` does not find.
