@@ -28,7 +28,15 @@ pub struct Measured {
     pub cpu_us: f64,
 }
 
-/// Drives `requests` for some time; latencies of the first tenth are not counted.
+/// Where requests go to.
+#[derive(Debug, Clone, Copy)]
+struct Target {
+    address: SocketAddr,
+    connections: usize,
+    server: u32,
+}
+
+/// Drives `requests` for some time; what is sent in the first tenth is not counted.
 pub fn drive(
     address: SocketAddr,
     connections: usize,
@@ -36,37 +44,57 @@ pub fn drive(
     requests: Arc<dyn Requests>,
     server: u32,
 ) -> Outcome<Measured> {
+    drive_after(duration / 10, Target { address, connections, server }, duration, requests)
+}
+
+/// The same from the first request on: of a server that was started just now, that is the one that counts.
+pub fn drive_cold(
+    address: SocketAddr,
+    connections: usize,
+    duration: Duration,
+    requests: Arc<dyn Requests>,
+    server: u32,
+) -> Outcome<Measured> {
+    drive_after(Duration::ZERO, Target { address, connections, server }, duration, requests)
+}
+
+/// Each connection ends with an answer that counts, also where one takes longer than `duration`.
+fn drive_after(
+    warm_up: Duration,
+    target: Target,
+    duration: Duration,
+    requests: Arc<dyn Requests>,
+) -> Outcome<Measured> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut latencies = runtime.block_on(async {
+    let (mut latencies, busy, seconds) = runtime.block_on(async {
         let started = Instant::now();
-        let warm_until = started + duration / 10;
+        let warm_until = started + warm_up;
         let until = started + duration;
-        let tasks: Vec<_> = (0..connections)
+        let warm_cpu = warm_up.is_zero().then(|| Cpu::of(target.server));
+        let tasks: Vec<_> = (0..target.connections)
             .map(|connection| {
-                tokio::spawn(converse(address, connection, requests.clone(), warm_until, until))
+                tokio::spawn(converse(target.address, connection, requests.clone(), warm_until, until))
             })
             .collect();
-        let warm_cpu = {
-            tokio::time::sleep_until(warm_until.into()).await;
-            Cpu::of(server)
-        };
+        tokio::time::sleep_until(warm_until.into()).await;
+        let warm_cpu = warm_cpu.unwrap_or_else(|| Cpu::of(target.server));
         let mut all = Vec::new();
         for task in tasks {
             all.extend(task.await.expect("no connection panics")?);
         }
-        io::Result::Ok((all, warm_cpu.seconds()))
+        io::Result::Ok((all, warm_cpu.seconds(), warm_until.elapsed().as_secs_f64()))
     })?;
-    let (count, seconds) = (latencies.0.len(), (duration - duration / 10).as_secs_f64());
+    let count = latencies.len();
     if count == 0 {
         return Err("no request was answered".into());
     }
-    latencies.0.sort_unstable();
-    let at = |share: f64| f64::from(latencies.0[((count - 1) as f64 * share) as usize]);
+    latencies.sort_unstable();
+    let at = |share: f64| f64::from(latencies[((count - 1) as f64 * share) as usize]);
     Ok(Measured {
         per_second: count as f64 / seconds,
         p50_us: at(0.50),
         p99_us: at(0.99),
-        cpu_us: latencies.1 * 1e6 / count as f64,
+        cpu_us: busy * 1e6 / count as f64,
     })
 }
 
@@ -85,7 +113,7 @@ async fn converse(
         request.clear();
         requests.next(connection, number, &mut request);
         let sent = Instant::now();
-        if sent >= until {
+        if sent >= until && !latencies.is_empty() {
             break;
         }
         stream.write_all(&request).await?;
