@@ -13,6 +13,7 @@
 //! | `local.rs`, `local_view.rs` | the engine on a local disk, with fjall |
 //! | `pace.rs`, `readers.rs` | whether its reads are quick, and the threads that do them when they are not |
 //! | `memory.rs` | the engine in memory |
+//! | `object/` | the engine on an object store, with SlateDB (feature `object-storage`) |
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
 //! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
 //! | `journal_room.rs` | writes zeros ahead of a journal's end, so that syncs of small groups are short |
@@ -54,6 +55,8 @@ mod journal_room;
 mod local;
 mod local_view;
 mod memory;
+#[cfg(feature = "object-storage")]
+pub mod object;
 mod options;
 mod pace;
 mod pending_commit;

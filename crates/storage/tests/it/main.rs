@@ -11,6 +11,8 @@ mod journal;
 mod large_commits;
 mod local;
 mod model;
+#[cfg(feature = "object-storage")]
+mod object;
 mod process;
 mod slow;
 mod views;

@@ -30,7 +30,7 @@ fn range() -> impl Strategy<Value = Range<Vec<u8>>> {
     prop_oneof![(key(), key()).prop_map(|(a, b)| a..b), Just(vec![0]..vec![0xFF])]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub fn step() -> impl Strategy<Value = Step> {
     let op = (key(), prop::option::weighted(0.7, value()));
     let options = (any::<bool>(), prop::option::of(0..600usize), any::<bool>());
     let options = options.prop_map(|(reverse, limit, sweeps)| {
@@ -139,7 +139,7 @@ fn run_paused(opener: &mut impl Opener, steps: Vec<Step>) {
     runtime.expect("a runtime").block_on(check(opener, steps));
 }
 
-fn cases(usual: u32) -> ProptestConfig {
+pub fn cases(usual: u32) -> ProptestConfig {
     const UNSET: u32 = 256;
     let from_environment = ProptestConfig::default().cases;
     let cases = if from_environment == UNSET { usual } else { from_environment };

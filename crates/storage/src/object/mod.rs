@@ -1,0 +1,191 @@
+//! The engine on an object store: one SlateDB database for each shard.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `settings.rs` | how SlateDB is set up, each line with its reason |
+//! | `owner.rs` | who owned a shard last |
+//! | `filters.rs` | which keys the tables' filters are over |
+//! | `view.rs` | reads of a moment: from a snapshot, or from a checkpoint |
+//! | `checkpoints.rs` | states that are kept by name |
+//!
+//! Facts about SlateDB 0.18.0 that this rests on (read in its source):
+//! - a write is one atomic batch, in memory at once and durable with the next flush of the write-ahead log; of two writes of
+//!   one key in a batch the later one counts;
+//! - a snapshot shows what was written before it was made, durable or not;
+//! - whoever opens a database claims the next writer epoch, and the log refuses objects of an earlier one; with an expected
+//!   epoch, an open that comes too late is refused and disturbs nobody;
+//! - the segment extractor is fixed when a database is created; a segment, here a partition, is a tree of its own;
+//! - flushing the memtable flushes the log as well.
+
+mod checkpoints;
+mod filters;
+mod owner;
+mod settings;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use slatedb::admin::Admin;
+use slatedb::config::{CloseOptions, FlushOptions, FlushType, WriteOptions};
+use slatedb::object_store::ObjectStore;
+use slatedb::object_store::path::Path;
+use slatedb::{CloseReason, Db, ErrorKind, WriteBatch};
+use tokio::runtime::Handle;
+
+use crate::checkpoint::check_name;
+use crate::{Answer, Batch, Engine, EngineView, Op, StorageError};
+pub use filters::IsScanned;
+use settings::Uid;
+use view::ObjectView;
+
+/// A store that does not answer is asked again after so long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone)]
+pub struct ObjectOptions {
+    pub store: Arc<dyn ObjectStore>,
+    /// Of the shard in the store.
+    pub path: String,
+    /// Where it is known to have been made.
+    pub must_exist: bool,
+    /// Of this owner: see [`crate::ShardOptions::epoch`].
+    pub epoch: Option<u64>,
+    pub cache_bytes: u64,
+    pub memtable_bytes: u64,
+    /// Keys that no filter needs to know.
+    pub is_scanned: IsScanned,
+}
+
+pub struct ObjectEngine {
+    database: Arc<Db>,
+    admin: Admin,
+    place: Place,
+    epoch: u64,
+}
+
+/// Where a shard lies, and the runtime on which the store's sockets and timers live.
+#[derive(Clone)]
+struct Place {
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    runtime: Handle,
+    is_scanned: IsScanned,
+}
+
+impl ObjectEngine {
+    /// Opens or creates the database. In a runtime, which must outlive the engine.
+    ///
+    /// # Errors
+    /// [`StorageError::Fenced`] where a later owner has it, [`StorageError::Missing`] where it must exist and does not.
+    pub async fn open(options: ObjectOptions) -> Result<ObjectEngine, StorageError> {
+        let path = Path::from(options.path.as_str());
+        let (store, is_scanned) = (options.store.clone(), options.is_scanned);
+        let place = Place { store, path, runtime: Handle::current(), is_scanned };
+        let admin = Admin::builder(place.path.clone(), place.store.clone()).build();
+        let known = admin.read_manifest(None).await.map_err(|error| failed(&error, 0))?;
+        if known.is_none() && options.must_exist {
+            return Err(StorageError::Missing { directory: options.path.into() });
+        }
+        // Read before the claim: whoever opens in between has a later epoch of the database, and this open is refused.
+        let writer_epoch = known.map_or(0, |manifest| manifest.writer_epoch());
+        let epoch = owner::claim(&*place.store, &place.path, options.epoch).await?;
+        let builder = Db::builder(place.path.clone(), place.store.clone())
+            .with_settings(settings::of(options.memtable_bytes))
+            .with_sst_block_size(settings::BLOCK_SIZE)
+            .with_segment_extractor(Arc::new(Uid))
+            .with_filter_policies(filters::policies(place.is_scanned))
+            .with_expected_epoch(writer_epoch)
+            .with_db_cache(settings::cache(options.cache_bytes), 0);
+        let database = builder.build().await.map_err(|error| failed(&error, epoch + 1))?;
+        Ok(ObjectEngine { database: Arc::new(database), admin, place, epoch })
+    }
+
+    fn failed(&self, error: &slatedb::Error) -> StorageError {
+        failed(error, self.epoch + 1)
+    }
+
+    async fn write(&self, batches: Vec<Batch>) -> Result<(), StorageError> {
+        let mut rows = WriteBatch::new();
+        for op in batches.into_iter().flat_map(Batch::into_ops) {
+            match op {
+                Op::Put { key, value } => rows.put_bytes(key, value),
+                Op::Delete { key } => rows.delete(key),
+            }
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let written = self.database.write_with_options(rows, &WriteOptions::default()).await;
+        written.map(|_| ()).map_err(|error| self.failed(&error))
+    }
+
+    async fn flush_of(&self, flush_type: FlushType) -> Result<(), StorageError> {
+        let flushed = self.database.flush_with_options(FlushOptions { flush_type }).await;
+        flushed.map_err(|error| self.failed(&error))
+    }
+}
+
+impl Engine for ObjectEngine {
+    fn apply(&self, batches: Vec<Batch>) -> Answer<'_, ()> {
+        Answer::later(self.write(batches))
+    }
+
+    fn sync(&self) -> Answer<'_, ()> {
+        Answer::later(self.flush_of(FlushType::Wal))
+    }
+
+    fn view(&self) -> Box<dyn EngineView> {
+        let snapshot = self.database.snapshot().map_err(|error| self.failed(&error));
+        Box::new(ObjectView::of_snapshot(snapshot, self.place.runtime.clone(), self.epoch))
+    }
+
+    fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        let name = name.to_owned();
+        Answer::later(async move {
+            check_name(&name)?;
+            checkpoints::make(self, &name).await
+        })
+    }
+
+    fn open_checkpoint(&self, name: &str) -> Answer<'_, Arc<dyn Engine>> {
+        let name = name.to_owned();
+        Answer::later(async move { checkpoints::open(self, &name).await })
+    }
+
+    fn remove_checkpoint(&self, name: &str) -> Answer<'_, ()> {
+        let name = name.to_owned();
+        Answer::later(async move { checkpoints::remove(self, &name).await })
+    }
+
+    fn flush(&self) -> Answer<'_, ()> {
+        Answer::later(self.flush_of(FlushType::MemTable))
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Answer::later(async {
+            let options = CloseOptions::default().with_flush_type(Some(FlushType::MemTable));
+            let closed = self.database.close_with_options(options).await;
+            closed.map_err(|error| self.failed(&error))
+        })
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.database.manifest().all_sst_views().map(|table| table.estimate_size()).sum()
+    }
+
+    fn answers_later(&self) -> bool {
+        true
+    }
+}
+
+/// What an error of SlateDB means to us. `epoch` is the least one that whoever fenced this owner can have.
+fn failed(error: &slatedb::Error, epoch: u64) -> StorageError {
+    match error.kind() {
+        ErrorKind::Closed(CloseReason::Fenced) => StorageError::Fenced { epoch },
+        ErrorKind::Closed(CloseReason::Clean) => StorageError::Closed,
+        ErrorKind::Unavailable => StorageError::Unavailable { retry_after: RETRY_AFTER },
+        ErrorKind::Data => StorageError::Corrupt { what: error.to_string().into() },
+        _ => StorageError::io(error),
+    }
+}

@@ -1,0 +1,171 @@
+//! Reads of one moment.
+//!
+//! A read of what is in memory ends at once, so each is polled in the call; only what has to be fetched is boxed into an answer
+//! that comes later. Fetches need the runtime whose sockets they use, whichever thread polls them.
+
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures::future::BoxFuture;
+use slatedb::config::{ReadOptions, ScanOptions as SlateScanOptions};
+use slatedb::{DbIterator, DbReader, DbSnapshot, IterationOrder};
+use tokio::runtime::Handle;
+
+use super::failed;
+use crate::engine::EngineScan;
+use crate::{Answer, EngineView, Lookup, Row, ScanOptions, StorageError, Value};
+
+/// Asked for at once by a scan whose reader leaves it to the engine.
+const READ_AHEAD_BYTES: usize = 128 * 1024;
+const FETCHES_AT_ONCE: usize = 4;
+
+/// What is read: both show one moment.
+#[derive(Clone)]
+enum Source {
+    Snapshot(Arc<DbSnapshot>),
+    Checkpoint(Arc<DbReader>),
+}
+
+pub(super) struct ObjectView {
+    source: Result<Source, StorageError>,
+    runtime: Handle,
+    epoch: u64,
+}
+
+impl ObjectView {
+    pub fn of_snapshot(
+        snapshot: Result<Arc<DbSnapshot>, StorageError>,
+        runtime: Handle,
+        epoch: u64,
+    ) -> ObjectView {
+        ObjectView { source: snapshot.map(Source::Snapshot), runtime, epoch }
+    }
+
+    pub fn of_checkpoint(reader: Arc<DbReader>, runtime: Handle, epoch: u64) -> ObjectView {
+        ObjectView { source: Ok(Source::Checkpoint(reader)), runtime, epoch }
+    }
+}
+
+impl Source {
+    async fn get(self, key: Vec<u8>) -> Result<Option<Value>, slatedb::Error> {
+        let options = ReadOptions::default();
+        match self {
+            Source::Snapshot(snapshot) => snapshot.get_with_options(key, &options).await,
+            Source::Checkpoint(reader) => reader.get_with_options(key, &options).await,
+        }
+    }
+
+    async fn scan(
+        self,
+        range: Range<Vec<u8>>,
+        options: SlateScanOptions,
+    ) -> Result<DbIterator, slatedb::Error> {
+        match self {
+            Source::Snapshot(snapshot) => snapshot.scan_with_options(range, &options).await,
+            Source::Checkpoint(reader) => reader.scan_with_options(range, &options).await,
+        }
+    }
+}
+
+impl EngineView for ObjectView {
+    fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
+        let source = match &self.source {
+            Ok(source) => source.clone(),
+            Err(error) => return Answer::Now(Err(error.clone())),
+        };
+        let (key, epoch) = (key.to_vec(), self.epoch);
+        let read = async move { source.get(key).await.map_err(|error| failed(&error, epoch + 1)) };
+        at_once_or_later(InRuntime { runtime: self.runtime.clone(), work: Box::pin(read) })
+    }
+
+    fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Box<dyn EngineScan> {
+        let read_ahead_bytes = match options.read_ahead_bytes {
+            0 => READ_AHEAD_BYTES,
+            bytes => bytes,
+        };
+        let order = if options.reverse { IterationOrder::Descending } else { IterationOrder::Ascending };
+        let options = SlateScanOptions::default()
+            .with_read_ahead_bytes(read_ahead_bytes)
+            .with_cache_blocks(options.fills_cache)
+            .with_max_fetch_tasks(FETCHES_AT_ONCE)
+            .with_order(order);
+        let state = match &self.source {
+            Err(error) => State::Failed(error.clone()),
+            Ok(_) if range.is_empty() => State::Ended,
+            Ok(source) => State::Begins(source.clone(), range, options),
+        };
+        Box::new(ObjectScan { state, runtime: self.runtime.clone(), epoch: self.epoch })
+    }
+}
+
+struct ObjectScan {
+    state: State,
+    runtime: Handle,
+    epoch: u64,
+}
+
+enum State {
+    Begins(Source, Range<Vec<u8>>, SlateScanOptions),
+    Runs(Box<DbIterator>),
+    Ended,
+    Failed(StorageError),
+}
+
+impl ObjectScan {
+    async fn chunk(&mut self, rows_max: usize) -> Result<Vec<Row>, StorageError> {
+        let epoch = self.epoch;
+        let failed = |error: slatedb::Error| failed(&error, epoch + 1);
+        if let State::Begins(source, range, options) = &self.state {
+            let rows = source.clone().scan(range.clone(), options.clone()).await.map_err(failed)?;
+            self.state = State::Runs(Box::new(rows));
+        }
+        let rows = match &mut self.state {
+            State::Runs(rows) => rows,
+            State::Failed(error) => return Err(error.clone()),
+            State::Begins(..) | State::Ended => return Ok(Vec::new()),
+        };
+        let (mut chunk, mut size_bytes) = (Vec::new(), 0);
+        while chunk.len() < rows_max && size_bytes < ScanOptions::CHUNK_BYTES {
+            let Some(row) = rows.next().await.map_err(failed)? else {
+                self.state = State::Ended;
+                break;
+            };
+            size_bytes += row.key.len() + row.value.len();
+            chunk.push((row.key, row.value));
+        }
+        Ok(chunk)
+    }
+}
+
+impl EngineScan for ObjectScan {
+    fn next_chunk(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>> {
+        let runtime = self.runtime.clone();
+        at_once_or_later(InRuntime { runtime, work: Box::pin(self.chunk(rows_max)) })
+    }
+}
+
+fn at_once_or_later<'a, T: 'a>(mut read: InRuntime<'a, T>) -> Answer<'a, T> {
+    match Pin::new(&mut read).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Answer::Now(answer),
+        Poll::Pending => Answer::Later(Box::pin(read)),
+    }
+}
+
+/// Work that is polled in the runtime it belongs to.
+struct InRuntime<'a, T> {
+    runtime: Handle,
+    work: BoxFuture<'a, Result<T, StorageError>>,
+}
+
+impl<T> Future for InRuntime<'_, T> {
+    type Output = Result<T, StorageError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let runtime = self.runtime.clone();
+        let _entered = runtime.enter();
+        self.work.as_mut().poll(context)
+    }
+}
