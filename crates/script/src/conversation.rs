@@ -6,16 +6,14 @@
 use std::io;
 use std::time::Duration;
 
-use shardlake_model::{Error, Result};
-use shardlake_stdx::Clock;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
-
 use crate::endings::{GRACE, START_TIME, lost, overran, worker_lost};
+use crate::line::Line;
 use crate::pool::Leased;
-use crate::protocol::{Encoder, HEADER_BYTES, Order, Report, Used, decode_report, frame_length};
+use crate::protocol::{Order, Report, Used};
 use crate::store::Store;
 use crate::turns::Turn;
+use shardlake_model::{Error, Result};
+use shardlake_stdx::Clock;
 
 /// Answers go out when so many bytes of them are ready.
 const FLUSH_BYTES: usize = 64 << 10;
@@ -23,9 +21,7 @@ const FLUSH_BYTES: usize = 64 << 10;
 const OFFENCE_MIN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Conversation {
-    stream: BufReader<UnixStream>,
-    encoder: Encoder,
-    buffer: Vec<u8>,
+    line: Line,
     time: Duration,
     watch: Watch,
     /// Dropped last: that kills a worker which is in the middle of something.
@@ -51,13 +47,9 @@ enum Broken {
 
 impl Conversation {
     /// Begins with the worker's word that it is there, where it is a new one.
-    pub(crate) async fn begin(lease: Leased, time: Duration) -> Result<Conversation> {
-        let stream =
-            lease.stream().and_then(UnixStream::from_std).map_err(|error| lost().with_source(error))?;
+    pub(crate) async fn begin(mut lease: Leased, time: Duration) -> Result<Conversation> {
         let mut conversation = Conversation {
-            stream: BufReader::new(stream),
-            encoder: Encoder::default(),
-            buffer: Vec::new(),
+            line: lease.line().map_err(|error| lost().with_source(error))?,
             time,
             watch: Watch::of_start(lease.turn().clone()),
             lease,
@@ -74,7 +66,7 @@ impl Conversation {
     }
 
     pub(crate) async fn send(&mut self, order: &Order<'_>) -> Result<()> {
-        self.encoder.order(order);
+        self.line.encoder.order(order);
         self.flush().await
     }
 
@@ -85,8 +77,8 @@ impl Conversation {
                 Report::Store(requests) => {
                     for request in requests {
                         let reply = store.call(request).await;
-                        self.encoder.order(&Order::Reply(reply));
-                        if self.encoder.bytes().len() >= FLUSH_BYTES {
+                        self.line.encoder.order(&Order::Reply(reply));
+                        if self.line.encoder.bytes().len() >= FLUSH_BYTES {
                             self.flush().await?;
                         }
                     }
@@ -107,33 +99,19 @@ impl Conversation {
 
     /// None when the worker's time is over.
     async fn receive_unless_late(&mut self) -> Result<Option<Report>> {
-        let (stream, buffer) = (&mut self.stream, &mut self.buffer);
-        let read = async {
-            let mut header = [0; HEADER_BYTES];
-            stream.read_exact(&mut header).await?;
-            let length = frame_length(header)?;
-            buffer.clear();
-            // The buffer grows with what arrives, not with what was announced.
-            if stream.take(length as u64).read_to_end(buffer).await? < length {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            Ok(())
-        };
-        match self.watch.timed(read).await {
-            Ok(()) => decode_report(&self.buffer).map(Some).map_err(|_| lost()),
+        match self.watch.timed(self.line.read()).await {
+            Ok(report) => report.map(Some).map_err(|_| lost()),
             Err(Broken::Late) => Ok(None),
             Err(Broken::Stream(error)) => Err(self.broken(error).await),
         }
     }
 
     async fn flush(&mut self) -> Result<()> {
-        let (stream, bytes) = (self.stream.get_mut(), self.encoder.bytes());
-        match self.watch.timed(stream.write_all(bytes)).await {
-            Ok(()) => self.encoder.clear(),
-            Err(Broken::Late) => return Err(self.overran()),
-            Err(Broken::Stream(error)) => return Err(self.broken(error).await),
+        match self.watch.timed(self.line.flush()).await {
+            Ok(()) => Ok(()),
+            Err(Broken::Late) => Err(self.overran()),
+            Err(Broken::Stream(error)) => Err(self.broken(error).await),
         }
-        Ok(())
     }
 
     fn overran(&self) -> Error {
@@ -157,9 +135,9 @@ impl Conversation {
     /// After the report that ends the order, with what that says.
     pub(crate) fn end(mut self, used: Used) {
         self.watch.tell(used.processor);
-        drop(self.stream);
-        if !used.is_spent {
-            self.lease.give_back();
+        // A worker that said more than it was asked for is not asked again.
+        if !used.is_spent && self.line.is_quiet() {
+            self.lease.give_back(Some(self.line.at_rest()));
         }
     }
 }

@@ -34,8 +34,8 @@ impl Functions {
         limits: ScriptLimits,
     ) -> Result<Functions> {
         debug_assert!(turn.is_for(Lane::Functions), "scripts and functions take different turns");
-        let lease = pool.lease(turn)?;
-        let stream = blocking_stream(&lease).map_err(|error| lost().with_source(error))?;
+        let mut lease = pool.lease(turn)?;
+        let stream = lease.blocking_stream().map_err(|error| lost().with_source(error))?;
         let mut functions = Functions {
             worker: Some((lease, io::BufReader::new(stream))),
             names: definitions.iter().map(|(name, _)| (*name).to_owned()).collect(),
@@ -154,7 +154,7 @@ impl Functions {
         let Some((lease, reader)) = self.worker.take() else { return };
         if !is_spent && reader.get_ref().set_nonblocking(true).is_ok() {
             drop(reader);
-            lease.give_back();
+            lease.give_back(None);
         }
     }
 }
@@ -169,10 +169,4 @@ impl Drop for Functions {
             self.give_back(false);
         }
     }
-}
-
-fn blocking_stream(lease: &Leased) -> io::Result<UnixStream> {
-    let stream = lease.stream()?;
-    stream.set_nonblocking(false)?;
-    Ok(stream)
 }

@@ -8,6 +8,7 @@ mod confined;
 mod conversation;
 mod endings;
 mod functions;
+mod line;
 mod meter;
 mod pool;
 mod protocol;

@@ -15,6 +15,7 @@ use shardlake_model::{Error, ErrorKind, Result};
 
 use crate::confined::Confined;
 use crate::endings::Ending;
+use crate::line::Line;
 use crate::settings::{ScriptSettings, WorkerKind};
 use crate::turns::{Rules, Turn, Turns};
 use crate::worker;
@@ -43,6 +44,8 @@ struct State {
 #[derive(Debug)]
 struct Worker {
     stream: UnixStream,
+    /// Of the last conversation, for the next.
+    line: Option<Line>,
     /// None for a thread, which ends with its stream.
     process: Option<Child>,
     /// It has not yet said that it is there.
@@ -137,8 +140,21 @@ impl State {
 }
 
 impl Leased {
-    pub(crate) fn stream(&self) -> io::Result<UnixStream> {
-        self.worker.as_ref().expect("held until given back").stream.try_clone()
+    /// For those who wait in the server's runtime: the line that is there already, or a new one.
+    pub(crate) fn line(&mut self) -> io::Result<Line> {
+        let worker = self.worker.as_mut().expect("held until given back");
+        match worker.line.take().filter(Line::is_of_this_runtime) {
+            Some(line) => Ok(line),
+            None => Line::new(&worker.stream),
+        }
+    }
+
+    /// For those who may block. Nobody else waits for the worker then.
+    pub(crate) fn blocking_stream(&mut self) -> io::Result<UnixStream> {
+        let worker = self.worker.as_mut().expect("held until given back");
+        worker.line = None;
+        worker.stream.set_nonblocking(false)?;
+        worker.stream.try_clone()
     }
 
     pub(crate) fn turn(&self) -> &Turn {
@@ -193,9 +209,10 @@ impl Leased {
         }
     }
 
-    /// After an order that ended: the next one may have the worker.
-    pub(crate) fn give_back(mut self) {
-        if let Some(worker) = self.worker.take() {
+    /// After an order that ended: the next one may have the worker, and the line to it.
+    pub(crate) fn give_back(mut self, line: Option<Line>) {
+        if let Some(mut worker) = self.worker.take() {
+            worker.line = line;
             self.pool.state().idle.push(worker);
         }
     }
@@ -236,7 +253,7 @@ fn start(kind: &WorkerKind) -> io::Result<Worker> {
             None
         }
     };
-    Ok(Worker { stream: ours, process, is_new: true })
+    Ok(Worker { stream: ours, line: None, process, is_new: true })
 }
 
 fn unavailable(message: &str) -> Error {

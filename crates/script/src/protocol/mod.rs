@@ -17,7 +17,7 @@ use crate::confined::Confined;
 use crate::settings::ScriptLimits;
 use crate::store::{StoreReply, StoreRequest};
 
-pub(crate) use codec::{Encoder, decode_order, decode_report};
+pub(crate) use codec::{Encoder, Malformed, decode_order, decode_report};
 pub(crate) use frame::{HEADER_BYTES, frame_length, read_frame, write_frame};
 
 /// Calls of the data that go out together at most.

@@ -33,7 +33,7 @@ pub(super) fn run(order: RunOrder, channel: Channel, spare: Option<Spare>) -> io
 
 fn complete(engine: &Engine, order: &RunOrder, model: &Rc<Model>) -> Result<Completion, Failure> {
     engine.with(|ctx| {
-        model.set_up(ctx, order)?;
+        model.set_up(ctx)?;
         let script = engine::function(ctx, &FunctionText { name: &order.name, source: &order.source })?;
         model.start(ctx, script, order)
     })?;

@@ -246,10 +246,85 @@ fn tampering_with_shared_objects_harms_only_the_script_itself() {
         Array.prototype.push = Array.prototype.shift = () => { throw new Error('push'); };
         JSON.stringify = () => { throw new Error('stringify'); };
         Function.prototype.apply = Function.prototype.call = () => { throw new Error('call'); };
+        for (const name of ['getCollection', 'getSelfLink', 'createDocument', 'filter', 'response', 'setBody'])
+            Object.defineProperty(Object.prototype, name, {get() { return 'mine'; }, set() { throw new Error(name); }});
         const c = getContext().getCollection();
         c.createDocument(c.getSelfLink(), {id: 'made'}, (error, made) => __.response.setBody(made.id));
     }";
     assert_eq!(body(&run_fine(&scripts, source).expect("runs")), json!("made"));
+}
+
+/// The same objects however a script comes to them, and what it does to them is its own affair.
+#[test]
+fn objects_of_the_model_are_made_once_and_only_for_one_run() {
+    let scripts = processes(1);
+    let look = "function () {
+        const context = getContext(), collection = context.getCollection();
+        const seen = [
+            getContext() === context, context.getCollection() === collection, __ === __,
+            Object.getPrototypeOf(__) === collection, __.response === context.getResponse(),
+            typeof collection.mine, typeof context.mine, typeof __.mine, Object.keys(context), Object.keys(__),
+            Object.keys(collection).length, Object.keys(globalThis).filter(name => name !== 'performance'), typeof __.spatial.distance,
+        ];
+        collection.getSelfLink = collection.queryDocuments = context.getResponse().appendBody = () => 'evil';
+        collection.mine = context.mine = __.mine = 1;
+        __.filter(document => document.mine === undefined, (error, found, options) => {
+            seen.push(error === undefined, found.length);
+            globalThis.__ = 'mine';
+            seen.push(__, typeof getContext().getResponse().setBody);
+            context.getResponse().setBody(seen);
+        });
+    }";
+    let expected = json!([
+        true,
+        true,
+        true,
+        true,
+        true,
+        "undefined",
+        "undefined",
+        "undefined",
+        ["getCollection", "abort", "getResponse"],
+        ["response"],
+        25,
+        [],
+        "function",
+        true,
+        1,
+        "mine",
+        "function",
+    ]);
+    for _ in 0..2 {
+        assert_eq!(body(&run_fine(&scripts, look).expect("runs")), expected);
+    }
+}
+
+/// A worker serves queries and runs in turns, whichever runtime waits for it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_worker_is_kept_from_one_order_to_the_next() {
+    let scripts = processes(1);
+    let count = "function () { __.response.setBody(typeof globalThis.seen); globalThis.seen = 1; }";
+    let fine = ScriptLimits::default();
+    let several = async || {
+        for _ in 0..3 {
+            let mut documents = Documents::default();
+            let done = scripts.run(HERE, procedure(count, "[]"), &mut documents).await.expect("runs");
+            assert_eq!(body(&done), json!("undefined"));
+            let one = [("f", "function () { return 1; }")];
+            let mut prepared = functions(&scripts, &one, fine).expect("prepares");
+            let values = prepared.call("f", &[vec![]], fine.time).expect("calls");
+            assert_eq!(values, [Some("1".to_owned())]);
+            drop(prepared);
+            let done = scripts.run(HERE, procedure(count, "[]"), &mut documents).await.expect("runs");
+            assert_eq!(body(&done), json!("undefined"));
+        }
+    };
+    block_on(several());
+    let workers = children();
+    assert_eq!(workers.split_whitespace().count(), 1, "{workers}");
+    block_on(several());
+    assert_eq!(children(), workers);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use rquickjs::function::Rest;
 use rquickjs::{Ctx, Function, Object, Persistent, Result, Value};
 
 use super::arguments::{Arguments, document_text, query_text};
-use super::{Callback, Model};
-use crate::protocol::RunOrder;
+use super::extension::extend;
+use super::{Callback, Model, put};
 use crate::store::{StoreOperation, StoreRequest};
 
 const DOCUMENT: &str = "the link of the document";
@@ -25,18 +25,31 @@ const METHODS: [(&str, Method); 7] = [
     ("deleteDocument", delete_document),
 ];
 
-pub(super) fn collection<'js>(ctx: &Ctx<'js>, model: &Rc<Model>, order: &RunOrder) -> Result<Object<'js>> {
+pub(super) fn collection<'js>(ctx: &Ctx<'js>, model: &Rc<Model>) -> Result<Object<'js>> {
     let collection = Object::new(ctx.clone())?;
-    for (name, link) in [("getSelfLink", order.self_link.clone()), ("getAltLink", order.alt_link.clone())] {
-        collection.set(name, Function::new(ctx.clone(), move || link.clone())?)?;
-    }
+    put(&collection, "getSelfLink", self_link(ctx, model)?)?;
+    let link = model.alt_link.clone();
+    put(&collection, "getAltLink", Function::new(ctx.clone(), move || link.clone())?)?;
     for (name, method) in METHODS {
-        let model = Rc::clone(model);
-        let method =
-            move |ctx: Ctx<'js>, given: Rest<Value<'js>>| method(&model, Arguments::new(ctx, given.0));
-        collection.set(name, Function::new(ctx.clone(), method)?)?;
+        put(&collection, name, function(ctx, model, method)?)?;
     }
+    extend(ctx, model, &collection)?;
     Ok(collection)
+}
+
+pub(super) fn self_link<'js>(ctx: &Ctx<'js>, model: &Model) -> Result<Function<'js>> {
+    let link = model.self_link.clone();
+    Function::new(ctx.clone(), move || link.clone())
+}
+
+pub(super) fn query_function<'js>(ctx: &Ctx<'js>, model: &Rc<Model>) -> Result<Function<'js>> {
+    function(ctx, model, query_documents)
+}
+
+fn function<'js>(ctx: &Ctx<'js>, model: &Rc<Model>, method: Method) -> Result<Function<'js>> {
+    let model = Rc::clone(model);
+    let function = move |ctx: Ctx<'js>, given: Rest<Value<'js>>| method(&model, Arguments::new(ctx, given.0));
+    Function::new(ctx.clone(), function)
 }
 
 fn read_document(model: &Model, mut arguments: Arguments<'_>) -> Result<bool> {

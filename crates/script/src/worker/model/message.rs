@@ -7,6 +7,7 @@ use rquickjs::function::Opt;
 use rquickjs::{Coerced, Ctx, Function, Object, Result, Value};
 
 use super::arguments::{refuse, throw, unsupported};
+use super::put;
 
 const TOO_LARGE: u16 = 413;
 /// The one property of both.
@@ -28,39 +29,48 @@ pub(super) fn message<'js>(ctx: &Ctx<'js>, body: &Rc<Body>, access: Access) -> R
     let message = Object::new(ctx.clone())?;
     let of = || Rc::clone(body);
     let getting = of();
-    message.set("getBody", Function::new(ctx.clone(), move |ctx: Ctx<'js>| getting.get(&ctx))?)?;
+    put(&message, "getBody", Function::new(ctx.clone(), move |ctx: Ctx<'js>| getting.get(&ctx))?)?;
     let getting = of();
     let get_value =
         move |ctx: Ctx<'js>, name: Coerced<String>| only_body(&ctx, &name.0).and_then(|()| getting.get(&ctx));
-    message.set("getValue", Function::new(ctx.clone(), get_value)?)?;
+    put(&message, "getValue", Function::new(ctx.clone(), get_value)?)?;
     if access == Access::Read {
         return Ok(message);
     }
-    type Change = for<'js> fn(&Body, &Ctx<'js>, Value<'js>) -> Result<()>;
     let changes: [(&str, &str, Change); 2] =
         [("setBody", "setValue", Body::set), ("appendBody", "appendValue", Body::append)];
     for (of_body, of_value, change) in changes {
-        let changing = of();
-        let of_body_function = move |ctx: Ctx<'js>, value: Opt<Value<'js>>| {
-            let value = value.0.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
-            change(&changing, &ctx, value)
-        };
-        message.set(of_body, Function::new(ctx.clone(), of_body_function)?)?;
+        put(&message, of_body, changing_body(ctx, body, change)?)?;
         let changing = of();
         let of_value_function = move |ctx: Ctx<'js>, name: Coerced<String>, value: Opt<Value<'js>>| {
             let value = value.0.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
             only_body(&ctx, &name.0).and_then(|()| change(&changing, &ctx, value))
         };
-        message.set(of_value, Function::new(ctx.clone(), of_value_function)?)?;
+        put(&message, of_value, Function::new(ctx.clone(), of_value_function)?)?;
     }
     Ok(message)
+}
+
+type Change = for<'js> fn(&Body, &Ctx<'js>, Value<'js>) -> Result<()>;
+
+fn changing_body<'js>(ctx: &Ctx<'js>, body: &Rc<Body>, change: Change) -> Result<Function<'js>> {
+    let body = Rc::clone(body);
+    let function = move |ctx: Ctx<'js>, value: Opt<Value<'js>>| {
+        let value = value.0.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
+        change(&body, &ctx, value)
+    };
+    Function::new(ctx.clone(), function)
+}
+
+pub(super) fn append_function<'js>(ctx: &Ctx<'js>, body: &Rc<Body>) -> Result<Function<'js>> {
+    changing_body(ctx, body, Body::append)
 }
 
 /// What the service tells about quotas has no meaning here, and is refused by name.
 pub(super) fn refuse_quotas<'js>(ctx: &Ctx<'js>, response: &Object<'js>) -> Result<()> {
     for name in ["getResourceQuotaCurrentUsage", "getMaxResourceQuota"] {
         let refuse = move |ctx: Ctx<'js>| -> Result<()> { Err(unsupported(&ctx, &format!("{name} is"))) };
-        response.set(name, Function::new(ctx.clone(), refuse)?)?;
+        put(response, name, Function::new(ctx.clone(), refuse)?)?;
     }
     Ok(())
 }

@@ -1,15 +1,19 @@
 //! The object model of stored procedures and triggers: what `getContext()` and `__` give a script, and the turns in
 //! which its callbacks run.
 //!
-//! Most of it is functions of the host and not JavaScript: every invocation sets it up anew, and what a script does to
-//! shared objects cannot reach it. What scripts use rarely is JavaScript that is compiled when it is first asked for
-//! (`prelude/extension.js`). No function of the host holds a value of the engine: its collector could not see that, and
-//! a cycle through it would never be freed. The values in [`Model`] are let go of before the engine ends.
+//! All of it is functions of the host and not JavaScript: every invocation sets it up anew, which must not compile a text, and
+//! what a script does to shared objects cannot reach it. An object is made when the script first asks for it. What scripts use
+//! rarely is JavaScript that is compiled then, too (`extension.rs`).
+//!
+//! No function of the host holds a value of the engine: its collector could not see that, and a cycle through it would never be
+//! freed. The values in [`Model`] are let go of before the engine ends.
 
 mod arguments;
 mod collection;
 mod console;
+mod extension;
 mod message;
+mod numbered;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,9 +22,9 @@ use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
 use rquickjs::function::{Opt, This};
-use rquickjs::object::Property;
+use rquickjs::object::{Accessor, Property};
 use rquickjs::promise::PromiseState;
-use rquickjs::{Array, Ctx, Function, Object, Persistent, Promise, Result, Value};
+use rquickjs::{Array, Ctx, Function, IntoJs, Object, Persistent, Promise, Result, Value};
 
 use super::calls::Calls;
 use super::channel::Channel;
@@ -34,27 +38,8 @@ use console::Log;
 pub(super) use console::console;
 use message::{Access, Body, message};
 
-const CONTEXT: &str = include_str!("../../prelude/context.js");
-const EXTENSION: &str = include_str!("../../prelude/extension.js");
-
-/// Methods of the collection that the extension brings.
-const EXTENDED: [&str; 15] = [
-    "filter",
-    "map",
-    "pluck",
-    "flatten",
-    "unwind",
-    "sortBy",
-    "sortByDescending",
-    "chain",
-    "readAttachment",
-    "readAttachments",
-    "queryAttachments",
-    "createAttachment",
-    "upsertAttachment",
-    "replaceAttachment",
-    "deleteAttachment",
-];
+/// Global name of the collection.
+const SHORTHAND: &str = "__";
 
 const ERROR_CODES: [(&str, u16); 8] = [
     ("BadRequest", 400),
@@ -80,7 +65,33 @@ pub(super) struct Model {
     request: Rc<Body>,
     response: Rc<Body>,
     log: Rc<RefCell<Log>>,
+    logs: bool,
+    self_link: String,
+    alt_link: String,
+    access: Accesses,
+    kept: RefCell<Kept>,
 }
+
+/// What of the request and the response the script has.
+struct Accesses {
+    request: Option<Access>,
+    response: Option<Access>,
+    /// Of a trigger.
+    operation: Option<String>,
+}
+
+/// Objects that scripts reach by several ways, as far as they have asked for them.
+#[derive(Default)]
+struct Kept {
+    context: Slot,
+    shorthand: Slot,
+    collection: Slot,
+    request: Slot,
+    response: Slot,
+    extension: Slot,
+}
+
+type Slot = Option<Persistent<Object<'static>>>;
 
 struct Callback {
     function: Option<Persistent<Function<'static>>>,
@@ -106,78 +117,119 @@ impl Model {
             request: Body::new(request, length_max),
             response: Body::new(response, length_max),
             log: Rc::new(RefCell::new(Log { text: String::new(), bytes_max: order.limits.log_bytes_max })),
+            logs: order.logs,
+            self_link: order.self_link.clone(),
+            alt_link: order.alt_link.clone(),
+            access: Accesses::of(&order.role),
+            kept: RefCell::default(),
         })
     }
 
     /// Puts the model into the global object.
-    pub(super) fn set_up<'js>(self: &Rc<Self>, ctx: &Ctx<'js>, order: &RunOrder) -> Result<()> {
-        let collection = collection::collection(ctx, self, order)?;
-        let (request, response) = self.messages(ctx, order)?;
-        let tie: Function = ctx.eval_with_options(CONTEXT, ours())?;
-        let host = self.host(ctx)?;
-        let get_context: Value =
-            tie.call((host, EXTENDED.to_vec(), collection.clone(), request.clone(), response.clone()))?;
-        let shorthand = Object::new_proto(ctx.clone(), Some(&collection))?;
-        for (name, message) in [("request", request), ("response", response)] {
-            message.map_or(Ok(()), |message| shorthand.set(name, message))?;
-        }
-
+    pub(super) fn set_up<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<()> {
+        numbered::number_errors(ctx)?;
         let globals = ctx.globals();
         // What threads share is of no use to one.
         globals.remove("Atomics")?;
         globals.remove("SharedArrayBuffer")?;
         let codes = Object::new(ctx.clone())?;
         ERROR_CODES.iter().try_for_each(|(name, code)| codes.set(*name, *code))?;
-        let log = order.logs.then(|| Rc::clone(&self.log));
-        let define = |name: &str, value: Value<'js>| {
-            globals.prop(name, Property::from(value).writable().configurable())
-        };
-        define("__", shorthand.into_value())?;
-        define("ErrorCodes", codes.into_value())?;
-        define("console", console(ctx, log)?.into_value())?;
-        define("getContext", get_context)
-    }
-
-    /// What the tying JavaScript calls.
-    fn host<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
-        let host = Object::new(ctx.clone())?;
+        let log = self.logs.then(|| Rc::clone(&self.log));
         let model = Rc::clone(self);
-        let abort =
-            move |ctx: Ctx<'js>, reason: Opt<Value<'js>>| -> Result<()> { Err(model.abort(&ctx, reason.0)) };
-        host.set("abort", Function::new(ctx.clone(), abort)?)?;
-        let extension = |ctx: Ctx<'js>| ctx.eval_with_options::<Function, _>(EXTENSION, ours());
-        host.set("extension", Function::new(ctx.clone(), extension)?)?;
-        let fail =
-            |ctx: Ctx<'js>, number: u16, text: String| failure(&ctx, number, &text).map(|e| e.into_object());
-        host.set("failure", Function::new(ctx.clone(), fail)?)?;
-        Ok(host)
+        let get_context = move |ctx: Ctx<'js>| model.context(&ctx);
+        define(ctx, "ErrorCodes", codes.into_value())?;
+        define(ctx, "console", console(ctx, log)?.into_value())?;
+        define(ctx, "getContext", Function::new(ctx.clone(), get_context)?.into_value())?;
+        let model = Rc::clone(self);
+        let shorthand = move |ctx: Ctx<'js>| model.shorthand(&ctx);
+        let replace = |ctx: Ctx<'js>, value: Value<'js>| define(&ctx, SHORTHAND, value);
+        globals.prop(SHORTHAND, Accessor::from(shorthand).set(replace).configurable())
     }
 
-    /// The request and the response, as far as the script has them.
-    fn messages<'js>(
+    /// What `getContext` returns.
+    fn context<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
+        self.kept(
+            ctx,
+            |kept| &mut kept.context,
+            || {
+                let context = Object::new(ctx.clone())?;
+                let set = |name: &str, get: fn(&Rc<Model>, &Ctx<'js>) -> Result<Object<'js>>| {
+                    let model = Rc::clone(self);
+                    put(&context, name, Function::new(ctx.clone(), move |ctx: Ctx<'js>| get(&model, &ctx))?)
+                };
+                set("getCollection", Model::collection)?;
+                let model = Rc::clone(self);
+                let abort = move |ctx: Ctx<'js>, reason: Opt<Value<'js>>| -> Result<()> {
+                    Err(model.abort(&ctx, reason.0))
+                };
+                put(&context, "abort", Function::new(ctx.clone(), abort)?)?;
+                self.access.request.map_or(Ok(()), |_| set("getRequest", Model::request_object))?;
+                self.access.response.map_or(Ok(()), |_| set("getResponse", Model::response_object))?;
+                Ok(context)
+            },
+        )
+    }
+
+    /// The global object `__`: the collection, and what else a script has.
+    fn shorthand<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
+        self.kept(
+            ctx,
+            |kept| &mut kept.shorthand,
+            || {
+                let shorthand = Object::new_proto(ctx.clone(), Some(&self.collection(ctx)?))?;
+                if self.access.request.is_some() {
+                    put(&shorthand, "request", self.request_object(ctx)?)?;
+                }
+                if self.access.response.is_some() {
+                    put(&shorthand, "response", self.response_object(ctx)?)?;
+                }
+                Ok(shorthand)
+            },
+        )
+    }
+
+    fn collection<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
+        self.kept(ctx, |kept| &mut kept.collection, || collection::collection(ctx, self))
+    }
+
+    fn request_object<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
+        self.kept(ctx, |kept| &mut kept.request, || self.message(ctx, &self.request, self.access.request))
+    }
+
+    fn response_object<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
+        self.kept(
+            ctx,
+            |kept| &mut kept.response,
+            || {
+                let response = self.message(ctx, &self.response, self.access.response)?;
+                message::refuse_quotas(ctx, &response)?;
+                Ok(response)
+            },
+        )
+    }
+
+    fn message<'js>(&self, ctx: &Ctx<'js>, body: &Rc<Body>, access: Option<Access>) -> Result<Object<'js>> {
+        let message = message(ctx, body, access.unwrap_or(Access::Read))?;
+        if let Some(operation) = self.access.operation.clone() {
+            put(&message, "getOperationType", Function::new(ctx.clone(), move || operation.clone())?)?;
+        }
+        Ok(message)
+    }
+
+    /// An object that is made once, when it is first asked for.
+    fn kept<'js>(
         &self,
         ctx: &Ctx<'js>,
-        order: &RunOrder,
-    ) -> Result<(Option<Object<'js>>, Option<Object<'js>>)> {
-        let (request, response, operation) = match &order.role {
-            OrderedRole::Procedure { .. } => (None, Some(Access::Write), None),
-            OrderedRole::PreTrigger { operation, .. } => (Some(Access::Write), None, Some(operation)),
-            OrderedRole::PostTrigger { operation, .. } => {
-                (Some(Access::Read), Some(Access::Write), Some(operation))
-            }
-        };
-        let make = |access: Option<Access>, body| access.map(|access| message(ctx, body, access)).transpose();
-        let (request, response) = (make(request, &self.request)?, make(response, &self.response)?);
-        if let Some(response) = &response {
-            message::refuse_quotas(ctx, response)?;
+        slot: fn(&mut Kept) -> &mut Slot,
+        make: impl FnOnce() -> Result<Object<'js>>,
+    ) -> Result<Object<'js>> {
+        let kept = slot(&mut self.kept.borrow_mut()).clone();
+        if let Some(kept) = kept {
+            return kept.restore(ctx);
         }
-        if let Some(operation) = operation {
-            for message in request.iter().chain(&response) {
-                let operation = operation.clone();
-                message.set("getOperationType", Function::new(ctx.clone(), move || operation.clone())?)?;
-            }
-        }
-        Ok((request, response))
+        let made = make()?;
+        *slot(&mut self.kept.borrow_mut()) = Some(Persistent::save(ctx, made.clone()));
+        Ok(made)
     }
 
     fn abort<'js>(&self, ctx: &Ctx<'js>, reason: Option<Value<'js>>) -> rquickjs::Error {
@@ -291,8 +343,32 @@ impl Model {
         self.callbacks.borrow_mut().clear();
         self.promises.borrow_mut().clear();
         self.aborted.take();
+        self.kept.take();
         self.calls.borrow_mut().finish()
     }
+}
+
+impl Accesses {
+    fn of(role: &OrderedRole) -> Accesses {
+        let (request, response, operation) = match role {
+            OrderedRole::Procedure { .. } => (None, Some(Access::Write), None),
+            OrderedRole::PreTrigger { operation, .. } => (Some(Access::Write), None, Some(operation)),
+            OrderedRole::PostTrigger { operation, .. } => {
+                (Some(Access::Read), Some(Access::Write), Some(operation))
+            }
+        };
+        Accesses { request, response, operation: operation.cloned() }
+    }
+}
+
+/// A property of an object that scripts see, whatever setters they gave to its prototype.
+fn put<'js>(object: &Object<'js>, name: &str, value: impl IntoJs<'js>) -> Result<()> {
+    object.prop(name, Property::from(value).writable().configurable().enumerable())
+}
+
+/// A global that `for` does not find.
+fn define<'js>(ctx: &Ctx<'js>, name: &str, value: Value<'js>) -> Result<()> {
+    ctx.globals().prop(name, Property::from(value).writable().configurable())
 }
 
 fn push_all<'js>(arguments: &mut rquickjs::function::Args<'js>, values: &Array<'js>) -> Result<()> {

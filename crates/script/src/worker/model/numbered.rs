@@ -1,0 +1,57 @@
+//! `Error`, which may begin with its number in scripts: `new Error(404, 'no such order')`.
+//!
+//! A proxy of the engine's own, whose two traps are functions of the host: text would be compiled anew for each run.
+
+use rquickjs::function::Args;
+use rquickjs::object::Property;
+
+use rquickjs::proxy::ProxyHandler;
+use rquickjs::{Array, Constructor, Ctx, Function, Object, Proxy, Result, Value};
+
+/// Puts the proxy where scripts find `Error`.
+pub(super) fn number_errors(ctx: &Ctx<'_>) -> Result<()> {
+    let globals = ctx.globals();
+    let error: Object = globals.get("Error")?;
+    let prototype: Object = error.get("prototype")?;
+    let handler = Object::new(ctx.clone())?;
+    handler.set("construct", Function::new(ctx.clone(), construct)?)?;
+    handler.set("apply", Function::new(ctx.clone(), apply)?)?;
+    let numbered = Proxy::new(ctx.clone(), error, ProxyHandler::from_object(handler)?)?.into_value();
+    for (holder, name) in [(globals, "Error"), (prototype, "constructor")] {
+        holder.prop(name, Property::from(numbered.clone()).writable().configurable())?;
+    }
+    Ok(())
+}
+
+fn apply<'js>(
+    ctx: Ctx<'js>,
+    target: Constructor<'js>,
+    _this: Value<'js>,
+    given: Array<'js>,
+) -> Result<Object<'js>> {
+    let made = target.clone().into_value();
+    construct(ctx, target, given, made)
+}
+
+/// `made` is the class whose instance it will be.
+fn construct<'js>(
+    ctx: Ctx<'js>,
+    target: Constructor<'js>,
+    given: Array<'js>,
+    made: Value<'js>,
+) -> Result<Object<'js>> {
+    let first: Value = given.get(0)?;
+    let is_numbered = given.len() >= 2 && first.is_number();
+    let mut arguments = Args::new(ctx, given.len());
+    arguments.this(made)?;
+    if is_numbered {
+        arguments.push_arg(given.get::<Value>(1)?)?;
+    } else {
+        super::push_all(&mut arguments, &given)?;
+    }
+    let error: Object = arguments.construct(&target)?;
+    if is_numbered {
+        error.set("number", first)?;
+    }
+    Ok(error)
+}
