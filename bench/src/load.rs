@@ -28,14 +28,6 @@ pub struct Measured {
     pub cpu_us: f64,
 }
 
-/// Where requests go to.
-#[derive(Debug, Clone, Copy)]
-struct Target {
-    address: SocketAddr,
-    connections: usize,
-    server: u32,
-}
-
 /// Drives `requests` for some time; what is sent in the first tenth is not counted.
 pub fn drive(
     address: SocketAddr,
@@ -44,22 +36,21 @@ pub fn drive(
     requests: Arc<dyn Requests>,
     server: u32,
 ) -> Outcome<Measured> {
-    drive_after(duration / 10, Target { address, connections, server }, duration, requests)
+    let target = Target { address, connections, server };
+    drive_after(duration / 10, target, duration, requests)
 }
 
-/// The same from the first request on: of a server that was started just now, that is the one that counts.
-pub fn drive_cold(
-    address: SocketAddr,
-    connections: usize,
-    duration: Duration,
-    requests: Arc<dyn Requests>,
-    server: u32,
-) -> Outcome<Measured> {
-    drive_after(Duration::ZERO, Target { address, connections, server }, duration, requests)
+/// Where requests go to, over how many connections, and the process that serves them.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    pub address: SocketAddr,
+    pub connections: usize,
+    pub server: u32,
 }
 
+/// The same after a warm-up of another length: none for a server that was started just now, of which the first request counts.
 /// Each connection ends with an answer that counts, also where one takes longer than `duration`.
-fn drive_after(
+pub fn drive_after(
     warm_up: Duration,
     target: Target,
     duration: Duration,

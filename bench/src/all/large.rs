@@ -15,9 +15,10 @@ use super::{Run, in_turn};
 use crate::cases::{self, Case};
 use crate::compare::Ratios;
 use crate::cpu::{resident_megabytes, settle};
+use crate::load::{self, Target};
 use crate::query_workload::{self, CONTAINER};
 use crate::workload::{Reads, Signer, create_database};
-use crate::{Outcome, contender, disk, load};
+use crate::{Outcome, contender, disk};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const TOP: &str = "TOP 100 ORDER BY over 5 partitions, many items";
@@ -129,8 +130,8 @@ fn cold(run: &Run, builds: &[Large], sheet: &mut Sheet) -> Outcome {
                 let cache = format!("--cache-size={}", build.cold_cache_bytes);
                 let server = options(binary, build.directory.path()).argument(cache).try_start()?;
                 let requests = (case.requests)(round);
-                let (address, process) = (server.address(), server.process_id());
-                let measured = load::drive_cold(address, connections, run.time(), requests, process)?;
+                let target = Target { address: server.address(), connections, server: server.process_id() };
+                let measured = load::drive_after(Duration::ZERO, target, run.time(), requests)?;
                 sheet.add(name, connections, build.name, measured);
             }
         }

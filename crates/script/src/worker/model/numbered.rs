@@ -4,7 +4,6 @@
 
 use rquickjs::function::Args;
 use rquickjs::object::Property;
-
 use rquickjs::proxy::ProxyHandler;
 use rquickjs::{Array, Constructor, Ctx, Function, Object, Proxy, Result, Value};
 
