@@ -55,6 +55,17 @@ impl Clock {
         }
     }
 
+    /// Time elapsed since the machine was started, in which it may have slept.
+    pub fn since_boot(&self) -> Duration {
+        match self {
+            Clock::System => {
+                let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+                Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+            }
+            Clock::Manual(milliseconds) => Duration::from_millis(milliseconds.load(Ordering::SeqCst)),
+        }
+    }
+
     /// Moves a manual clock forward.
     ///
     /// # Panics
@@ -86,6 +97,7 @@ mod tests {
     fn the_system_clock_is_past_2020_and_elapsed_never_decreases() {
         let clock = Clock::System;
         assert!(clock.now().seconds() > 1_577_836_800);
+        assert!(clock.since_boot() >= clock.elapsed());
         let first = clock.elapsed();
         assert!(clock.elapsed() >= first);
     }

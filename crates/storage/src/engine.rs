@@ -73,6 +73,11 @@ pub trait Engine: Send + Sync + 'static {
         Answer::Now(Err(StorageError::CheckpointMissing))
     }
 
+    /// Whether this process may still say what is stored: see [`crate::Lease`].
+    fn is_leased(&self) -> bool {
+        true
+    }
+
     /// Bytes on disk, or in memory for an engine without one.
     fn disk_bytes(&self) -> u64;
 

@@ -44,7 +44,7 @@ pub struct ShardOptions {
 
 impl ShardOptions {
     /// The part of the cache that rows have which are read again.
-    pub(crate) fn hot_bytes(&self) -> u64 {
+    pub fn hot_bytes(&self) -> u64 {
         self.cache_bytes / 4
     }
 

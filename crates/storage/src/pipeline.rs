@@ -168,6 +168,9 @@ impl Pipeline {
             }
             shared.durable.send_replace(seq);
         }
+        // Looked at after the sync. The commits are stored, but a later owner may have begun without them.
+        let result = result
+            .and_then(|()| if shared.engine.is_leased() { Ok(()) } else { Err(StorageError::NotLeased) });
         covered.answer(&result);
     }
 }

@@ -114,7 +114,7 @@ impl Shard {
         Shard::with_engine(engine, &options)
     }
 
-    /// A shard over a given engine, for tests that inject faults. In a runtime, where the engine answers later.
+    /// A shard over an engine that is open. In a runtime, where the engine answers later.
     pub fn with_engine(engine: Arc<dyn Engine>, options: &ShardOptions) -> Result<Shard, StorageError> {
         let answers_later = engine.answers_later();
         let bell = if answers_later { Bell::Task(Notify::new()) } else { Bell::Thread(Condvar::new()) };
@@ -325,6 +325,11 @@ impl Shard {
     }
 
     /// Whether a write or sync has failed: no commit is accepted any more.
+    /// Whether what is read may be told: see [`crate::Lease`]. Looked at after the read.
+    pub fn is_leased(&self) -> bool {
+        self.shared().engine.is_leased()
+    }
+
     pub fn is_poisoned(&self) -> bool {
         self.shared().poisoned.get().is_some()
     }

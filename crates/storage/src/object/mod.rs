@@ -34,9 +34,11 @@ use slatedb::{CloseReason, Db, ErrorKind, WriteBatch};
 use tokio::runtime::Handle;
 
 use crate::checkpoint::check_name;
-use crate::{Answer, Batch, Engine, EngineView, Op, StorageError};
+use crate::{Answer, Batch, Engine, EngineView, Lease, Op, StorageError};
 pub use filters::IsScanned;
+pub use settings::SharedCache;
 use settings::Uid;
+pub use slatedb::object_store;
 use view::ObjectView;
 
 /// A store that does not answer is asked again after so long.
@@ -51,7 +53,11 @@ pub struct ObjectOptions {
     pub must_exist: bool,
     /// Of this owner: see [`crate::ShardOptions::epoch`].
     pub epoch: Option<u64>,
-    pub cache_bytes: u64,
+    /// Without one, the process owns the shard for as long as the store takes its writes.
+    pub lease: Option<Arc<Lease>>,
+    /// Of all shards of the process, which have different numbers.
+    pub cache: SharedCache,
+    pub number: u64,
     pub memtable_bytes: u64,
     /// Keys that no filter needs to know.
     pub is_scanned: IsScanned,
@@ -62,6 +68,7 @@ pub struct ObjectEngine {
     admin: Admin,
     place: Place,
     epoch: u64,
+    lease: Option<Arc<Lease>>,
 }
 
 /// Where a shard lies, and the runtime on which the store's sockets and timers live.
@@ -96,9 +103,9 @@ impl ObjectEngine {
             .with_segment_extractor(Arc::new(Uid))
             .with_filter_policies(filters::policies(place.is_scanned))
             .with_expected_epoch(writer_epoch)
-            .with_db_cache(settings::cache(options.cache_bytes), 0);
+            .with_db_cache(options.cache.0, options.number);
         let database = builder.build().await.map_err(|error| failed(&error, epoch + 1))?;
-        Ok(ObjectEngine { database: Arc::new(database), admin, place, epoch })
+        Ok(ObjectEngine { database: Arc::new(database), admin, place, epoch, lease: options.lease })
     }
 
     fn failed(&self, error: &slatedb::Error) -> StorageError {
@@ -172,6 +179,10 @@ impl Engine for ObjectEngine {
 
     fn disk_bytes(&self) -> u64 {
         self.database.manifest().all_sst_views().map(|table| table.estimate_size()).sum()
+    }
+
+    fn is_leased(&self) -> bool {
+        self.lease.as_ref().is_none_or(|lease| lease.is_held())
     }
 
     fn answers_later(&self) -> bool {

@@ -46,6 +46,22 @@ pub(super) fn of(memtable_bytes: u64) -> Settings {
     }
 }
 
+/// What was read of the tables of all shards of a process.
+#[derive(Clone)]
+pub struct SharedCache(pub(super) Arc<dyn DbCache>);
+
+impl SharedCache {
+    pub fn new(bytes: u64) -> SharedCache {
+        SharedCache(cache(bytes))
+    }
+}
+
+impl std::fmt::Debug for SharedCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedCache")
+    }
+}
+
 /// Of blocks, and a quarter as much of indexes and filters, so that one scan does not push those out.
 pub(super) fn cache(bytes: u64) -> Arc<dyn DbCache> {
     let of = |max_capacity: u64| -> Option<Arc<dyn DbCache>> {

@@ -8,11 +8,13 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use slatedb::config::{ReadOptions, ScanOptions as SlateScanOptions};
 use slatedb::{DbIterator, DbReader, DbSnapshot, IterationOrder};
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use super::failed;
 use crate::engine::EngineScan;
@@ -21,6 +23,9 @@ use crate::{Answer, EngineView, Lookup, Row, ScanOptions, StorageError, Value};
 /// Asked for at once by a scan whose reader leaves it to the engine.
 const READ_AHEAD_BYTES: usize = 128 * 1024;
 const FETCHES_AT_ONCE: usize = 4;
+
+/// A store that takes longer is one that does not answer.
+const READ_MAX: Duration = Duration::from_secs(10);
 
 /// What is read: both show one moment.
 #[derive(Clone)]
@@ -77,7 +82,10 @@ impl EngineView for ObjectView {
             Err(error) => return Answer::Now(Err(error.clone())),
         };
         let (key, epoch) = (key.to_vec(), self.epoch);
-        let read = async move { source.get(key).await.map_err(|error| failed(&error, epoch + 1)) };
+        let read = async move {
+            let read = timeout(READ_MAX, source.get(key)).await;
+            read.map_or_else(|_| Err(silent()), |read| read.map_err(|error| failed(&error, epoch + 1)))
+        };
         at_once_or_later(InRuntime { runtime: self.runtime.clone(), work: Box::pin(read) })
     }
 
@@ -115,6 +123,17 @@ enum State {
 }
 
 impl ObjectScan {
+    /// A scan that was given up has lost rows that it had read: it fails from then on.
+    async fn chunk_in_time(&mut self, rows_max: usize) -> Result<Vec<Row>, StorageError> {
+        match timeout(READ_MAX, self.chunk(rows_max)).await {
+            Ok(chunk) => chunk,
+            Err(_) => {
+                self.state = State::Failed(silent());
+                Err(silent())
+            }
+        }
+    }
+
     async fn chunk(&mut self, rows_max: usize) -> Result<Vec<Row>, StorageError> {
         let epoch = self.epoch;
         let failed = |error: slatedb::Error| failed(&error, epoch + 1);
@@ -143,8 +162,12 @@ impl ObjectScan {
 impl EngineScan for ObjectScan {
     fn next_chunk(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>> {
         let runtime = self.runtime.clone();
-        at_once_or_later(InRuntime { runtime, work: Box::pin(self.chunk(rows_max)) })
+        at_once_or_later(InRuntime { runtime, work: Box::pin(self.chunk_in_time(rows_max)) })
     }
+}
+
+fn silent() -> StorageError {
+    StorageError::Unavailable { retry_after: super::RETRY_AFTER }
 }
 
 fn at_once_or_later<'a, T: 'a>(mut read: InRuntime<'a, T>) -> Answer<'a, T> {

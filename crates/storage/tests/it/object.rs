@@ -1,16 +1,18 @@
 //! The engine on an object store against the model, over a store in memory and over a directory.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use shardlake_storage::object::{ObjectEngine, ObjectOptions};
+use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache};
 use shardlake_storage::suite::{Opener, Step, check};
-use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
+use shardlake_storage::{Batch, Durability, ScanOptions, Shard, ShardOptions, StorageError};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::local::LocalFileSystem;
 use slatedb::object_store::memory::InMemory;
+use slatedb::object_store::throttle::{ThrottleConfig, ThrottledStore};
 
 use crate::model::{cases, step};
 
@@ -25,7 +27,9 @@ impl Object {
             path: "s/00001-1".into(),
             must_exist: false,
             epoch: Some(epoch),
-            cache_bytes: 1 << 20,
+            lease: None,
+            cache: SharedCache::new(1 << 20),
+            number: 1,
             memtable_bytes: 1 << 20,
             is_scanned: |key| key[4] == 1,
         };
@@ -161,4 +165,45 @@ async fn of_owners_that_open_at_once_none_loses_what_it_acknowledged() {
         }
         assert_eq!(last.get(b"0000 late").await.expect("reads"), None);
     }
+}
+
+/// What no codec makes smaller.
+fn noise(seed: u32) -> Vec<u8> {
+    let mut state = u64::from(seed) + 1;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()
+    };
+    std::iter::repeat_with(next).take(25_000).flatten().collect()
+}
+
+/// A read of a store that does not answer ends with what to do, also in the middle of a scan; and it goes on when the store does.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_is_waited_for_within_bounds() {
+    const ROWS: u32 = 64;
+    let store = Arc::new(ThrottledStore::new(InMemory::new(), ThrottleConfig::default()));
+    let object = Object { store: store.clone() };
+    let key = |number: u32| format!("0000{number:08}").into_bytes();
+    let first = object.shard(1).await.expect("opens");
+    for number in 0..ROWS {
+        let written = first.commit(batch(&key(number), &noise(number))).expect("queued").await;
+        written.expect("acknowledged");
+    }
+    first.close().await.expect("closes");
+    // What it reads is in the store.
+    let shard = object.shard(2).await.expect("opens");
+    let snapshot = shard.snapshot();
+    let mut rows = snapshot.scan(key(0)..key(ROWS), ScanOptions::default());
+    assert!(rows.next_rows(1).await.expect("the store answers").is_some_and(|rows| rows.len() == 1));
+    store.config_mut(|config| config.wait_get_per_call = Duration::from_hours(1));
+    let read = shard.get(&key(ROWS - 1)).await.map(|value| value.is_some());
+    assert!(matches!(read, Err(StorageError::Unavailable { .. })), "{read:?}");
+    let mut scanned = Ok(true);
+    while matches!(scanned, Ok(true)) {
+        scanned = rows.next_rows(1).await.map(|rows| rows.is_some());
+    }
+    assert!(matches!(scanned, Err(StorageError::Unavailable { .. })), "it is not the end: {scanned:?}");
+    store.config_mut(|config| config.wait_get_per_call = Duration::ZERO);
+    // Another one: who reads the same waits for the request that is under way.
+    assert!(shard.get(&key(ROWS / 2)).await.expect("the store answers again").is_some());
 }
