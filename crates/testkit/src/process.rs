@@ -212,10 +212,20 @@ impl ServerProcess {
     /// When the server is not running or is still there after `deadline`.
     #[track_caller]
     pub fn terminate(&mut self, deadline: Duration) -> ExitStatus {
-        let mut running = self.running.take().expect("the server is already stopped");
+        let running = self.running.as_ref().expect("the server is already stopped");
         let identifier = rustix::process::Pid::from_child(&running.child);
         rustix::process::kill_process(identifier, rustix::process::Signal::TERM)
             .expect("the child still exists");
+        self.wait(deadline)
+    }
+
+    /// Waits for a server that ends by itself.
+    ///
+    /// # Panics
+    /// When the server is not running or is still there after `deadline`.
+    #[track_caller]
+    pub fn wait(&mut self, deadline: Duration) -> ExitStatus {
+        let mut running = self.running.take().expect("the server is already stopped");
         let started = Instant::now();
         loop {
             if let Some(status) = running.child.try_wait().expect("our own child can be waited for") {
@@ -223,7 +233,7 @@ impl ServerProcess {
             }
             if started.elapsed() > deadline {
                 let _gone = running.child.kill();
-                panic!("still running {deadline:?} after SIGTERM\n{}", tail(&self.log));
+                panic!("still running after {deadline:?}\n{}", tail(&self.log));
             }
             std::thread::sleep(Duration::from_millis(5));
         }

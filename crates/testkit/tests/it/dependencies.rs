@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("routing", &["model"]),
     ("charge", &["model"]),
     ("storage", &[]),
+    ("cluster", &["storage"]),
     ("sql", &["model", "document"]),
     ("index", &["model", "document", "sql"]),
     ("heat", &["model", "document", "routing"]),
@@ -105,7 +106,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("operator", &["model", "account", "signature"]),
     ("gateway-nosql", &["model", "document", "account", "signature", "operator"]),
     ("gateway-mongo", &["model", "document", "account"]),
-    ("server", &["model", "storage", "account", "gateway-nosql", "gateway-mongo", "operator", "signature"]),
+    (
+        "server",
+        &[
+            "model",
+            "storage",
+            "cluster",
+            "account",
+            "gateway-nosql",
+            "gateway-mongo",
+            "operator",
+            "signature",
+        ],
+    ),
 ];
 
 /// Built for developers only; no product crate may need them outside its tests.

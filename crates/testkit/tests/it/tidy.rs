@@ -111,6 +111,7 @@ const CLOCKS: &[(&str, &str)] = &[
         "moments of kills and hang-ups that chance decides, a guard against hangs",
     ),
     ("crates/script/tests/it/hostile.rs", "lets go of endless scripts at some moment; looks for a process"),
+    ("crates/cluster/tests/it/takers.rs", "tokio's clock, paused, and a clock of ours that goes with it"),
     ("crates/storage/tests/it/slow.rs", "tokio's clock, paused: it moves by the engine's delays alone"),
     ("tests-sdk/js/support.mjs", "waits for an event"),
     ("tests-sdk/python/own/lease_processor.py", "an example for users, which holds leases by the clock"),

@@ -1,0 +1,52 @@
+//! Who serves an account that lies in an object store.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `location.rs` | the store and the prefix that a URL names |
+//! | `self_test.rs` | the laws that a store must keep, tried before anything rests on them |
+//! | `register.rs` | one record that processes change in turns |
+//! | `lease.rs` | when a lease may be relied on, and when it may be taken: no store, no clock |
+//! | `tenure.rs` | having the lease: taking, renewing, losing, giving it back |
+//! | `secrets.rs` | files that every server of an account has the same |
+//!
+//! Two locks, each enough to keep what was acknowledged. The *lease* says who may answer: it is looked at before a write is
+//! acknowledged and after a read was made. The *epoch* says whose writes the store takes: a shard that a later holder of the lease has
+//! opened takes none of an earlier one (`shardlake_storage::object`). The number of the record with which a lease was taken is the epoch.
+
+mod lease;
+mod location;
+mod register;
+mod secrets;
+mod self_test;
+mod tenure;
+
+pub use lease::{Entry, LEASE_DEFAULT, LEASE_MIN, Look, Record, State, Watch, deadline, patience};
+pub use location::Location;
+pub use register::{Append, Register};
+pub use secrets::share_secret;
+pub use self_test::self_test;
+pub use tenure::{Manner, Node, Tenure, take};
+
+use shardlake_storage::object::object_store;
+
+/// Why a store cannot be used, or a lease not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    #[error(
+        "'{url}' is no place in an object store: {why}. Write s3://bucket/prefix, az://container/prefix, gs://bucket/prefix or file:///directory"
+    )]
+    Url { url: String, why: String },
+    #[error("the store: {0}")]
+    Store(#[from] object_store::Error),
+    #[error("the store did not answer within {seconds} s")]
+    Silent { seconds: u64 },
+    #[error("the store cannot be used: {law}. Two servers could both believe that they own the data")]
+    Law { law: String },
+    #[error("'{place}' is damaged: {what}")]
+    Damaged { place: String, what: String },
+    #[error(
+        "the server '{node}' serves this account and is alive: stop it, or start with --standby to wait for its end, or with \
+         --take-over to end it now"
+    )]
+    Held { node: String },
+}
