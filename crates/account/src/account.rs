@@ -128,6 +128,11 @@ impl Account {
         self.0.script_runs.is_writable()
     }
 
+    /// Whether what was answered may be told: no other process can have the account. Looked at after the answer was made.
+    pub fn is_leased(&self) -> bool {
+        self.0.shards.is_leased()
+    }
+
     /// Makes everything durable and closes the shards; later operations fail.
     pub async fn close(&self) -> Result<()> {
         self.0.upkeep.pause_relocations().await;

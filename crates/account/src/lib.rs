@@ -34,12 +34,12 @@ pub use shardlake_items::{
     ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,
     WriteReply, item_of_json,
 };
-pub use shardlake_partition::QueryStatistics;
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.
 pub use shardlake_partition::{HEAVY_BYTES, Turn as BodyRoom, beside};
+pub use shardlake_partition::{QueryStatistics, is_scanned};
 pub use shardlake_projections::{ProjectionLag, ProjectionPut, ProjectionReport, ProjectionState};
 pub use shardlake_queries::{ItemsRequest, PlanRange, PlanReply, QueryReply, QueryRequest, QueryWants};
 pub use shardlake_resources::{GrantedChild, ResourceLink, ScriptWrite};

@@ -25,6 +25,7 @@ use shardlake_storage::{ScanOptions, Snapshot};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::LogicalKey;
+use crate::index::POSTINGS;
 
 pub(crate) const ITEMS: u8 = b'I';
 pub(crate) const CHANGE_LOG: u8 = b'L';
@@ -35,6 +36,13 @@ pub(crate) const SIZES: u8 = b'S';
 /// Versions of items that have ended, where the container keeps them.
 pub(crate) const VERSIONS: u8 = b'V';
 
+/// Whether a key is only ever read as one of a range: postings and the change log. An engine that knows so needs no filter over them.
+pub fn is_scanned(key: &[u8]) -> bool {
+    let (uid, rest) = key.split_at(key.len().min(HEADER - 1));
+    uid != CATALOG && rest.first().is_some_and(|space| [POSTINGS, CHANGE_LOG].contains(space))
+}
+
+const CATALOG: [u8; HEADER - 1] = [0; HEADER - 1];
 const RELOCATION: u8 = b'R';
 const LOG_MARKS: u8 = b'F';
 

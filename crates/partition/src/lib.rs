@@ -98,7 +98,7 @@ pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_p
 pub use index::BuildEnd;
 pub use interactive::{LogicalTransaction, OwnItems};
 pub use item::StoredItem;
-pub use keys::{PartitionUid, partition_range};
+pub use keys::{PartitionUid, is_scanned, partition_range};
 pub use operation::{
     BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody,
 };

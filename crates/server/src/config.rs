@@ -29,6 +29,8 @@ pub struct Config {
     /// `None` only with [`DurabilityMode::Memory`].
     pub data_dir: Option<PathBuf>,
     pub durability: DurabilityMode,
+    /// Where the data lies if not in `data_dir`, which is there then.
+    pub store: Option<StoreConfig>,
     /// `None`: as many as there are.
     pub shards: Option<u16>,
     pub cache_size_bytes: u64,
@@ -63,6 +65,23 @@ pub struct ListenAddress {
     pub addresses: Vec<SocketAddr>,
 }
 
+/// An account in an object store, and this server among those that may serve it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreConfig {
+    pub url: String,
+    pub node_name: String,
+    pub lease: Duration,
+    pub manner: Manner,
+}
+
+/// What to do where another server has the account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    Refuse,
+    StandBy,
+    TakeOver,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     pub certificate: PathBuf,
@@ -91,6 +110,7 @@ pub struct Demo {
 impl Config {
     pub fn new(settings: Settings) -> Result<Config, String> {
         let durability = settings.durability.unwrap_or(DurabilityMode::Sync);
+        let store = store(&settings, durability)?;
         let nowhere = durability == DurabilityMode::Memory && settings.data_dir.is_none();
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA_DIR));
         let listen = settings.listen.unwrap_or_else(|| vec![DEFAULT_LISTEN.to_owned()]);
@@ -110,6 +130,7 @@ impl Config {
             );
         }
         Ok(Config {
+            store,
             data_dir: (!nowhere).then_some(data_dir),
             durability,
             shards: settings.shards.map(shards).transpose()?,
@@ -192,6 +213,50 @@ fn seconds(name: &str, given: Option<u64>, default: u64) -> Result<Duration, Str
     }
 }
 
+fn store(settings: &Settings, durability: DurabilityMode) -> Result<Option<StoreConfig>, String> {
+    let (standby, take_over) = (settings.standby.unwrap_or(false), settings.take_over.unwrap_or(false));
+    let Some(url) = settings.store.clone() else {
+        let is_any = standby || take_over || settings.lease.is_some() || settings.node_name.is_some();
+        return match is_any {
+            true => Err("--node-name, --lease, --standby and --take-over need --store".into()),
+            false => Ok(None),
+        };
+    };
+    if !cfg!(feature = "object-storage") {
+        return Err(
+            "--store needs a build with object storage: cargo build --release --features object-storage"
+                .into(),
+        );
+    }
+    if durability != DurabilityMode::Sync {
+        return Err(
+            "--store acknowledges a write when the store has it: leave out --durability, or --store".into()
+        );
+    }
+    let manner = match (standby, take_over) {
+        (true, true) => {
+            return Err(
+                "--standby waits for the other server and --take-over does not: give one of them".into()
+            );
+        }
+        (true, false) => Manner::StandBy,
+        (false, true) => Manner::TakeOver,
+        (false, false) => Manner::Refuse,
+    };
+    let node_name = settings.node_name.clone();
+    Ok(Some(StoreConfig {
+        url,
+        node_name: node_name.unwrap_or_else(machine_name),
+        lease: seconds("--lease", settings.lease, 9)?,
+        manner,
+    }))
+}
+
+/// As other machines know it.
+pub fn machine_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 fn consistency(name: Option<&str>) -> Result<ConsistencyLevel, String> {
     let Some(name) = name else { return Ok(ConsistencyLevel::default()) };
     ConsistencyLevel::parse(name).ok_or_else(|| {
@@ -257,6 +322,20 @@ mod tests {
         assert_eq!(Config::new(memory.clone()).expect("valid").data_dir, None);
         let kept = Settings { data_dir: Some("x".into()), ..memory };
         assert_eq!(Config::new(kept).expect("valid").data_dir, Some("x".into()));
+    }
+
+    #[cfg(feature = "object-storage")]
+    #[test]
+    fn a_store_is_refused_what_contradicts_it() {
+        let stored = Settings { store: Some("file:///x".into()), ..Settings::default() };
+        let store = Config::new(stored.clone()).expect("valid").store.expect("a store");
+        assert_eq!((store.lease, store.manner), (Duration::from_secs(9), Manner::Refuse));
+        let memory = Settings { durability: Some(DurabilityMode::Memory), ..stored.clone() };
+        assert!(Config::new(memory).expect_err("memory").contains("--durability"));
+        let both = Settings { standby: Some(true), take_over: Some(true), ..stored.clone() };
+        assert!(Config::new(both).expect_err("both").contains("--take-over"));
+        let none = Settings { store: None, standby: Some(true), ..stored };
+        assert!(Config::new(none).expect_err("no store").contains("--store"));
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub type Reply = Response<AnswerBody>;
 
 /// The gateway ends an operation at its deadline; this much later the server stops waiting for it.
 const GRACE: Duration = Duration::from_secs(2);
+const NOT_LEASED: &str = "this server cannot reach its object store, or another one has the account: retry";
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const HTML_TYPE: &str = "text/html; charset=utf-8";
 /// Headers of one request. The HTTP library holds HTTP/1.1 to the same number.
@@ -171,6 +172,9 @@ impl Front {
             Some(gateway) if !gateway.account().is_writable() => {
                 probe(request, false, "storage refuses writes: see the log, then restart")
             }
+            Some(gateway) if !gateway.account().is_leased() => {
+                probe(request, false, "the object store cannot be reached, or another server has the account")
+            }
             Some(_) => probe(request, true, "ready"),
         }
     }
@@ -217,6 +221,9 @@ impl Front {
         let Some(gateway) = self.gateway.get() else {
             return unavailable("the server is starting: retry");
         };
+        if !gateway.account().is_leased() {
+            return unavailable(NOT_LEASED);
+        }
         let started = self.clock.elapsed();
         let operation = Operation::of(request.method(), request.uri().path());
         let uri = request.uri().clone();
@@ -232,6 +239,8 @@ impl Front {
             Poll::Pending => tokio::time::timeout(self.request_max + GRACE, handled).await,
         };
         let reply = match ended {
+            // Another server may have acknowledged something since.
+            Ok(Ok(_)) if !gateway.account().is_leased() => unavailable(NOT_LEASED),
             Ok(Ok(reply)) => reply,
             Ok(Err(panic)) => {
                 tracing::error!(?operation, panic = panic_message(&*panic), "a request handler panicked");

@@ -55,24 +55,32 @@ impl AccountKeys {
         if let Some(path) = &config.key_file {
             return read(path, config);
         }
-        if config.is_loopback_only() {
-            let keys = vec![AccountKey { key: WELL_KNOWN_KEY.to_owned(), access: Access::Full }];
-            return Ok(AccountKeys { keys, source: KeySource::WellKnown });
+        match generated(config, random)? {
+            Some(path) => read(&path, config),
+            None => {
+                let keys = vec![AccountKey { key: WELL_KNOWN_KEY.to_owned(), access: Access::Full }];
+                Ok(AccountKeys { keys, source: KeySource::WellKnown })
+            }
         }
-        let Some(data_dir) = &config.data_dir else {
-            return Err(
-                "an account that others can reach needs keys of its own: give --data-dir to have them \
-                        generated, or --key-file, or listen on 127.0.0.1"
-                    .into(),
-            );
-        };
-        let path = data_dir.join("keys.json");
-        if !path.exists() {
-            generate(&path, random)?;
-            tracing::info!(file = %path.display(), "keys generated");
-        }
-        read(&path, config)
     }
+}
+
+/// The file with keys of the account's own, generated where it is missing; `None` where the account has no such keys.
+pub fn generated(config: &Config, random: &Random) -> Result<Option<PathBuf>, String> {
+    if config.key_file.is_some() || config.is_loopback_only() {
+        return Ok(None);
+    }
+    let Some(data_dir) = &config.data_dir else {
+        return Err("an account that others can reach needs keys of its own: give --data-dir to have them \
+                    generated, or --key-file, or listen on 127.0.0.1"
+            .into());
+    };
+    let path = data_dir.join("keys.json");
+    if !path.exists() {
+        generate(&path, random)?;
+        tracing::info!(file = %path.display(), "keys generated");
+    }
+    Ok(Some(path))
 }
 
 fn read(path: &Path, config: &Config) -> Result<AccountKeys, String> {

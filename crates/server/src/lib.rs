@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `cli.rs` | the commands |
 //! | `settings.rs`, `layers.rs`, `near_miss.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
-//! | `serve.rs`, `shards.rs` | a server from start to end; what the data directory holds |
+//! | `serve.rs`, `home.rs`, `shards.rs` | a server from start to end; where its data lies; what the data directory holds |
+//! | `store/` | an account in an object store, which one server at a time has |
 //! | `descriptors.rs` | how many open files storage and connections may have |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
 //! | `sent_body.rs`, `stream_tasks.rs` | answers until they are sent; ending a single stream |
@@ -29,6 +30,7 @@ mod counted_body;
 mod demo;
 mod descriptors;
 mod front;
+mod home;
 mod host_check;
 mod keys;
 mod layers;
@@ -49,6 +51,7 @@ mod sent_body;
 mod serve;
 mod settings;
 mod shards;
+mod store;
 mod stream_tasks;
 mod tls;
 mod tracing_export;

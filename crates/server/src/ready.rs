@@ -23,6 +23,8 @@ pub struct ReadyRecord {
     key_file: Option<PathBuf>,
     durability: &'static str,
     data_dir: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<String>,
     ca_file: Option<PathBuf>,
     pid: u32,
     start_ms: u64,
@@ -51,6 +53,7 @@ impl ReadyRecord {
             key_file,
             durability: config.durability.name(),
             data_dir: config.data_dir.clone().map(absolute),
+            store: config.store.as_ref().map(|store| store.url.clone()),
             ca_file: ca_file.map(absolute),
             pid: std::process::id(),
             start_ms: started.as_millis() as u64,
@@ -78,6 +81,7 @@ impl ReadyRecord {
             None => "the one your certificate was issued by, or GET /_shardlake/ca.pem".to_owned(),
         };
         let data = match &self.data_dir {
+            _ if let Some(store) = &self.store => store.clone(),
             Some(directory) if self.durability != "memory" => directory.display().to_string(),
             _ => "in memory only".to_owned(),
         };

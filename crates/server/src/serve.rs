@@ -2,17 +2,19 @@
 //!
 //! Start: listen (probes get "not yet" from here on) → open the shards, which locks the data directory → keys and certificate →
 //! open the account → remember it → seed and demo → ready record. Nothing of the data directory is read or written before it is
-//! locked, but for the names of its shards and `account.json`.
+//! locked, but for the names of its shards and `account.json`. Shards in an object store are opened after the certificate was loaded, when
+//! no other server has them.
 //!
 //! End, at SIGTERM or SIGINT: say "not ready", stop accepting, let requests in flight finish for a bounded time, close
-//! storage. A second signal ends at once, which loses nothing that was acknowledged: the next start replays the journal.
+//! storage. A second signal ends at once, which loses nothing that was acknowledged: the next start replays the journal. A server whose account
+//! was taken by another one ends at once, too, with the exit code 3.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_account::{Account, AccountOptions, Shards};
+use shardlake_account::{Account, AccountOptions};
 use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
 use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random};
@@ -26,6 +28,7 @@ use crate::connection::Connections;
 use crate::demo::WebStore;
 use crate::descriptors::{self, Descriptors};
 use crate::front::Front;
+use crate::home::Home;
 use crate::host_check::HostCheck;
 use crate::keys::AccountKeys;
 use crate::listener::{self, Bound, Slots};
@@ -33,8 +36,10 @@ use crate::metrics::Metrics;
 use crate::ready::ReadyRecord;
 use crate::script_worker;
 use crate::seed::{self, Seed};
-use crate::shards;
 use crate::tls::Tls;
+
+/// The exit code of a server whose account another one has taken.
+const FENCED: u8 = 3;
 
 /// What a person at the terminal wants to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +57,13 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let files_max = descriptors::raise_limit();
     let bound = listener::bind(&config.listen)?;
     let authorities: Vec<String> = bound.iter().map(|bound| bound.authority.clone()).collect();
-    let (shards, descriptors) = shards::open(&config, files_max).await?;
+    let (mut home, descriptors) = tokio::select! {
+        found = Home::find(&config, files_max, &clock, &random) => found?,
+        () = signals.received() => {
+            tracing::info!("stopped before it was ready");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let keys = AccountKeys::load(&config, &random)?;
     let tls = Tls::load(&config, clock.now())?;
     let hosts = HostCheck::new(&config, &tls, &keys, &authorities[0]);
@@ -77,14 +88,19 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
         );
     }
 
-    let starting = start(&config, shards.clone(), &clock, &random);
-    let account = tokio::select! {
-        account = starting => account?,
-        () = signals.received() => {
-            tracing::info!("stopped before it was ready");
+    let started = tokio::select! {
+        account = start(&config, &mut home, &clock, &random) => Some(account),
+        () = signals.received() => None,
+    };
+    let account = match started {
+        Some(Ok(account)) => account,
+        ended => {
             door.abort();
-            shards.close().await.map_err(|error| error.to_string())?;
-            return Ok(ExitCode::SUCCESS);
+            let abandoned = home.abandon().await;
+            // What went wrong first says more.
+            ended.transpose()?;
+            tracing::info!("stopped before it was ready");
+            return abandoned.map(|()| ExitCode::SUCCESS);
         }
     };
     let settings = GatewaySettings {
@@ -104,11 +120,20 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
         record.print_introduction(config.demo.is_some());
     }
 
-    signals.received().await;
-    Ok(stop(door, &front, &account, &mut signals, config.drain_max).await)
+    tokio::select! {
+        () = signals.received() => {}
+        reason = home.lost() => {
+            tracing::error!(reason, "this server ends: it may acknowledge nothing more");
+            return Ok(ExitCode::from(FENCED));
+        }
+    }
+    let code = stop(door, &front, &account, &mut signals, config.drain_max).await;
+    home.release().await;
+    Ok(code)
 }
 
-async fn start(config: &Config, shards: Shards, clock: &Clock, random: &Random) -> Result<Account, String> {
+async fn start(config: &Config, home: &mut Home, clock: &Clock, random: &Random) -> Result<Account, String> {
+    let shards = home.open(config).await?;
     let options = AccountOptions {
         limits: Limits { numbers: config.numbers, ..Limits::default().scaled(config.limits_scale) },
         clock: clock.clone(),
@@ -121,10 +146,10 @@ async fn start(config: &Config, shards: Shards, clock: &Clock, random: &Random) 
         scripts: script_worker::settings(),
         ..AccountOptions::default()
     };
-    let account = Account::open(shards.clone(), options)
+    let account = Account::open(shards, options)
         .await
         .map_err(|error| format!("the account does not open: {error}"))?;
-    shards::remember(config, &shards).await?;
+    home.remember(config).await?;
     if let Some(file) = &config.seed {
         let loaded = seed::load(&account, &Seed::read(file)?, file).await?;
         tracing::info!(

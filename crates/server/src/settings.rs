@@ -43,6 +43,40 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<u16>,
 
+    /// Object store to keep the data in, instead of the data directory: s3://BUCKET/PREFIX, az://…, gs://… or file:///DIR
+    ///
+    /// Every acknowledged write is in the store, and another server can go on with the account: one at a time serves it. The data directory
+    /// then holds certificates and keys only. Credentials and options come from the environment, as AWS_ACCESS_KEY_ID, AWS_REGION,
+    /// AWS_ENDPOINT, AZURE_STORAGE_ACCOUNT_NAME, GOOGLE_SERVICE_ACCOUNT. Needs a build with the feature object-storage.
+    #[arg(long, value_name = "URL", help_heading = "Object store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
+
+    /// What other servers of the account call this one in their messages [default: the machine's name]
+    #[arg(long, value_name = "NAME", help_heading = "Object store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+
+    /// Seconds for which a server owns the account without renewing it [default: 9, at least 1]
+    ///
+    /// A spare takes over so long after the owner has died. An owner that cannot reach the store for so long answers 503 until it can.
+    #[arg(long, value_name = "SECONDS", help_heading = "Object store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<u64>,
+
+    /// Wait until no other server serves the account, then serve it; without it a start beside another server is refused
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Object store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standby: Option<bool>,
+
+    /// Take the account from the server that has it, at once
+    ///
+    /// Nothing that was acknowledged is lost. For as long as its lease lasts, the other server may answer reads that are out of date; then
+    /// it ends.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Object store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub take_over: Option<bool>,
+
     /// Memory for what was read from disk, of all shards together [default: 256MiB]
     ///
     /// Three quarters are for blocks, one for items that are read again and again. More makes reads of data that does not fit faster; it is

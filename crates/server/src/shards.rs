@@ -34,12 +34,7 @@ pub async fn open(config: &Config, files_max: u64) -> Result<(Shards, Descriptor
     let is_durable = config.durability != DurabilityMode::Memory;
     let data_dir = config.data_dir.as_deref().filter(|_| is_durable);
     let (existing, remembered) = data_dir.map_or(Ok((0, None)), look)?;
-    let wanted = config.shards.unwrap_or(existing.max(1));
-    if wanted < existing {
-        return Err(format!(
-            "the data directory has {existing} shards, and data may lie on each of them: start with --shards {existing} or more"
-        ));
-    }
+    let wanted = wanted(config, existing)?;
     let on_disk = if data_dir.is_some() { wanted } else { 0 };
     let descriptors = Descriptors::share(files_max, on_disk, config.limits.connections_max)?;
     let tables_open_max = descriptors.tables_of_shard_max;
@@ -54,6 +49,17 @@ pub async fn open(config: &Config, files_max: u64) -> Result<(Shards, Descriptor
     .await?;
     check(remembered.as_ref(), &shards).await?;
     Ok((shards, descriptors))
+}
+
+/// As many as there are, or more.
+pub fn wanted(config: &Config, existing: u16) -> Result<u16, String> {
+    let wanted = config.shards.unwrap_or(existing.max(1));
+    if wanted < existing {
+        return Err(format!(
+            "there are {existing} shards, and data may lie on each of them: start with --shards {existing} or more"
+        ));
+    }
+    Ok(wanted)
 }
 
 /// After a good start: the data directory is to know what lies in it.
@@ -97,7 +103,7 @@ pub async fn inspect(data_dir: &Path, scratch: &Path) -> Result<(Shards, Vec<Ins
 }
 
 /// A path that leads to a file or through one is told as such, before anything fails on it.
-fn check_is_no_file(data_dir: &Path) -> Result<(), String> {
+pub fn check_is_no_file(data_dir: &Path) -> Result<(), String> {
     let file = data_dir.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir());
     match file {
         Some(file) => Err(format!(
@@ -122,7 +128,7 @@ fn look(data_dir: &Path) -> Result<(u16, Option<AccountMark>), String> {
     Ok((existing, remembered))
 }
 
-async fn check(remembered: Option<&AccountMark>, shards: &Shards) -> Result<(), String> {
+pub async fn check(remembered: Option<&AccountMark>, shards: &Shards) -> Result<(), String> {
     match remembered {
         Some(remembered) => remembered.check(shards).await.map_err(|error| error.to_string()),
         None => Ok(()),
@@ -138,7 +144,7 @@ async fn open_all(options: impl Iterator<Item = ShardOptions>) -> Result<Shards,
 }
 
 /// Memory is given for all shards together.
-fn options(config: &Config, shards: u16) -> ShardOptions {
+pub fn options(config: &Config, shards: u16) -> ShardOptions {
     let durability = match config.durability {
         DurabilityMode::Sync => Durability::Sync,
         DurabilityMode::Async => Durability::Async,
@@ -164,7 +170,7 @@ fn directory(data_dir: &Path, number: u16) -> PathBuf {
 }
 
 /// How many shards the directory holds. A gap is an error: the data of that shard is somewhere else.
-fn count(data_dir: &Path) -> Result<u16, String> {
+pub fn count(data_dir: &Path) -> Result<u16, String> {
     let unreadable = |error| format!("the data directory '{}' cannot be read: {error}", data_dir.display());
     let entries = match std::fs::read_dir(data_dir) {
         Ok(entries) => entries,

@@ -23,7 +23,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
 use shardlake_stdx::Timestamp;
 
-use crate::config::{Config, TlsFiles};
+use crate::config::{Config, TlsFiles, machine_name};
 use crate::private_file::{self, Secrecy};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -42,6 +42,28 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// A certificate from outside, which may be good for more names than are configured.
     pub certificate: Option<CertificateDer<'static>>,
+}
+
+/// Who signs certificates, for servers that are to be trusted as one. Both are PEM texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Authority {
+    certificate: String,
+    key: String,
+}
+
+#[cfg(feature = "object-storage")]
+impl Authority {
+    /// That of a data directory, made where there is none.
+    pub fn of(data_dir: &Path, now: Timestamp) -> Result<Authority, String> {
+        let store = Store { directory: &data_dir.join("tls") };
+        store.make_authority(now)?;
+        Ok(Authority { certificate: store.read("ca.pem")?, key: store.read("ca-key.pem")? })
+    }
+
+    /// Makes it that of a data directory.
+    pub fn put(&self, data_dir: &Path) -> Result<(), String> {
+        Store { directory: &data_dir.join("tls") }.write_authority(self)
+    }
 }
 
 /// What `server.pem` was issued for.
@@ -84,10 +106,9 @@ impl Tls {
 /// Every name a client might use for this server, in a fixed order.
 pub fn known_names(config: &Config) -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
-    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let listening = config.listen.iter().map(|listen| listen.host.trim_matches(['[', ']']).to_owned());
     let wanted = config.tls_names.iter().cloned();
-    for name in std::iter::once(machine).chain(listening).chain(wanted) {
+    for name in std::iter::once(machine_name()).chain(listening).chain(wanted) {
         if !name.is_empty() && !names.contains(&name) {
             names.push(name);
         }
@@ -101,15 +122,24 @@ struct Store<'a> {
 }
 
 impl Store<'_> {
-    fn load_or_issue(&self, names: &[String], now: Timestamp) -> Result<Generated, String> {
+    fn make_authority(&self, now: Timestamp) -> Result<(), String> {
         fs::create_dir_all(self.directory).map_err(|error| self.failed("", &error))?;
-        if !self.path("ca.pem").exists() || !self.path("ca-key.pem").exists() {
-            let (ca, ca_key) = new_authority(now)?;
-            self.write("ca-key.pem", &ca_key.serialize_pem(), Secrecy::Secret)?;
-            // A certificate of an authority that is gone must not be used again.
-            let _none_is_fine = fs::remove_file(self.path("server.json"));
-            self.write("ca.pem", &ca, Secrecy::Public)?;
+        if self.path("ca.pem").exists() && self.path("ca-key.pem").exists() {
+            return Ok(());
         }
+        let (ca, ca_key) = new_authority(now)?;
+        self.write_authority(&Authority { certificate: ca, key: ca_key.serialize_pem() })
+    }
+
+    fn write_authority(&self, authority: &Authority) -> Result<(), String> {
+        self.write("ca-key.pem", &authority.key, Secrecy::Secret)?;
+        // A certificate of an authority that is gone must not be used again.
+        let _none_is_fine = fs::remove_file(self.path("server.json"));
+        self.write("ca.pem", &authority.certificate, Secrecy::Public)
+    }
+
+    fn load_or_issue(&self, names: &[String], now: Timestamp) -> Result<Generated, String> {
+        self.make_authority(now)?;
         if !self.is_current(names, now) {
             let ca_key = KeyPair::from_pem(&self.read("ca-key.pem")?)
                 .map_err(|error| self.failed("ca-key.pem", &error))?;

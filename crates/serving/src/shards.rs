@@ -87,6 +87,11 @@ impl Shards {
     }
 
     /// Whether any shard has refused a write for good.
+    /// Whether what was read may be told: this process has the account. It has all of its shards or none.
+    pub fn is_leased(&self) -> bool {
+        self.first().is_leased()
+    }
+
     pub fn is_poisoned(&self) -> bool {
         self.iter().any(Shard::is_poisoned)
     }

@@ -14,7 +14,7 @@ use std::process::Command;
 /// What release artefacts have; one set in all builds here, so that each crate is compiled once.
 pub const FEATURES: [&str; 2] = ["--features", "shardlake/full"];
 /// Of all runs of the harness together.
-const KILL_CYCLES: u64 = 48;
+const KILL_CYCLES: u64 = 50;
 
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     // All test programs, the harness included: what is built together is built once.

@@ -21,7 +21,7 @@
 //! | `deleted.rs` | containers deleted under writers |
 //! | `scrapers.rs` | metrics asked for while a sync stands still |
 //!
-//! `SHARDLAKE_KILL_CYCLES` is the number of kills of all four runs together (8 by default) and
+//! `SHARDLAKE_KILL_CYCLES` is the number of kills of all runs together (two each by default) and
 //! `SHARDLAKE_SEED` repeats the choices of a run, though not its timing. `SHARDLAKE_SERVER_BINARY`
 //! names another server to kill, and with `SHARDLAKE_KILL_GO_ON` a run counts broken promises to
 //! its end. With `SHARDLAKE_KILL_POLITE` no client hangs up.
@@ -62,6 +62,7 @@ fn acknowledged_writes_survive_kill_9() {
         shards: 1,
         partitions_move: false,
         write_buffer: "32MiB",
+        is_stored: false,
     });
 }
 
@@ -74,6 +75,7 @@ fn acknowledged_writes_survive_kill_9_while_partitions_split_merge_and_move() {
         shards: 2,
         partitions_move: true,
         write_buffer: "1MiB",
+        is_stored: false,
     });
     assert!(tally.get("splits, merges and moves begun") > 0, "nothing moved");
 }
@@ -87,6 +89,7 @@ fn asynchronous_writes_survive_kill_9_on_two_shards() {
         shards: 2,
         partitions_move: true,
         write_buffer: "32MiB",
+        is_stored: false,
     });
     assert!(tally.get("splits, merges and moves begun") > 0, "nothing moved");
 }
@@ -100,6 +103,22 @@ fn asynchronous_writes_survive_kill_9_on_three_shards() {
         shards: 3,
         partitions_move: true,
         write_buffer: "1MiB",
+        is_stored: false,
+    });
+    assert!(tally.get("splits, merges and moves begun") > 0, "nothing moved");
+}
+
+#[cfg(feature = "object-storage")]
+#[test]
+fn writes_to_an_object_store_survive_kill_9() {
+    let test = "writes_to_an_object_store_survive_kill_9";
+    let tally = survive_kills(Plan {
+        test,
+        durability: "sync",
+        shards: 2,
+        partitions_move: true,
+        write_buffer: "4MiB",
+        is_stored: true,
     });
     assert!(tally.get("splits, merges and moves begun") > 0, "nothing moved");
 }

@@ -14,9 +14,11 @@ use shardlake_stdx::{Clock, Random};
 use shardlake_testkit::{Client, ServerOptions, ServerProcess};
 use std::ffi::OsStr;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tempfile::TempDir;
 
 const LEDGER: &str = "ledger";
 const WRITERS: usize = 16;
@@ -28,7 +30,7 @@ const DEFINED_MIN: u64 = 15;
 const PATIENCE: Duration = Duration::from_secs(60);
 const DELAYS_MS: [u64; 5] = [0, 0, 2, 5, 15];
 /// How many runs share the cycles of `SHARDLAKE_KILL_CYCLES`.
-const RUNS: u64 = 4;
+const RUNS: u64 = if cfg!(feature = "object-storage") { 5 } else { 4 };
 
 /// How the server runs and what happens to it.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +41,20 @@ pub struct Plan {
     pub partitions_move: bool,
     /// A small one sorts writes to disk, and drops journals, several times in a run.
     pub write_buffer: &'static str,
+    /// In a store beside the data directory.
+    pub is_stored: bool,
+}
+
+impl Plan {
+    fn arguments(&self, store: &Path) -> Vec<String> {
+        let mut arguments =
+            vec![format!("--shards={}", self.shards), format!("--write-buffer-size={}", self.write_buffer)];
+        if self.is_stored {
+            // A start that is killed before it has noted that it owns the account makes the next one wait for so long.
+            arguments.extend([format!("--store=file://{}", store.display()), "--lease=1".to_owned()]);
+        }
+        arguments
+    }
 }
 
 /// How a cycle's work ends.
@@ -57,6 +73,7 @@ struct Run {
     weather: Option<Weather>,
     clients_hang_up: bool,
     server: ServerProcess,
+    store: TempDir,
     owners: Vec<Owner>,
     commits: CommitNumbers,
     tally: Tally,
@@ -96,11 +113,11 @@ impl Run {
             number_from_environment("SHARDLAKE_SEED").unwrap_or_else(|| Clock::System.now().milliseconds());
         let random = Random::seeded(seed);
         let weather = Weather::new(plan.test);
+        let store = TempDir::with_prefix("shardlake-store-").unwrap();
         let options = ServerOptions::new(crate::server_binary())
             .durability(plan.durability)
-            .argument(format!("--shards={}", plan.shards))
-            .argument(format!("--write-buffer-size={}", plan.write_buffer))
             .argument("--throughput=unlimited");
+        let options = plan.arguments(store.path()).into_iter().fold(options, ServerOptions::argument);
         let options = match &weather {
             Some(weather) => weather.over(options),
             None => options,
@@ -122,7 +139,7 @@ impl Run {
         }
         let (numbers, commits, tally) = Default::default();
         let clients_hang_up = std::env::var_os("SHARDLAKE_KILL_POLITE").is_none();
-        Run { plan, seed, random, numbers, weather, clients_hang_up, server, owners, commits, tally }
+        Run { plan, seed, random, numbers, weather, clients_hang_up, server, store, owners, commits, tally }
     }
 
     fn work_until(&mut self, ending: Ending) {
@@ -200,10 +217,10 @@ impl Run {
             for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
                 command.env_remove(name);
             }
-            let Plan { durability, shards, .. } = self.plan;
             command
                 .args(["serve", "--listen=127.0.0.1:0"])
-                .args([format!("--durability={durability}"), format!("--shards={shards}")])
+                .arg(format!("--durability={}", self.plan.durability))
+                .args(self.plan.arguments(self.store.path()))
                 .arg("--data-dir")
                 .arg(self.server.data_dir())
                 .stdout(Stdio::null())
@@ -265,6 +282,9 @@ impl Run {
     }
 
     fn verify(&mut self) {
+        if self.plan.is_stored {
+            return;
+        }
         let output = self.server.verify();
         self.tally.count("runs of verify");
         if !output.status.success() {

@@ -6,6 +6,7 @@
 //! | `lifecycle.rs` | the ready record, probes, metrics, signals, restarts, two servers on one directory |
 //! | `settings.rs` | flags, variables and files; which keys are accepted where |
 //! | `shards.rs` | data directories with several shards |
+//! | `stores.rs` | accounts in an object store: who has them |
 //! | `lost_files.rs` | data directories of which something is gone; `verify` only reads |
 //! | `operate.rs` | the operator's commands |
 //! | `data.rs` | seeds and the demo |
@@ -33,6 +34,8 @@ mod operate;
 mod scripts;
 mod settings;
 mod shards;
+#[cfg(feature = "object-storage")]
+mod stores;
 mod support;
 mod traces;
 mod transports;

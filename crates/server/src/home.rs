@@ -1,0 +1,82 @@
+//! Where the data lies: in the data directory, in memory, or in an object store.
+
+use shardlake_account::Shards;
+use shardlake_stdx::{Clock, Random};
+
+use crate::config::Config;
+use crate::descriptors::Descriptors;
+use crate::shards;
+use crate::store::{StoreHome, check_is_not_of_a_store};
+
+/// Shards' worth of open files for the connections to a store.
+const STORE_FILES: u16 = 2;
+
+pub struct Home {
+    /// `None` for data in the data directory or in memory.
+    store: Option<StoreHome>,
+    /// From when they are open.
+    shards: Option<Shards>,
+}
+
+impl Home {
+    /// Finds it and has it for itself. Shards in the data directory are opened; those in a store wait for [`Home::open`].
+    pub async fn find(
+        config: &Config,
+        files_max: u64,
+        clock: &Clock,
+        random: &Random,
+    ) -> Result<(Home, Descriptors), String> {
+        if let Some(store) = &config.store {
+            let descriptors = Descriptors::share(files_max, STORE_FILES, config.limits.connections_max)?;
+            let store = StoreHome::prepare(config, store, clock, random).await?;
+            return Ok((Home { store: Some(store), shards: None }, descriptors));
+        }
+        if let Some(data_dir) = &config.data_dir {
+            check_is_not_of_a_store(data_dir)?;
+        }
+        let (shards, descriptors) = shards::open(config, files_max).await?;
+        Ok((Home { store: None, shards: Some(shards) }, descriptors))
+    }
+
+    /// The shards. In a store, they are opened when no other server has them any more.
+    pub async fn open(&mut self, config: &Config) -> Result<Shards, String> {
+        if let Some(shards) = &self.shards {
+            return Ok(shards.clone());
+        }
+        let store = self.store.as_mut().ok_or("there is no store")?;
+        Ok(self.shards.insert(store.open(config).await?).clone())
+    }
+
+    /// After a good start: the place is to know what lies in it.
+    pub async fn remember(&self, config: &Config) -> Result<(), String> {
+        match (&self.store, &self.shards) {
+            (Some(store), Some(shards)) => store.remember(shards).await,
+            (None, Some(shards)) => shards::remember(config, shards).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends when another server has taken the account, with what to tell.
+    pub async fn lost(&self) -> String {
+        match &self.store {
+            Some(store) => store.lost().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// After a start that was not finished.
+    pub async fn abandon(&mut self) -> Result<(), String> {
+        if let Some(shards) = self.shards.take() {
+            shards.close().await.map_err(|error| error.to_string())?;
+        }
+        self.release().await;
+        Ok(())
+    }
+
+    /// Nothing is written or answered any more.
+    pub async fn release(&mut self) {
+        if let Some(store) = &mut self.store {
+            store.release().await;
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! From the URL to shards that this server alone serves, and back.
+
+use shardlake_account::Shards;
+use shardlake_cluster::{ClusterError, Location, Node, Register, Tenure, self_test, share_secret, take};
+use shardlake_stdx::{Clock, Random};
+
+use super::node_file::LockedNode;
+use super::objects;
+use crate::config::{Config, Manner, StoreConfig};
+use crate::keys;
+use crate::private_file::{self, Secrecy};
+use crate::tls::Authority;
+
+const LEASE: &str = "lease";
+const KEYS: &str = "keys.json";
+const AUTHORITY: &str = "authority.json";
+
+/// The account's place, and this server's claim to it.
+pub struct StoreHome {
+    location: Location,
+    data: LockedNode,
+    node: Node,
+    tenure: Option<Tenure>,
+}
+
+impl StoreHome {
+    /// Everything that needs no lease: the store is tried, and the data directory gets the keys and the authority of the account.
+    pub async fn prepare(
+        config: &Config,
+        store: &StoreConfig,
+        clock: &Clock,
+        random: &Random,
+    ) -> Result<StoreHome, String> {
+        let location = Location::parse(&store.url, std::env::vars()).map_err(|error| error.to_string())?;
+        let data_dir = config.data_dir.as_deref().ok_or("--store needs a data directory")?;
+        let data = LockedNode::open(data_dir, &store.url)?;
+        let incarnation = random.guid().to_string();
+        self_test(&location, &incarnation).await.map_err(|error| error.to_string())?;
+        share_keys(config, &location, random).await?;
+        if config.tls_files.is_none() {
+            share_authority(&location, &data, clock).await?;
+        }
+        let node = Node {
+            name: store.node_name.clone(),
+            incarnation,
+            former: data.former(),
+            ttl: store.lease,
+            manner: match store.manner {
+                Manner::Refuse => shardlake_cluster::Manner::Refuse,
+                Manner::StandBy => shardlake_cluster::Manner::StandBy,
+                Manner::TakeOver => shardlake_cluster::Manner::TakeOver,
+            },
+            clock: clock.clone(),
+        };
+        Ok(StoreHome { location, data, node, tenure: None })
+    }
+
+    /// Takes the lease, when it may be had, and opens the shards.
+    pub async fn open(&mut self, config: &Config) -> Result<Shards, String> {
+        let register = Register::new(self.location.store.clone(), self.location.place(LEASE));
+        let taken = take(register, self.node.clone()).await.map_err(|error| explain(&error))?;
+        tracing::info!(term = taken.term, store = self.location.url, "this server has the account");
+        let tenure = self.tenure.insert(taken);
+        self.data.remember(&self.node.incarnation)?;
+        objects::open_shards(config, &self.location, tenure).await
+    }
+
+    pub async fn remember(&self, shards: &Shards) -> Result<(), String> {
+        objects::remember(&self.location, shards).await
+    }
+
+    /// Ends when another server has taken the account.
+    pub async fn lost(&self) -> String {
+        match &self.tenure {
+            Some(tenure) => tenure.lost().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Nothing is written or answered any more: another server need not wait.
+    pub async fn release(&mut self) {
+        let Some(tenure) = self.tenure.take() else { return };
+        if let Err(error) = tenure.release().await {
+            tracing::warn!(%error, "the lease was not given back: another server waits for its end");
+        }
+    }
+}
+
+fn explain(error: &ClusterError) -> String {
+    error.to_string()
+}
+
+async fn share_keys(config: &Config, location: &Location, random: &Random) -> Result<(), String> {
+    let Some(path) = keys::generated(config, random)? else { return Ok(()) };
+    let cannot = |error: &dyn std::fmt::Display| format!("the key file '{}': {error}", path.display());
+    let own = std::fs::read(&path).map_err(|error| cannot(&error))?;
+    let shared = share_secret(location, KEYS, own.clone()).await.map_err(|error| error.to_string())?;
+    if shared != own {
+        private_file::write(&path, &shared, Secrecy::Secret).map_err(|error| cannot(&error))?;
+        tracing::info!(file = %path.display(), "keys taken over from the store");
+    }
+    Ok(())
+}
+
+async fn share_authority(location: &Location, data: &LockedNode, clock: &Clock) -> Result<(), String> {
+    let own = Authority::of(&data.data_dir, clock.now())?;
+    let text = serde_json::to_vec(&own).map_err(|error| error.to_string())?;
+    let shared = share_secret(location, AUTHORITY, text).await.map_err(|error| error.to_string())?;
+    let shared: Authority = serde_json::from_slice(&shared).map_err(|error| {
+        format!("the object '{}' is damaged: {error}", location.place("secrets").join(AUTHORITY))
+    })?;
+    if shared != own {
+        shared.put(&data.data_dir)?;
+        tracing::info!("the authority of certificates was taken over from the store");
+    }
+    Ok(())
+}
