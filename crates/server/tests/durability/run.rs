@@ -14,7 +14,6 @@ use shardlake_stdx::{Clock, Random};
 use shardlake_testkit::{Client, ServerOptions, ServerProcess};
 use std::ffi::OsStr;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -46,12 +45,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn arguments(&self, store: &Path) -> Vec<String> {
+    fn arguments(&self, store: &str) -> Vec<String> {
         let mut arguments =
             vec![format!("--shards={}", self.shards), format!("--write-buffer-size={}", self.write_buffer)];
         if self.is_stored {
             // A start that is killed before it has noted that it owns the account makes the next one wait for so long.
-            arguments.extend([format!("--store=file://{}", store.display()), "--lease=1".to_owned()]);
+            arguments.extend([format!("--store={store}"), "--lease=4".to_owned()]);
         }
         arguments
     }
@@ -65,6 +64,22 @@ enum Ending {
     Stop,
 }
 
+/// Where an account is put that lies in a store.
+struct Store {
+    url: String,
+    _directory: Option<TempDir>,
+}
+
+impl Store {
+    fn new(random: &Random) -> Store {
+        if let Ok(url) = std::env::var("SHARDLAKE_TEST_STORE") {
+            return Store { url: format!("{url}/{}", random.guid()), _directory: None };
+        }
+        let directory = TempDir::with_prefix("shardlake-store-").unwrap();
+        Store { url: format!("file://{}", directory.path().display()), _directory: Some(directory) }
+    }
+}
+
 struct Run {
     plan: Plan,
     seed: u64,
@@ -73,7 +88,7 @@ struct Run {
     weather: Option<Weather>,
     clients_hang_up: bool,
     server: ServerProcess,
-    store: TempDir,
+    store: Store,
     owners: Vec<Owner>,
     commits: CommitNumbers,
     tally: Tally,
@@ -113,11 +128,11 @@ impl Run {
             number_from_environment("SHARDLAKE_SEED").unwrap_or_else(|| Clock::System.now().milliseconds());
         let random = Random::seeded(seed);
         let weather = Weather::new(plan.test);
-        let store = TempDir::with_prefix("shardlake-store-").unwrap();
+        let store = Store::new(&random);
         let options = ServerOptions::new(crate::server_binary())
             .durability(plan.durability)
             .argument("--throughput=unlimited");
-        let options = plan.arguments(store.path()).into_iter().fold(options, ServerOptions::argument);
+        let options = plan.arguments(&store.url).into_iter().fold(options, ServerOptions::argument);
         let options = match &weather {
             Some(weather) => weather.over(options),
             None => options,
@@ -220,7 +235,7 @@ impl Run {
             command
                 .args(["serve", "--listen=127.0.0.1:0"])
                 .arg(format!("--durability={}", self.plan.durability))
-                .args(self.plan.arguments(self.store.path()))
+                .args(self.plan.arguments(&self.store.url))
                 .arg("--data-dir")
                 .arg(self.server.data_dir())
                 .stdout(Stdio::null())
