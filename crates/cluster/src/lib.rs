@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `location.rs` | the store and the prefix that a URL names |
+//! | `metered.rs` | a store whose requests are counted |
 //! | `self_test.rs` | the laws that a store must keep, tried before anything rests on them |
 //! | `register.rs` | one record that processes change in turns |
 //! | `lease.rs` | when a lease may be relied on, and when it may be taken: no store, no clock |
@@ -15,6 +16,7 @@
 
 mod lease;
 mod location;
+mod metered;
 mod register;
 mod secrets;
 mod self_test;
@@ -22,6 +24,7 @@ mod tenure;
 
 pub use lease::{Entry, LEASE_DEFAULT, LEASE_MIN, Look, Record, State, Watch, deadline, patience};
 pub use location::Location;
+pub use metered::{Observe, StoreOperation, StoreRequest};
 pub use register::{Append, Register};
 pub use secrets::share_secret;
 pub use self_test::self_test;

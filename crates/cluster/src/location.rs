@@ -5,12 +5,14 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path as Directory;
 use std::sync::Arc;
 
+use shardlake_stdx::Clock;
 use shardlake_storage::object::object_store::local::LocalFileSystem;
 use shardlake_storage::object::object_store::path::Path;
 use shardlake_storage::object::object_store::{ObjectStore, ObjectStoreScheme, parse_url_opts};
 use url::Url;
 
 use crate::ClusterError;
+use crate::metered::{Metered, Observe};
 
 /// Where an account lies.
 #[derive(Debug, Clone)]
@@ -53,6 +55,12 @@ impl Location {
             _ => return Err(wrong(format!("'{}' is no kind of store", parsed.scheme()))),
         };
         Ok(Location { store, prefix, url: url.to_owned() })
+    }
+
+    /// Likewise, and `observe` is told of each request.
+    #[must_use]
+    pub fn observed(self, observe: Observe, clock: Clock) -> Location {
+        Location { store: Arc::new(Metered::new(self.store, observe, clock)), ..self }
     }
 
     pub fn place(&self, name: &str) -> Path {

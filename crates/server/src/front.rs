@@ -361,7 +361,7 @@ mod tests {
     fn front(clock: &Clock, ca_pem: Option<&str>) -> Front {
         let hosts = HostCheck::for_tests(&[], true);
         Front::new(
-            Metrics::new("sync"),
+            Metrics::new("sync", None),
             hosts,
             ca_pem.map(str::to_owned),
             MessageSpace::new(1 << 30, 4 << 20),

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::descriptors::Descriptors;
 use crate::shards;
 use crate::store::{StoreHome, check_is_not_of_a_store};
+use crate::store_metrics::StoreMetrics;
 
 /// Shards' worth of open files for the connections to a store.
 const STORE_FILES: u16 = 2;
@@ -23,12 +24,12 @@ impl Home {
     pub async fn find(
         config: &Config,
         files_max: u64,
-        clock: &Clock,
-        random: &Random,
+        (clock, random): (&Clock, &Random),
+        metrics: Option<&StoreMetrics>,
     ) -> Result<(Home, Descriptors), String> {
-        if let Some(store) = &config.store {
+        if let (Some(store), Some(metrics)) = (&config.store, metrics) {
             let descriptors = Descriptors::share(files_max, STORE_FILES, config.limits.connections_max)?;
-            let store = StoreHome::prepare(config, store, clock, random).await?;
+            let store = StoreHome::prepare(config, store, (clock, random), metrics).await?;
             return Ok((Home { store: Some(store), shards: None }, descriptors));
         }
         if let Some(data_dir) = &config.data_dir {

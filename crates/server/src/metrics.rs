@@ -3,7 +3,7 @@
 //! Requests are counted where they are answered; the totals of the account are read when somebody asks. Operations
 //! are told apart by method and kind of resource alone; databases and containers have metrics of their own
 //! (`container_counters.rs`, `partition_metrics.rs`), and so have projections (`projection_metrics.rs`) and script workers
-//! (`script_metrics.rs`), and names of items and keys never become labels.
+//! (`script_metrics.rs`) and object stores (`store_metrics.rs`), and names of items and keys never become labels.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use shardlake_account::{Account, ProjectionReport};
 use shardlake_gateway_nosql::MessageSpace;
 
 use crate::container_counters::{ContainerCounters, ContainerLabels};
+use crate::store_metrics::StoreMetrics;
 use crate::{partition_metrics, projection_metrics, script_metrics};
 
 pub const PREFIX: &str = "shardlake";
@@ -111,7 +112,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub fn new(durability: &str) -> Metrics {
+    /// `store` is of an account in an object store.
+    pub fn new(durability: &str, store: Option<&StoreMetrics>) -> Metrics {
         let metrics = Metrics {
             registry: Registry::with_prefix(PREFIX),
             requests: Family::default(),
@@ -135,10 +137,10 @@ impl Metrics {
             disk_bytes: Gauge::default(),
             storage_poisoned: Gauge::default(),
         };
-        metrics.registered(durability)
+        metrics.registered(durability, store)
     }
 
-    fn registered(mut self, durability: &str) -> Metrics {
+    fn registered(mut self, durability: &str, store: Option<&StoreMetrics>) -> Metrics {
         let to = &mut self.registry;
         to.register("requests", "Requests answered", self.requests.clone());
         let help = "Time from a request's headers to its answer";
@@ -174,6 +176,9 @@ impl Metrics {
             ("durability".to_owned(), durability.to_owned()),
         ]);
         to.register("build", "What is running", build);
+        if let Some(store) = store {
+            store.register(to);
+        }
         self
     }
 
@@ -273,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_page_counts_requests_and_charges() {
-        let metrics = Metrics::new("sync");
+        let metrics = Metrics::new("sync", None);
         let response =
             Response::builder().status(201).header("x-ms-request-charge", "6.29").body(()).expect("valid");
         let path = "/dbs/a/colls/b/docs";

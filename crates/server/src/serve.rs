@@ -36,6 +36,7 @@ use crate::metrics::Metrics;
 use crate::ready::ReadyRecord;
 use crate::script_worker;
 use crate::seed::{self, Seed};
+use crate::store_metrics::StoreMetrics;
 use crate::tls::Tls;
 
 /// The exit code of a server whose account another one has taken.
@@ -57,8 +58,9 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let files_max = descriptors::raise_limit();
     let bound = listener::bind(&config.listen)?;
     let authorities: Vec<String> = bound.iter().map(|bound| bound.authority.clone()).collect();
+    let store_metrics = config.store.as_ref().map(|_| StoreMetrics::default());
     let (mut home, descriptors) = tokio::select! {
-        found = Home::find(&config, files_max, &clock, &random) => found?,
+        found = Home::find(&config, files_max, (&clock, &random), store_metrics.as_ref()) => found?,
         () = signals.received() => {
             tracing::info!("stopped before it was ready");
             return Ok(ExitCode::SUCCESS);
@@ -67,7 +69,7 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let keys = AccountKeys::load(&config, &random)?;
     let tls = Tls::load(&config, clock.now())?;
     let hosts = HostCheck::new(&config, &tls, &keys, &authorities[0]);
-    let metrics = Metrics::new(config.durability.name());
+    let metrics = Metrics::new(config.durability.name(), store_metrics.as_ref());
     let space = MessageSpace::new(config.limits.message_bytes_max, Limits::default().page_size_bytes_max);
     let timing = (clock.clone(), config.limits.request_max);
     let front = Arc::new(Front::new(metrics, hosts, tls.ca_pem.clone(), space, timing));

@@ -163,7 +163,7 @@ impl Serving {
             let serving = self.clone();
             tokio::spawn(async move {
                 for placed in dropped {
-                    if let Err(error) = serving.drop_partition(placed).await {
+                    if let Err(error) = serving.patiently(|| serving.drop_partition(placed)).await {
                         // The mark stays, so the next start tries again.
                         if !serving.is_closing() {
                             let (partition, shard) = (placed.uid.0, placed.shard);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use shardlake_catalog::{Change, ContainerRecord, Definitions, IndexRecord, Writer};
@@ -83,6 +84,22 @@ impl Serving {
     /// Whether the account is being closed: what runs in the background ends.
     pub fn is_closing(&self) -> bool {
         self.0.is_closing.load(Ordering::Acquire)
+    }
+
+    /// Work in the background, again and again while what fails it is over soon: a store that does not answer, a lease that is not renewed.
+    /// The work must be repeatable.
+    pub async fn patiently<T, W>(&self, mut work: impl FnMut() -> W) -> Result<T>
+    where
+        W: Future<Output = Result<T>>,
+    {
+        loop {
+            let error = match work().await {
+                Err(error) if !self.is_closing() && self.is_writable() => error,
+                ended => return ended,
+            };
+            let Some(milliseconds) = error.retry_after_ms() else { return Err(error) };
+            tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        }
     }
 
     /// False once storage has refused a write for good, on whichever shard.

@@ -14,10 +14,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::committer::{ASYNC_SYNC_INTERVAL, PoisonOnPanic};
 use crate::queue::{GroupWriter, Queued};
@@ -28,6 +29,9 @@ use crate::{Durability, Seq, StorageError};
 
 /// Bytes that may be applied without being under way to the store; more stays in the queue, which is bounded.
 const APPLIED_AHEAD_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// While the lease of the account is over.
+const LEASE_LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Writers whose commits are applied.
 #[derive(Default)]
@@ -169,10 +173,27 @@ impl Pipeline {
             shared.durable.send_replace(seq);
         }
         // Looked at after the sync. The commits are stored, but a later owner may have begun without them.
-        let result = result
-            .and_then(|()| if shared.engine.is_leased() { Ok(()) } else { Err(StorageError::NotLeased) });
-        covered.answer(&result);
+        if result.is_err() || shared.engine.is_leased() {
+            return covered.answer(&result);
+        }
+        tokio::spawn(answer_when_leased(shared.clone(), covered));
     }
+}
+
+/// Commits that are stored are acknowledged when the lease is held again: nobody else had it in between. Their requests end at their
+/// own time.
+async fn answer_when_leased(shared: Arc<Shared>, covered: Waiting) {
+    while !shared.engine.is_leased() {
+        let over = match shared.check() {
+            Ok(()) if shared.queue.is_closed() => Some(StorageError::NotLeased),
+            checked => checked.err(),
+        };
+        if let Some(error) = over {
+            return covered.answer(&Err(error));
+        }
+        sleep(LEASE_LOOK_AGAIN).await;
+    }
+    covered.answer(&Ok(()));
 }
 
 /// The end of the sync under way; never where there is none.

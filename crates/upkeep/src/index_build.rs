@@ -49,7 +49,7 @@ impl Upkeep {
         let upkeep = self.clone();
         tokio::spawn(async move {
             let name = entry.record.container.rid;
-            if let Err(error) = upkeep.tend_index(entry).await {
+            if let Err(error) = upkeep.patiently(|| upkeep.tend_index(entry.clone())).await {
                 // The record stays as it is, so the next start tries again.
                 let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
                 if !has_ended && !upkeep.is_closing() {

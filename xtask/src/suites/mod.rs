@@ -3,6 +3,7 @@
 mod javascript;
 mod python;
 mod rust_sdk;
+mod stores;
 mod workspace;
 
 pub use workspace::FEATURES;
@@ -83,11 +84,13 @@ pub struct Run<'a> {
     /// The file in which tests note that they were skipped.
     pub skip_log: &'a Path,
     building: Cell<Duration>,
+    /// Started so far.
+    servers: Cell<u32>,
 }
 
 impl Run<'_> {
     pub fn new(skip_log: &Path) -> Run<'_> {
-        Run { skip_log, building: Cell::default() }
+        Run { skip_log, building: Cell::default(), servers: Cell::default() }
     }
 
     /// Runs a command that compiles. Its time is reported apart, because it depends on what was built before.
@@ -107,7 +110,16 @@ impl Run<'_> {
     fn start_server(&self) -> Outcome<ServerProcess> {
         self.build(&mut workspace::server_build())?;
         let options = ServerOptions::new(project::server_binary("debug"));
-        Ok(options.argument("--throughput=unlimited").try_start()?)
+        let options = options.argument("--throughput=unlimited");
+        // Where the suites are run over a store: see `tests-sdk/stores`.
+        let options = match std::env::var("SHARDLAKE_TEST_STORE") {
+            Ok(store) => {
+                let number = self.servers.replace(self.servers.get() + 1);
+                options.argument(format!("--store={store}/{}-{number}", std::process::id()))
+            }
+            Err(_) => options,
+        };
+        Ok(options.try_start()?)
     }
 }
 
@@ -119,6 +131,7 @@ pub struct Suite {
 const SUITES: &[Suite] = &[
     Suite { name: "workspace", run: workspace::run },
     Suite { name: "durability", run: workspace::run_durability },
+    Suite { name: "stores", run: stores::run },
     Suite { name: "javascript", run: javascript::run },
     Suite { name: "python-own", run: python::run_own },
     Suite { name: "python", run: python::run_sdk_tests },

@@ -13,8 +13,10 @@ use std::process::Command;
 
 /// What release artefacts have; one set in all builds here, so that each crate is compiled once.
 pub const FEATURES: [&str; 2] = ["--features", "shardlake/full"];
+/// They share the cycles that the harness is asked for.
+pub const HARNESS_RUNS: u64 = 5;
 /// Of all runs of the harness together.
-const KILL_CYCLES: u64 = 50;
+const KILL_CYCLES: u64 = 10 * HARNESS_RUNS;
 
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     // All test programs, the harness included: what is built together is built once.
@@ -39,14 +41,24 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
 
 /// Counts cycles, not test functions: a harness that stopped killing would still be one passing test.
 pub fn run_durability(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
-    let harness = ["--locked", "--workspace", "--test", "durability"];
-    run.build(cargo_of_all(run, &["test"]).args(harness).arg("--no-run"))?;
-    let mut command = cargo_of_all(run, &["test"]);
-    command.args(harness).args(["--", "--nocapture"]).env("SHARDLAKE_KILL_CYCLES", KILL_CYCLES.to_string());
+    run.build(harness().arg("--no-run"))?;
+    let mut command = harness();
+    command.args(["--", "--nocapture"]).env("SHARDLAKE_SKIP_LOG", run.skip_log);
+    command.env("SHARDLAKE_KILL_CYCLES", KILL_CYCLES.to_string());
     let (output, ended_well) = run_and_listen(&mut command)?;
-    let passed = cycles_passed(&output);
-    let failed = u64::from(!ended_well);
-    Ok(vec![SuiteResult::new("durability", Some(Tally { passed, failed, skipped: 0 }), ended_well)])
+    Ok(vec![of_cycles("durability", &output, ended_well)])
+}
+
+/// The kill -9 harness, as a command that may get further arguments.
+pub fn harness() -> Command {
+    let mut command = project::cargo();
+    command.args(["test", "--locked", "--workspace"]).args(FEATURES).args(["--test", "durability"]);
+    command
+}
+
+pub fn of_cycles(suite: &str, output: &str, ended_well: bool) -> SuiteResult {
+    let (passed, failed) = (cycles_passed(output), u64::from(!ended_well));
+    SuiteResult::new(suite, Some(Tally { passed, failed, skipped: 0 }), ended_well)
 }
 
 /// The cycles that kept every promise. Tests run at once, so the line of a cycle may follow `test NAME ... `, which the test

@@ -6,6 +6,7 @@ use shardlake_account::Shards;
 use shardlake_stdx::{Clock, Random};
 
 use crate::config::{Config, StoreConfig};
+use crate::store_metrics::StoreMetrics;
 
 pub struct StoreHome(Infallible);
 
@@ -13,8 +14,8 @@ impl StoreHome {
     pub async fn prepare(
         _config: &Config,
         _store: &StoreConfig,
-        _clock: &Clock,
-        _random: &Random,
+        _time_and_chance: (&Clock, &Random),
+        _metrics: &StoreMetrics,
     ) -> Result<StoreHome, String> {
         Err("this build has no object storage".into())
     }

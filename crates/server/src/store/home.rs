@@ -9,6 +9,7 @@ use super::objects;
 use crate::config::{Config, Manner, StoreConfig};
 use crate::keys;
 use crate::private_file::{self, Secrecy};
+use crate::store_metrics::StoreMetrics;
 use crate::tls::Authority;
 
 const LEASE: &str = "lease";
@@ -28,10 +29,11 @@ impl StoreHome {
     pub async fn prepare(
         config: &Config,
         store: &StoreConfig,
-        clock: &Clock,
-        random: &Random,
+        (clock, random): (&Clock, &Random),
+        metrics: &StoreMetrics,
     ) -> Result<StoreHome, String> {
         let location = Location::parse(&store.url, std::env::vars()).map_err(|error| error.to_string())?;
+        let location = location.observed(metrics.observe(), clock.clone());
         let data_dir = config.data_dir.as_deref().ok_or("--store needs a data directory")?;
         let data = LockedNode::open(data_dir, &store.url)?;
         let incarnation = random.guid().to_string();

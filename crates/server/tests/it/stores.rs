@@ -166,6 +166,27 @@ fn who_is_taken_over_acknowledges_nothing_more_and_ends_with_3() {
 }
 
 #[test]
+fn requests_to_the_store_are_counted() {
+    let account = Account::new();
+    let server = account.node("one", &[]).start();
+    define(&server.client());
+    let count = |operation: &str| {
+        let page = server.client().get("/metrics", &[]).expect_status(200).text();
+        let name = format!("shardlake_store_requests_total{{operation=\"{operation}\"}} ");
+        page.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |count| count.parse::<u64>().unwrap())
+    };
+    let before = count("Put");
+    for number in 0..10 {
+        assert_eq!(create(&server.client(), &number.to_string()), 201);
+    }
+    // A page of metrics is made once a second.
+    while count("Put") < before + 10 {}
+    let page = server.client().get("/metrics", &[]).expect_status(200).text();
+    assert!(page.contains("shardlake_store_transfer_bytes_total{operation=\"Put\"}"), "{page}");
+    assert!(page.contains("shardlake_store_request_duration_seconds_bucket"), "{page}");
+}
+
+#[test]
 fn places_are_not_mixed_up() {
     let account = Account::new();
     let mut server = account.node("one", &[]).start();

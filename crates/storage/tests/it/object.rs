@@ -6,9 +6,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache};
 use shardlake_storage::suite::{Opener, Step, check};
-use shardlake_storage::{Batch, Durability, ScanOptions, Shard, ShardOptions, StorageError};
+use shardlake_storage::{Batch, Durability, Lease, ScanOptions, Shard, ShardOptions, StorageError};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::local::LocalFileSystem;
 use slatedb::object_store::memory::InMemory;
@@ -18,6 +19,13 @@ use crate::model::{cases, step};
 
 struct Object {
     store: Arc<dyn ObjectStore>,
+    lease: Option<Arc<Lease>>,
+}
+
+impl Object {
+    fn over(store: Arc<dyn ObjectStore>) -> Object {
+        Object { store, lease: None }
+    }
 }
 
 impl Object {
@@ -27,7 +35,7 @@ impl Object {
             path: "s/00001-1".into(),
             must_exist: false,
             epoch: Some(epoch),
-            lease: None,
+            lease: self.lease.clone(),
             cache: SharedCache::new(1 << 20),
             number: 1,
             memtable_bytes: 1 << 20,
@@ -78,7 +86,7 @@ fn run(store: Arc<dyn ObjectStore>, steps: Vec<Step>) {
         .build()
         .expect("a runtime");
     let steps = steps.into_iter().map(in_partitions).collect();
-    runtime.block_on(check(&mut Object { store }, steps));
+    runtime.block_on(check(&mut Object::over(store), steps));
 }
 
 proptest! {
@@ -108,7 +116,7 @@ fn batch(key: &[u8], value: &[u8]) -> Batch {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_of_before_acknowledges_nothing_more() {
-    let object = Object { store: Arc::new(InMemory::new()) };
+    let object = Object::over(Arc::new(InMemory::new()));
     let before = object.shard(1).await.expect("opens");
     before.commit(batch(b"0000 a", b"1")).expect("queued").await.expect("acknowledged");
     let after = object.shard(2).await.expect("takes over");
@@ -139,7 +147,7 @@ async fn an_owner_of_before_acknowledges_nothing_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_owners_that_open_at_once_none_loses_what_it_acknowledged() {
     for round in 0..8 {
-        let object = Object { store: Arc::new(InMemory::new()) };
+        let object = Object::over(Arc::new(InMemory::new()));
         let write = async |epoch: u64| {
             let shard = object.shard(epoch).await.ok()?;
             let mut acknowledged = Vec::new();
@@ -182,7 +190,7 @@ fn noise(seed: u32) -> Vec<u8> {
 async fn a_store_that_does_not_answer_is_waited_for_within_bounds() {
     const ROWS: u32 = 64;
     let store = Arc::new(ThrottledStore::new(InMemory::new(), ThrottleConfig::default()));
-    let object = Object { store: store.clone() };
+    let object = Object::over(store.clone());
     let key = |number: u32| format!("0000{number:08}").into_bytes();
     let first = object.shard(1).await.expect("opens");
     for number in 0..ROWS {
@@ -206,4 +214,30 @@ async fn a_store_that_does_not_answer_is_waited_for_within_bounds() {
     store.config_mut(|config| config.wait_get_per_call = Duration::ZERO);
     // Another one: who reads the same waits for the request that is under way.
     assert!(shard.get(&key(ROWS / 2)).await.expect("the store answers again").is_some());
+}
+
+/// Who wrote while the lease was over is told when it is held again, and not before.
+#[tokio::test(start_paused = true)]
+async fn commits_wait_for_the_lease() {
+    let clock = Clock::manual(Timestamp(1_000_000));
+    let lease = Arc::new(Lease::new(clock.clone()));
+    let renew = || {
+        let began = lease.begin();
+        lease.renew(began, began.since_boot + Duration::from_secs(9));
+    };
+    renew();
+    let object = Object { lease: Some(lease.clone()), ..Object::over(Arc::new(InMemory::new())) };
+    let shard = object.shard(1).await.expect("opens");
+    shard.commit(batch(b"0000 a", b"1")).expect("queued").await.expect("acknowledged");
+    clock.advance(Duration::from_secs(9));
+    let mut waiting = Box::pin(shard.commit(batch(b"0000 b", b"2")).expect("queued"));
+    let early = tokio::time::timeout(Duration::from_mins(1), &mut waiting).await;
+    assert!(early.is_err(), "another owner may have begun: {early:?}");
+    renew();
+    waiting.await.expect("acknowledged");
+    clock.advance(Duration::from_secs(9));
+    let waiting = shard.commit(batch(b"0000 c", b"3")).expect("queued");
+    let (closed, told) = tokio::join!(shard.close(), waiting);
+    closed.expect("closes");
+    assert!(matches!(told, Err(StorageError::NotLeased)), "{told:?}");
 }

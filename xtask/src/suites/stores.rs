@@ -1,0 +1,35 @@
+//! The kill -9 harness over stores that speak the protocols of the clouds: SeaweedFS's S3 gateway and Azurite.
+//!
+//! `tests-sdk/stores/gateway.py` installs a store, starts it on loopback, and runs the harness beside it.
+
+use super::{Run, SuiteResult, workspace};
+use crate::command::run_and_listen;
+use crate::{Outcome, prerequisites, project};
+use std::process::Command;
+
+/// Of each store.
+const KILL_CYCLES: u64 = 4;
+
+pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
+    prerequisites::for_python()?;
+    prerequisites::for_javascript()?;
+    run.build(workspace::harness().arg("--no-run"))?;
+    let of = |store: &str| -> Outcome<SuiteResult> {
+        let mut command = Command::new("python3");
+        command
+            .arg(project::root().join("tests-sdk/stores/gateway.py"))
+            .arg(store)
+            .arg("--work")
+            .arg(project::work_directory().join("stores"))
+            .arg("--");
+        let harness = workspace::harness();
+        command.arg(harness.get_program()).args(harness.get_args());
+        command.args(["--", "--nocapture", "writes_to_an_object_store"]);
+        command
+            .current_dir(project::root())
+            .env("SHARDLAKE_KILL_CYCLES", (KILL_CYCLES * workspace::HARNESS_RUNS).to_string());
+        let (output, ended_well) = run_and_listen(&mut command)?;
+        Ok(workspace::of_cycles(&format!("stores/{store}"), &output, ended_well))
+    };
+    Ok(vec![of("seaweedfs")?, of("azurite")?])
+}
