@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
 use shardlake_items::Items;
 use shardlake_model::{ConsistencyLevel, Limits, Result};
@@ -50,6 +51,7 @@ pub(crate) struct AccountState {
     pub resources: Resources,
     pub upkeep: Upkeep,
     pub projections: Projections,
+    pub backups: Backups,
 }
 
 impl Deref for AccountState {
@@ -81,6 +83,7 @@ impl Account {
     }
 
     async fn open_shards(shards: Shards, options: AccountOptions) -> Result<Account> {
+        let backups = Backups::start(shards.clone(), options.clock.clone(), options.random.clone()).await;
         let scripts = Scripts::new(ScriptSettings { clock: options.clock.clone(), ..options.scripts });
         let options_of_serving = ServingOptions {
             limits: options.limits,
@@ -100,7 +103,7 @@ impl Account {
         let upkeep = Upkeep::start(serving, options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), resources.clone())?;
         let script_runs = ScriptRuns::new(queries, scripts);
-        Ok(Account(Arc::new(AccountState { script_runs, resources, upkeep, projections })))
+        Ok(Account(Arc::new(AccountState { script_runs, resources, upkeep, projections, backups })))
     }
 
     pub fn limits(&self) -> &Limits {
@@ -135,6 +138,7 @@ impl Account {
 
     /// Makes everything durable and closes the shards; later operations fail.
     pub async fn close(&self) -> Result<()> {
+        self.0.backups.close().await;
         self.0.upkeep.pause_relocations().await;
         self.0.catalog_writer.close().await;
         self.0.shards.close().await

@@ -20,6 +20,10 @@ mod verify;
 pub use account::{
     Account, AccountOptions, AccountStatistics, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
 };
+pub use shardlake_backup::{
+    Backups, KeptState, Moment as BackupMoment, MomentOfPartition, PIECE_BYTES_MAX as BACKUP_PIECE_BYTES_MAX,
+    describe as describe_moment,
+};
 pub use shardlake_capacity::budget::BudgetReport;
 pub use shardlake_capacity::diagnosis::{Evidence, EvidenceValue, Finding, FindingKind};
 pub use shardlake_capacity::policy::{NextStep, SplitReason};
@@ -57,6 +61,8 @@ pub use shardlake_serving::{
 };
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
+/// What a state consists of that is kept for a backup.
+pub use shardlake_storage::KeptFile;
 pub use shardlake_upkeep::{
     ContainerLoad, ContainerReport, LargeKey, PartitionLoad, Purging, RangeReport, RelocationHooks,
     RelocationTicket, SplitAt,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use shardlake_backup::Backups;
 use shardlake_capacity::policy::NextStep;
 use shardlake_catalog::ProjectionRule;
 use shardlake_model::{Offer, RequestContext, Result};
@@ -112,6 +113,11 @@ impl Account {
 
     pub async fn projection(&self, id: &str) -> Result<ProjectionReport> {
         self.0.projections.projection(id).await
+    }
+
+    /// States that are kept while somebody copies them to a backup.
+    pub fn backups(&self) -> &Backups {
+        &self.0.backups
     }
 
     /// How a container's budgets stand now.

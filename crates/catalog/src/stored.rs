@@ -25,7 +25,7 @@ use shardlake_model::{
     ContainerRid, Database, DatabaseRid, Offer, OfferRid, PartitionUid, Permission, PermissionRid, Script,
     User, UserRid,
 };
-use shardlake_storage::{ScanOptions, Shard};
+use shardlake_storage::{ScanOptions, Shard, View};
 
 use crate::{CatalogError, Checkpoint, ContainerRecord, Definitions, DroppedMark, ProjectionRecord};
 
@@ -112,9 +112,14 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CatalogError> {
 
 /// Reads every record. Whether they fit together is for [`crate::broken`].
 pub async fn load(shard: &Shard) -> Result<Definitions, CatalogError> {
+    load_view(&shard.view()).await
+}
+
+/// Likewise of one moment.
+pub async fn load_view(view: &View) -> Result<Definitions, CatalogError> {
     let mut definitions = Definitions::default();
     let catalog = 0u32.to_be_bytes().to_vec()..1u32.to_be_bytes().to_vec();
-    let mut scan = shard.snapshot().scan(catalog, ScanOptions::default());
+    let mut scan = view.scan(catalog, ScanOptions::default());
     while let Some(chunk) = scan.next_chunk().await? {
         for (key, value) in chunk {
             add(&mut definitions, &key, &value)?;

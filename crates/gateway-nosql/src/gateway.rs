@@ -222,14 +222,14 @@ impl Inner {
         let form = address.signed_form(&parts.method, dates(headers));
         let now = self.account.clock().now();
         let access = self.keyring.authenticate_key(headers.authorization, &[form], now)?;
-        shardlake_operator::allow(access, &parts.method)?;
+        shardlake_operator::allow(access, &parts.method, address)?;
         let (body, context) = self.admit(body, headers, arrival).await?;
         let body = body.bytes.clone();
         let call = OperatorCall { account: &self.account, method: &parts.method, address, context, body };
         let reply = shardlake_operator::serve(&call).await?;
-        Ok(reply
-            .body
-            .map_or_else(|| Reply::empty(reply.status, 0), |body| Reply::json(reply.status, 0, body)))
+        let Some(body) = reply.body else { return Ok(Reply::empty(reply.status, 0)) };
+        let told = Reply::json(reply.status, 0, body);
+        Ok(if reply.is_bytes { told.of_bytes() } else { told })
     }
 
     fn authenticate(

@@ -35,6 +35,8 @@ pub(crate) struct Reply {
     pub extra: Vec<(HeaderName, HeaderValue)>,
     /// JSON text or Cosmos binary JSON; `None` for replies without a body.
     pub body: Option<Text>,
+    /// The body is a part of a file.
+    pub is_bytes: bool,
 }
 
 impl Reply {
@@ -46,6 +48,12 @@ impl Reply {
     pub fn empty(status: StatusCode, charge_centi: u64) -> Reply {
         let meta = ReplyMeta { charge_centi, ..ReplyMeta::default() };
         Reply { status, meta, ..Reply::default() }
+    }
+
+    /// What the body is, where it is neither JSON text nor Cosmos binary JSON.
+    pub fn of_bytes(mut self) -> Reply {
+        self.is_bytes = true;
+        self
     }
 
     pub fn with_etag(mut self, etag: [u8; 16]) -> Reply {
@@ -165,7 +173,12 @@ impl Renderer {
             set_text(&mut headers, &CONTINUATION, continuation);
         }
         headers.extend(reply.extra);
-        assemble(reply.status, headers, reply.body)
+        let mut response = assemble(reply.status, headers, reply.body);
+        if reply.is_bytes {
+            let media_type = HeaderValue::from_static("application/octet-stream");
+            response.headers_mut().insert(CONTENT_TYPE, media_type);
+        }
+        response
     }
 
     fn failure(&self, failure: &Failure, echo: Echo<'_>) -> Response<AnswerBody> {

@@ -8,6 +8,7 @@ use percent_encoding::percent_decode_str;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_signature::Payload;
 
+use crate::backups::BackupTarget;
 use crate::projections::ProjectionTarget;
 
 pub(crate) const PREFIX: &str = "/_shardlake/v1/";
@@ -26,6 +27,7 @@ pub(crate) enum Target {
     /// Every container, in short.
     AllContainers,
     Projections(ProjectionTarget),
+    Backups(BackupTarget),
     InContainer {
         database: String,
         container: String,
@@ -53,6 +55,9 @@ impl<'p> Address<'p> {
             ["projections", rest @ ..] => {
                 let target = ProjectionTarget::of(rest, decode)?;
                 Target::Projections(target.ok_or_else(|| no_such_path(path))?)
+            }
+            ["backups", rest @ ..] => {
+                Target::Backups(BackupTarget::of(rest)?.ok_or_else(|| no_such_path(path))?)
             }
             ["dbs", database, "colls", container, rest @ ..] => Target::InContainer {
                 database: decode(database)?,
@@ -161,6 +166,24 @@ mod tests {
         assert_eq!(of("/a/resume"), ProjectionTarget::Resume("a".into()));
         for path in ["/_shardlake/v1/projections/", "/_shardlake/v1/projections/a/stop"] {
             assert_eq!(Address::parse(path, None).expect_err(path).kind(), ErrorKind::NotFound, "{path}");
+        }
+    }
+
+    #[test]
+    fn backups_are_named_by_places_and_never_by_paths() {
+        let of = |rest: &str| Address::parse(&format!("/_shardlake/v1/backups{rest}"), None).map(|_| ());
+        for rest in ["", "/0a", "/0a/shards/1/files/3/2097152", "/..", "/%2e%2e"] {
+            assert!(of(rest).is_ok(), "{rest}");
+        }
+        for (rest, kind) in [
+            ("/", ErrorKind::NotFound),
+            ("/0a/shards/1/files/3", ErrorKind::NotFound),
+            ("/0a/files/../../etc/passwd/0", ErrorKind::NotFound),
+            ("/0a/shards/1/files/-1/0", ErrorKind::BadRequest),
+            ("/0a/shards/../files/passwd/0", ErrorKind::BadRequest),
+            ("/0a/shards/1/files/3/99999999999999999999", ErrorKind::BadRequest),
+        ] {
+            assert_eq!(of(rest).expect_err(rest).kind(), kind, "{rest}");
         }
     }
 

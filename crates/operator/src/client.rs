@@ -42,6 +42,11 @@ impl OperatorRequest {
         OperatorRequest { method, path, query: None, body: None }
     }
 
+    /// Of the states that are kept for backups; `rest` is what follows `backups`, such as `/{id}`.
+    pub fn of_backups(method: Method, rest: &str) -> OperatorRequest {
+        OperatorRequest { method, path: format!("{PREFIX}backups{rest}"), query: None, body: None }
+    }
+
     /// `rest` is what follows the container, such as `partitions/3/split`.
     pub fn of_container(method: Method, (database, container): (&str, &str), rest: &str) -> OperatorRequest {
         let [database, container] = [database, container].map(|name| utf8_percent_encode(name, COMPONENT));

@@ -11,6 +11,7 @@
 //! | `PUT dbs/{db}/colls/{coll}/throughput` | divide the throughput by hand |
 //! | `GET projections`, `GET projections/{id}` | rules that keep copies true, and how far they are |
 //! | `PUT projections/{id}`, `DELETE projections/{id}` | create or replace one; delete it |
+//! | `POST backups`, `GET backups/{id}/shards/{shard}/files/{file}/{offset}`, `DELETE backups/{id}` | keep a state, read it, drop it |
 //! | `POST projections/{id}/pause`, `POST projections/{id}/resume` | stop one for a while |
 //!
 //! | file | what it does |
@@ -19,7 +20,7 @@
 //! | `document.rs`, `window.rs` | reports as JSON; how far back they go |
 //! | `client.rs` | what a client sends |
 //! | `actions.rs` | the bodies of requests about partitions, and what is done for them |
-//! | `projections.rs` | the same for projections |
+//! | `projections.rs`, `backups.rs` | the same for projections, and for states that are copied to a backup |
 //!
 //! It is not part of the protocol that the SDKs speak. Requests are signed with the account's keys; a read-only key may look
 //! and not touch. The door that received the request checks the signature, reads the body, and gives replies and errors
@@ -27,6 +28,7 @@
 
 mod actions;
 mod address;
+mod backups;
 mod client;
 mod document;
 mod projections;
@@ -59,22 +61,25 @@ pub struct OperatorReply {
     pub status: StatusCode,
     /// JSON text, where there is any.
     pub body: Option<Vec<u8>>,
+    /// The body is a part of a file.
+    pub is_bytes: bool,
 }
 
 impl OperatorReply {
     fn json(status: StatusCode, body: Vec<u8>) -> OperatorReply {
-        OperatorReply { status, body: Some(body) }
+        OperatorReply { status, body: Some(body), is_bytes: false }
     }
 }
 
-/// A read-only key may look.
-pub fn allow(access: Access, method: &Method) -> Result<()> {
-    if access == Access::Full || method == Method::GET {
+/// A read-only key may look, but not at everything that is stored.
+pub fn allow(access: Access, method: &Method, address: &Address<'_>) -> Result<()> {
+    let is_backup = matches!(address.target, Target::Backups(_));
+    if access == Access::Full || (method == Method::GET && !is_backup) {
         return Ok(());
     }
     Err(Error::new(
         ErrorKind::Forbidden,
-        "the request is signed with a read-only key, which may look at partitions and not change them",
+        "the request is signed with a read-only key, which may look at partitions, and not change them or copy everything",
     ))
 }
 
@@ -84,6 +89,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
             call.address.only_parameter("")?;
             Ok(ok(document::all_containers(call.account)))
         }
+        (Target::Backups(target), _) => backups::serve(call, target).await,
         (Target::Projections(target), _) => projections::serve(call, target).await,
         (Target::InContainer { database, container, what }, method) => {
             let container = call.account.container(database, container)?;

@@ -2,7 +2,8 @@
 
 use shardlake_model::Result;
 use shardlake_routing::EpkRange;
-use shardlake_storage::{ScanOptions, Snapshot};
+use shardlake_stdx::Timestamp;
+use shardlake_storage::{ScanOptions, Snapshot, View};
 
 use crate::change_log::LogEntry;
 use crate::keys::{self, PartitionUid};
@@ -45,6 +46,28 @@ impl Partition {
         page.is_last = looked_at < entries_max;
         Ok(page)
     }
+}
+
+/// How far a partition had come at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionPosition {
+    /// Of the last commit.
+    pub lsn: u64,
+    pub timestamp: Timestamp,
+    pub items: u64,
+    /// Of the items as JSON.
+    pub size_bytes: u64,
+}
+
+/// How far a partition had come when the view was made; `None` where nothing was ever written.
+pub async fn position_of(view: &View, uid: PartitionUid) -> Result<Option<PartitionPosition>> {
+    let last = last_entry(view, uid).await?;
+    Ok(last.map(|(lsn, entry)| PartitionPosition {
+        lsn,
+        timestamp: Timestamp(entry.timestamp_ms),
+        items: entry.counters.items,
+        size_bytes: entry.counters.size_bytes,
+    }))
 }
 
 /// The last entry that a snapshot shows of a partition's log, and its LSN.

@@ -88,7 +88,7 @@ pub use beside::{HEAVY_BYTES, Turn, Turns, beside};
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use change_sink::{Change, ChangeSink, JsonChanges};
-pub use changes::ChangePage;
+pub use changes::{ChangePage, PartitionPosition, position_of};
 pub use compaction::{Compaction, CompactionStep};
 #[cfg(feature = "testing")]
 pub use describe::{describe_row, owner_of_row};

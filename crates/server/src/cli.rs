@@ -1,17 +1,18 @@
-//! The command line: `serve`, `demo`, `verify`, and the operator's commands.
+//! The command line: `serve`, `demo`, `backup`, `verify`, and the operator's commands.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use shardlake_stdx::Clock;
 
+use crate::backup::{self, BackupId};
 use crate::config::Config;
 use crate::demo::{self, WebStore};
-use crate::operate::{self, Operation};
+use crate::operate::{self, Connection, Operation};
 use crate::serve::{self, Introduction};
 use crate::settings::{DemoName, DurabilityMode, Settings};
 use crate::{layers, logging, verify};
@@ -43,10 +44,14 @@ enum Command {
     /// What the demo webstore serves is stored below the user's data home ($XDG_DATA_HOME or ~/.local/share, in
     /// shardlake/demo-webstore) unless --data-dir or --durability memory says otherwise. The other demos store nothing.
     Demo(DemoCommand),
-    /// Check everything that a stopped server stored; exits with 1 when something is wrong
+    /// Copy an account and bring it back: create, list, check, restore, delete
+    ///
+    /// A running server goes on meanwhile.
+    Backup(backup::Backup),
+    /// Check everything that a server stored, or a backup holds; exits with 1 when something is wrong
     ///
     /// Changes nothing in the data directory, which may be on read-only media or on a full disk. No server can start there
-    /// meanwhile.
+    /// meanwhile; with --online it is that of a running server, which keeps its state of now for as long as it is read.
     Verify(VerifyCommand),
     /// Show the partitions of a container: ranges, sizes, load, budgets, and what comes next
     Partitions(operate::Partitions),
@@ -113,8 +118,14 @@ enum DemoChoice {
 
 #[derive(Debug, Args)]
 struct VerifyCommand {
-    /// The data directory
+    /// The data directory, or a directory of backups
     directory: PathBuf,
+    /// Of a directory of backups: which one [default: the newest]
+    #[arg(long, value_name = "ID", conflicts_with = "online")]
+    id: Option<BackupId>,
+    /// The server of the data directory runs, at --endpoint
+    #[arg(long)]
+    online: bool,
     /// Where to copy the journals to: usually less than 100 MB and seldom more than 400 MB a shard, removed at the end
     /// [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
@@ -122,6 +133,8 @@ struct VerifyCommand {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 pub fn main() -> ExitCode {
@@ -137,6 +150,7 @@ pub fn main() -> ExitCode {
         Command::Demo(demo) if demo.print => print_demo(&demo),
         Command::Demo(demo) if demo.check => demo::check(&store_of(&demo), &demo.python),
         Command::Demo(demo) => run_server(with_demo(demo), Introduction::OfDemo),
+        Command::Backup(backup) => run_backup(&backup),
         Command::Verify(command) => verify_directory(&command),
         Command::Partitions(arguments) => operate(Operation::Partitions(arguments)),
         Command::Split(arguments) => operate(Operation::Split(arguments)),
@@ -245,7 +259,21 @@ fn print_demo(command: &DemoCommand) -> Result<ExitCode, String> {
 
 fn verify_directory(command: &VerifyCommand) -> Result<ExitCode, String> {
     let scratch = command.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    runtime()?.block_on(verify::verify(&command.directory, &scratch, command.json))
+    let look = async |directory: &Path| verify::verify(directory, &scratch, command.json).await;
+    runtime()?.block_on(async {
+        if command.online {
+            let client = command.connection.client()?;
+            backup::with_running(client, &command.directory, &scratch, look).await
+        } else if command.id.is_some() || backup::holds_backups(&command.directory) {
+            backup::with_backup(&command.directory, command.id.as_ref(), &scratch, look).await
+        } else {
+            look(&command.directory).await
+        }
+    })
+}
+
+fn run_backup(backup: &backup::Backup) -> Result<ExitCode, String> {
+    runtime()?.block_on(backup::run(backup))
 }
 
 fn operate(operation: Operation) -> Result<ExitCode, String> {

@@ -15,12 +15,14 @@
 //! | `ready.rs`, `logging.rs` | what is said, and where |
 //! | `seed/`, `demo/` | data to begin with |
 //! | `operate/` | the commands of operators, which ask a running server |
+//! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
 //! | `verify.rs` | checks a stopped server's data |
 //!
 //! The only crate that reads the environment, opens sockets and knows the data directory's layout. It knows no protocol:
 //! requests go to the gateway as they are.
 
 mod account_file;
+mod backup;
 mod byte_size;
 pub mod cli;
 mod config;
@@ -44,6 +46,7 @@ mod partition_metrics;
 mod private_file;
 mod projection_metrics;
 mod ready;
+mod restore_mark;
 mod script_metrics;
 pub mod script_worker;
 mod seed;

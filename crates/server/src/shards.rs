@@ -14,6 +14,7 @@ use shardlake_storage::{Durability, EngineKind, InspectionReport, Shard, ShardOp
 use crate::account_file;
 use crate::config::Config;
 use crate::descriptors::Descriptors;
+use crate::restore_mark;
 use crate::settings::DurabilityMode;
 
 const FIRST: &str = "shard";
@@ -116,6 +117,7 @@ pub fn check_is_no_file(data_dir: &Path) -> Result<(), String> {
 
 /// How many shards there are, and what is remembered of them; all that are remembered are there.
 fn look(data_dir: &Path) -> Result<(u16, Option<AccountMark>), String> {
+    restore_mark::check_is_complete(data_dir)?;
     let remembered = account_file::read(data_dir)?;
     let existing = count(data_dir)?;
     if let Some(remembered) = remembered.as_ref().filter(|remembered| remembered.shards > existing) {

@@ -20,6 +20,10 @@ use crate::journal_mark::Mark;
 use crate::{StorageError, files};
 
 const CHECKPOINTS: &str = "checkpoints";
+/// Has a dot, so that no checkpoint can have the name.
+const UNFINISHED: &str = ".unfinished";
+/// How directories begin that hold what an inspection needs to write.
+pub(crate) const SCRATCH: &str = "shardlake-inspect-";
 const NAME_BYTES_MAX: usize = 64;
 /// While a merge replaces tables the files may not fit together; that takes milliseconds.
 const ATTEMPTS: u32 = 50;
@@ -45,8 +49,7 @@ pub(crate) fn make(shard: &Path, mark: &Mark, name: &str) -> Result<(), StorageE
     if target.exists() {
         return Err(StorageError::CheckpointExists);
     }
-    // Its name has a dot, so that no checkpoint can have it.
-    let unfinished = directory_of(shard, &format!("{name}.unfinished"));
+    let unfinished = directory_of(shard, &format!("{name}{UNFINISHED}"));
     for attempt in 1.. {
         match copy(shard, mark, &unfinished) {
             Ok(()) => break,
@@ -84,6 +87,39 @@ fn copy(shard: &Path, mark: &Mark, to: &Path) -> Result<(), StorageError> {
         mark_complete(to)
     };
     sync().map_err(failed)
+}
+
+/// The names of all that are complete.
+pub(crate) fn names(shard: &Path) -> Result<Vec<String>, StorageError> {
+    let directory = shard.join(CHECKPOINTS);
+    let names = entries(&directory).map_err(|error| failed(&directory, &error))?;
+    Ok(names.into_iter().filter(|name| check_name(name).is_ok()).collect())
+}
+
+/// Removes what a process that was killed left behind: checkpoints that it had not finished, and what it had opened one
+/// with. What cannot be removed costs space and nothing else.
+pub(crate) fn sweep(shard: &Path) {
+    let swept = || -> io::Result<()> {
+        let checkpoints = shard.join(CHECKPOINTS);
+        for name in entries(&checkpoints)?.iter().filter(|name| name.ends_with(UNFINISHED)) {
+            remove_all(&checkpoints.join(name))?;
+        }
+        for name in entries(shard)?.iter().filter(|name| name.starts_with(SCRATCH)) {
+            remove_all(&shard.join(name))?;
+        }
+        Ok(())
+    };
+    if let Err(error) = swept() {
+        tracing::warn!(%error, shard = %shard.display(), "what a killed process left of a checkpoint stays");
+    }
+}
+
+fn entries(directory: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 pub(crate) fn remove(shard: &Path, name: &str) -> Result<(), StorageError> {

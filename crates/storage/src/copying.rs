@@ -39,7 +39,7 @@ pub(crate) fn copy_files(database: &Path, files: &Files, to: &Path, link: Link) 
             copy_content(&from.join(name), &to.join(name))?;
         }
         for table in &keyspace.tables {
-            let name = Path::new("tables").join(table.to_string());
+            let name = Path::new("tables").join(table.number.to_string());
             link(&from.join(&name), &to.join(&name))?;
         }
     }

@@ -102,6 +102,11 @@ pub(crate) fn mark_complete(path: &Path) -> io::Result<()> {
     write_format(path, FORMAT)
 }
 
+/// What `FORMAT` says of a complete shard.
+pub(crate) fn complete_format() -> String {
+    format!("{FORMAT}\n")
+}
+
 /// Replaced by renaming, so that the line is never half written.
 fn write_format(path: &Path, line: &str) -> io::Result<()> {
     let unfinished = path.join("FORMAT.new");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::{Answer, Batch, Lookup, Resolve, ScanOptions, StorageError};
+use crate::{Answer, Batch, KeptFiles, Lookup, Resolve, ScanOptions, StorageError};
 
 /// Stored bytes: cheap to clone, and on a local disk a slice of the cached block.
 pub type Value = Bytes;
@@ -71,6 +71,16 @@ pub trait Engine: Send + Sync + 'static {
 
     fn remove_checkpoint(&self, _name: &str) -> Answer<'_, ()> {
         Answer::Now(Err(StorageError::CheckpointMissing))
+    }
+
+    /// The names under which states are kept.
+    fn checkpoints(&self) -> Answer<'_, Vec<String>> {
+        Answer::Now(Ok(Vec::new()))
+    }
+
+    /// The files of what is kept under the name.
+    fn kept_files(&self, _name: &str) -> Answer<'_, KeptFiles> {
+        Answer::Now(Err(StorageError::NoFiles))
     }
 
     /// Whether this process may still say what is stored: see [`crate::Lease`].

@@ -44,7 +44,14 @@ pub(crate) struct KeyspaceFiles {
     /// Below the database.
     pub folder: PathBuf,
     pub version: String,
-    pub tables: Vec<u64>,
+    pub tables: Vec<Table>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub number: u64,
+    /// XXH3-128 of the whole file.
+    pub checksum: u128,
 }
 
 /// Changes nothing.
@@ -90,7 +97,7 @@ fn check_keyspace(database: &Path, name: &str) -> Result<KeyspaceFiles, StorageE
     }
     let tables = tables_of(&content).ok_or_else(|| damaged(&path.join(&version), "has an unknown form"))?;
     for table in &tables {
-        let table = path.join("tables").join(table.to_string());
+        let table = path.join("tables").join(table.number.to_string());
         match fs::metadata(&table) {
             Ok(found) if found.is_file() && found.len() > 0 => {}
             Ok(_) => return Err(damaged(&table, "is empty")),
@@ -105,8 +112,8 @@ fn check_keyspace(database: &Path, name: &str) -> Result<KeyspaceFiles, StorageE
     Ok(KeyspaceFiles { folder, version, tables })
 }
 
-/// The numbers of all tables; `None` when it is not the content of a version.
-fn tables_of(version: &[u8]) -> Option<Vec<u64>> {
+/// All tables; `None` when it is not the content of a version.
+fn tables_of(version: &[u8]) -> Option<Vec<Table>> {
     let mut trailer = Bytes(version.get(version.len().checked_sub(TRAILER_BYTES)?..)?);
     let (b"SFA!\x01\x00", _checksum) = (trailer.take(6)?, trailer.take(16)?) else { return None };
     let mut contents = Bytes(version.get(usize::try_from(trailer.u64()?).ok()?..)?);
@@ -151,13 +158,14 @@ impl<'a> Bytes<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn tables(&mut self) -> Option<Vec<u64>> {
+    fn tables(&mut self) -> Option<Vec<Table>> {
         let mut tables = Vec::new();
         for _level in 0..self.u8()? {
             for _run in 0..self.u8()? {
                 for _table in 0..self.u32()? {
-                    tables.push(self.u64()?);
-                    self.take(1 + 16 + 8)?;
+                    let (number, _kind) = (self.u64()?, self.u8()?);
+                    let (checksum, _sequence) = (u128::from_le_bytes(self.array()?), self.u64()?);
+                    tables.push(Table { number, checksum });
                 }
             }
         }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use fjall::{Database, Keyspace};
 
+use crate::checkpoint::SCRATCH;
 use crate::copying::{copy_files, copy_journals};
 use crate::directory::{DATABASE, find_complete, lock_for_looking};
 use crate::files::{self, Files};
@@ -110,7 +111,7 @@ impl Scratch {
         static MADE: AtomicU64 = AtomicU64::new(0);
         loop {
             let number = MADE.fetch_add(1, Ordering::Relaxed);
-            let path = parent.join(format!("shardlake-inspect-{}-{number}", std::process::id()));
+            let path = parent.join(format!("{SCRATCH}{}-{number}", std::process::id()));
             // Journals hold what clients wrote, and the system's directory for such files is everybody's.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Scratch(path)),

@@ -25,7 +25,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::StorageError;
 use crate::journal::{Inspected, Tolerance};
 
-const NAME: &str = "JOURNALS";
+pub(crate) const NAME: &str = "JOURNALS";
 const FORM: &str = "shardlake journals 1";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Mark {
         File::open(directory)?.sync_all()
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let state = if self.is_closed { "closed" } else { "open" };
         let tolerance = match self.tolerance {
             Tolerance::LastBatch => "every-batch-synced",

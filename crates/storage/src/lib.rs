@@ -20,6 +20,7 @@
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
+//! | `together.rs`, `kept_files.rs` | one moment of several shards; the files that a kept state consists of |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
 //! | `hot_rows.rs`, `hot_view.rs` | rows that are read again and again, in front of the engine; a view with them |
@@ -53,6 +54,7 @@ mod inspection;
 mod journal;
 mod journal_mark;
 mod journal_room;
+mod kept_files;
 mod lease;
 mod local;
 mod local_view;
@@ -71,6 +73,7 @@ mod shard;
 pub mod slow;
 #[cfg(feature = "testing")]
 pub mod suite;
+mod together;
 mod turns;
 mod view;
 pub mod witness;
@@ -83,6 +86,7 @@ pub use error::StorageError;
 pub use hot_rows::{Found, HotRow};
 pub use hot_view::HotView;
 pub use inspection::{InspectionReport, TornWrite};
+pub use kept_files::{KeptFile, KeptFiles, TableChecksum, TableSum};
 pub use lease::{Began, Lease};
 pub use memory::MemoryEngine;
 pub use options::{Durability, EngineKind, ShardOptions};

@@ -42,7 +42,9 @@ use crate::journal_mark::Mark;
 use crate::journal_room::JournalRoom;
 use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::pace::{Pace, Way};
-use crate::{Answer, Batch, Engine, EngineView, Lookup, Op, Row, StorageError, Value, checkpoint, epoch};
+use crate::{
+    Answer, Batch, Engine, EngineView, KeptFiles, Lookup, Op, Row, StorageError, Value, checkpoint, epoch,
+};
 
 /// Memtables that wait for a worker before writers are slowed down; fjall itself stops at 4.
 const SEALED_MEMTABLES_MAX: usize = 2;
@@ -93,6 +95,7 @@ impl LocalEngine {
     pub fn open(options: &LocalOptions) -> Result<LocalEngine, StorageError> {
         let mut directory = Directory::claim(&options.directory, options.must_exist)?;
         epoch::claim(directory.path(), options.epoch)?;
+        checkpoint::sweep(directory.path());
         let tolerance = if options.writes_through { Tolerance::AnyTail } else { Tolerance::LastBatch };
         let opened = if directory.is_new() {
             Mark::new(false, tolerance, &[])
@@ -369,6 +372,18 @@ impl Engine for LocalEngine {
 
     fn remove_checkpoint(&self, name: &str) -> Answer<'_, ()> {
         Answer::Now(checkpoint::remove(self.directory.path(), name))
+    }
+
+    fn checkpoints(&self) -> Answer<'_, Vec<String>> {
+        Answer::Now(checkpoint::names(self.directory.path()))
+    }
+
+    fn kept_files(&self, name: &str) -> Answer<'_, KeptFiles> {
+        let directory = checkpoint::directory_of(self.directory.path(), name);
+        Answer::Now(match KeptFiles::of_directory(&directory) {
+            Err(StorageError::Missing { .. }) => Err(StorageError::CheckpointMissing),
+            kept => kept,
+        })
     }
 
     fn lets_writers_lead(&self) -> bool {

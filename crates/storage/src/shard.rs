@@ -147,8 +147,16 @@ impl Shard {
         Ok(Shard(Arc::new(ShardInner { shared, committer, closed: OnceCell::new() })))
     }
 
-    fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
+    }
+
+    /// Has the engine do what takes long: on a thread that may block, or where it is awaited.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Engine) -> Answer<'_, T> + Send + 'static,
+    ) -> Result<T, StorageError> {
+        self.0.work(work).await
     }
 
     pub(crate) fn hot_rows(&self) -> &Arc<HotRows> {
@@ -399,7 +407,6 @@ fn check_sizes(batch: &Batch) -> Result<(), StorageError> {
 }
 
 impl ShardInner {
-    /// Has the engine do what takes long: on a thread that may block, or where it is awaited.
     async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Engine) -> Answer<'_, T> + Send + 'static,
@@ -432,7 +439,7 @@ impl ShardInner {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
 ) -> Result<T, StorageError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| StorageError::io(error.to_string()))?

@@ -59,13 +59,8 @@ impl Client {
 
     /// The JSON of a good answer, or what the server said was wrong.
     pub async fn send(&self, request: &OperatorRequest) -> Result<Value, String> {
+        let (status, body) = self.answer(request).await?;
         let authority = self.endpoint.authority();
-        let signed = request.signed(&authority, &self.key, Clock::System.now());
-        let signed = signed.map_err(|error| error.message().to_owned())?;
-        let exchange = tokio::time::timeout(ANSWER_TIME_MAX, self.exchange(signed)).await;
-        let (status, body) = exchange
-            .map_err(|_| format!("{authority} did not answer within {} seconds", ANSWER_TIME_MAX.as_secs()))?
-            .map_err(|error| format!("{authority}: {error}"))?;
         if status == StatusCode::NO_CONTENT {
             return Ok(Value::Null);
         }
@@ -73,6 +68,26 @@ impl Client {
             format!("{authority} answered {status} with something that is no JSON: {error}")
         })?;
         if status.is_success() { Ok(answer) } else { Err(words_of_failure(status, &answer, &request.path)) }
+    }
+
+    /// The bytes of a good answer, or what the server said was wrong.
+    pub async fn fetch(&self, request: &OperatorRequest) -> Result<Bytes, String> {
+        let (status, body) = self.answer(request).await?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        Err(words_of_failure(status, &answer, &request.path))
+    }
+
+    async fn answer(&self, request: &OperatorRequest) -> Result<(StatusCode, Bytes), String> {
+        let authority = self.endpoint.authority();
+        let signed = request.signed(&authority, &self.key, Clock::System.now());
+        let signed = signed.map_err(|error| error.message().to_owned())?;
+        let exchange = tokio::time::timeout(ANSWER_TIME_MAX, self.exchange(signed)).await;
+        exchange
+            .map_err(|_| format!("{authority} did not answer within {} seconds", ANSWER_TIME_MAX.as_secs()))?
+            .map_err(|error| format!("{authority}: {error}"))
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {

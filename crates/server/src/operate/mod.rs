@@ -14,9 +14,11 @@ mod words;
 
 use std::process::ExitCode;
 
-pub use arguments::{Abort, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
+pub use arguments::{Abort, Connection, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
+pub use client::Client;
 pub use projections::Projections;
-pub use table::{bytes, thousands, wrapped};
+pub use show::ignore_closed;
+pub use table::{aligned, bytes, thousands, wrapped};
 pub use words::counted;
 
 /// What to do, with its arguments.

@@ -17,6 +17,7 @@ pub fn of_refusal(status: StatusCode, sentence: &str, path: &str) -> String {
         StatusCode::NOT_FOUND if path.contains("/projections/") => {
             format!("{own}: `shardlake projections list` shows those there are")
         }
+        StatusCode::NOT_FOUND if path.contains("/backups") => own,
         StatusCode::NOT_FOUND => format!("{own}: `shardlake partitions` shows the containers there are"),
         StatusCode::GONE => {
             let container = container_of(path).unwrap_or_default();

@@ -1,0 +1,71 @@
+//! What partitions a moment has, and how far each had come: from the catalog and the last entry of each change log.
+
+use shardlake_catalog::Definitions;
+use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_partition::position_of;
+use shardlake_serving::catalog_error;
+use shardlake_stdx::Timestamp;
+use shardlake_storage::View;
+
+/// An account at one moment, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Moment {
+    pub partitions: Vec<MomentOfPartition>,
+    /// Splits, merges and moves that were under way, such as `move of shop/orders`: they go on from there.
+    pub relocations: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MomentOfPartition {
+    pub database: String,
+    pub container: String,
+    pub range_id: u32,
+    pub shard: u16,
+    /// Of the last commit; 0 where there was none.
+    pub lsn: u64,
+    /// Of the last commit.
+    pub written: Option<Timestamp>,
+    pub items: u64,
+    /// Of the items as JSON.
+    pub size_bytes: u64,
+}
+
+/// `views` are of one moment, in the order of the shards. Reads the catalog and one row of each partition.
+pub async fn describe(views: &[View]) -> Result<Moment> {
+    let first = views.first().ok_or_else(|| Error::bad_request("an account has at least one shard"))?;
+    let definitions = shardlake_catalog::load_view(first).await.map_err(catalog_error)?;
+    let mut moment = Moment::default();
+    for record in definitions.containers.values() {
+        let container = &record.container.definition.id;
+        let Some(database) = name_of_database(&definitions, record.container.rid.database) else { continue };
+        if let Some(relocation) = &record.relocation {
+            moment.relocations.push(format!("{} of {database}/{container}", relocation.kind.name()));
+        }
+        for range in &record.ranges {
+            let view = views.get(usize::from(range.shard)).ok_or_else(|| {
+                Error::new(ErrorKind::Corrupt, format!("data of shard {} is missing", range.shard))
+            })?;
+            let position = position_of(view, range.placed().uid).await?;
+            moment.partitions.push(MomentOfPartition {
+                database: database.to_owned(),
+                container: container.clone(),
+                range_id: range.range_id,
+                shard: range.shard,
+                lsn: position.map_or(0, |position| position.lsn),
+                written: position.map(|position| position.timestamp),
+                items: position.map_or(0, |position| position.items),
+                size_bytes: position.map_or(0, |position| position.size_bytes),
+            });
+        }
+    }
+    let name = |partition: &MomentOfPartition| {
+        (partition.database.clone(), partition.container.clone(), partition.range_id)
+    };
+    moment.partitions.sort_by_cached_key(name);
+    moment.relocations.sort_unstable();
+    Ok(moment)
+}
+
+fn name_of_database(definitions: &Definitions, rid: shardlake_model::DatabaseRid) -> Option<&str> {
+    definitions.databases.get(&rid).map(|database| database.id.as_str())
+}

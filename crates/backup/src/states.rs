@@ -1,0 +1,253 @@
+//! States of all shards that are kept while their files are copied.
+//!
+//! *Begin*: the shards are held at one moment (`Shard::checkpoint_together`), so that what moves between shards is in the
+//! state once, and goes on after a restore as it would after a crash. *Read*: files are asked for piece by piece; each
+//! question says that somebody is still there. *End*: the client says so, or has been silent for too long, or the account is closed.
+//! What a killed server leaves is removed at the next start, by its name.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+use shardlake_partition::storage_error;
+use shardlake_serving::{AccountMark, Shards, uninterrupted};
+use shardlake_stdx::{Clock, Random, Timestamp};
+use shardlake_storage::{KeptFiles, Shard, StorageError, View};
+
+use crate::describe::{Moment, describe};
+
+/// States at a time: each keeps files on the disk that would be gone otherwise.
+const STATES_MAX: usize = 4;
+/// A client that asks for nothing for so long is gone.
+const SILENCE_MAX: Duration = Duration::from_secs(600);
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Of the checkpoints that are made here.
+const PREFIX: &str = "backup-";
+/// What one question is answered with at most.
+pub const PIECE_BYTES_MAX: usize = 2 << 20;
+
+/// The states that are kept now. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Backups(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    shards: Shards,
+    clock: Clock,
+    random: Random,
+    /// Held by whoever begins: states are made one after the other.
+    beginning: tokio::sync::Mutex<()>,
+    kept: Mutex<BTreeMap<String, Arc<KeptState>>>,
+}
+
+/// A state of the account at one moment.
+#[derive(Debug)]
+pub struct KeptState {
+    /// Nobody guesses it.
+    pub id: String,
+    /// Everything acknowledged before this time is in it.
+    pub time: Timestamp,
+    pub account: Option<AccountMark>,
+    pub moment: Moment,
+    /// In the order of the shards.
+    pub shards: Vec<KeptFiles>,
+    /// Milliseconds in terms of the clock's elapsed time.
+    last_asked: AtomicU64,
+}
+
+impl Backups {
+    /// Removes what an earlier process kept and could not remove.
+    pub async fn start(shards: Shards, clock: Clock, random: Random) -> Backups {
+        for shard in shards.iter() {
+            if let Err(error) = remove_left(shard).await {
+                tracing::warn!(%error, "what was kept for a backup stays, and takes space");
+            }
+        }
+        let (beginning, kept) = (tokio::sync::Mutex::default(), Mutex::default());
+        Backups(Arc::new(State { shards, clock, random, beginning, kept }))
+    }
+
+    /// Keeps the state of now. It goes when its client says so or asks for nothing any more.
+    pub async fn begin(&self) -> Result<Arc<KeptState>> {
+        let backups = self.clone();
+        uninterrupted(async move { backups.begin_uninterrupted().await }).await
+    }
+
+    async fn begin_uninterrupted(&self) -> Result<Arc<KeptState>> {
+        let state = &self.0;
+        let _turn = state.beginning.lock().await;
+        state.drop_silent().await;
+        if state.kept().len() >= STATES_MAX {
+            return Err(Error::new(
+                ErrorKind::InProgress,
+                format!(
+                    "{STATES_MAX} backups are being copied: wait for one of them; one whose client is gone is given up after {} minutes",
+                    SILENCE_MAX.as_secs() / 60
+                ),
+            ));
+        }
+        let mut bytes = [0; 16];
+        state.random.fill(&mut bytes);
+        let id: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let time = state.clock.now();
+        let shards: Vec<Shard> = state.shards.iter().cloned().collect();
+        let views = Shard::checkpoint_together(&shards, &name_of(&id)).await.map_err(refusal)?;
+        let kept = match state.gather(&id, time, views).await {
+            Ok(kept) => Arc::new(kept),
+            Err(error) => {
+                state.remove(&id).await;
+                return Err(error);
+            }
+        };
+        state.kept().insert(id.clone(), kept.clone());
+        tracing::info!(
+            files = kept.shards.iter().map(|shard| shard.files().len()).sum::<usize>(),
+            "a backup begins"
+        );
+        tokio::spawn(drop_when_silent(Arc::downgrade(state), id));
+        Ok(kept)
+    }
+
+    /// A piece of a file: up to [`PIECE_BYTES_MAX`] from a place on, none behind its end.
+    pub async fn read(
+        &self,
+        ctx: &RequestContext,
+        id: &str,
+        (shard, file, offset): (usize, usize, u64),
+    ) -> Result<Bytes> {
+        let kept = self.0.find(id)?;
+        if let Some(space) = &ctx.answer_space {
+            space.take(ctx.deadline.saturating_sub(self.0.clock.elapsed())).await?;
+        }
+        let missing =
+            || Error::new(ErrorKind::NotFound, format!("the backup has no file {file} of shard {shard}"));
+        let read = tokio::task::spawn_blocking(move || {
+            let files =
+                kept.shards.get(shard).filter(|files| file < files.files().len()).ok_or_else(missing)?;
+            files.read(file, offset, PIECE_BYTES_MAX).map_err(storage_error)
+        });
+        read.await.map_err(|error| Error::internal(format!("a read of a backup was cut short: {error}")))?
+    }
+
+    /// The client has what it wants, or gives up.
+    pub async fn end(&self, id: &str) -> Result<()> {
+        self.0.find(id)?;
+        self.0.kept().remove(id);
+        self.0.remove(id).await;
+        tracing::info!("a backup ends");
+        Ok(())
+    }
+
+    /// Drops all states: the shards are about to be closed.
+    pub async fn close(&self) {
+        let _turn = self.0.beginning.lock().await;
+        let kept = std::mem::take(&mut *self.0.kept());
+        for id in kept.into_keys() {
+            self.0.remove(&id).await;
+        }
+    }
+}
+
+impl State {
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Arc<KeptState>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that somebody asks for it.
+    fn find(&self, id: &str) -> Result<Arc<KeptState>> {
+        let found = self.kept().get(id).cloned();
+        let found = found.ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "no backup '{id}' is being copied: it has ended, or nobody asked for {} minutes",
+                    SILENCE_MAX.as_secs() / 60
+                ),
+            )
+        })?;
+        found.last_asked.store(self.now_ms(), Ordering::Relaxed);
+        Ok(found)
+    }
+
+    async fn gather(&self, id: &str, time: Timestamp, views: Vec<View>) -> Result<KeptState> {
+        let moment = describe(&views).await?;
+        drop(views);
+        let name = name_of(id);
+        let files = self.shards.iter().map(|shard| shard.kept_files(&name));
+        let shards = try_join_all(files).await.map_err(refusal)?;
+        let account = AccountMark::read(&self.shards).await?;
+        let last_asked = AtomicU64::new(self.now_ms());
+        Ok(KeptState { id: id.to_owned(), time, account, moment, shards, last_asked })
+    }
+
+    async fn remove(&self, id: &str) {
+        for shard in self.shards.iter() {
+            if let Err(error) = shard.remove_checkpoint(&name_of(id)).await {
+                tracing::warn!(%error, "what was kept for a backup stays until the next start");
+            }
+        }
+    }
+
+    /// Drops the states whose clients are gone.
+    async fn drop_silent(&self) {
+        let now = self.now_ms();
+        let is_silent = |kept: &KeptState| {
+            let silence = now.saturating_sub(kept.last_asked.load(Ordering::Relaxed));
+            u128::from(silence) >= SILENCE_MAX.as_millis()
+        };
+        let silent: Vec<String> = {
+            let mut kept = self.kept();
+            let silent = kept.values().filter(|kept| is_silent(kept)).map(|kept| kept.id.clone()).collect();
+            kept.retain(|_, kept| !is_silent(kept));
+            silent
+        };
+        for id in silent {
+            tracing::warn!(
+                "a backup was given up: its client has asked for nothing for {} minutes",
+                SILENCE_MAX.as_secs() / 60
+            );
+            self.remove(&id).await;
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Looks after one state until it is gone.
+async fn drop_when_silent(state: Weak<State>, id: String) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(state) = state.upgrade() else { return };
+        state.drop_silent().await;
+        if !state.kept().contains_key(&id) {
+            return;
+        }
+    }
+}
+
+async fn remove_left(shard: &Shard) -> Result<(), StorageError> {
+    for name in shard.checkpoints().await?.iter().filter(|name| name.starts_with(PREFIX)) {
+        shard.remove_checkpoint(name).await?;
+        tracing::info!(checkpoint = name, "a backup that was cut off is removed");
+    }
+    Ok(())
+}
+
+fn name_of(id: &str) -> String {
+    format!("{PREFIX}{id}")
+}
+
+fn refusal(error: StorageError) -> Error {
+    match error {
+        StorageError::NoFiles | StorageError::NoCheckpoints => {
+            Error::unsupported(format!("this account cannot be backed up by this command: {error}"))
+        }
+        error => storage_error(error),
+    }
+}

@@ -1,0 +1,101 @@
+//! States that are kept for a backup: begun, read piece by piece, ended.
+//!
+//! | request below `backups` | answer |
+//! |---|---|
+//! | `POST` | 201: the state's id, time, partitions, and the files of each shard in the order in which they are best put back |
+//! | `GET {id}/shards/{shard}/files/{file}/{offset}` | up to 2 MiB of a file from that place on; nothing behind its end |
+//! | `DELETE {id}` | 204: its files are dropped |
+//!
+//! `{shard}` and `{file}` are places in the answer to the `POST`: no path of the server is ever sent to it. All of it needs a
+//! read-write key, since a backup also holds what a read-only key may not see, permissions for instance.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use shardlake_account::{BACKUP_PIECE_BYTES_MAX, KeptState, MomentOfPartition};
+use shardlake_model::{Error, Result};
+
+use crate::document::written;
+use crate::{OperatorCall, OperatorReply};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BackupTarget {
+    All,
+    One(String),
+    Piece { id: String, shard: usize, file: usize, offset: u64 },
+}
+
+impl BackupTarget {
+    /// What the segments behind `backups` address.
+    pub fn of(segments: &[&str]) -> Result<Option<Self>> {
+        Ok(match segments {
+            [] => Some(BackupTarget::All),
+            [id] if !id.is_empty() => Some(BackupTarget::One((*id).to_owned())),
+            [id, "shards", shard, "files", file, offset] => Some(BackupTarget::Piece {
+                id: (*id).to_owned(),
+                shard: number(shard)?,
+                file: number(file)?,
+                offset: number(offset)?,
+            }),
+            _ => None,
+        })
+    }
+}
+
+fn number<N: std::str::FromStr>(text: &str) -> Result<N> {
+    text.parse().map_err(|_| Error::bad_request(format!("'{text}' is no whole number")))
+}
+
+pub(crate) async fn serve(call: &OperatorCall<'_>, target: &BackupTarget) -> Result<OperatorReply> {
+    call.address.only_parameter("")?;
+    let backups = call.account.backups();
+    match (target, call.method.as_str()) {
+        (BackupTarget::All, "POST") => {
+            let kept = backups.begin().await?;
+            Ok(OperatorReply::json(StatusCode::CREATED, written(&document(&kept))))
+        }
+        (BackupTarget::One(id), "DELETE") => {
+            backups.end(id).await?;
+            Ok(OperatorReply { status: StatusCode::NO_CONTENT, body: None, is_bytes: false })
+        }
+        (BackupTarget::Piece { id, shard, file, offset }, "GET") => {
+            let piece = backups.read(&call.context, id, (*shard, *file, *offset)).await?;
+            Ok(OperatorReply { status: StatusCode::OK, body: Some(piece.into()), is_bytes: true })
+        }
+        _ => Err(crate::wrong_method(call)),
+    }
+}
+
+fn document(kept: &KeptState) -> Value {
+    let file = |file: &shardlake_account::KeptFile| {
+        let table = file.table.map(|checksum| format!("{checksum:032x}"));
+        json!({ "path": file.path, "sizeBytes": file.size_bytes, "tableChecksum": table })
+    };
+    let shards = kept
+        .shards
+        .iter()
+        .map(|shard| json!({ "files": shard.files().iter().map(file).collect::<Vec<_>>() }));
+    let account = kept.account.as_ref();
+    json!({
+        "id": kept.id,
+        "timeMs": kept.time.milliseconds(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "account": account.map(|account| &account.account),
+        "pieceBytesMax": BACKUP_PIECE_BYTES_MAX,
+        "partitions": kept.moment.partitions.iter().map(partition).collect::<Vec<_>>(),
+        "relocations": kept.moment.relocations,
+        "shards": shards.collect::<Vec<_>>(),
+    })
+}
+
+fn partition(partition: &MomentOfPartition) -> Value {
+    json!({
+        "database": partition.database,
+        "container": partition.container,
+        "id": partition.range_id.to_string(),
+        "shard": partition.shard,
+        "lsn": partition.lsn,
+        "writtenMs": partition.written.map(|written| written.milliseconds()),
+        "items": partition.items,
+        "sizeBytes": partition.size_bytes,
+    })
+}

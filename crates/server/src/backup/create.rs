@@ -1,0 +1,182 @@
+//! `shardlake backup create`: copies what the place does not have yet, then writes the manifest.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::path::Path;
+
+use shardlake_account::AccountMark;
+use shardlake_stdx::Random;
+use shardlake_storage::TableSum;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::digest::Digest;
+use super::identifier::BackupId;
+use super::manifest::{ACCOUNT_FILE, FileEntry, KEY_FILE, Manifest};
+use super::object::Unfinished;
+use super::place::{Known, Place};
+use super::source::{Source, SourceFile};
+use super::utc;
+
+/// Of a file with keys: none that is right is longer.
+const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// What was made, and how much of it was new.
+#[derive(Debug)]
+pub struct Created {
+    pub manifest: Manifest,
+    pub new_files: u64,
+    pub new_bytes: u64,
+}
+
+/// Makes a backup in the place, which the caller has locked. A signal ends it as an error does: nothing is left of it.
+pub async fn create(place: &Place, source: Source, key_file: Option<&Path>) -> Result<Created, String> {
+    let known = place.known()?;
+    let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be received: {error}"));
+    let (mut interrupted, mut terminated) =
+        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let copied = async {
+        place.sweep(&known)?;
+        Copying::new(place, &source, &known).run(key_file).await
+    };
+    let created = tokio::select! {
+        created = copied => created,
+        _ = interrupted.recv() => Err("interrupted: no backup was made".to_owned()),
+        _ = terminated.recv() => Err("terminated: no backup was made".to_owned()),
+    };
+    source.end().await;
+    if created.is_err() {
+        // What stays goes with the next backup.
+        let _best_effort = place.sweep(&known);
+    }
+    created
+}
+
+/// Tables that earlier backups of the account have.
+type Copied = HashMap<(String, u64, String), Digest>;
+
+struct Copying<'a> {
+    place: &'a Place,
+    source: &'a Source,
+    copied: Copied,
+    files: Vec<FileEntry>,
+    new_files: u64,
+    new_bytes: u64,
+}
+
+impl<'a> Copying<'a> {
+    fn new(place: &'a Place, source: &'a Source, known: &Known) -> Copying<'a> {
+        let mut copied = Copied::new();
+        let of_account =
+            |manifest: &&Manifest| manifest.account.is_some() && manifest.account == source.state.account;
+        for manifest in known.values().filter_map(|known| known.as_ref().ok()).filter(of_account) {
+            for file in &manifest.files {
+                if let Some(checksum) = &file.table_checksum {
+                    copied.insert((file.path.clone(), file.size_bytes, checksum.clone()), file.sha256);
+                }
+            }
+        }
+        Copying { place, source, copied, files: Vec::new(), new_files: 0, new_bytes: 0 }
+    }
+
+    async fn run(mut self, key_file: Option<&Path>) -> Result<Created, String> {
+        let state = &self.source.state;
+        if let Some(account) = &state.account {
+            let mark = AccountMark { account: account.clone(), shards: state.shards.len() as u16 };
+            let mut text = serde_json::to_vec(&mark).map_err(|error| error.to_string())?;
+            text.push(b'\n');
+            self.add_content(ACCOUNT_FILE, &text)?;
+        }
+        if let Some(key_file) = key_file {
+            self.add_content(KEY_FILE, &read_keys(key_file)?)?;
+        }
+        for (number, files) in state.shards.iter().enumerate() {
+            let folder = if number == 0 { "shard".to_owned() } else { format!("shard-{number}") };
+            for (place, file) in files.iter().enumerate() {
+                let path = format!("{folder}/{}", file.path);
+                let digest = match self.found_before(&path, file) {
+                    Some(digest) => digest,
+                    None => {
+                        self.copy((number, place), file).await.map_err(|what| format!("'{path}': {what}"))?
+                    }
+                };
+                self.files.push(FileEntry {
+                    path,
+                    size_bytes: file.size_bytes,
+                    sha256: digest,
+                    table_checksum: file.table_checksum.clone(),
+                });
+            }
+        }
+        let manifest = Manifest {
+            id: BackupId::new(state.time, &Random::System),
+            time: utc::readable(state.time),
+            time_ms: state.time.milliseconds(),
+            version: state.version.clone(),
+            account: state.account.clone(),
+            shards: state.shards.len() as u16,
+            partitions: state.partitions.clone(),
+            relocations: state.relocations.clone(),
+            files: self.files,
+        };
+        // Read back as whoever restores it will read it.
+        Manifest::decode(&manifest.encode()?)
+            .map_err(|what| format!("the manifest {what}: nothing was made of it"))?;
+        self.place.publish(&manifest)?;
+        Ok(Created { manifest, new_files: self.new_files, new_bytes: self.new_bytes })
+    }
+
+    /// A table that an earlier backup has needs neither be read nor be sent.
+    fn found_before(&self, path: &str, file: &SourceFile) -> Option<Digest> {
+        let key = (path.to_owned(), file.size_bytes, file.table_checksum.clone()?);
+        self.copied.get(&key).copied().filter(|digest| self.place.has(digest, file.size_bytes))
+    }
+
+    async fn copy(&mut self, (shard, place): (usize, usize), file: &SourceFile) -> Result<Digest, String> {
+        let mut content = Unfinished::begin(self.place)?;
+        let (mut offset, mut table) = (0, TableSum::default());
+        while offset < file.size_bytes {
+            let piece = self.source.piece(shard, place, offset).await?;
+            if piece.is_empty() || piece.len() as u64 > file.size_bytes - offset {
+                return Err("it has another size than was said".to_owned());
+            }
+            offset += piece.len() as u64;
+            content.add(&piece)?;
+            table.add(&piece);
+        }
+        let is_good = |expected: &String| *expected == format!("{:032x}", table.checksum());
+        if !file.table_checksum.as_ref().is_none_or(is_good) {
+            return Err(
+                "it is damaged where it is copied from: its checksum is not the one that its shard has for it; `shardlake verify` tells more"
+                    .to_owned(),
+            );
+        }
+        self.new_files += 1;
+        self.new_bytes += file.size_bytes;
+        content.finish(self.place)
+    }
+
+    fn add_content(&mut self, path: &str, content: &[u8]) -> Result<(), String> {
+        let mut unfinished = Unfinished::begin(self.place)?;
+        unfinished.add(content)?;
+        let digest = unfinished.finish(self.place)?;
+        let size_bytes = content.len() as u64;
+        self.files.push(FileEntry {
+            path: path.to_owned(),
+            size_bytes,
+            sha256: digest,
+            table_checksum: None,
+        });
+        Ok(())
+    }
+}
+
+fn read_keys(path: &Path) -> Result<Vec<u8>, String> {
+    let unreadable = |error: &io::Error| format!("the key file '{}' cannot be read: {error}", path.display());
+    let mut content = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| unreadable(&error))?;
+    file.take(KEY_FILE_BYTES_MAX + 1).read_to_end(&mut content).map_err(|error| unreadable(&error))?;
+    if content.len() as u64 > KEY_FILE_BYTES_MAX {
+        return Err(format!("'{}' is larger than any file with keys", path.display()));
+    }
+    Ok(content)
+}

@@ -1,0 +1,207 @@
+//! The list of what a backup consists of. It is written last: a backup without one does not exist.
+//!
+//! ```text
+//! shardlake backup 1 sha256 3b0c…        SHA-256 of everything behind this line
+//! { "id": "20261123-081708-3fa9c1", …    JSON
+//! ```
+//!
+//! Whoever reads one believes nothing: ids and paths are checked, since they end up in paths of this machine.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::digest::Digest;
+use super::identifier::BackupId;
+
+const HEAD: &str = "shardlake backup 1 sha256 ";
+/// The deepest path is that of a table.
+const SEGMENTS_MAX: usize = 8;
+const SEGMENT_BYTES_MAX: usize = 64;
+/// Files beside the shards.
+pub const ACCOUNT_FILE: &str = "account.json";
+pub const KEY_FILE: &str = "keys.json";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Manifest {
+    pub id: BackupId,
+    /// Everything acknowledged before this time is in it, on all partitions.
+    pub time: String,
+    pub time_ms: u64,
+    /// Of the program that kept the state.
+    pub version: String,
+    pub account: Option<String>,
+    pub shards: u16,
+    pub partitions: Vec<PartitionEntry>,
+    /// What was under way between partitions at that time, and goes on after a restore.
+    pub relocations: Vec<String>,
+    /// In the order in which they are put back.
+    pub files: Vec<FileEntry>,
+}
+
+/// How far a partition had come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PartitionEntry {
+    pub database: String,
+    pub container: String,
+    pub id: String,
+    pub shard: u16,
+    pub lsn: u64,
+    pub written_ms: Option<u64>,
+    pub items: u64,
+    pub size_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileEntry {
+    /// Below the data directory, with slashes.
+    pub path: String,
+    pub size_bytes: u64,
+    pub sha256: Digest,
+    /// Of a table: the checksum that its shard has for it. One of this account, path, size and checksum never changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table_checksum: Option<String>,
+}
+
+impl Manifest {
+    pub fn size_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.size_bytes).sum()
+    }
+
+    pub fn items(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.items).sum()
+    }
+
+    pub fn holds_keys(&self) -> bool {
+        self.files.iter().any(|file| file.path == KEY_FILE)
+    }
+
+    pub fn encode(&self) -> Result<Vec<u8>, String> {
+        let mut json = serde_json::to_vec_pretty(self).map_err(|error| error.to_string())?;
+        json.push(b'\n');
+        let head = format!("{HEAD}{}\n", Digest::of(&json));
+        Ok([head.into_bytes(), json].concat())
+    }
+
+    /// What is wrong with it, in words that follow "the manifest '…'".
+    pub fn decode(content: &[u8]) -> Result<Manifest, String> {
+        let damaged = || "is damaged".to_owned();
+        let end = content.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;
+        let (head, json) = (&content[..end], &content[end + 1..]);
+        let head = std::str::from_utf8(head).map_err(|_| damaged())?;
+        let Some(digest) = head.strip_prefix(HEAD) else {
+            let is_ours = head.starts_with("shardlake backup ");
+            return Err(if is_ours { "is of another version of this program".into() } else { damaged() });
+        };
+        if digest != Digest::of(json).to_string() {
+            return Err(damaged());
+        }
+        let manifest: Manifest =
+            serde_json::from_slice(json).map_err(|error| format!("is malformed: {error}"))?;
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    /// Paths lead to places of a data directory and nowhere else, each to its own.
+    fn check(&self) -> Result<(), String> {
+        let mut seen = HashSet::new();
+        for file in &self.files {
+            if !is_safe(&file.path) {
+                return Err(format!(
+                    "names a file that no data directory has: '{}'",
+                    file.path.escape_debug()
+                ));
+            }
+            if !seen.insert(&file.path) {
+                return Err(format!("names the file '{}' twice", file.path));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_safe(path: &str) -> bool {
+    let segments: Vec<&str> = path.split('/').collect();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let is_name = |segment: &&str| {
+        (1..=SEGMENT_BYTES_MAX).contains(&segment.len())
+            && !segment.starts_with('.')
+            && segment.bytes().all(is_plain)
+    };
+    match segments.as_slice() {
+        [ACCOUNT_FILE | KEY_FILE] => true,
+        [shard, _, ..] => {
+            (*shard == "shard" || shard.starts_with("shard-"))
+                && segments.len() <= SEGMENTS_MAX
+                && segments.iter().all(is_name)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(paths: &[&str]) -> Manifest {
+        let entry = |path: &&str| FileEntry {
+            path: (*path).to_owned(),
+            size_bytes: 3,
+            sha256: Digest::of(b"abc"),
+            table_checksum: None,
+        };
+        Manifest {
+            id: "20261123-081708-3fa9c1".parse().expect("an id"),
+            time: "2026-11-23T08:17:08Z".into(),
+            time_ms: 1_795_421_828_000,
+            version: "0.1.0".into(),
+            account: Some("a".into()),
+            shards: 1,
+            partitions: Vec::new(),
+            relocations: Vec::new(),
+            files: paths.iter().map(entry).collect(),
+        }
+    }
+
+    #[test]
+    fn manifests_are_read_as_written_and_no_flipped_bit_is() {
+        let manifest = manifest(&["shard/FORMAT", "shard-1/db/keyspaces/1/tables/7", "account.json"]);
+        let content = manifest.encode().expect("writes");
+        assert_eq!(Manifest::decode(&content).as_ref(), Ok(&manifest));
+        for at in 0..content.len() {
+            let mut flipped = content.clone();
+            flipped[at] ^= 1 << (at % 8);
+            assert!(Manifest::decode(&flipped).is_err(), "byte {at}");
+            assert!(Manifest::decode(&content[..at]).is_err(), "{at} bytes");
+        }
+    }
+
+    #[test]
+    fn paths_that_lead_elsewhere_are_refused_though_the_checksum_is_right() {
+        for hostile in [
+            "",
+            "/etc/passwd",
+            "shard/../x",
+            "shard/./x",
+            "shard//x",
+            "../shard/x",
+            "shard",
+            "tls/ca-key.pem",
+            "shard/a\\b",
+            "shard/a\0b",
+            "shard/.hidden",
+            "RESTORING",
+            "shard/a/b/c/d/e/f/g/h",
+            "account.json/x",
+        ] {
+            let content = manifest(&[hostile]).encode().expect("writes");
+            let refused = Manifest::decode(&content).expect_err(hostile);
+            assert!(refused.contains("no data directory has"), "{refused}");
+        }
+        let twice = manifest(&["shard/FORMAT", "shard/FORMAT"]).encode().expect("writes");
+        assert!(Manifest::decode(&twice).expect_err("twice").contains("twice"));
+    }
+}

@@ -1,0 +1,66 @@
+//! `shardlake backup restore`: makes a data directory of a backup, with a look at every byte.
+//!
+//! The mark of a restore that goes on is the first file in the directory, and goes last (`restore_mark.rs`). The lines by which
+//! shards say that they are complete come after everything else of theirs, so that a version which does not know the mark
+//! refuses the directory, too.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::manifest::Manifest;
+use super::object;
+use super::place::{Place, make_directory, sync_directory};
+use crate::restore_mark;
+
+/// The caller has locked the place.
+pub fn restore(place: &Place, manifest: &Manifest, data_dir: &Path) -> Result<(), String> {
+    check_is_free(data_dir)?;
+    let failed = |error: io::Error| format!("'{}' cannot be written: {error}", data_dir.display());
+    make_directory(data_dir).map_err(failed)?;
+    restore_mark::set(data_dir, manifest.id.as_str()).map_err(failed)?;
+    let cut_off = |what: String| {
+        format!("{what}; nothing was restored: remove '{}' before the next attempt", data_dir.display())
+    };
+    let mut directories = BTreeSet::from([data_dir.to_owned()]);
+    for file in &manifest.files {
+        // Checked when the manifest was read: it leads to a place below the directory.
+        let target = data_dir.join(&file.path);
+        make_parents(&target, data_dir, &mut directories).map_err(failed).map_err(cut_off)?;
+        object::put_back(place, file, &target).map_err(cut_off)?;
+    }
+    for directory in directories.iter().rev() {
+        sync_directory(directory).map_err(failed).map_err(cut_off)?;
+    }
+    if let Some(parent) = data_dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        sync_directory(parent).map_err(failed).map_err(cut_off)?;
+    }
+    restore_mark::clear(data_dir).map_err(failed)
+}
+
+fn check_is_free(data_dir: &Path) -> Result<(), String> {
+    match fs::read_dir(data_dir) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(format!(
+                "'{}' is not empty: name a directory that is, or one that does not exist",
+                data_dir.display()
+            )),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("'{}' cannot be used as a data directory: {error}", data_dir.display())),
+    }
+}
+
+/// Makes the directories of a file, and notes them.
+fn make_parents(target: &Path, data_dir: &Path, made: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    let Some(parent) = target.parent() else { return Ok(()) };
+    if made.contains(parent) {
+        return Ok(());
+    }
+    make_directory(parent)?;
+    let above = parent.ancestors().take_while(|directory| *directory != data_dir);
+    made.extend(above.map(Path::to_owned));
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! `list`, `check` and `delete`: what there is, whether it is as it was written, and what goes.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::digest::Digest;
+use super::identifier::BackupId;
+use super::manifest::Manifest;
+use super::object::{self, Damage};
+use super::place::{Known, Place};
+
+/// One backup in a list.
+#[derive(Debug)]
+pub struct Listed {
+    pub id: BackupId,
+    /// Of a backup whose manifest is damaged, what is wrong with it.
+    pub manifest: Result<Manifest, String>,
+    /// Files that are missing or have another size; what is in the others `check` tells.
+    pub missing_files: u64,
+    /// What deleting it would free.
+    pub own_bytes: u64,
+}
+
+pub fn list(place: &Place) -> Result<Vec<Listed>, String> {
+    let known = place.known()?;
+    let mut users: HashMap<Digest, u64> = HashMap::new();
+    for manifest in known.values().flatten() {
+        distinct(manifest).into_keys().for_each(|digest| *users.entry(digest).or_default() += 1);
+    }
+    let listed = |(id, manifest): (BackupId, Result<Manifest, String>)| {
+        let (mut missing_files, mut own_bytes) = (0, 0);
+        if let Ok(manifest) = &manifest {
+            let is_missing = |file: &&_| object::look(place, file).is_err();
+            missing_files = manifest.files.iter().filter(is_missing).count() as u64;
+            let own = distinct(manifest).into_iter().filter(|(digest, _)| users.get(digest) == Some(&1));
+            own_bytes = own.map(|(_, size_bytes)| size_bytes).sum();
+        }
+        Listed { id, manifest, missing_files, own_bytes }
+    };
+    Ok(known.into_iter().map(listed).collect())
+}
+
+/// The contents of a backup, each once, with their sizes.
+fn distinct(manifest: &Manifest) -> HashMap<Digest, u64> {
+    manifest.files.iter().map(|file| (file.sha256, file.size_bytes)).collect()
+}
+
+/// What a look at every byte of backups has found.
+#[derive(Debug, Default)]
+pub struct Checked {
+    pub backups: u64,
+    /// Contents that several backups share are read once.
+    pub files: u64,
+    pub size_bytes: u64,
+    /// In words, with the names of the files.
+    pub damages: Vec<String>,
+}
+
+impl Checked {
+    pub fn to_json(&self) -> Value {
+        json!({ "backups": self.backups, "files": self.files, "sizeBytes": self.size_bytes, "damages": self.damages })
+    }
+}
+
+/// Reads one backup, or all of them.
+pub fn check(place: &Place, id: Option<&BackupId>) -> Result<Checked, String> {
+    let known: Known = match id {
+        Some(id) => [(id.clone(), place.find(Some(id)))].into(),
+        None => place.known()?,
+    };
+    let mut checked = Checked::default();
+    let mut read: HashMap<Digest, Option<Damage>> = HashMap::new();
+    for (id, manifest) in &known {
+        checked.backups += 1;
+        let manifest = match manifest {
+            Ok(manifest) => manifest,
+            Err(what) => {
+                checked.damages.push(format!("{id}: {what}"));
+                continue;
+            }
+        };
+        for file in &manifest.files {
+            let damage = read.entry(file.sha256).or_insert_with(|| {
+                checked.files += 1;
+                checked.size_bytes += file.size_bytes;
+                object::check(place, file).err()
+            });
+            if let Some(damage) = damage {
+                checked.damages.push(format!("{id}: {}", damage.of(place, file)));
+            }
+        }
+    }
+    Ok(checked)
+}
+
+/// What `delete` has done.
+#[derive(Debug, Default)]
+pub struct Deleted {
+    pub ids: Vec<BackupId>,
+    pub freed_bytes: u64,
+    /// Damaged backups that are left: nobody knows which files they need, so that all stay.
+    pub unknown: Vec<BackupId>,
+}
+
+/// Deletes backups, and the contents that no other one needs. The caller has locked the place.
+pub fn delete(place: &Place, ids: &[BackupId]) -> Result<Deleted, String> {
+    let mut known = place.known()?;
+    for id in ids {
+        if !known.contains_key(id) {
+            return Err(format!(
+                "there is no backup '{id}' in '{}': `shardlake backup list` shows those there are",
+                place.path().display()
+            ));
+        }
+    }
+    for id in ids {
+        place.withdraw(id)?;
+        known.remove(id);
+    }
+    let freed_bytes = place.sweep(&known)?;
+    let unknown = known.into_iter().filter(|(_, manifest)| manifest.is_err()).map(|(id, _)| id).collect();
+    Ok(Deleted { ids: ids.to_vec(), freed_bytes, unknown })
+}
+
+/// The backups that go when the newest complete ones of each account are kept, so many of them. Damaged ones stay: a person
+/// should look at them first.
+pub fn beyond_the_newest(listed: &[Listed], count: usize) -> Vec<BackupId> {
+    let mut kept: HashMap<Option<&str>, usize> = HashMap::new();
+    let mut beyond = Vec::new();
+    let mut newest_first: Vec<&Listed> = listed.iter().collect();
+    newest_first.sort_by(|left, right| right.id.cmp(&left.id));
+    for listed in newest_first {
+        let Ok(manifest) = &listed.manifest else { continue };
+        if listed.missing_files > 0 {
+            continue;
+        }
+        let kept = kept.entry(manifest.account.as_deref()).or_default();
+        if *kept == count {
+            beyond.push(listed.id.clone());
+        } else {
+            *kept += 1;
+        }
+    }
+    beyond
+}

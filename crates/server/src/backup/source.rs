@@ -1,0 +1,175 @@
+//! Where a backup is made from: a running server, or the data directory of one that is stopped.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+use shardlake_account::{AccountMark, BACKUP_PIECE_BYTES_MAX, MomentOfPartition, describe_moment};
+use shardlake_operator::OperatorRequest;
+use shardlake_stdx::{Clock, Timestamp};
+use shardlake_storage::{KeptFile, KeptFiles, Shard, View};
+
+use super::manifest::PartitionEntry;
+use crate::operate::Client;
+use crate::shards;
+
+/// A state that stays as it is while it is copied.
+pub struct Source {
+    pub state: State,
+    place: Place,
+}
+
+enum Place {
+    Server {
+        client: Client,
+        id: String,
+    },
+    /// Locked for servers as long as its files are held.
+    Directory {
+        files: Vec<KeptFiles>,
+    },
+}
+
+/// What is known of the state.
+#[derive(Debug)]
+pub struct State {
+    pub time: Timestamp,
+    pub version: String,
+    pub account: Option<String>,
+    pub partitions: Vec<PartitionEntry>,
+    pub relocations: Vec<String>,
+    /// The files of each shard, in the order in which they are put back.
+    pub shards: Vec<Vec<SourceFile>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceFile {
+    /// Below the shard.
+    pub path: String,
+    pub size_bytes: u64,
+    /// Of a table, in 32 hexadecimal digits.
+    pub table_checksum: Option<String>,
+}
+
+/// What a server answers. A newer one may say more.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Begun {
+    id: String,
+    time_ms: u64,
+    version: String,
+    account: Option<String>,
+    partitions: Vec<PartitionEntry>,
+    relocations: Vec<String>,
+    shards: Vec<BegunShard>,
+}
+
+#[derive(Deserialize)]
+struct BegunShard {
+    files: Vec<SourceFile>,
+}
+
+impl Source {
+    /// Has a running server keep its state of now.
+    pub async fn of_server(client: Client) -> Result<Source, String> {
+        let request = OperatorRequest::of_backups(Method::POST, "");
+        let begun: Begun = serde_json::from_value(client.send(&request).await?)
+            .map_err(|error| format!("the server's answer is of another version: {error}"))?;
+        let state = State {
+            time: Timestamp(begun.time_ms),
+            version: begun.version,
+            account: begun.account,
+            partitions: begun.partitions,
+            relocations: begun.relocations,
+            shards: begun.shards.into_iter().map(|shard| shard.files).collect(),
+        };
+        Ok(Source { state, place: Place::Server { client, id: begun.id } })
+    }
+
+    /// Reads what a stopped server left; `scratch` is for copies of its journals.
+    pub async fn of_directory(data_dir: &Path, scratch: &Path) -> Result<Source, String> {
+        let (shards, inspected) = shards::inspect(data_dir, scratch).await?;
+        let mut files = Vec::with_capacity(inspected.len());
+        for inspected in &inspected {
+            let kept = KeptFiles::of_directory(&inspected.directory);
+            files.push(kept.map_err(|error| error.to_string())?);
+        }
+        let views: Vec<View> = shards.iter().map(Shard::view).collect();
+        let moment = describe_moment(&views).await.map_err(|error| error.to_string())?;
+        let account = AccountMark::read(&shards).await.map_err(|error| error.to_string())?;
+        let state = State {
+            time: Clock::System.now(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            account: account.map(|mark| mark.account),
+            partitions: moment.partitions.into_iter().map(entry).collect(),
+            relocations: moment.relocations,
+            shards: files.iter().map(|kept| kept.files().iter().map(source_file).collect()).collect(),
+        };
+        Ok(Source { state, place: Place::Directory { files } })
+    }
+
+    /// The next bytes of a file, at least one before its end.
+    pub async fn piece(&self, shard: usize, file: usize, offset: u64) -> Result<Bytes, String> {
+        match &self.place {
+            Place::Server { client, id } => client.fetch(&piece_request(id, (shard, file, offset))).await,
+            Place::Directory { files } => {
+                let kept = files.get(shard).ok_or("there is no such shard")?;
+                kept.read(file, offset, BACKUP_PIECE_BYTES_MAX).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// Asks for nothing now and again, so that a server knows that somebody is still there. Ends when the state is lost.
+    pub async fn keep_up(&self, every: Duration) -> String {
+        loop {
+            tokio::time::sleep(every).await;
+            if let Err(lost) = self.piece(0, 0, u64::MAX).await {
+                return lost;
+            }
+        }
+    }
+
+    /// Says that nobody needs the state any more. A server that does not hear of it finds out by itself.
+    pub async fn end(self) {
+        if let Place::Server { client, id } = &self.place {
+            let request = OperatorRequest::of_backups(Method::DELETE, &format!("/{id}"));
+            let _it_finds_out = client.send(&request).await;
+        }
+    }
+
+    /// The name of the checkpoints in the server's data directory, for who can reach that.
+    pub fn checkpoint(&self) -> Option<String> {
+        match &self.place {
+            Place::Server { id, .. } => Some(format!("backup-{id}")),
+            Place::Directory { .. } => None,
+        }
+    }
+}
+
+fn piece_request(id: &str, (shard, file, offset): (usize, usize, u64)) -> OperatorRequest {
+    OperatorRequest::of_backups(Method::GET, &format!("/{id}/shards/{shard}/files/{file}/{offset}"))
+}
+
+fn source_file(file: &KeptFile) -> SourceFile {
+    SourceFile {
+        path: file.path.clone(),
+        size_bytes: file.size_bytes,
+        table_checksum: file.table.map(|checksum| format!("{checksum:032x}")),
+    }
+}
+
+fn entry(partition: MomentOfPartition) -> PartitionEntry {
+    PartitionEntry {
+        database: partition.database,
+        container: partition.container,
+        id: partition.range_id.to_string(),
+        shard: partition.shard,
+        lsn: partition.lsn,
+        written_ms: partition.written.map(|written| written.milliseconds()),
+        items: partition.items,
+        size_bytes: partition.size_bytes,
+    }
+}

@@ -1,0 +1,37 @@
+//! `RESTORING` in a data directory: a restore is not complete. It is the first file there and goes when everything else is
+//! on stable storage; until then nobody serves what there is, or takes it for an account.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::private_file::{self, Secrecy};
+
+const NAME: &str = "RESTORING";
+
+fn path(data_dir: &Path) -> PathBuf {
+    data_dir.join(NAME)
+}
+
+/// Refuses a data directory of which a part may be missing.
+pub fn check_is_complete(data_dir: &Path) -> Result<(), String> {
+    match fs::symlink_metadata(path(data_dir)) {
+        Ok(_) => Err(format!(
+            "'{}' is a restore that was cut off, of which something is missing: remove the directory, and restore the backup again",
+            data_dir.display()
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(format!("'{}' cannot be read: {error}", path(data_dir).display())),
+    }
+}
+
+/// Notes what is being restored.
+pub fn set(data_dir: &Path, what: &str) -> io::Result<()> {
+    private_file::write(&path(data_dir), format!("{what}\n").as_bytes(), Secrecy::Public)
+}
+
+/// Everything is there, and on stable storage.
+pub fn clear(data_dir: &Path) -> io::Result<()> {
+    fs::remove_file(path(data_dir))?;
+    fs::File::open(data_dir)?.sync_all()
+}

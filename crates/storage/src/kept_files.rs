@@ -1,0 +1,160 @@
+//! The files that a state of a local shard consists of, to be copied to another disk: for backups.
+//!
+//! A state is a checkpoint, or a shard that nobody has open. Put back under their paths, the files are a shard again:
+//!
+//! | file | what of it |
+//! |---|---|
+//! | `db/version`, `db/keyspaces/K/current`, `db/keyspaces/K/vN` | all; small |
+//! | `db/keyspaces/K/tables/N` | all; written once and never changed, and the version knows the checksum of each |
+//! | `db/N.jnl` | up to the end of the last good batch: a torn write, which nobody was told of, stays behind |
+//! | `JOURNALS` | made here: it says that nothing follows what was copied |
+//! | `FORMAT` | made here; it comes last, since it says that the shard is complete |
+//!
+//! The lock, the epoch and what earlier starts cut off journals belong to the directory and not to the state.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::directory::{DATABASE, complete_format, find_complete, lock_for_looking};
+use crate::journal::{self, Tolerance};
+use crate::journal_mark::{self, Mark};
+use crate::{StorageError, files};
+
+/// Checksum of a whole table, as the version that names the table has it.
+pub type TableChecksum = u128;
+
+/// One of the files, in the order in which they are best put back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptFile {
+    /// Below the shard's directory, with slashes.
+    pub path: String,
+    pub size_bytes: u64,
+    /// Of a table: one of this path, size and checksum has this content.
+    pub table: Option<TableChecksum>,
+}
+
+/// The files of a state. A shard that nobody has open stays locked for owners as long as this lives.
+#[derive(Debug)]
+pub struct KeptFiles {
+    directory: PathBuf,
+    files: Vec<KeptFile>,
+    /// What is read of the files at the same places.
+    contents: Vec<Content>,
+    _lock: Option<File>,
+}
+
+#[derive(Debug)]
+enum Content {
+    OnDisk,
+    Made(Bytes),
+}
+
+impl KeptFiles {
+    /// What lies in the directory of a checkpoint, or of a shard that nobody has open. Changes nothing.
+    pub fn of_directory(directory: &Path) -> Result<KeptFiles, StorageError> {
+        find_complete(directory)?;
+        let lock = lock_for_looking(directory)?;
+        let database = directory.join(DATABASE);
+        let found = files::check(&database)?;
+        let mark = Mark::read(directory)?;
+        let journals = journal::inspect(&database, &[])?;
+        let _torn_write_stays_behind = journal::judge(&journals, mark.as_ref(), Tolerance::LastBatch)?;
+        let mut kept = KeptFiles {
+            directory: directory.to_owned(),
+            files: Vec::new(),
+            contents: Vec::new(),
+            _lock: lock,
+        };
+        kept.add_whole(format!("{DATABASE}/version"), None)?;
+        for keyspace in &found.keyspaces {
+            let folder = format!("{DATABASE}/{}", keyspace.folder.display());
+            for table in &keyspace.tables {
+                kept.add_whole(format!("{folder}/tables/{}", table.number), Some(table.checksum))?;
+            }
+            kept.add_whole(format!("{folder}/{}", keyspace.version), None)?;
+            kept.add_whole(format!("{folder}/current"), None)?;
+        }
+        for journal in &journals {
+            let path = format!("{DATABASE}/{}.jnl", journal.known.number);
+            kept.add(path, journal.known.good_bytes, None, Content::OnDisk);
+        }
+        let tolerance = mark.map_or(Tolerance::LastBatch, |mark| mark.tolerance);
+        let mark = Mark::new(true, tolerance, &journals).text();
+        kept.add_made(journal_mark::NAME, mark.into_bytes());
+        kept.add_made("FORMAT", complete_format().into_bytes());
+        Ok(kept)
+    }
+
+    pub fn files(&self) -> &[KeptFile] {
+        &self.files
+    }
+
+    /// Up to so many bytes of a file, from a place on; fewer at its end only, none behind it.
+    pub fn read(&self, file: usize, offset: u64, bytes_max: usize) -> Result<Bytes, StorageError> {
+        let (Some(kept), Some(content)) = (self.files.get(file), self.contents.get(file)) else {
+            return Err(StorageError::io(format!("there is no file {file} in this state")));
+        };
+        let left = kept.size_bytes.saturating_sub(offset);
+        let length = usize::try_from(left).unwrap_or(usize::MAX).min(bytes_max);
+        match content {
+            Content::Made(made) => {
+                let start = made.len() - usize::try_from(left).unwrap_or(made.len()).min(made.len());
+                Ok(made.slice(start..start + length))
+            }
+            Content::OnDisk => {
+                let path = self.directory.join(&kept.path);
+                read_exactly(&path, offset, length).map_err(|error| unreadable(&path, &error))
+            }
+        }
+    }
+
+    fn add_whole(&mut self, path: String, table: Option<TableChecksum>) -> Result<(), StorageError> {
+        let whole = self.directory.join(&path);
+        let size_bytes = whole.metadata().map_err(|error| unreadable(&whole, &error))?.len();
+        self.add(path, size_bytes, table, Content::OnDisk);
+        Ok(())
+    }
+
+    fn add_made(&mut self, path: &str, content: Vec<u8>) {
+        let size_bytes = content.len() as u64;
+        self.add(path.to_owned(), size_bytes, None, Content::Made(content.into()));
+    }
+
+    fn add(&mut self, path: String, size_bytes: u64, table: Option<TableChecksum>, content: Content) {
+        self.files.push(KeptFile { path, size_bytes, table });
+        self.contents.push(content);
+    }
+}
+
+/// Adds up the checksum of a table piece by piece.
+#[derive(Default)]
+pub struct TableSum(Xxh3);
+
+impl TableSum {
+    pub fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    pub fn checksum(&self) -> TableChecksum {
+        self.0.digest128()
+    }
+}
+
+fn read_exactly(path: &Path, offset: u64, length: usize) -> io::Result<Bytes> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::with_capacity(length);
+    file.take(length as u64).read_to_end(&mut bytes)?;
+    if bytes.len() < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes.into())
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> StorageError {
+    StorageError::io(format!("'{}' cannot be read: {error}", path.display()))
+}

@@ -1,0 +1,87 @@
+//! States of several shards at one moment.
+//!
+//! Shards commit on their own, and yet what lies on one may depend on another: the catalog on shard 0 says what there is on
+//! all, and a partition that moves is copied from shard to shard. So the states have to be those of one moment, at which
+//! no shard has a group on its way:
+//!
+//! ```text
+//! shard 0   ─ flush ─┤ lock                     ├─ checkpoint ─┤ unlock
+//! shard 1   ─ flush ────┤ lock                  ├─ checkpoint ─┤ unlock
+//! shard 2   ─ flush ──┤        lock             ├─ checkpoint ─┤ unlock
+//!                                               ▲ the moment
+//! ```
+//!
+//! Whatever was acknowledged before the moment is in the states, with everything it followed from, on whichever shard; what
+//! comes later is in none of them. They are therefore what a power cut at that moment could have left, and what goes on after a
+//! power cut goes on in them: relocations, index builds, deletions, projections.
+//!
+//! Rows that are loaded beside the log do not wait for the lock. They belong to nobody until a commit says so, which does.
+//! Locks are taken in the order in which the shards are given, and nobody else holds two.
+
+use std::sync::Arc;
+use std::thread;
+
+use futures::future::try_join_all;
+
+use crate::checkpoint::check_name;
+use crate::committer::in_the_call;
+use crate::shard::{Shared, blocking};
+use crate::{KeptFiles, Shard, StorageError, View};
+
+/// Checkpoints that are made at a time: each waits for its disk most of the time.
+const AT_A_TIME: usize = 8;
+
+impl Shard {
+    /// Keeps the states of all shards at one moment under a name, and shows them. Writers of all of them wait while files
+    /// are linked. After an error nothing is kept.
+    pub async fn checkpoint_together(shards: &[Shard], name: &str) -> Result<Vec<View>, StorageError> {
+        check_name(name)?;
+        if shards.iter().any(|shard| shard.shared().engine.answers_later()) {
+            return Err(StorageError::NoFiles);
+        }
+        // Most of what has to be sorted is sorted before writers wait.
+        try_join_all(shards.iter().map(Shard::flush)).await?;
+        let shared: Vec<Arc<Shared>> = shards.iter().map(|shard| shard.shared().clone()).collect();
+        let name = name.to_owned();
+        blocking(move || keep(&shared, &name)).await
+    }
+
+    /// The names under which states are kept.
+    pub async fn checkpoints(&self) -> Result<Vec<String>, StorageError> {
+        self.work(|engine| engine.checkpoints()).await
+    }
+
+    /// The files of what [`Shard::checkpoint`] kept.
+    pub async fn kept_files(&self, name: &str) -> Result<KeptFiles, StorageError> {
+        check_name(name)?;
+        let name = name.to_owned();
+        self.work(move |engine| engine.kept_files(&name)).await
+    }
+}
+
+fn keep(shards: &[Arc<Shared>], name: &str) -> Result<Vec<View>, StorageError> {
+    let _writing: Vec<_> = shards.iter().map(|shard| shard.lock_writing()).collect();
+    shards.iter().try_for_each(|shard| shard.check())?;
+    let mut made = Vec::with_capacity(shards.len());
+    for some in shards.chunks(AT_A_TIME) {
+        made.extend(thread::scope(|scope| {
+            let checkpoint = |shard: &Arc<Shared>| in_the_call(shard.engine.checkpoint(name));
+            let running: Vec<_> = some.iter().map(|shard| scope.spawn(move || checkpoint(shard))).collect();
+            let panicked = |_| Err(StorageError::io("the storage engine panicked"));
+            running.into_iter().map(|running| running.join().unwrap_or_else(panicked)).collect::<Vec<_>>()
+        }));
+        if made.iter().any(Result::is_err) {
+            break;
+        }
+    }
+    if let Some(error) = made.iter().find_map(|made| made.as_ref().err()) {
+        for (shard, _) in shards.iter().zip(&made).filter(|(_, made)| made.is_ok()) {
+            let removed = in_the_call(shard.engine.remove_checkpoint(name));
+            if let Err(error) = removed {
+                tracing::warn!(%error, name, "a checkpoint stays until the next start");
+            }
+        }
+        return Err(error.clone());
+    }
+    Ok(shards.iter().map(|shard| shard.shown.view(&*shard.engine)).collect())
+}
