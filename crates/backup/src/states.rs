@@ -123,8 +123,9 @@ impl Backups {
         if let Some(space) = &ctx.answer_space {
             space.take(ctx.deadline.saturating_sub(self.0.clock.elapsed())).await?;
         }
-        let missing =
-            || Error::new(ErrorKind::NotFound, format!("the backup has no file {file} of shard {shard}"));
+        let missing = move || {
+            Error::new(ErrorKind::NotFound, format!("the backup has no file {file} of shard {shard}"))
+        };
         let read = tokio::task::spawn_blocking(move || {
             let files =
                 kept.shards.get(shard).filter(|files| file < files.files().len()).ok_or_else(missing)?;

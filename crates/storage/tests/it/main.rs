@@ -8,6 +8,7 @@ mod commits;
 mod faults;
 mod hot_rows;
 mod journal;
+mod kept;
 mod large_commits;
 mod local;
 mod model;
