@@ -4,6 +4,7 @@
 //! script host again. `support` opens accounts; `storm` moves partitions under many clients.
 
 mod after_failure;
+mod backups;
 mod bson_door;
 mod cancellation;
 mod change_feed;

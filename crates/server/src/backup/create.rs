@@ -178,5 +178,10 @@ fn read_keys(path: &Path) -> Result<Vec<u8>, String> {
     if content.len() as u64 > KEY_FILE_BYTES_MAX {
         return Err(format!("'{}' is larger than any file with keys", path.display()));
     }
+    // The restored server reads it as its keys.
+    let keys: Option<serde_json::Value> = serde_json::from_slice(&content).ok();
+    if !keys.is_some_and(|keys| keys["primary"].is_string()) {
+        return Err(format!("'{}' is no keys.json of a server: it has no primary key", path.display()));
+    }
     Ok(content)
 }

@@ -9,6 +9,7 @@
 //! | `stores.rs` | accounts in an object store: who has them |
 //! | `lost_files.rs` | data directories of which something is gone; `verify` only reads |
 //! | `operate.rs` | the operator's commands |
+//! | `backups.rs`, `backup_support.rs` | backups: made beside writers, restored, damaged, interrupted, deleted |
 //! | `data.rs` | seeds and the demo |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hosts.rs` | which names and origins are answered, and what a request's head must be |
@@ -21,6 +22,8 @@
 //! | `support.rs` | what the tests share |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
+mod backup_support;
+mod backups;
 mod data;
 mod hostile;
 mod hosts;
