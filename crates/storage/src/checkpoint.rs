@@ -5,7 +5,8 @@
 //! | local disk | a shard of its own in `checkpoints/NAME` of the directory: tables are links, so that it costs little until the originals are merged away |
 //! | memory | a view that the engine keeps; it goes with the engine |
 //!
-//! No group is on its way when a checkpoint is made: it shows exactly the commits up to one, and writers wait meanwhile.
+//! No group is on its way when a checkpoint is made: it shows exactly the commits up to one, and writers wait meanwhile. The rows that came
+//! since the last sorting are sorted before, so that a checkpoint has nothing in its journal.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,9 +14,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::copying::{copy_files, copy_journals};
+use crate::copying::copy_files;
 use crate::directory::{DATABASE, mark_complete};
-use crate::journal;
+use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
 use crate::{StorageError, files};
 
@@ -43,15 +44,15 @@ pub(crate) fn directory_of(shard: &Path, name: &str) -> PathBuf {
     shard.join(CHECKPOINTS).join(name)
 }
 
-/// Copies a database to which nothing is written, though it may be sorted and merged meanwhile.
-pub(crate) fn make(shard: &Path, mark: &Mark, name: &str) -> Result<(), StorageError> {
+/// Copies a database to which nothing is written and all of whose rows are sorted, though they may be merged meanwhile.
+pub(crate) fn make(shard: &Path, tolerance: Tolerance, name: &str) -> Result<(), StorageError> {
     let target = directory_of(shard, name);
     if target.exists() {
         return Err(StorageError::CheckpointExists);
     }
     let unfinished = directory_of(shard, &format!("{name}{UNFINISHED}"));
     for attempt in 1.. {
-        match copy(shard, mark, &unfinished) {
+        match copy(shard, tolerance, &unfinished) {
             Ok(()) => break,
             Err(error) if attempt == ATTEMPTS => return Err(error),
             Err(_) => std::thread::sleep(ATTEMPT_PAUSE),
@@ -65,18 +66,18 @@ pub(crate) fn make(shard: &Path, mark: &Mark, name: &str) -> Result<(), StorageE
     finish().map_err(|error| failed(&target, &error))
 }
 
-fn copy(shard: &Path, mark: &Mark, to: &Path) -> Result<(), StorageError> {
+fn copy(shard: &Path, tolerance: Tolerance, to: &Path) -> Result<(), StorageError> {
     let (database, copy) = (shard.join(DATABASE), to.join(DATABASE));
     let failed = |error: io::Error| failed(to, &error);
     remove_all(to).map_err(failed)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&copy).map_err(failed)?;
-    // Journals first: one that is sorted away in between is found in the tables.
-    copy_journals(&journal::inspect(&database, &mark.journals)?, &copy).map_err(failed)?;
+    // All rows are in tables. What the journals still hold is not needed, and a backup would copy it again and again.
+    empty_journal(&database, &copy).map_err(failed)?;
     let found = files::check(&database)?;
     copy_files(&database, &found, &copy, |from, to| fs::hard_link(from, to)).map_err(failed)?;
     let copied = files::check(&copy)?;
     let journals = journal::inspect(&copy, &[])?;
-    Mark::new(true, mark.tolerance, &journals).replace(to)?;
+    Mark::new(true, tolerance, &journals).replace(to)?;
     let sync = || {
         for keyspace in &copied.keyspaces {
             sync_directory(&copy.join(&keyspace.folder).join("tables"))?;
@@ -87,6 +88,12 @@ fn copy(shard: &Path, mark: &Mark, to: &Path) -> Result<(), StorageError> {
         mark_complete(to)
     };
     sync().map_err(failed)
+}
+
+/// A journal without entries, with the number of the newest: fjall goes on in it.
+fn empty_journal(database: &Path, to: &Path) -> io::Result<()> {
+    let newest = journal::journals(database)?.last().map_or(0, |(number, _)| *number);
+    File::create(to.join(format!("{newest}.jnl")))?.sync_all()
 }
 
 /// The names of all that are complete.

@@ -150,16 +150,23 @@ impl<'a> Copying<'a> {
                     .to_owned(),
             );
         }
-        self.new_files += 1;
-        self.new_bytes += file.size_bytes;
-        content.finish(self.place)
+        self.finish(content, file.size_bytes)
+    }
+
+    fn finish(&mut self, content: Unfinished, size_bytes: u64) -> Result<Digest, String> {
+        let (digest, is_new) = content.finish(self.place)?;
+        if is_new {
+            self.new_files += 1;
+            self.new_bytes += size_bytes;
+        }
+        Ok(digest)
     }
 
     fn add_content(&mut self, path: &str, content: &[u8]) -> Result<(), String> {
         let mut unfinished = Unfinished::begin(self.place)?;
         unfinished.add(content)?;
-        let digest = unfinished.finish(self.place)?;
         let size_bytes = content.len() as u64;
+        let digest = self.finish(unfinished, size_bytes)?;
         self.files.push(FileEntry {
             path: path.to_owned(),
             size_bytes,

@@ -16,7 +16,7 @@ const BYTES_MAX: usize = 64;
 pub struct BackupId(String);
 
 impl BackupId {
-    /// `20261123-081708-3fa9c1`: they sort by their times.
+    /// `20261123-081708-123-3fa9c1`: they sort by their times.
     pub fn new(time: Timestamp, random: &Random) -> BackupId {
         let mut bytes = [0; 3];
         random.fill(&mut bytes);
@@ -63,7 +63,7 @@ mod tests {
     fn ids_sort_by_time_and_paths_are_none() {
         let random = Random::seeded(1);
         let (first, second) =
-            (BackupId::new(Timestamp(1_000), &random), BackupId::new(Timestamp(2_000), &random));
+            (BackupId::new(Timestamp(1_998), &random), BackupId::new(Timestamp(1_999), &random));
         assert!(first < second, "{first} {second}");
         assert_eq!(first.as_str().parse(), Ok(first.clone()));
         let long = "a".repeat(65);

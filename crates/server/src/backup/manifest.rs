@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! shardlake backup 1 sha256 3b0c…        SHA-256 of everything behind this line
-//! { "id": "20261123-081708-3fa9c1", …    JSON
+//! { "id": "20261123-081708-123-3fa9c1", …    JSON
 //! ```
 //!
 //! Whoever reads one believes nothing: ids and paths are checked, since they end up in paths of this machine.
@@ -154,7 +154,7 @@ mod tests {
             table_checksum: None,
         };
         Manifest {
-            id: "20261123-081708-3fa9c1".parse().expect("an id"),
+            id: "20261123-081708-123-3fa9c1".parse().expect("an id"),
             time: "2026-11-23T08:17:08Z".into(),
             time_ms: 1_795_421_828_000,
             version: "0.1.0".into(),

@@ -33,16 +33,18 @@ impl Unfinished {
         self.file.write_all(piece).map_err(|error| unwritten(&self.path, &error))
     }
 
-    /// Puts it in its place, on stable storage but for its directory. What may lie there has the same content, or has rotted.
-    pub fn finish(self, place: &Place) -> Result<Digest, String> {
+    /// Puts it in its place, on stable storage but for its directory, and says whether it is new there. What may lie there has
+    /// the same content, or has rotted.
+    pub fn finish(self, place: &Place) -> Result<(Digest, bool), String> {
         let digest = self.sum.finish();
         let target = place.object_path(&digest);
+        let is_new = !target.exists();
         let finished = self.file.sync_all().and_then(|()| {
             target.parent().map_or(Ok(()), make_directory)?;
             fs::rename(&self.path, &target)
         });
         finished.map_err(|error| unwritten(&target, &error))?;
-        Ok(digest)
+        Ok((digest, is_new))
     }
 }
 

@@ -87,10 +87,6 @@ impl Place {
         Ok(place)
     }
 
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
     /// For who makes or deletes backups.
     pub fn lock_alone(&self) -> Result<Lock, String> {
         let lock =
@@ -151,10 +147,7 @@ impl Place {
         let read = File::open(&path).and_then(|file| file.take(MANIFEST_BYTES_MAX).read_to_end(&mut content));
         match read {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(format!(
-                    "there is no backup '{id}' in '{}': `shardlake backup list` shows those there are",
-                    self.0.display()
-                ));
+                return Err(self.no_such(id));
             }
             read => read.map_err(|error| format!("'{}' cannot be read: {error}", path.display()))?,
         };
@@ -168,6 +161,13 @@ impl Place {
             ));
         }
         Ok(manifest)
+    }
+
+    pub fn no_such(&self, id: &BackupId) -> String {
+        format!(
+            "there is no backup '{id}' in '{}': `shardlake backup list` shows those there are",
+            self.0.display()
+        )
     }
 
     pub fn manifest_path(&self, id: &BackupId) -> PathBuf {

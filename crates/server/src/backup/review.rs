@@ -8,7 +8,7 @@ use super::digest::Digest;
 use super::identifier::BackupId;
 use super::manifest::Manifest;
 use super::object::{self, Damage};
-use super::place::{Known, Place};
+use super::place::Place;
 
 /// One backup in a list.
 #[derive(Debug)]
@@ -65,10 +65,13 @@ impl Checked {
 
 /// Reads one backup, or all of them.
 pub fn check(place: &Place, id: Option<&BackupId>) -> Result<Checked, String> {
-    let known: Known = match id {
-        Some(id) => [(id.clone(), place.find(Some(id)))].into(),
-        None => place.known()?,
-    };
+    let mut known = place.known()?;
+    if let Some(id) = id {
+        known.retain(|known, _| known == id);
+        if known.is_empty() {
+            return Err(place.no_such(id));
+        }
+    }
     let mut checked = Checked::default();
     let mut read: HashMap<Digest, Option<Damage>> = HashMap::new();
     for (id, manifest) in &known {
@@ -108,10 +111,7 @@ pub fn delete(place: &Place, ids: &[BackupId]) -> Result<Deleted, String> {
     let mut known = place.known()?;
     for id in ids {
         if !known.contains_key(id) {
-            return Err(format!(
-                "there is no backup '{id}' in '{}': `shardlake backup list` shows those there are",
-                place.path().display()
-            ));
+            return Err(place.no_such(id));
         }
     }
     for id in ids {

@@ -10,10 +10,11 @@ pub fn readable(time: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// `20261123-081708`.
+/// `20261123-081708-123`, to the millisecond.
 pub fn compact(time: Timestamp) -> String {
     let [year, month, day, hour, minute, second] = parts(time);
-    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+    let millisecond = time.milliseconds() % 1000;
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{millisecond:03}")
 }
 
 fn parts(time: Timestamp) -> [u64; 6] {
@@ -51,6 +52,6 @@ mod tests {
         ] {
             assert_eq!(readable(Timestamp(seconds * 1000)), text);
         }
-        assert_eq!(compact(Timestamp(1_795_421_828_999)), "20261123-081708");
+        assert_eq!(compact(Timestamp(1_795_421_828_009)), "20261123-081708-009");
     }
 }

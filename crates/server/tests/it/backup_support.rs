@@ -89,9 +89,8 @@ pub fn fill(client: &Client, container: &str, numbers: std::ops::Range<usize>, s
     for number in numbers {
         let pk = number % 20;
         // No two are alike, so that nothing is compressed away.
-        let text: String = (0..size / 16)
-            .map(|at| format!("{:016x}", (number * 7919 + at) as u64 * 0x9E37_79B9_7F4A_7C15))
-            .collect();
+        let word = |at: usize| ((number * 7919 + at) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let text: String = (0..size / 16).map(|at| format!("{:016x}", word(at))).collect();
         let item = json!({ "id": number.to_string(), "pk": pk, "text": text });
         let _item = client.create_item("db", container, &json!([pk]), &item).expect_status(201);
     }

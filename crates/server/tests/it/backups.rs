@@ -176,6 +176,9 @@ fn a_flipped_bit_in_each_kind_of_file_is_named_and_nothing_is_served() {
     let (data, place) = (directory.path().join("data"), directory.path().join("backups"));
     let mut server = options(&data, 1).start();
     make_everything(&server.client());
+    assert!(server.terminate(PATIENCE).success());
+    server.restart();
+    fill(&server.client(), "d", 20..40, 100);
     server.kill();
     let offline = ["backup", "create", "--json", "--to", text_of(&place), "--data-dir", text_of(&data)];
     let backup: Value = serde_json::from_str(&printed(&offline, 0)).unwrap();
@@ -333,7 +336,8 @@ fn a_later_backup_copies_little_and_deleting_keeps_what_others_need() {
     fill(&server.client(), "c", 400..402, 100);
     let second = create(&server, &place);
     let new = |backup: &Value| backup["newBytes"].as_u64().unwrap();
-    assert_eq!(new(&first), first["sizeBytes"]);
+    // Shards share some words.
+    assert!(new(&first) * 10 > first["sizeBytes"].as_u64().unwrap() * 9, "{first}");
     assert!(new(&second) * 10 < new(&first), "{} after {}", new(&second), new(&first));
     let stored: u64 =
         files_below(&place.join("objects")).iter().map(|file| fs::metadata(file).unwrap().len()).sum();
