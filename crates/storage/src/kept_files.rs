@@ -100,6 +100,9 @@ impl KeptFiles {
         };
         let left = kept.size_bytes.saturating_sub(offset);
         let length = usize::try_from(left).unwrap_or(usize::MAX).min(bytes_max);
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
         match content {
             Content::Made(made) => {
                 let start = made.len() - usize::try_from(left).unwrap_or(made.len()).min(made.len());

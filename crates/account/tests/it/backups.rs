@@ -13,7 +13,7 @@ use shardlake_account::{
 use shardlake_model::ErrorKind;
 use shardlake_stdx::{Clock, Random};
 use shardlake_storage::{Shard, ShardOptions};
-use shardlake_testkit::Logs;
+use shardlake_testkit::{Logs, expects_log};
 
 use crate::support::json_door::JsonDoor;
 use crate::support::{Fixture, eventually, json, memory_shards, none};
@@ -57,10 +57,11 @@ async fn write(fixture: &Fixture, number: u64, value: u64) {
 async fn items(fixture: &Fixture) -> BTreeMap<u64, u64> {
     let container = fixture.account.container("db", "c").expect("there");
     let mut found = BTreeMap::new();
-    let mut token = None;
+    let mut token: Option<String> = None;
     loop {
+        let (ctx, token_before) = (fixture.ctx(), token.take());
         let page =
-            fixture.account.read_feed(&fixture.ctx(), &container, FeedScope::All, Some(50), token.as_deref());
+            fixture.account.read_feed(&ctx, &container, FeedScope::All, Some(50), token_before.as_deref());
         let page = page.await.expect("a page");
         for item in &page.items {
             let item = json(item);
@@ -122,6 +123,7 @@ async fn a_state_at_every_step_of_a_move_and_of_a_split_goes_on_in_its_copy() {
             let shards = shards_in(&directory.path().join("original"), 2).await;
             let hooks = RelocationHooks { goes_on: Some(Arc::new(move |at| at != step)), bug: None };
             let fixture = open(&shards, hooks).await;
+            expects_log("a relocation stopped");
             let container = fixture.container(400).await;
             for number in 0..ITEMS {
                 write(&fixture, number, 1).await;

@@ -76,8 +76,8 @@ async fn states_of_several_shards_show_no_effect_without_its_cause() {
             let mut counts = Vec::new();
             for ((shard, view), before) in shards.iter().zip(&views).zip(&before) {
                 let shown = count(view, writer).await;
-                let kept = shard.open_checkpoint(&name).await.expect("opens").view();
-                assert_eq!(count(&kept, writer).await, shown, "the view is that of the state");
+                let kept = shard.open_checkpoint(&name).await.expect("opens");
+                assert_eq!(count(&kept.view(), writer).await, shown, "the view is that of the state");
                 assert!(count(before, writer).await <= shown, "what was acknowledged is in it");
                 counts.push(shown);
             }
@@ -200,5 +200,6 @@ async fn what_a_killed_process_left_of_checkpoints_goes_at_the_next_start() {
         !path.join("checkpoints/half.unfinished").exists() && !path.join("shardlake-inspect-1-0").exists()
     );
     assert_eq!(shard.checkpoints().await.expect("lists"), ["whole"]);
-    assert_eq!(count(&shard.open_checkpoint("whole").await.expect("opens").view(), 1).await, 1);
+    let kept = shard.open_checkpoint("whole").await.expect("opens");
+    assert_eq!(count(&kept.view(), 1).await, 1);
 }
