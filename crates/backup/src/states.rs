@@ -39,9 +39,16 @@ struct State {
     shards: Shards,
     clock: Clock,
     random: Random,
-    /// Held by whoever begins: states are made one after the other.
-    beginning: tokio::sync::Mutex<()>,
+    /// Held by whoever begins: states are made one after the other, and none once it says that the account is closed.
+    beginning: tokio::sync::Mutex<Beginning>,
     kept: Mutex<BTreeMap<String, Arc<KeptState>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Beginning {
+    #[default]
+    Open,
+    Closed,
 }
 
 /// A state of the account at one moment.
@@ -79,7 +86,10 @@ impl Backups {
 
     async fn begin_uninterrupted(&self) -> Result<Arc<KeptState>> {
         let state = &self.0;
-        let _turn = state.beginning.lock().await;
+        let turn = state.beginning.lock().await;
+        if *turn == Beginning::Closed {
+            return Err(Error::new(ErrorKind::Unavailable, "the server is stopping"));
+        }
         state.drop_silent().await;
         if state.kept().len() >= STATES_MAX {
             return Err(Error::new(
@@ -136,16 +146,19 @@ impl Backups {
 
     /// The client has what it wants, or gives up.
     pub async fn end(&self, id: &str) -> Result<()> {
-        self.0.find(id)?;
-        self.0.kept().remove(id);
-        self.0.remove(id).await;
-        tracing::info!("a backup ends");
-        Ok(())
+        let (state, id) = (self.0.clone(), self.0.find(id)?.id.clone());
+        uninterrupted(async move {
+            state.kept().remove(&id);
+            state.remove(&id).await;
+            tracing::info!("a backup ends");
+            Ok(())
+        })
+        .await
     }
 
-    /// Drops all states: the shards are about to be closed.
+    /// Drops all states, and makes no others: the shards are about to be closed.
     pub async fn close(&self) {
-        let _turn = self.0.beginning.lock().await;
+        *self.0.beginning.lock().await = Beginning::Closed;
         let kept = std::mem::take(&mut *self.0.kept());
         for id in kept.into_keys() {
             self.0.remove(&id).await;

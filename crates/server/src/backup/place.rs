@@ -118,9 +118,8 @@ impl Place {
         let directory = self.0.join("backups");
         let failed = |error: io::Error| format!("'{}' cannot be read: {error}", directory.display());
         let mut known = Known::new();
-        for entry in fs::read_dir(&directory).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let id = name.to_str().and_then(|name| name.strip_suffix(ENDING)).and_then(|id| id.parse().ok());
+        for name in names(&directory).map_err(failed)? {
+            let id = name.strip_suffix(ENDING).and_then(|id| id.parse().ok());
             if let Some(id) = id {
                 let manifest = self.manifest(&id);
                 known.insert(id, manifest);

@@ -236,6 +236,12 @@ fn a_flipped_bit_in_each_kind_of_file_is_named_and_nothing_is_served() {
     printed(&check, 0);
     printed(&restore, 0);
     verify(&[text_of(&target)]);
+    // What has rotted is removed by hand, and comes again with the next backup.
+    let table = paths.iter().find(|path| kinds[0](path)).unwrap();
+    fs::remove_file(object_of(&place, id, table)).unwrap();
+    printed(&check, 1);
+    printed(&offline, 0);
+    assert!(printed(&check, 0).contains("2 backups"));
 }
 
 #[test]
