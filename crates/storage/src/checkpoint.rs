@@ -5,8 +5,14 @@
 //! | local disk | a shard of its own in `checkpoints/NAME` of the directory: tables are links, so that it costs little until the originals are merged away |
 //! | memory | a view that the engine keeps; it goes with the engine |
 //!
-//! No group is on its way when a checkpoint is made: it shows exactly the commits up to one, and writers wait meanwhile. The rows that came
-//! since the last sorting are sorted before, so that a checkpoint has nothing in its journal.
+//! No group is on its way when a checkpoint is made: it shows exactly the commits up to one, and writers wait meanwhile. So that they do not
+//! wait long, nothing is sorted then:
+//!
+//! ```text
+//! writers held   note where the log ends (P)
+//! writers go on  flush: what was written before P is in tables now, and some of what follows
+//! writers held   link the tables; copy what the log has behind P
+//! ```
 
 use std::fs::{self, File};
 use std::io;
@@ -14,11 +20,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::copying::copy_files;
+use crate::copying::{copy_files, copy_journals};
 use crate::directory::{DATABASE, mark_complete};
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
-use crate::{StorageError, files};
+use crate::{LogPosition, StorageError, files};
 
 const CHECKPOINTS: &str = "checkpoints";
 /// Has a dot, so that no checkpoint can have the name.
@@ -44,15 +50,16 @@ pub(crate) fn directory_of(shard: &Path, name: &str) -> PathBuf {
     shard.join(CHECKPOINTS).join(name)
 }
 
-/// Copies a database to which nothing is written and all of whose rows are sorted, though they may be merged meanwhile.
-pub(crate) fn make(shard: &Path, tolerance: Tolerance, name: &str) -> Result<(), StorageError> {
+/// Copies a database to which nothing is written, though it may be sorted and merged meanwhile. Whatever the journals hold before a place
+/// is in tables: it is left out, or a backup would copy it again and again.
+pub(crate) fn make(shard: &Path, log: (Tolerance, &LogPosition), name: &str) -> Result<(), StorageError> {
     let target = directory_of(shard, name);
     if target.exists() {
         return Err(StorageError::CheckpointExists);
     }
     let unfinished = directory_of(shard, &format!("{name}{UNFINISHED}"));
     for attempt in 1.. {
-        match copy(shard, tolerance, &unfinished) {
+        match copy(shard, log, &unfinished) {
             Ok(()) => break,
             Err(error) if attempt == ATTEMPTS => return Err(error),
             Err(_) => std::thread::sleep(ATTEMPT_PAUSE),
@@ -66,13 +73,17 @@ pub(crate) fn make(shard: &Path, tolerance: Tolerance, name: &str) -> Result<(),
     finish().map_err(|error| failed(&target, &error))
 }
 
-fn copy(shard: &Path, tolerance: Tolerance, to: &Path) -> Result<(), StorageError> {
+fn copy(
+    shard: &Path,
+    (tolerance, flushed): (Tolerance, &LogPosition),
+    to: &Path,
+) -> Result<(), StorageError> {
     let (database, copy) = (shard.join(DATABASE), to.join(DATABASE));
     let failed = |error: io::Error| failed(to, &error);
     remove_all(to).map_err(failed)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&copy).map_err(failed)?;
-    // All rows are in tables. What the journals still hold is not needed, and a backup would copy it again and again.
-    empty_journal(&database, &copy).map_err(failed)?;
+    // Journals first: one that is sorted away in between is found in the tables.
+    copy_journals(&journal::measure(&database, &flushed.0)?, flushed, &copy).map_err(failed)?;
     let found = files::check(&database)?;
     copy_files(&database, &found, &copy, |from, to| fs::hard_link(from, to)).map_err(failed)?;
     let copied = files::check(&copy)?;
@@ -88,12 +99,6 @@ fn copy(shard: &Path, tolerance: Tolerance, to: &Path) -> Result<(), StorageErro
         mark_complete(to)
     };
     sync().map_err(failed)
-}
-
-/// A journal without entries, with the number of the newest: fjall goes on in it.
-fn empty_journal(database: &Path, to: &Path) -> io::Result<()> {
-    let newest = journal::journals(database)?.last().map_or(0, |(number, _)| *number);
-    File::create(to.join(format!("{newest}.jnl")))?.sync_all()
 }
 
 /// The names of all that are complete.

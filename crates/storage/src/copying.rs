@@ -4,25 +4,34 @@
 //! only what is good is copied.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use crate::LogPosition;
 use crate::files::Files;
 use crate::journal::Inspected;
 
 /// Makes a table appear under a second name.
 pub(crate) type Link = fn(&Path, &Path) -> io::Result<()>;
 
-pub(crate) fn copy_journals(journals: &[Inspected], to: &Path) -> io::Result<()> {
+/// What follows a place in the journals: older ones than the newest are left out where nothing does.
+pub(crate) fn copy_journals(journals: &[Inspected], behind: &LogPosition, to: &Path) -> io::Result<()> {
+    let newest = journals.last().map(|journal| journal.known.number);
     for journal in journals {
-        let from = match File::open(&journal.path) {
+        let number = journal.known.number;
+        let start = behind.bytes_before(number);
+        if start == journal.known.good_bytes && newest != Some(number) {
+            continue;
+        }
+        let mut from = match File::open(&journal.path) {
             Ok(from) => from,
             // Sorted meanwhile: its rows are in tables, which are copied later.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        let mut copy = File::create(to.join(format!("{}.jnl", journal.known.number)))?;
-        io::copy(&mut from.take(journal.known.good_bytes), &mut copy)?;
+        from.seek(SeekFrom::Start(start))?;
+        let mut copy = File::create(to.join(format!("{number}.jnl")))?;
+        io::copy(&mut from.take(journal.known.good_bytes.saturating_sub(start)), &mut copy)?;
         copy.sync_all()?;
     }
     Ok(())

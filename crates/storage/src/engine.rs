@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::{Answer, Batch, KeptFiles, Lookup, Resolve, ScanOptions, StorageError};
+use crate::{Answer, Batch, KeptFiles, LogPosition, Lookup, Resolve, ScanOptions, StorageError};
 
 /// Stored bytes: cheap to clone, and on a local disk a slice of the cached block.
 pub type Value = Bytes;
@@ -62,6 +62,16 @@ pub trait Engine: Send + Sync + 'static {
     /// engine is. Where the engine does its work in the call, nothing is written meanwhile.
     fn checkpoint(&self, _name: &str) -> Answer<'_, ()> {
         Answer::Now(Err(StorageError::NoCheckpoints))
+    }
+
+    /// Where the log ends, looked for from an earlier place on. While something is written, a place before the end.
+    fn log_position(&self, _from: &LogPosition) -> Answer<'_, LogPosition> {
+        Answer::Now(Ok(LogPosition::default()))
+    }
+
+    /// Likewise, where everything before a place in the log has been flushed since: only what follows is taken from the log.
+    fn checkpoint_from(&self, name: &str, _flushed: &LogPosition) -> Answer<'_, ()> {
+        self.checkpoint(name)
     }
 
     /// What is kept under the name, to be read.

@@ -25,7 +25,7 @@ use crate::journal_mark::Mark;
 use crate::local::{Purpose, open_database};
 use crate::local_view::LocalView;
 use crate::pace::Pace;
-use crate::{Answer, Batch, Engine, EngineView, Shard, ShardOptions, StorageError};
+use crate::{Answer, Batch, Engine, EngineView, LogPosition, Shard, ShardOptions, StorageError};
 
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 const TABLES_OPEN_MAX: usize = 64;
@@ -99,7 +99,7 @@ impl Inspection {
 
 fn copy(database: &Path, files: &Files, journals: &[Inspected], to: &Path) -> io::Result<()> {
     let database = database.canonicalize()?;
-    copy_journals(journals, to)?;
+    copy_journals(journals, &LogPosition::default(), to)?;
     copy_files(&database, files, to, |from, to| symlink(from, to))
 }
 

@@ -48,6 +48,19 @@ pub(crate) struct Inspected {
 
 /// All journals, oldest first. Changes nothing. Of what `known` covers it relies on the lengths.
 pub(crate) fn inspect(database: &Path, known: &[Known]) -> Result<Vec<Inspected>, StorageError> {
+    each(database, known, walk)
+}
+
+/// The same of a shard that is open, without a look at what follows the last good batch: at most one that is being written.
+pub(crate) fn measure(database: &Path, known: &[Known]) -> Result<Vec<Inspected>, StorageError> {
+    each(database, known, |path, start| walk_batches(path, start).map(|(known, _)| (known, None)))
+}
+
+fn each(
+    database: &Path,
+    known: &[Known],
+    walk: impl Fn(&Path, Known) -> io::Result<(Known, Option<Torn>)>,
+) -> Result<Vec<Inspected>, StorageError> {
     let mut inspected = Vec::new();
     for (number, path) in journals(database).map_err(|error| unreadable(database, &error))? {
         let start = known.iter().copied().find(|known| known.number == number);
@@ -180,6 +193,14 @@ pub(crate) struct Torn {
 
 /// Walks the journal from a place where a batch ends, unless it is shorter.
 fn walk(path: &Path, start: Known) -> io::Result<(Known, Option<Torn>)> {
+    let (known, mut input) = walk_batches(path, start)?;
+    input.seek(SeekFrom::Start(known.good_bytes))?;
+    let bytes = read_without_padding(&mut input)?;
+    let torn = Torn { at: known.good_bytes, last_sequence: known.last_sequence, bytes };
+    Ok((known, (!torn.bytes.is_empty()).then_some(torn)))
+}
+
+fn walk_batches(path: &Path, start: Known) -> io::Result<(Known, BufReader<File>)> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
     let mut known = start;
     input.seek(SeekFrom::Start(known.good_bytes))?;
@@ -187,10 +208,7 @@ fn walk(path: &Path, start: Known) -> io::Result<(Known, Option<Torn>)> {
         known.good_bytes += batch.size_bytes;
         known.last_sequence = batch.sequence;
     }
-    input.seek(SeekFrom::Start(known.good_bytes))?;
-    let bytes = read_without_padding(&mut input)?;
-    let torn = Torn { at: known.good_bytes, last_sequence: known.last_sequence, bytes };
-    Ok((known, (!torn.bytes.is_empty()).then_some(torn)))
+    Ok((known, input))
 }
 
 impl Torn {

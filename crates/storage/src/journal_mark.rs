@@ -46,6 +46,21 @@ pub(crate) struct Known {
     pub last_sequence: u64,
 }
 
+/// A place in the journals where a batch ends.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogPosition(pub(crate) Vec<Known>);
+
+impl LogPosition {
+    pub(crate) fn of(journals: &[Inspected]) -> LogPosition {
+        LogPosition(journals.iter().map(|journal| journal.known).collect())
+    }
+
+    /// Of a journal, the bytes before the place.
+    pub(crate) fn bytes_before(&self, number: u64) -> u64 {
+        self.0.iter().find(|known| known.number == number).map_or(0, |known| known.good_bytes)
+    }
+}
+
 impl Mark {
     pub fn new(is_closed: bool, tolerance: Tolerance, journals: &[Inspected]) -> Mark {
         Mark { is_closed, tolerance, journals: journals.iter().map(|journal| journal.known).collect() }

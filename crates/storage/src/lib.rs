@@ -86,6 +86,7 @@ pub use error::StorageError;
 pub use hot_rows::{Found, HotRow};
 pub use hot_view::HotView;
 pub use inspection::{InspectionReport, TornWrite};
+pub use journal_mark::LogPosition;
 pub use kept_files::{KeptFile, KeptFiles, TableChecksum, TableSum};
 pub use lease::{Began, Lease};
 pub use memory::MemoryEngine;

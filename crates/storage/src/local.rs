@@ -43,7 +43,8 @@ use crate::journal_room::JournalRoom;
 use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::pace::{Pace, Way};
 use crate::{
-    Answer, Batch, Engine, EngineView, KeptFiles, Lookup, Op, Row, StorageError, Value, checkpoint, epoch,
+    Answer, Batch, Engine, EngineView, KeptFiles, LogPosition, Lookup, Op, Row, StorageError, Value,
+    checkpoint, epoch,
 };
 
 /// Memtables that wait for a worker before writers are slowed down; fjall itself stops at 4.
@@ -205,6 +206,13 @@ impl LocalEngine {
         }
     }
 
+    fn log_position_from(&self, from: &LogPosition) -> Result<LogPosition, StorageError> {
+        self.database.persist(PersistMode::Buffer)?;
+        // At first from where the journals ended when they were opened.
+        let known = if from.0.is_empty() { &self.opened.journals } else { &from.0 };
+        Ok(LogPosition::of(&journal::measure(&self.directory.database(), known)?))
+    }
+
     fn sort_memtables(&self) -> Result<(), StorageError> {
         self.database.persist(PersistMode::SyncAll)?;
         self.seal_memtable()?;
@@ -357,8 +365,20 @@ impl Engine for LocalEngine {
     }
 
     fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
-        let made = || checkpoint::make(self.directory.path(), self.opened.tolerance, name);
-        Answer::Now(self.sort_memtables().and_then(|()| made()))
+        Answer::Now(self.log_position_from(&LogPosition::default()).and_then(|position| {
+            self.sort_memtables()?;
+            checkpoint::make(self.directory.path(), (self.opened.tolerance, &position), name)
+        }))
+    }
+
+    fn log_position(&self, from: &LogPosition) -> Answer<'_, LogPosition> {
+        Answer::Now(self.log_position_from(from))
+    }
+
+    fn checkpoint_from(&self, name: &str, flushed: &LogPosition) -> Answer<'_, ()> {
+        let synced = self.database.persist(PersistMode::SyncAll).map_err(StorageError::from);
+        let make = || checkpoint::make(self.directory.path(), (self.opened.tolerance, flushed), name);
+        Answer::Now(synced.and_then(|()| make()))
     }
 
     fn open_checkpoint(&self, name: &str) -> Answer<'_, Arc<dyn Engine>> {

@@ -358,17 +358,11 @@ impl Shard {
     /// each all or nothing. Writers wait while files are linked, after they were sorted.
     pub async fn checkpoint(&self, name: &str) -> Result<(), StorageError> {
         check_name(name)?;
-        self.flush().await?;
-        let (shared, name) = (self.0.shared.clone(), name.to_owned());
-        if shared.engine.answers_later() {
-            return shared.engine.checkpoint(&name).await;
+        if !self.shared().engine.answers_later() {
+            return Shard::checkpoint_together(std::slice::from_ref(self), name).await.map(drop);
         }
-        blocking(move || {
-            let _writing = shared.lock_writing();
-            shared.check()?;
-            in_the_call(shared.engine.checkpoint(&name))
-        })
-        .await
+        self.flush().await?;
+        self.shared().engine.checkpoint(name).await
     }
 
     /// What [`Shard::checkpoint`] kept, to be read: its commits are refused.

@@ -5,7 +5,7 @@
 //! no shard has a group on its way:
 //!
 //! ```text
-//! shard 0   ─ flush ─┤ lock                     ├─ checkpoint ─┤ unlock
+//! shard 0   ─ flush ─┤ lock                     ├─ checkpoint ─┤ unlock     (checkpoint.rs)
 //! shard 1   ─ flush ────┤ lock                  ├─ checkpoint ─┤ unlock
 //! shard 2   ─ flush ──┤        lock             ├─ checkpoint ─┤ unlock
 //!                                               ▲ the moment
@@ -26,7 +26,7 @@ use futures::future::try_join_all;
 use crate::checkpoint::check_name;
 use crate::committer::in_the_call;
 use crate::shard::{Shared, blocking};
-use crate::{KeptFiles, Shard, StorageError, View};
+use crate::{KeptFiles, LogPosition, Shard, StorageError, View};
 
 /// Checkpoints that are made at a time: each waits for its disk most of the time.
 const AT_A_TIME: usize = 8;
@@ -39,11 +39,9 @@ impl Shard {
         if shards.iter().any(|shard| shard.shared().engine.answers_later()) {
             return Err(StorageError::NoFiles);
         }
-        // Most of what has to be sorted is sorted before writers wait.
-        try_join_all(shards.iter().map(Shard::flush)).await?;
-        let shared: Vec<Arc<Shared>> = shards.iter().map(|shard| shard.shared().clone()).collect();
+        let ready = try_join_all(shards.iter().map(make_ready)).await?;
         let name = name.to_owned();
-        blocking(move || keep(&shared, &name)).await
+        blocking(move || keep(&ready, &name)).await
     }
 
     /// The names under which states are kept.
@@ -59,14 +57,33 @@ impl Shard {
     }
 }
 
-fn keep(shards: &[Arc<Shared>], name: &str) -> Result<Vec<View>, StorageError> {
-    let _writing: Vec<_> = shards.iter().map(|shard| shard.lock_writing()).collect();
-    shards.iter().try_for_each(|shard| shard.check())?;
+/// A shard, and the place in its log before which everything is sorted.
+type Ready = (Arc<Shared>, LogPosition);
+
+/// Sorts what there is, while writers go on: the next moment without any is short.
+async fn make_ready(shard: &Shard) -> Result<Ready, StorageError> {
+    let shared = shard.shared().clone();
+    let position = blocking(move || {
+        shared.check()?;
+        // Most of the way without holding anybody up.
+        let near_the_end = in_the_call(shared.engine.log_position(&LogPosition::default()))?;
+        let _writing = shared.lock_writing();
+        in_the_call(shared.engine.log_position(&near_the_end))
+    });
+    let position = position.await?;
+    shard.flush().await?;
+    Ok((shard.shared().clone(), position))
+}
+
+fn keep(shards: &[Ready], name: &str) -> Result<Vec<View>, StorageError> {
+    let _writing: Vec<_> = shards.iter().map(|(shard, _)| shard.lock_writing()).collect();
+    shards.iter().try_for_each(|(shard, _)| shard.check())?;
     let mut made = Vec::with_capacity(shards.len());
     for some in shards.chunks(AT_A_TIME) {
         made.extend(thread::scope(|scope| {
-            let checkpoint = |shard: &Arc<Shared>| in_the_call(shard.engine.checkpoint(name));
-            let running: Vec<_> = some.iter().map(|shard| scope.spawn(move || checkpoint(shard))).collect();
+            let checkpoint =
+                |(shard, sorted): &Ready| in_the_call(shard.engine.checkpoint_from(name, sorted));
+            let running: Vec<_> = some.iter().map(|ready| scope.spawn(move || checkpoint(ready))).collect();
             let panicked = |_| Err(StorageError::io("the storage engine panicked"));
             running.into_iter().map(|running| running.join().unwrap_or_else(panicked)).collect::<Vec<_>>()
         }));
@@ -75,7 +92,7 @@ fn keep(shards: &[Arc<Shared>], name: &str) -> Result<Vec<View>, StorageError> {
         }
     }
     if let Some(error) = made.iter().find_map(|made| made.as_ref().err()) {
-        for (shard, _) in shards.iter().zip(&made).filter(|(_, made)| made.is_ok()) {
+        for ((shard, _), _) in shards.iter().zip(&made).filter(|(_, made)| made.is_ok()) {
             let removed = in_the_call(shard.engine.remove_checkpoint(name));
             if let Err(error) = removed {
                 tracing::warn!(%error, name, "a checkpoint stays until the next start");
@@ -83,5 +100,5 @@ fn keep(shards: &[Arc<Shared>], name: &str) -> Result<Vec<View>, StorageError> {
         }
         return Err(error.clone());
     }
-    Ok(shards.iter().map(|shard| shard.shown.view(&*shard.engine)).collect())
+    Ok(shards.iter().map(|(shard, _)| shard.shown.view(&*shard.engine)).collect())
 }
