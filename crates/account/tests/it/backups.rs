@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use shardlake_account::{
     Account, AccountOptions, FeedScope, KeptState, RelocationHooks, RelocationStep, RelocationTicket, Shards,
@@ -255,6 +256,26 @@ async fn states_are_few_end_with_the_account_and_with_the_next_start() {
     fixture.account.close().await.expect("closes");
     assert_eq!(shard_1.checkpoints().await.expect("lists"), [""; 0]);
     assert_eq!(shards.first().checkpoints().await.expect("lists"), ["mine"]);
+}
+
+#[tokio::test]
+async fn a_state_that_nobody_asks_for_is_given_up_and_one_that_is_read_is_not() {
+    let directory = directory();
+    let shards = shards_in(directory.path(), 1).await;
+    let fixture = Fixture::over(&shards).await;
+    fixture.container(400).await;
+    let backups = fixture.account.backups();
+    let silent = backups.begin().await.expect("keeps a state");
+    let read = backups.begin().await.expect("keeps a state");
+    fixture.clock.advance(Duration::from_secs(599));
+    backups.read(&fixture.ctx(), &read.id, (0, 0, 0)).await.expect("a piece");
+    fixture.clock.advance(Duration::from_secs(1));
+    expects_log("its client has asked for nothing for 10 minutes");
+    backups.begin().await.expect("keeps a state");
+    assert_eq!(shards.first().checkpoints().await.expect("lists").len(), 2);
+    let gone = backups.read(&fixture.ctx(), &silent.id, (0, 0, 0)).await.expect_err("given up");
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+    backups.read(&fixture.ctx(), &read.id, (0, 0, 0)).await.expect("a piece");
 }
 
 #[tokio::test]
