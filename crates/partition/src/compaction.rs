@@ -26,8 +26,8 @@ use crate::keys::{self, ITEMS};
 use crate::log_marks::LogMarks;
 use crate::partition::Partition;
 
-/// Of one step.
-const STEP_OPERATIONS: usize = 512;
+/// Of one step, whose commit the partition's writers wait for.
+const STEP_OPERATIONS: usize = 128;
 /// Operations whose items are read at once.
 const OPERATIONS_AT_ONCE: usize = 64;
 
@@ -236,6 +236,7 @@ impl Partition {
         removed: usize,
         change: impl FnOnce(&mut LogMarks),
     ) -> Result<CompactionStep> {
+        batch.for_background();
         let sequencer = self.sequencer.hold().await;
         self.check_open()?;
         let before = self.past.marks();

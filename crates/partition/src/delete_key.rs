@@ -7,7 +7,7 @@ use shardlake_model::{ReplyMeta, Result};
 use shardlake_storage::ScanOptions;
 
 use crate::commit::Writer;
-use crate::deletion::Deletion;
+use crate::deletion::{Deletion, ROWS_MAX};
 use crate::keys::{self, HEADER};
 use crate::operation::{CommandContext, LogicalKey};
 use crate::partition::Partition;
@@ -41,7 +41,7 @@ impl Partition {
             };
             drop(scan);
             let found: Arc<[Bytes]> = rows.into_iter().map(|(key, _)| key).collect();
-            let deletion = Deletion { found, only_expired: false, spares: None };
+            let deletion = Deletion { found, only_expired: false, spares: None, rows_max: ROWS_MAX };
             let done = self.delete_found(shape, command.now, writer, &deletion).await?;
             let last = done.cut.unwrap_or(deletion.found.len()) - 1;
             next = keys::after_item(self.uid, &deletion.found[last][HEADER..]);

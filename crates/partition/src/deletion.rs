@@ -8,7 +8,7 @@ use shardlake_storage::LARGE_ROWS_IN_FLIGHT;
 
 use crate::change_log::ChangeKind;
 use crate::commit::{Done, Task, Work, Writer};
-use crate::expire::Due;
+use crate::due::Due;
 use crate::interactive::Gates;
 use crate::keys::{self, HEADER};
 use crate::origin::Origin;
@@ -18,8 +18,8 @@ use crate::shape::ContainerShape;
 use crate::transaction::{ItemName, PlannedCommit, Transaction};
 use shardlake_stdx::Timestamp;
 
-/// Rows of the index that one commit takes away, unless they are of one item: writers of the partition wait for them.
-const ROWS_MAX: usize = LARGE_ROWS_IN_FLIGHT;
+/// What clients wait for may take away so many rows in one commit: writers of the partition wait for them.
+pub(crate) const ROWS_MAX: usize = LARGE_ROWS_IN_FLIGHT;
 
 /// Deletes those of the items that are still there.
 #[derive(Debug, Clone)]
@@ -30,6 +30,8 @@ pub(crate) struct Deletion {
     pub only_expired: bool,
     /// What transactions hold stays.
     pub spares: Option<Arc<Gates>>,
+    /// Rows of the index that one commit takes away, unless they are of one item.
+    pub rows_max: usize,
 }
 
 /// What was deleted.
@@ -58,8 +60,15 @@ impl Partition {
         writer: Writer<'_>,
         deletion: &Deletion,
     ) -> Result<Deleted> {
-        let task =
-            Task { shape, now, writer, is_clients: false, rows: ROWS_MAX, is_heavy: false, base: None };
+        let task = Task {
+            shape,
+            now,
+            writer,
+            is_clients: false,
+            rows: deletion.rows_max,
+            is_heavy: false,
+            base: None,
+        };
         let Done { outcome, commit, .. } = self.carry_out(task, ReadSet::default(), deletion).await?;
         if let Some((lsn, commit)) = commit {
             self.acknowledge(lsn, commit).await?;
@@ -84,7 +93,7 @@ impl Deletion {
         }
         let mut last_owner: Option<&[u8]> = None;
         for (place, key) in self.found.iter().enumerate() {
-            if transaction.postings() >= ROWS_MAX {
+            if transaction.postings() >= self.rows_max {
                 deleted.cut = Some(place);
                 break;
             }

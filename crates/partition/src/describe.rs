@@ -7,8 +7,8 @@ use crate::LogicalKey;
 use crate::change_log::{ChangeKind, LogEntry};
 use crate::index::{BuildMarker, COUNTERS, MARKERS, POSTINGS, decode_counter, parse_posting};
 use crate::keys::{
-    self, CHANGE_LOG, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS, parse_item_key, parse_size_key,
-    parse_unique_key,
+    self, CHANGE_LOG, EXPIRY, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS, parse_item_key,
+    parse_size_key, parse_unique_key,
 };
 use crate::sizes::LogicalSize;
 
@@ -33,6 +33,10 @@ fn described(key: &[u8], value: Option<&[u8]>, path_name: &dyn Fn(u64) -> Option
             format!("version {} of LSN {}", item_name(item)?, u64::from_be_bytes(*lsn))
         }
         ORDINALS => format!("ordinal {}", ordinal(u64::from_be_bytes(rest.try_into().ok()?))),
+        EXPIRY => match keys::parse_expiry_key(rest) {
+            Some((_, item)) => format!("end of {}", item_name(item)?),
+            None => "ends are queued".to_owned(),
+        },
         SIZES => format!("size of {}", key_name(&parse_size_key(rest)?)),
         CHANGE_LOG => format!("log entry {}", keys::log_lsn(key).ok()?),
         UNIQUE_KEYS => {

@@ -1,74 +1,30 @@
 //! Removes items whose time to live has run out, in the background, a small commit at a time.
 //!
-//! Nobody sees such items any more, so there is no hurry: a *sweep* walks the partition's items in key order without any lock
-//! and takes the sequencer only to delete a few that it met. What a partition knows of the earliest moment at which an item
+//! Nobody sees such items any more, so there is no hurry: a *sweep* looks for them in the order in which they run out
+//! (`due_items.rs`) without any lock and takes the sequencer only to delete a few that it met. What a partition knows of the earliest moment at which an item
 //! may run out ([`Due`]) comes from the last sweep and from the writes since, and holds whatever the container's default is;
-//! before that moment there is nothing to sweep for. After a start nothing is known, so the first sweep reads everything.
+//! before that moment there is nothing to sweep for. After a start nothing is known, so there is a first sweep.
 //!
 //! Who sweeps, when, and how fast is the account's affair.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use shardlake_document::{Envelope, Record};
 use shardlake_model::{ErrorKind, Result};
 use shardlake_stdx::Timestamp;
-use shardlake_storage::ScanOptions;
 
 use crate::commit::Writer;
 use crate::deletion::Deletion;
-use crate::keys::{self, HEADER};
+use crate::due::Due;
+use crate::due_items::{Place, Search, goes_by_default};
 use crate::partition::Partition;
 use crate::sequencer::Sequencer;
 use crate::shape::ContainerShape;
 
-/// Items that one step looks at.
-const ITEMS_READ_MAX: usize = 256;
-/// Deletions of one commit: writers wait while it is planned.
+/// Deletions of one commit, which may be bounded by its rows before: writers wait while it is planned.
 const ITEMS_DELETED_MAX: usize = 32;
-
-const NEVER: u64 = u64::MAX;
-
-/// The earliest moments, in seconds, that some items allow for. A bound: what they tell may be too early, never too late.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Due {
-    /// When the first item with a time to live of its own runs out.
-    own: u64,
-    /// When the oldest item without one was written.
-    oldest: u64,
-}
-
-impl Due {
-    /// Of no items.
-    pub const NEVER: Due = Due { own: NEVER, oldest: NEVER };
-    const UNKNOWN: Due = Due { own: 0, oldest: 0 };
-
-    pub fn note(&mut self, item: &Envelope) {
-        match item.ttl_seconds {
-            None => self.oldest = self.oldest.min(item.timestamp_seconds),
-            Some(-1) => {}
-            Some(seconds) => {
-                let end = item.timestamp_seconds.saturating_add(seconds.max(0) as u64);
-                self.own = self.own.min(end);
-            }
-        }
-    }
-
-    fn min(self, other: Due) -> Due {
-        Due { own: self.own.min(other.own), oldest: self.oldest.min(other.oldest) }
-    }
-
-    /// Under a container's default; `None` when nothing can run out.
-    fn at(self, default_ttl: Option<i64>) -> Option<u64> {
-        let by_default = match default_ttl? {
-            -1 => NEVER,
-            _ if self.oldest == NEVER => NEVER,
-            seconds => self.oldest.saturating_add(seconds.max(0) as u64),
-        };
-        Some(self.own.min(by_default)).filter(|due| *due != NEVER)
-    }
-}
 
 /// What a partition knows of its items' ends.
 #[derive(Debug)]
@@ -80,6 +36,10 @@ pub(crate) struct Expiry {
     /// Sweeps begun; under the sequencer.
     sweeps: AtomicU64,
     purged: AtomicU64,
+    /// The end of every item that has a time of its own is in the queue.
+    is_queued: bool,
+    /// In the log up to here no item is left that goes by the container's default.
+    log_done: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -109,10 +69,15 @@ impl AtomicDue {
 }
 
 impl Expiry {
-    pub fn of_partition(is_empty: bool) -> Expiry {
+    pub fn of_partition(is_empty: bool, is_queued: bool) -> Expiry {
         let known = if is_empty { Due::NEVER } else { Due::UNKNOWN };
         let (swept, written) = (AtomicDue::new(known), AtomicDue::new(Due::NEVER));
-        Expiry { swept, written, sweeps: AtomicU64::new(0), purged: AtomicU64::new(0) }
+        let zero = || AtomicU64::new(0);
+        Expiry { swept, written, sweeps: zero(), purged: zero(), is_queued, log_done: zero() }
+    }
+
+    pub fn is_queued(&self) -> bool {
+        self.is_queued
     }
 
     /// Notes what a commit writes; under the sequencer.
@@ -127,16 +92,20 @@ impl Expiry {
     }
 }
 
-/// A walk over a partition's items.
+/// A walk over a partition's items whose time may have run out.
 #[derive(Debug)]
 pub struct Sweep {
     number: u64,
-    /// The key that was looked at last.
-    last: Option<Bytes>,
+    place: Place,
+    /// Keys that were found and not dealt with yet, in their order.
+    found: VecDeque<Bytes>,
     /// Of the items that stay.
     due: Due,
-    /// Items that the next step looks at: no more than it may delete, where all of them had to go.
-    items_read_max: usize,
+    /// The log was searched up to here, from [`Sweep::page`] on what was found last.
+    log_done: u64,
+    page: u64,
+    /// Where the next sweep is to begin in the log, since something behind it stays.
+    log_kept: Option<u64>,
 }
 
 /// What one step of a sweep did.
@@ -181,80 +150,99 @@ impl Partition {
             (number, self.last_queued(&sequencer))
         };
         self.wait_for(last).await?;
-        Ok(Sweep { number, last: None, due: Due::NEVER, items_read_max: ITEMS_READ_MAX })
+        let place = if self.expiry.is_queued { Place::Own(None) } else { Place::Items(None) };
+        let log_done = self.expiry.log_done.load(Ordering::Acquire);
+        Ok(Sweep {
+            number,
+            place,
+            found: VecDeque::new(),
+            due: Due::NEVER,
+            log_done,
+            page: log_done,
+            log_kept: None,
+        })
     }
 
+    /// Looks for items, or removes some that were found, with up to `rows_max` rows of the index.
     pub async fn sweep_step(
         &self,
         shape: &Arc<ContainerShape>,
         now: Timestamp,
         sweep: &mut Sweep,
+        rows_max: usize,
     ) -> Result<SweepStep> {
-        let (start, end) = keys::space_range(self.uid, keys::ITEMS);
-        let start = sweep.last.as_ref().map_or(start, |last| keys::after_item(self.uid, &last[HEADER..]));
-        let options = ScanOptions { limit: Some(sweep.items_read_max), ..ScanOptions::default() };
-        let mut scan = self.shard().snapshot().scan(start..end, options);
-        let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? else {
-            let _sequencer = self.sequencer.hold().await;
-            self.check_open()?;
-            if self.expiry.sweeps.load(Ordering::Relaxed) == sweep.number {
-                self.expiry.swept.set(sweep.due);
-            }
-            return Ok(SweepStep::Complete);
-        };
-        drop(scan);
-        let (mut due, mut last) = (sweep.due, None);
-        let mut found = Vec::new();
-        for (key, value) in rows {
-            let envelope = Record::decode(&value).map_err(crate::corrupt)?.envelope;
-            last = Some(Bytes::copy_from_slice(&key));
-            if shape.is_expired(envelope.timestamp_seconds, envelope.ttl_seconds, now.seconds()) {
-                found.push(Bytes::copy_from_slice(&key));
-            } else {
-                due.note(&envelope);
-            }
-            if found.len() == ITEMS_DELETED_MAX {
-                break;
-            }
+        if sweep.found.is_empty() && sweep.place == Place::End {
+            return self.end_sweep(shape, sweep).await;
         }
-        sweep.items_read_max = match found.len() == ITEMS_DELETED_MAX {
-            true => ITEMS_DELETED_MAX,
-            false => (sweep.items_read_max * 2).min(ITEMS_READ_MAX),
-        };
-        let (step, cut) = match found.is_empty() {
-            true => (SweepStep::Went { purged: 0, charge_centi: 0 }, None),
-            false => self.purge(shape, now, found).await?,
-        };
-        if let SweepStep::Went { .. } = step {
-            (sweep.due, sweep.last) = (due, cut.or(last));
+        if sweep.found.is_empty() {
+            self.look_for_due(shape, now, sweep).await?;
         }
-        Ok(step)
+        match sweep.found.is_empty() {
+            true => Ok(SweepStep::Went { purged: 0, charge_centi: 0 }),
+            false => self.purge(shape, now, sweep, rows_max).await,
+        }
     }
 
-    /// Deletes those of the items that are still there and still expired. Names the last one where there are more than one
-    /// commit should delete.
+    async fn look_for_due(&self, shape: &ContainerShape, now: Timestamp, sweep: &mut Sweep) -> Result<()> {
+        let search = Search {
+            uid: self.uid,
+            snapshot: self.shard().snapshot(),
+            shape,
+            now_seconds: now.seconds(),
+            joined_to: self.past.marks().joined_to,
+            log_from: self.expiry.log_done.load(Ordering::Acquire),
+        };
+        let found = search.look(&sweep.place).await?;
+        if let Place::Log(after) = sweep.place {
+            (sweep.page, sweep.log_done) = (after, found.log_to);
+            sweep.log_kept = sweep.log_kept.or(found.log_kept);
+        }
+        sweep.due = sweep.due.min(found.due);
+        (sweep.place, sweep.found) = (found.next, found.keys.into());
+        Ok(())
+    }
+
+    async fn end_sweep(&self, shape: &ContainerShape, sweep: &Sweep) -> Result<SweepStep> {
+        let _sequencer = self.sequencer.hold().await;
+        self.check_open()?;
+        if self.expiry.sweeps.load(Ordering::Relaxed) == sweep.number {
+            let mut due = sweep.due;
+            if self.expiry.is_queued && !goes_by_default(shape) {
+                // The log was not looked at, and what is known of it stays true.
+                due.oldest = due.oldest.min(self.expiry.swept.get().oldest);
+            }
+            self.expiry.swept.set(due);
+            self.expiry.log_done.store(sweep.log_kept.unwrap_or(sweep.log_done), Ordering::Release);
+        }
+        Ok(SweepStep::Complete)
+    }
+
+    /// Deletes those of the items that are still there and still expired, as many as one commit should.
     async fn purge(
         &self,
         shape: &Arc<ContainerShape>,
         now: Timestamp,
-        found: Vec<Bytes>,
-    ) -> Result<(SweepStep, Option<Bytes>)> {
+        sweep: &mut Sweep,
+        rows_max: usize,
+    ) -> Result<SweepStep> {
+        let found: Arc<[Bytes]> = sweep.found.iter().take(ITEMS_DELETED_MAX).cloned().collect();
         // Nobody writes to what a transaction holds; it is for a later sweep.
         let spares = Some(self.gates.clone());
-        let deletion = Deletion { found: found.into(), only_expired: true, spares };
+        let deletion = Deletion { found, only_expired: true, spares, rows_max };
         let deleted = match self.delete_found(shape, now, Writer::Holder, &deletion).await {
-            Err(error) if error.kind() == ErrorKind::TooManyRequests => {
-                return Ok((SweepStep::Overloaded, None));
-            }
+            Err(error) if error.kind() == ErrorKind::TooManyRequests => return Ok(SweepStep::Overloaded),
             deleted => deleted?,
         };
         if deleted.is_superseded {
-            return Ok((SweepStep::Superseded, None));
+            return Ok(SweepStep::Superseded);
+        }
+        sweep.found.drain(..deleted.cut.unwrap_or(deletion.found.len()));
+        if deleted.due != Due::NEVER {
+            sweep.log_kept = Some(sweep.log_kept.map_or(sweep.page, |kept| kept.min(sweep.page)));
         }
         self.expiry.note(deleted.due);
         self.expiry.purged.fetch_add(deleted.expired, Ordering::Relaxed);
-        let went = SweepStep::Went { purged: deleted.expired, charge_centi: deleted.expired_centi };
-        Ok((went, deleted.cut.map(|cut| deletion.found[cut - 1].clone())))
+        Ok(SweepStep::Went { purged: deleted.expired, charge_centi: deleted.expired_centi })
     }
 }
 

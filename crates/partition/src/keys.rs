@@ -12,6 +12,7 @@
 //!   V  versions    item key without its header | lsn u64 → record of the version that was written then and has ended
 //!   F  log marks   nothing                             → how much of the past the log still has (log_marks.rs)
 //!   R  relocation  nothing                             → how far it is, while the partition is the target of one
+//!   E  expiry      due seconds u64 | item key without its header → nothing; without both: the queue is whole (due_items.rs)
 //!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder
 //! ```
 //! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and
@@ -32,6 +33,8 @@ pub(crate) const CHANGE_LOG: u8 = b'L';
 pub(crate) const UNIQUE_KEYS: u8 = b'U';
 pub(crate) const ORDINALS: u8 = b'O';
 pub(crate) const SIZES: u8 = b'S';
+/// When items run out that have a time to live of their own.
+pub(crate) const EXPIRY: u8 = b'E';
 
 /// Versions of items that have ended, where the container keeps them.
 pub(crate) const VERSIONS: u8 = b'V';
@@ -102,6 +105,25 @@ pub(crate) fn version_key(uid: PartitionUid, item: &[u8], lsn: u64) -> Vec<u8> {
     key.extend_from_slice(item);
     key.extend_from_slice(&lsn.to_be_bytes());
     key
+}
+
+/// Where the end of an item with a time to live of its own is queued.
+pub(crate) fn expiry_key(uid: PartitionUid, due_seconds: u64, item: &[u8]) -> Vec<u8> {
+    let mut key = header(uid, EXPIRY, 8 + item.len());
+    key.extend_from_slice(&due_seconds.to_be_bytes());
+    key.extend_from_slice(item);
+    key
+}
+
+/// When an item runs out, and its key without header, from such a key without its header.
+pub(crate) fn parse_expiry_key(key: &[u8]) -> Option<(u64, &[u8])> {
+    let (due, item) = key.split_first_chunk()?;
+    Some((u64::from_be_bytes(*due), item))
+}
+
+/// Where it says that every item with a time of its own is in the queue.
+pub(crate) fn expiry_mark_key(uid: PartitionUid) -> Vec<u8> {
+    header(uid, EXPIRY, 0)
 }
 
 pub(crate) fn relocation_key(uid: PartitionUid) -> Vec<u8> {

@@ -27,8 +27,9 @@
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
 //! | `expire.rs` | removes them everywhere, in the background |
+//! | `due.rs`, `due_items.rs` | when items run out; finds those whose time has come |
 //! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; stored rows in words |
-//! | `verify.rs`, `verify_versions.rs` | walks everything stored and compares it with itself |
+//! | `verify.rs`, `verify_versions.rs`, `verify_expiry.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
 
@@ -46,6 +47,8 @@ mod delete_key;
 mod deletion;
 #[cfg(feature = "testing")]
 mod describe;
+mod due;
+mod due_items;
 mod end;
 mod expire;
 mod feed;
@@ -78,6 +81,7 @@ mod unique_keys;
 #[cfg(test)]
 mod unsynced_tests;
 mod verify;
+mod verify_expiry;
 mod verify_versions;
 mod versions;
 mod write;

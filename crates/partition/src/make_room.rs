@@ -10,7 +10,7 @@ use shardlake_model::{ErrorKind, Result};
 use shardlake_storage::ScanOptions;
 
 use crate::commit::Writer;
-use crate::deletion::Deletion;
+use crate::deletion::{Deletion, ROWS_MAX};
 use crate::keys::{self, HEADER};
 use crate::operation::{BatchReply, CommandContext, LogicalKey};
 use crate::partition::Partition;
@@ -64,7 +64,8 @@ impl Partition {
         let mut sought_to = last.filter(|_| read == ITEMS_READ_MAX);
         let is_any = !found.is_empty();
         if is_any {
-            let deletion = Deletion { found: found.into(), only_expired: true, spares: None };
+            let deletion =
+                Deletion { found: found.into(), only_expired: true, spares: None, rows_max: ROWS_MAX };
             let deleted = self.delete_found(shape, command.now, writer, &deletion).await?;
             if let Some(cut) = deleted.cut {
                 sought_to = Some(deletion.found[cut - 1].clone());

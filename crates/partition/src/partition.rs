@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
-use futures::future::try_join4;
+use futures::future::{try_join, try_join4};
 use shardlake_heat::Heat;
 use shardlake_index::IndexLayout;
 use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
@@ -96,8 +96,9 @@ impl Partition {
         shard.reads_hot(keys::is_read_hot);
         let (view, uid) = (shard.view(), identity.uid);
         let marks = async { view.get(&keys::log_marks_key(uid)).await.map_err(crate::storage_error) };
-        let (last, marks, mut counted, is_counted) = try_join4(
-            changes::last_entry(&view, uid),
+        let queued = async { view.get(&keys::expiry_mark_key(uid)).await.map_err(crate::storage_error) };
+        let ((last, queued), marks, mut counted, is_counted) = try_join4(
+            try_join(changes::last_entry(&view, uid), queued),
             marks,
             crate::index::load_counted(&view, uid),
             is_counted(&view, uid),
@@ -129,7 +130,7 @@ impl Partition {
             size_walk: Mutex::new(()),
             life,
             oldest_index: AtomicU32::new(0),
-            expiry: Expiry::of_partition(counters.items == 0),
+            expiry: Expiry::of_partition(counters.items == 0, queued.is_some() || lsn == 0),
             heat: OnceLock::new(),
             past: KeptPast::new(marks),
             acknowledged: Acknowledged::new(lsn, counters),

@@ -12,7 +12,7 @@ use shardlake_stdx::Timestamp;
 use shardlake_storage::{Batch, Shard};
 
 use crate::change_log::{self, ChangeKind, Counters, LogEntry, LogOperation};
-use crate::expire::Due;
+use crate::due::{Due, own_end};
 use crate::index::{self, IndexChange, Maintained};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
@@ -217,7 +217,25 @@ impl<'a> Transaction<'a> {
         }
         self.write(name.key.clone(), Some(item.record_bytes()));
         self.due.note(item.envelope());
+        self.queue_end(name, old, Some(item));
         self.index(old, Some(item))
+    }
+
+    /// Keeps the queue of items that run out by a time of their own.
+    fn queue_end(&mut self, name: &ItemName<'_>, old: Option<&StoredItem>, new: Option<&StoredItem>) {
+        let end_of = |item: Option<&StoredItem>| item.and_then(|item| own_end(item.envelope()));
+        let (old, new) = (end_of(old), end_of(new));
+        if old == new {
+            return;
+        }
+        let row = |end| keys::expiry_key(self.uid, end, &name.key[HEADER..]);
+        let (old, new) = (old.map(row), new.map(row));
+        if let Some(row) = old {
+            self.write(row, None);
+        }
+        if let Some(row) = new {
+            self.write(row, Some(Bytes::new()));
+        }
     }
 
     pub fn delete(&mut self, name: &ItemName<'_>, old: &StoredItem, kind: ChangeKind) -> Plan<()> {
@@ -231,6 +249,7 @@ impl<'a> Transaction<'a> {
         self.count(name.logical, Some(old), None);
         self.write(keys::ordinal_key(self.uid, old.envelope().ordinal), None);
         self.write(name.key.clone(), None);
+        self.queue_end(name, Some(old), None);
         self.index(Some(old), None)
     }
 
@@ -412,6 +431,13 @@ impl<'a> Transaction<'a> {
             }
         }
         let mut batch = Batch::new();
+        if !self.is_clients {
+            batch.for_background();
+        }
+        if self.lsn == 1 {
+            // From its first commit on, the partition has the end of every item in its queue.
+            batch.put(keys::expiry_mark_key(self.uid), Bytes::new());
+        }
         add(self.writes.iter(), &mut batch);
         let log_key = keys::log_key(self.uid, self.lsn);
         #[cfg(feature = "testing")]

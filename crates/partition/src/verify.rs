@@ -1,5 +1,5 @@
 //! Walks everything a partition stores and reports every disagreement: items against their keys and checksums, the change
-//! log against itself and against the items, unique keys against both, the index against the items, and the counters and the
+//! log against itself and against the items, unique keys against both, the index and the queue of ends against the items, and the counters and the
 //! sizes of logical partitions against what was counted.
 //!
 //! Runs offline over one snapshot. It holds one map entry per item that the log names, so its memory grows with the
@@ -23,6 +23,7 @@ use crate::partition::PartitionIdentity;
 use crate::prepare::extract_partition_key;
 use crate::shape::ContainerShape;
 use crate::sizes::SizeVerifier;
+use crate::verify_expiry::ExpiryVerifier;
 use crate::verify_versions::VersionsVerifier;
 
 /// Problems listed one by one; beyond this many they are only counted.
@@ -66,6 +67,7 @@ struct Verifier<'a> {
     sizes: SizeVerifier,
     marks: LogMarks,
     versions: VersionsVerifier,
+    expiry: ExpiryVerifier,
 }
 
 /// Reports on one partition; `Err` only when the shard cannot be read at all.
@@ -92,6 +94,7 @@ pub async fn verify_partition(
         snapshot,
         sizes,
         indexes,
+        expiry: ExpiryVerifier::default(),
         report: PartitionReport::default(),
         changes: FxHashMap::default(),
         counted: Counters { next_ordinal: 0, ..Counters::default() },
@@ -101,6 +104,7 @@ pub async fn verify_partition(
     verifier.walk_versions().await?;
     verifier.walk_unique_keys().await?;
     verifier.walk_ordinals().await?;
+    verifier.walk_expiry().await?;
     verifier.check_indexes().await?;
     verifier.compare_counters(&last);
     let Verifier { sizes, mut report, .. } = verifier;
@@ -179,6 +183,7 @@ impl Verifier<'_> {
                 match StoredItem::decode(value, self.shape) {
                     Ok(item) => {
                         self.indexes.iter_mut().for_each(|index| index.note_item(&key, &item));
+                        self.expiry.note_item(&item);
                         let size_bytes = item.json_size_bytes() as u64;
                         self.counted.size_bytes += size_bytes;
                         let problems = self.sizes.note_item(&key[HEADER..], size_bytes).await?;
@@ -317,6 +322,13 @@ impl Verifier<'_> {
             let items = self.report.items;
             self.report.problem(|| format!("there are {entries} ordinal entries for {items} items"));
         }
+        Ok(())
+    }
+
+    async fn walk_expiry(&mut self) -> Result<()> {
+        let expiry = std::mem::take(&mut self.expiry);
+        let problems = expiry.finish(&self.snapshot, self.identity.uid, self.shape).await?;
+        problems.into_iter().for_each(|problem| self.report.problem(|| problem));
         Ok(())
     }
 

@@ -14,10 +14,8 @@ use crate::{Batch, PendingCommit, Row, ScanOptions, Shard, StorageError};
 
 const COMMIT_OPS_MAX: usize = 2048;
 const COMMIT_BYTES_MAX: usize = 1024 * 1024;
-/// Deletions of one commit of a drop, and the pause after it: nobody waits for a drop, and a large commit would hold up
-/// those behind it.
-const DROP_OPS_MAX: usize = 512;
-const DROP_PAUSE: Duration = Duration::from_millis(15);
+/// By which the share of a drop is divided: nobody waits for one, and the copy that goes on beside it has somebody who does.
+const DROP_PATIENCE: u32 = 4;
 /// Rows of one piece of a load, which becomes a table of its own.
 const LOAD_PIECE_BYTES: usize = 48 * 1024 * 1024;
 /// Chunks on their way to the thread that loads.
@@ -40,9 +38,11 @@ impl Shard {
         let mut deleted = 0;
         // Commits are applied in order, so no earlier one is in the queue after this. A snapshot would not show those.
         self.commit_in_background(Batch::new()).await?;
+        let mut work = Shard::paced_work([self], DROP_PATIENCE);
         loop {
+            let rows = work.rows();
             // A fresh snapshot each time, so that a long drop does not hold back the reclaiming of what it deletes.
-            let options = ScanOptions { limit: Some(DROP_OPS_MAX), ..ScanOptions::default() };
+            let options = ScanOptions { limit: Some(rows), ..ScanOptions::default() };
             let mut scan = self.snapshot().scan(start.clone()..end.clone(), options);
             let mut batch = Batch::new();
             while let Some(rows) = scan.next_chunk().await? {
@@ -51,11 +51,8 @@ impl Shard {
             let Some(last) = batch.iter().next_back() else { return Ok(deleted) };
             start = [last.key(), &[0][..]].concat();
             deleted += batch.len() as u64;
-            let is_last = batch.len() < DROP_OPS_MAX;
             self.commit_in_background(batch).await?;
-            if !is_last {
-                tokio::time::sleep(DROP_PAUSE).await;
-            }
+            work.pause().await;
         }
     }
 
@@ -86,7 +83,8 @@ impl Shard {
         self.queue_in_background(batch).await?.await
     }
 
-    async fn queue_in_background(&self, batch: Batch) -> Result<PendingCommit, StorageError> {
+    async fn queue_in_background(&self, mut batch: Batch) -> Result<PendingCommit, StorageError> {
+        batch.for_background();
         loop {
             let turn = self.turn_for(batch.len()).await;
             match turn.and_then(|turn| self.commit_in_turn(batch.clone(), turn)) {
@@ -97,7 +95,8 @@ impl Shard {
     }
 
     /// Likewise for who holds what others with a turn may wait for.
-    pub async fn commit_without_turn(&self, batch: Batch) -> Result<(), StorageError> {
+    pub async fn commit_without_turn(&self, mut batch: Batch) -> Result<(), StorageError> {
+        batch.for_background();
         loop {
             match self.commit(batch.clone()) {
                 Ok(commit) => return commit.await,

@@ -9,6 +9,7 @@
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
 //! | `pipeline.rs` | likewise a task, for engines that answer later |
 //! | `turns.rs` | turns of large commits, so that small ones never have many rows before them |
+//! | `pacer.rs`, `background.rs` | how much of its time background work may take; its pieces and rests |
 //! | `engine.rs` | what an engine implements |
 //! | `local.rs`, `local_view.rs` | the engine on a local disk, with fjall |
 //! | `pace.rs`, `readers.rs` | whether its reads are quick, and the threads that do them when they are not |
@@ -16,6 +17,7 @@
 //! | `object/` | the engine on an object store, with SlateDB (feature `object-storage`) |
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
 //! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
+//! | `new_tables.rs` | syncs the tables of a load as they grow |
 //! | `journal_room.rs` | writes zeros ahead of a journal's end, so that syncs of small groups are short |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
@@ -36,6 +38,7 @@
 //! Nothing here knows a document.
 
 mod answer;
+mod background;
 mod batch;
 mod bulk;
 mod checkpoint;
@@ -59,10 +62,12 @@ mod lease;
 mod local;
 mod local_view;
 mod memory;
+mod new_tables;
 #[cfg(feature = "object-storage")]
 pub mod object;
 mod options;
 mod pace;
+mod pacer;
 mod pending_commit;
 mod pipeline;
 mod queue;
@@ -79,6 +84,7 @@ mod view;
 pub mod witness;
 
 pub use answer::{Answer, Lookup, Resolve};
+pub use background::PacedWork;
 pub use batch::{Batch, Op};
 pub use bulk::{BulkLoad, RangeStats};
 pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES_MAX, Row, Value};

@@ -15,8 +15,9 @@
 //! - nothing is sorted on drop: without [`Engine::close`] the next start replays the journal;
 //! - compressed journal entries are compressed again at recovery to check them, which a later version of the compressor
 //!   could fail: the journal stays uncompressed.
-//! - ingestion writes sorted tables directly; its end holds the journal's lock while it flushes the memtable, so the memtable is
-//!   sealed and sorted just before, which leaves that flush, and the pause of the writers, little to do.
+//! - ingestion writes sorted tables directly; its end holds the journal's lock while it flushes the memtable and syncs what it has
+//!   written, so the memtable is sealed and sorted just before, and the tables are synced as they grow (`new_tables.rs`): which
+//!   leaves that end, and the pause of the writers, little to do.
 //! - it keeps as many tables open as it is told; beside them one file for each run that it merges (the tables of the first level and
 //!   one of the next at most), one that it writes, one journal, the lock, and for each reader at work what it has just opened.
 //!
@@ -41,6 +42,7 @@ use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
 use crate::journal_room::JournalRoom;
 use crate::local_view::{LocalView, elsewhere, one_key};
+use crate::new_tables::NewTables;
 use crate::pace::{Pace, Way};
 use crate::{
     Answer, Batch, Engine, EngineView, KeptFiles, LogPosition, Lookup, Op, Row, StorageError, Value,
@@ -58,6 +60,8 @@ const MEMTABLE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 const FIRST_LEVEL_TABLES_MAX: usize = 18;
 /// Tables on the first level before a load waits: it leaves room for the writers.
 const FIRST_LEVEL_TABLES_LOAD_MAX: usize = 8;
+/// What a load writes between two syncs: a sync of the journal may have to wait for one.
+const LOAD_SYNC_BYTES: usize = 2 * 1024 * 1024;
 /// The one keyspace.
 const ROWS: &str = "rows";
 const JOURNAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -176,10 +180,18 @@ impl LocalEngine {
             self.check_workers()?;
             std::thread::sleep(Duration::from_millis(5));
         }
+        let mut tables = NewTables::of(&self.rows)?;
         let mut ingestion = self.rows.start_ingestion()?;
+        let mut unsynced_bytes = 0;
         for (key, value) in rows {
+            unsynced_bytes += key.len() + value.len();
             ingestion.write(key, value)?;
+            if unsynced_bytes > LOAD_SYNC_BYTES {
+                tables.sync()?;
+                unsynced_bytes = 0;
+            }
         }
+        tables.sync()?;
         // A sealed memtable is sorted while writers go on.
         self.seal_memtable()?;
         while self.rows.sealed_memtable_count() > 0 {

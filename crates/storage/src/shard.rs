@@ -7,8 +7,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
+use shardlake_stdx::Clock;
 use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
+use crate::background::{Foreground, PacedWork};
 use crate::checkpoint::check_name;
 use crate::committer::{Committer, Writing, in_the_call};
 use crate::hot_rows::{Found, HotRows};
@@ -60,6 +62,7 @@ pub(crate) struct Shared {
     /// The last group had one member and was written quickly: a writer may as well write its own.
     pub lone: AtomicBool,
     pub large_commits: LargeCommits,
+    pub foreground: Arc<Foreground>,
 }
 
 impl Shared {
@@ -131,6 +134,7 @@ impl Shard {
             writing: Mutex::default(),
             lone: AtomicBool::new(false),
             large_commits: LargeCommits::default(),
+            foreground: Arc::default(),
         });
         let committer = if answers_later {
             Running::Task(tokio::spawn(Pipeline::new(shared.clone()).run()))
@@ -188,7 +192,9 @@ impl Shard {
             && turn.is_none()
             && shared.engine.lets_writers_lead()
             && !shared.engine.may_be_held_up();
-        let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done, turn }, may_lead)?;
+        let is_clients = turn.is_none() && !batch.is_background();
+        let queued = is_clients.then(|| Clock::System.elapsed());
+        let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done, turn, queued }, may_lead)?;
         Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
     }
 
@@ -211,6 +217,13 @@ impl Shard {
         }
         let shared = self.shared();
         shared.large_commits.try_turn(rows, || shared.queue.has_small_since()).map(Some)
+    }
+
+    /// Begins background work on some shards: what it does between two pauses is a piece. `patience` divides its share of the
+    /// time, for work that should leave most of it to other background work.
+    pub fn paced_work<'s>(shards: impl IntoIterator<Item = &'s Shard>, patience: u32) -> PacedWork {
+        let foreground = |shard: &Shard| shard.shared().foreground.clone();
+        PacedWork::begin(shards.into_iter().map(foreground).collect(), patience)
     }
 
     /// Everything that is acknowledged now: every commit whose future has resolved, and no commit that may still fail.

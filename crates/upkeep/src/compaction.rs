@@ -1,8 +1,8 @@
 //! Compacts the change logs of partitions in the background: looks every second whose log has grown enough, and gives each a
 //! step in turn.
 //!
-//! One task per account, which holds it weakly. After each step it rests a multiple of what the step took, so that it gives way to
-//! whoever serves clients. Sources of a relocation are left alone from the moment that the catalog names them: the targets
+//! One task per account, which holds it weakly. After each step it rests as the pacer of the shards says
+//! (`crates/storage/src/pacer.rs`), so that it gives way to whoever serves clients. Sources of a relocation are left alone from the moment that the catalog names them: the targets
 //! follow their logs, also after a restart in the middle.
 
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::{Held, Upkeep};
 use shardlake_serving::ContainerEntry;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-const REST: u32 = 4;
-const REST_MIN: Duration = Duration::from_millis(1);
+/// By which its share of the time is divided: nobody waits for it.
+const PATIENCE: u32 = 4;
 const REST_MAX: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 
@@ -36,13 +36,14 @@ pub(crate) fn start(upkeep: &Upkeep) {
                 resting.retain(|_, until| *until > now);
                 drop(upkeep);
                 let mut has_gone_on = false;
+                let mut work = None;
                 due.retain(|(_, partition)| !resting.contains_key(&partition.uid));
                 for (rid, partition) in &due {
                     let Some(upkeep) = held.upkeep() else { return };
+                    let work = work.get_or_insert_with(|| upkeep.0.shards.paced_work(PATIENCE));
                     let started = upkeep.clock().elapsed();
                     let step =
                         upkeep.compact_step(*rid, partition, running.entry(partition.uid).or_default()).await;
-                    let spent = upkeep.clock().elapsed().saturating_sub(started);
                     match step {
                         Ok(CompactionStep::Went { .. }) => has_gone_on = true,
                         Ok(CompactionStep::Idle) => {}
@@ -55,7 +56,7 @@ pub(crate) fn start(upkeep: &Upkeep) {
                         }
                     }
                     drop(upkeep);
-                    tokio::time::sleep((spent * REST).clamp(REST_MIN, REST_MAX)).await;
+                    work.pause().await;
                 }
                 if !has_gone_on {
                     break;

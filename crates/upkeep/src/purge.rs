@@ -1,8 +1,8 @@
 //! Removes what has outlived its time to live, in the background: looks every second which partitions know of items that may
 //! have run out, and sweeps those, a step of each in turn.
 //!
-//! One task per account, which holds it weakly. After each step it rests a multiple of what the step took, waiting for the disk
-//! included: the busier the machine and the log, the longer. A partition that has spent its request units is left alone but
+//! One task per account, which holds it weakly. After each step it rests as the pacer of the shards says
+//! (`crates/storage/src/pacer.rs`): the more clients feel of it, the longer. A partition that has spent its request units is left alone but
 //! for one step a second; nothing is charged, except in serverless accounts, where it costs what deletes cost. Partitions on
 //! their way elsewhere are not swept; those that take their place are.
 
@@ -21,13 +21,13 @@ use shardlake_serving::ContainerEntry;
 use shardlake_serving::ContainerHandle;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Rests after a step, as multiples of its time: after one that deleted something, and after one that only looked.
-const REST_AFTER_PURGE: u32 = 15;
-const REST_AFTER_LOOK: u32 = 9;
-const REST_MIN: Duration = Duration::from_millis(1);
-const REST_MAX: Duration = Duration::from_secs(1);
+/// How long to wait where a partition has no request units left, and where a shard has no room for work that can wait.
+const WAIT_FOR_UNITS: Duration = Duration::from_millis(10);
+const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 /// Rest between two sweeps of a partition, as a multiple of what the last one took: writes let it be due all the time.
 const REST_AFTER_SWEEP: u32 = 10;
+/// Rows of one commit where somebody waits for the end.
+const ROWS_WHEN_ASKED: usize = 1024;
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// How often a partition without request units is swept on all the same.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -64,13 +64,17 @@ pub(crate) fn start(upkeep: &Upkeep) {
             tokio::time::sleep(LOOK_EVERY).await;
             let Some(upkeep) = held.upkeep() else { return };
             purge.look(&upkeep).await;
+            let mut work = (!purge.running.is_empty()).then(|| upkeep.0.shards.paced_work(1));
             drop(upkeep);
             // What becomes due meanwhile has its turn a second after the last of these.
-            while !purge.running.is_empty() {
+            while let Some(work) = work.as_mut().filter(|_| !purge.running.is_empty()) {
                 let Some(upkeep) = held.upkeep() else { return };
-                let rest = purge.step(&upkeep).await;
+                let wait = purge.step(&upkeep, work.rows()).await;
                 drop(upkeep);
-                tokio::time::sleep(rest).await;
+                match wait {
+                    Some(wait) => work.wait(wait).await,
+                    None => work.pause().await,
+                }
             }
         }
     });
@@ -104,37 +108,36 @@ impl Purge {
         }
     }
 
-    /// Gives the next partition its turn, and says how long to rest after it.
-    async fn step(&mut self, upkeep: &Upkeep) -> Duration {
-        let Some(mut running) = self.running.pop_front() else { return REST_MIN };
+    /// Gives the next partition its turn, in which it may remove so many rows. Says how long to wait after it where there is a
+    /// reason besides the pace.
+    async fn step(&mut self, upkeep: &Upkeep, rows_max: usize) -> Option<Duration> {
+        let mut running = self.running.pop_front()?;
         let started = upkeep.clock().elapsed();
-        let turn = upkeep.turn(&mut running, started).await;
-        let spent = upkeep.clock().elapsed().saturating_sub(started);
-        let rest = |multiple: u32| (spent * multiple).clamp(REST_MIN, REST_MAX);
-        match turn {
+        match upkeep.turn(&mut running, started, rows_max).await {
             Ok(Turn::Passed) => {
                 self.running.push_back(running);
-                REST_MIN * 10
+                Some(WAIT_FOR_UNITS)
             }
-            Ok(Turn::Stepped(SweepStep::Went { purged, .. })) => {
+            Ok(Turn::Stepped(SweepStep::Went { .. })) => {
                 running.stepped = started;
                 self.running.push_back(running);
-                rest(if purged > 0 { REST_AFTER_PURGE } else { REST_AFTER_LOOK })
+                None
             }
             Ok(Turn::Stepped(SweepStep::Overloaded)) => {
                 self.running.push_back(running);
-                REST_MAX
+                Some(WAIT_FOR_ROOM)
             }
             // The next look goes by the new definition.
-            Ok(Turn::Stepped(SweepStep::Superseded)) => REST_MIN,
+            Ok(Turn::Stepped(SweepStep::Superseded)) => None,
             Ok(Turn::Stepped(SweepStep::Complete)) => {
-                let took = (started + spent).saturating_sub(running.began);
-                self.resting.insert(running.partition.uid, started + spent + took * REST_AFTER_SWEEP);
-                REST_MIN
+                let now = upkeep.clock().elapsed();
+                let took = now.saturating_sub(running.began);
+                self.resting.insert(running.partition.uid, now + took * REST_AFTER_SWEEP);
+                None
             }
             Err(error) => {
                 self.give_up(upkeep, &running.partition, &error);
-                REST_MIN
+                None
             }
         }
     }
@@ -159,7 +162,7 @@ impl Upkeep {
         entry.map.iter().filter(is_due).cloned().collect()
     }
 
-    async fn turn(&self, running: &mut Running, now: Duration) -> Result<Turn> {
+    async fn turn(&self, running: &mut Running, now: Duration, rows_max: usize) -> Result<Turn> {
         let Running { entry, partition, sweep, stepped, .. } = running;
         partition.check_open()?;
         if entry.motion.state().step.is_some() {
@@ -169,7 +172,7 @@ impl Upkeep {
         let Some(reservation) = self.leave_to_purge(entry, partition, now.saturating_sub(*stepped)) else {
             return Ok(Turn::Passed);
         };
-        let step = partition.sweep_step(&entry.shape, self.clock().now(), sweep).await?;
+        let step = partition.sweep_step(&entry.shape, self.clock().now(), sweep, rows_max).await?;
         if let (Some(reservation), SweepStep::Went { charge_centi, .. }) = (reservation, step) {
             reservation.settle(charge_centi);
         }
@@ -201,9 +204,12 @@ impl Upkeep {
         for partition in self.due_partitions(&entry) {
             let mut sweep = partition.begin_sweep().await?;
             loop {
-                match partition.sweep_step(&entry.shape, self.clock().now(), &mut sweep).await? {
+                match partition
+                    .sweep_step(&entry.shape, self.clock().now(), &mut sweep, ROWS_WHEN_ASKED)
+                    .await?
+                {
                     SweepStep::Went { purged, .. } => items += purged,
-                    SweepStep::Overloaded => tokio::time::sleep(REST_MIN).await,
+                    SweepStep::Overloaded => tokio::time::sleep(WAIT_FOR_UNITS).await,
                     SweepStep::Superseded | SweepStep::Complete => break,
                 }
             }

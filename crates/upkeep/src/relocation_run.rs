@@ -275,13 +275,16 @@ fn taken(cutover: &StdMutex<Option<Cutover>>) -> Option<Cutover> {
     cutover.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Copies on a thread that leaves the processors to those who serve clients.
+/// Copies, and catches up for the first time, on a thread that leaves the processors to those who serve clients.
 async fn copied(mut relocation: Relocation) -> Result<Relocation> {
     let runtime = Handle::current();
     let (done, outcome) = oneshot::channel();
     let copying = std::thread::Builder::new().name("relocation".into()).spawn(move || {
         lower_thread_priority();
-        let copied = runtime.block_on(relocation.copy());
+        let copied = runtime.block_on(async {
+            relocation.copy().await?;
+            relocation.catch_up().await
+        });
         // Nobody waits any more where the account has gone.
         let _gone = done.send(copied.map(|()| relocation));
     });

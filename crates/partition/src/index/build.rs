@@ -13,7 +13,7 @@ use bytes::Bytes;
 use shardlake_index::IndexLayout;
 use shardlake_index::ItemTerms;
 use shardlake_model::Result;
-use shardlake_storage::{Batch, PendingCommit, Row, SMALL_COMMIT_ROWS, ScanOptions, StorageError};
+use shardlake_storage::{Batch, PendingCommit, Row, SMALL_COMMIT_ROWS, ScanOptions, Shard, StorageError};
 
 use super::keys::{self, BuildMarker};
 use super::maintain::PostingOps;
@@ -24,12 +24,10 @@ use crate::pending::Kept;
 use crate::sequencer::Sequencer;
 use crate::shape::ContainerShape;
 
-/// Items and entries of one commit, during whose planning writes of the partition wait. The entries of one item may come in
-/// several commits: nobody reads the generation before it is whole.
-const CHUNK_ITEMS: usize = 100;
-const CHUNK_ENTRIES: usize = 4096;
-/// Between two commits, so that the work in the foreground goes first.
-const PAUSE: Duration = Duration::from_millis(2);
+/// Entries that are expected of an item. The items and entries of one commit, during whose planning writes of the partition
+/// wait, follow from the rows that background work may write now. The entries of one item may come in several commits: nobody
+/// reads the generation before it is whole.
+const ENTRIES_OF_AN_ITEM: usize = 10;
 /// When the shard has no room for background work.
 const OVERLOADED_PAUSE: Duration = Duration::from_millis(50);
 
@@ -71,17 +69,18 @@ impl Entries {
         layout: &IndexLayout,
         items: Vec<(Bytes, Option<StoredItem>)>,
         (marker, begun): (BuildMarker, Option<Begun>),
+        entries_max: usize,
     ) -> Entries {
         let mut entries = Entries { postings: PostingOps::default(), marker, begun: None };
         for (key, item) in items {
-            if entries.postings.len() >= CHUNK_ENTRIES {
+            if entries.postings.len() >= entries_max {
                 break;
             }
             if let Some(item) = item {
                 let is_it = |begun: &&Begun| begun.key == key && begun.lsn == item.lsn();
                 let there = begun.as_ref().filter(is_it).map_or(0, |begun| begun.entries);
                 let (terms, ordinal) = (ItemTerms::of(&item.view(), layout), item.envelope().ordinal);
-                let room = CHUNK_ENTRIES - entries.postings.len();
+                let room = entries_max - entries.postings.len();
                 for term in terms.iter().skip(there).take(room) {
                     entries.postings.put(uid, layout.id, term, ordinal);
                 }
@@ -138,14 +137,15 @@ impl Partition {
         let marker = stored.as_deref().map_or(Ok(BuildMarker::default()), BuildMarker::decode)?;
         done(marker.items);
         let mut progress = Progress { marker, begun: None };
+        let mut work = Shard::paced_work([self.shard()], 1);
         loop {
-            match self.build_chunk(shape, layout, &mut progress).await? {
+            match self.build_chunk(shape, layout, &mut progress, work.rows()).await? {
                 Chunk::Queued { commit, items } => {
                     commit.await.map_err(crate::storage_error)?;
                     done(items);
-                    tokio::time::sleep(PAUSE).await;
+                    work.pause().await;
                 }
-                Chunk::Overloaded => tokio::time::sleep(OVERLOADED_PAUSE).await,
+                Chunk::Overloaded => work.wait(OVERLOADED_PAUSE).await,
                 Chunk::End(end) => return Ok(end),
             }
         }
@@ -156,12 +156,15 @@ impl Partition {
         shape: &Arc<ContainerShape>,
         layout: &Arc<IndexLayout>,
         progress: &mut Progress,
+        entries_max: usize,
     ) -> Result<Chunk> {
-        let turn = match self.shard().turn_for(CHUNK_ENTRIES).await {
+        let turn = match self.shard().turn_for(entries_max).await {
             Err(StorageError::Overloaded) => return Ok(Chunk::Overloaded),
             turn => turn.map_err(crate::storage_error)?,
         };
-        let Some((rows, kept)) = self.rows_behind(&progress.marker).await? else {
+        let Some((rows, kept)) =
+            self.rows_behind(&progress.marker, (entries_max / ENTRIES_OF_AN_ITEM).max(1)).await?
+        else {
             return Ok(Chunk::End(self.end_of_build(layout).await));
         };
         let sequencer = self.sequencer.hold().await;
@@ -176,9 +179,10 @@ impl Partition {
         drop(kept);
         let (uid, layout_id, layout) = (self.uid, layout.id, layout.clone());
         let from = (progress.marker.clone(), progress.begun.take());
-        let entries = sequencer.beside(move |_| Entries::of(uid, &layout, items, from)).await?;
+        let entries = sequencer.beside(move |_| Entries::of(uid, &layout, items, from, entries_max)).await?;
         let (_sequencer, Entries { postings, marker, begun }) = entries;
         let mut batch = Batch::new();
+        batch.for_background();
         postings.add_to(&mut batch);
         batch.put(keys::marker_key(self.uid, layout_id), marker.encode());
         let turn = turn.filter(|_| batch.len() > SMALL_COMMIT_ROWS);
@@ -193,13 +197,13 @@ impl Partition {
 
     /// The next items of a build; `None` at the end. While the second value lasts, the overlay keeps what may have changed
     /// about them since they were read.
-    async fn rows_behind(&self, marker: &BuildMarker) -> Result<Option<(Vec<Row>, Kept)>> {
+    async fn rows_behind(&self, marker: &BuildMarker, items_max: usize) -> Result<Option<(Vec<Row>, Kept)>> {
         let kept = self.sequencer.hold().await.pending.keep_behind(self.shard().applied());
         let (mut start, end) = space_range(self.uid, ITEMS);
         if let Some(last) = &marker.last {
             start = after_item(self.uid, last);
         }
-        let options = ScanOptions { limit: Some(CHUNK_ITEMS), ..ScanOptions::default() };
+        let options = ScanOptions { limit: Some(items_max), ..ScanOptions::default() };
         let mut scan = self.shard().applied_view().scan(start..end, options);
         let rows = scan.next_chunk().await.map_err(crate::storage_error)?;
         Ok(rows.map(|rows| (rows, kept)))

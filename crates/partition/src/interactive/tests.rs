@@ -237,7 +237,7 @@ impl Fixture {
     async fn sweep(&self) {
         let mut sweep = self.partition.begin_sweep().await.expect("begins");
         let now = self.clock.now();
-        while self.partition.sweep_step(&self.shape, now, &mut sweep).await.expect("goes on")
+        while self.partition.sweep_step(&self.shape, now, &mut sweep, 1024).await.expect("goes on")
             != SweepStep::Complete
         {}
     }

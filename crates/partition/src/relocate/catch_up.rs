@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 use shardlake_model::Result;
 use shardlake_stdx::Timestamp;
-use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, ScanOptions, Shard, Snapshot};
+use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, PacedWork, ScanOptions, Shard, Snapshot};
 
 use super::{Relocation, SeededBug, nothing_pending};
 use crate::beside::beside_planning;
@@ -29,12 +29,15 @@ const ROUND_ENTRIES: usize = 512;
 /// Items and versions, which may be large, that are read at once.
 const RECORDS_AT_ONCE: usize = 64;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
+/// Rows of one commit while writers wait anyway.
 const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
+/// Of a piece that writes so many rows; reading and planning an item takes about as long as writing several rows.
+const ROWS_FOR_AN_ITEM: usize = 8;
 
 impl Relocation {
     /// Rounds until little is left to do, or until they gain nothing on the writers any more.
     pub async fn catch_up(&mut self) -> Result<()> {
-        let mut before = u64::MAX;
+        let (mut before, mut work) = (u64::MAX, self.paced_work());
         loop {
             self.progress.check()?;
             let lag = self.lag();
@@ -43,7 +46,7 @@ impl Relocation {
                 return Ok(());
             }
             before = lag;
-            self.catch_up_round().await?;
+            self.catch_up_round(&mut Some(&mut work)).await?;
         }
     }
 
@@ -55,24 +58,33 @@ impl Relocation {
         sources.map(|(place, source)| source.durable_lsn().saturating_sub(positions(place))).sum()
     }
 
-    /// Everything that is durable now.
-    pub(super) async fn catch_up_round(&mut self) -> Result<()> {
+    /// Everything that is durable now: in one go, or as background work.
+    pub(super) async fn catch_up_round(&mut self, work: &mut Option<&mut PacedWork>) -> Result<()> {
         for source in 0..self.sources.len() {
             let snapshot = self.sources[source].shard().snapshot();
-            while self.apply_entries(source, &snapshot).await? {
+            while self.apply_entries(source, &snapshot, work).await? {
                 self.progress.check()?;
-                tokio::task::yield_now().await;
+                match work {
+                    Some(work) => work.pause().await,
+                    None => tokio::task::yield_now().await,
+                }
             }
         }
         Ok(())
     }
 
     /// Applies entries of one source from a snapshot, and says whether there were any.
-    async fn apply_entries(&mut self, source: usize, snapshot: &Snapshot) -> Result<bool> {
+    async fn apply_entries(
+        &mut self,
+        source: usize,
+        snapshot: &Snapshot,
+        work: &mut Option<&mut PacedWork>,
+    ) -> Result<bool> {
         let uid = self.sources[source].uid;
         let from = self.targets.iter().map(|target| target.state.positions[source]).min().unwrap_or(0);
         let (_, end) = keys::space_range(uid, keys::CHANGE_LOG);
-        let options = ScanOptions { limit: Some(ROUND_ENTRIES), ..ScanOptions::SWEEP };
+        let entries_max = work.as_ref().map_or(ROUND_ENTRIES, |work| work.rows().min(ROUND_ENTRIES));
+        let options = ScanOptions { limit: Some(entries_max), ..ScanOptions::SWEEP };
         let mut scan = snapshot.scan(keys::log_key(uid, from + 1)..end, options);
         let mut entries = Vec::new();
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
@@ -92,7 +104,7 @@ impl Relocation {
             let entries = entries.iter().filter(|(lsn, _)| *lsn > own);
             let parts: Vec<_> =
                 entries.map(|(lsn, entry)| (*lsn, entry.part(|key| self.target_of(key) == place))).collect();
-            self.apply_to(place, source, snapshot, &parts).await?;
+            self.apply_to(place, (source, snapshot), &parts, work).await?;
         }
         Ok(true)
     }
@@ -100,9 +112,9 @@ impl Relocation {
     async fn apply_to(
         &mut self,
         place: usize,
-        source: usize,
-        snapshot: &Snapshot,
+        (source, snapshot): (usize, &Snapshot),
         entries: &[(u64, LogEntry)],
+        work: &mut Option<&mut PacedWork>,
     ) -> Result<()> {
         let Some((last, _)) = entries.last() else { return Ok(()) };
         let source_uid = self.sources[source].uid;
@@ -110,12 +122,17 @@ impl Relocation {
         for keys in by_logical_partition(entries)? {
             let mut keys = &keys[..];
             while !keys.is_empty() {
-                let count = self.apply_items(place, (source_uid, snapshot), keys, &mut batch).await?;
+                let rows_max = work.as_ref().map_or(COMMIT_ROWS, |work| work.rows());
+                let count =
+                    self.apply_items(place, (source_uid, snapshot), keys, rows_max, &mut batch).await?;
                 keys = &keys[count..];
                 // The position stays: what is committed early is only confirmed when the entries are applied again.
-                let is_full = batch.size_bytes() >= COMMIT_BYTES || batch.len() >= COMMIT_ROWS;
+                let is_full = batch.size_bytes() >= COMMIT_BYTES || batch.len() >= rows_max;
                 if !keys.is_empty() || is_full {
                     self.commit(place, std::mem::take(&mut batch)).await?;
+                    if let Some(work) = work {
+                        work.pause().await;
+                    }
                 }
             }
         }
@@ -159,11 +176,13 @@ impl Relocation {
         place: usize,
         (source_uid, snapshot): (PartitionUid, &Snapshot),
         item_keys: &[&[u8]],
+        rows_max: usize,
         batch: &mut Batch,
     ) -> Result<usize> {
         let (target, shape) = (&self.targets[place], &self.shape);
         // Items may be large: what is read at once is bounded by their number, what is written by its rows.
-        let item_keys = &item_keys[..item_keys.len().min(RECORDS_AT_ONCE)];
+        let items_max = (rows_max / ROWS_FOR_AN_ITEM).clamp(1, RECORDS_AT_ONCE);
+        let item_keys = &item_keys[..item_keys.len().min(items_max)];
         let (mut stored_keys, header) = (KeyList::default(), keys::header(source_uid, ITEMS, 0));
         item_keys.iter().for_each(|key| stored_keys.push(&[&header, key]));
         let stored = snapshot.get_many(stored_keys.finish()).await.map_err(crate::storage_error)?;
@@ -179,6 +198,7 @@ impl Relocation {
             maintained: self.maintained.clone(),
             counters: target.state.counters,
             items,
+            rows_max,
         });
         let (added, counters, count) = copy.planned().await?;
         let size_bytes = added.size_bytes();
@@ -227,6 +247,8 @@ struct Copy {
     counters: Counters,
     /// By their keys without header; `None` where the source has none.
     items: Vec<(Bytes, Option<StoredItem>)>,
+    /// Of the index, in one commit.
+    rows_max: usize,
 }
 
 impl Copy {
@@ -271,7 +293,7 @@ impl Copy {
         transaction.is_beside = is_beside;
         let mut count = 0;
         for (key, item) in &self.items {
-            if transaction.postings() >= COMMIT_ROWS {
+            if transaction.postings() >= self.rows_max {
                 break;
             }
             transfer(&mut transaction, key, item.as_ref())?;

@@ -15,14 +15,17 @@ use crate::beside::HEAVY_BYTES;
 use crate::change_log::{Counters, LogEntry};
 use crate::index::POSTINGS;
 use crate::item::StoredItem;
-use crate::keys::{self, CHANGE_LOG, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS};
+use crate::keys::{self, CHANGE_LOG, EXPIRY, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS};
 
 /// Rows collected for a target before they are handed to its load.
 const CHUNK_ROWS: usize = 512;
 
-/// What is copied, in the order of the keys: items first, since they decide where postings go. Counters are counted anew
+/// Rows read between two looks at whether to rest; fewer where they are large.
+const PIECE_ROWS: u32 = 512;
+
+/// What is copied, in the order of the keys: items before postings, since they decide where those go. Counters are counted anew
 /// when a query asks for them.
-const SPACES: [u8; 7] = [ITEMS, CHANGE_LOG, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS, POSTINGS];
+const SPACES: [u8; 8] = [EXPIRY, ITEMS, CHANGE_LOG, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS, POSTINGS];
 
 /// The rows of one source's space, a chunk ahead.
 struct Cursor {
@@ -128,6 +131,7 @@ impl Relocation {
         loads: &mut [Loading],
         copied: &mut Copied,
     ) -> Result<()> {
+        let mut work = self.paced_work();
         for space in SPACES {
             let mut cursors = Vec::with_capacity(self.sources.len());
             for (source, snapshot) in self.sources.iter().zip(snapshots) {
@@ -167,10 +171,10 @@ impl Relocation {
                 }
                 steps += 1;
                 read_bytes += size_bytes;
-                if steps.is_multiple_of(1024) || read_bytes > HEAVY_BYTES {
+                if steps.is_multiple_of(PIECE_ROWS) || read_bytes > HEAVY_BYTES {
                     read_bytes = 0;
                     self.progress.check()?;
-                    tokio::task::yield_now().await;
+                    work.pause().await;
                 }
             }
         }
@@ -193,6 +197,11 @@ impl Relocation {
                 self.progress.items_copied.fetch_add(1, Ordering::Relaxed);
                 place
             }
+            // The mark that the queue is whole is for the end of the relocation.
+            EXPIRY => match keys::parse_expiry_key(rest) {
+                Some((_, item)) => self.target_of(item),
+                None => return Ok(None),
+            },
             ORDINALS => self.target_of(value),
             SIZES | VERSIONS => self.target_of(rest),
             // Led by the number of the policy.

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use shardlake_model::Result;
 use shardlake_routing::EpkRange;
 use shardlake_stdx::Clock;
@@ -65,7 +66,7 @@ impl Relocation {
             return Ok(None);
         }
         self.holds_writers = true;
-        let caught_up = self.catch_up_round().await;
+        let caught_up = self.catch_up_round(&mut None).await;
         self.holds_writers = false;
         caught_up?;
         if clock.elapsed() > deadline {
@@ -81,6 +82,9 @@ impl Relocation {
             let mut batch = Batch::new();
             batch.put(keys::log_key(target.uid(), lsn), first.encode());
             batch.put(keys::log_marks_key(target.uid()), self.marks_of(target, last).encode());
+            if self.sources.iter().all(|source| source.expiry.is_queued()) {
+                batch.put(keys::expiry_mark_key(target.uid()), Bytes::new());
+            }
             target.shard.commit_in_background(batch).await.map_err(crate::storage_error)?;
             // Also where commits are acknowledged earlier: the catalog may be on another shard.
             let applied = target.shard.applied();

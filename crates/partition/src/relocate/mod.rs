@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardlake_index::IndexLayout;
 use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_storage::{Durability, Shard};
+use shardlake_storage::{Durability, PacedWork, Shard};
 
 use crate::change_log::Counters;
 use crate::index::Maintained;
@@ -215,6 +215,12 @@ impl Relocation {
             }
         }
         Ok(true)
+    }
+
+    /// Work that clients of all shards concerned are to feel little of.
+    fn paced_work(&self) -> PacedWork {
+        let sources = self.sources.iter().map(|source| source.shard());
+        Shard::paced_work(sources.chain(self.targets.iter().map(|target| &target.shard)), 1)
     }
 
     /// The place of the target that an item belongs to, by the item's key without its header.

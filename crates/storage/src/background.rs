@@ -1,0 +1,134 @@
+//! Background work on shards, a piece at a time: measures what the foreground feels meanwhile, and rests as the pacer says.
+//!
+//! The foreground costs one look at the clock for each commit and each group of commits. How long the runtime keeps a task waiting
+//! is measured only while background work is going on: reads and requests that commit nothing wait just as long.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use shardlake_stdx::Clock;
+use tokio::runtime::Handle;
+
+use crate::pacer::Pacer;
+
+/// Rests shorter than this are added up: no timer is finer.
+const REST_LEAST_US: i64 = 1000;
+/// What later rests are shorter by at most, where a timer was late.
+const CREDIT_US_MAX: i64 = 2000;
+/// How often the runtime is asked how long it keeps a task waiting.
+const ASK_EVERY: Duration = Duration::from_millis(4);
+/// Rows of one piece of work where clients are there: their commits wait for it.
+const ROWS_BESIDE_CLIENTS: usize = 128;
+/// And where nobody waits.
+const ROWS_ALONE: usize = 1024;
+
+/// What clients of one shard feel.
+#[derive(Debug, Default)]
+pub(crate) struct Foreground {
+    pacer: Mutex<Pacer>,
+    /// How much background work is going on.
+    at_work: AtomicUsize,
+}
+
+impl Foreground {
+    fn pacer(&self) -> MutexGuard<'_, Pacer> {
+        // Numbers alone: whoever panicked has left none that is wrong.
+        self.pacer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Clients' commits that were queued at these times may be acknowledged now.
+    pub fn note(&self, queued: impl Iterator<Item = Duration>) {
+        let mut queued = queued.peekable();
+        if queued.peek().is_none() {
+            return;
+        }
+        let (now, is_busy) = (Clock::System.elapsed(), self.at_work.load(Ordering::Relaxed) > 0);
+        let mut pacer = self.pacer();
+        queued.for_each(|queued| pacer.note(now, now.saturating_sub(queued), is_busy));
+    }
+
+    fn begin(&self) {
+        if self.at_work.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.pacer().begin(Clock::System.elapsed());
+        }
+    }
+}
+
+/// One background work on one or more shards. It is at work from when this is made until it is dropped, but for its rests.
+#[derive(Debug)]
+pub struct PacedWork {
+    shards: Vec<Arc<Foreground>>,
+    /// By which its share is divided.
+    patience: u32,
+    /// When the piece that is at work began.
+    since: Duration,
+    /// Microseconds of rest that are due for pieces done; less than none where the last rest took longer than it should.
+    owed_us: i64,
+    asked: Duration,
+}
+
+impl PacedWork {
+    pub(crate) fn begin(mut shards: Vec<Arc<Foreground>>, patience: u32) -> PacedWork {
+        shards.sort_by_key(|shard| Arc::as_ptr(shard) as usize);
+        shards.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        shards.iter().for_each(|shard| shard.begin());
+        let since = Clock::System.elapsed();
+        PacedWork { shards, patience, since, owed_us: 0, asked: since }
+    }
+
+    /// How many rows the next piece should write at most.
+    pub fn rows(&self) -> usize {
+        let now = Clock::System.elapsed();
+        let is_alone = self.shards.iter().all(|shard| shard.pacer().is_alone(now));
+        if is_alone { ROWS_ALONE } else { ROWS_BESIDE_CLIENTS }
+    }
+
+    /// Called between two pieces: rests for as long as the clients of the busiest shard need.
+    pub async fn pause(&mut self) {
+        let now = Clock::System.elapsed();
+        let worked = now.saturating_sub(self.since);
+        if now.saturating_sub(self.asked) >= ASK_EVERY {
+            self.asked = now;
+            if let Some(waited) = queueing().await {
+                self.shards.iter().for_each(|shard| shard.pacer().note_queueing(waited));
+            }
+        }
+        let rest = |shard: &Arc<Foreground>| shard.pacer().rest_after(now, worked, self.patience);
+        let rest = self.shards.iter().map(rest).max().unwrap_or_default();
+        self.owed_us += rest.as_micros() as i64;
+        if self.owed_us >= REST_LEAST_US {
+            let before = Clock::System.elapsed();
+            tokio::time::sleep(Duration::from_micros(self.owed_us.unsigned_abs())).await;
+            let rested = Clock::System.elapsed().saturating_sub(before);
+            self.owed_us = (self.owed_us - rested.as_micros() as i64).max(-CREDIT_US_MAX);
+        } else {
+            tokio::task::yield_now().await;
+        }
+        self.since = Clock::System.elapsed();
+    }
+}
+
+impl PacedWork {
+    /// Rests for a reason of its own.
+    pub async fn wait(&mut self, time: Duration) {
+        tokio::time::sleep(time).await;
+        self.since = Clock::System.elapsed();
+    }
+}
+
+impl Drop for PacedWork {
+    fn drop(&mut self) {
+        for shard in &self.shards {
+            shard.at_work.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How long a task waits for its turn now; `None` where there is no runtime.
+async fn queueing() -> Option<Duration> {
+    let asked = Clock::System.elapsed();
+    let task =
+        Handle::try_current().ok()?.spawn(async move { Clock::System.elapsed().saturating_sub(asked) });
+    task.await.ok()
+}

@@ -1,0 +1,51 @@
+//! Syncs the tables that a load writes while they grow.
+//!
+//! fjall 3.1.13 syncs a table when it is complete, which for the last one of an ingestion is under the lock of the journal (read in
+//! its source): writers wait while tens of megabytes go to the disk. What was synced before has not to be written then. fjall
+//! names a table by a number that goes up, so the new ones are those above all that there were; a table that a merge writes
+//! at the same time is synced along, which it is at its end anyway.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use fjall::Keyspace;
+
+use crate::StorageError;
+
+pub(crate) struct NewTables {
+    folder: PathBuf,
+    /// Tables above this number may not be synced.
+    above: u64,
+}
+
+impl NewTables {
+    /// Of a load that begins now.
+    pub fn of(rows: &Keyspace) -> Result<NewTables, StorageError> {
+        let mut tables = NewTables { folder: rows.path().join("tables"), above: 0 };
+        tables.above = tables.numbers()?.into_iter().max().unwrap_or(0);
+        Ok(tables)
+    }
+
+    /// Returns when what was written of them is on stable storage, as far as it has reached the operating system.
+    pub fn sync(&mut self) -> Result<(), StorageError> {
+        for number in self.numbers()?.into_iter().filter(|number| *number > self.above) {
+            match File::open(self.folder.join(number.to_string())) {
+                Ok(table) => table.sync_data().map_err(StorageError::io)?,
+                // A merge has taken it in.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(StorageError::io(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn numbers(&self) -> Result<Vec<u64>, StorageError> {
+        let mut numbers = Vec::new();
+        for entry in std::fs::read_dir(&self.folder).map_err(StorageError::io)? {
+            let name = entry.map_err(StorageError::io)?.file_name();
+            numbers.extend(name.to_str().and_then(|name| name.parse::<u64>().ok()));
+        }
+        Ok(numbers)
+    }
+}

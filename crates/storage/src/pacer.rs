@@ -1,0 +1,260 @@
+//! How much of its time background work may take, decided by what the foreground feels.
+//!
+//! The foreground is what clients wait for: their commits. The background is everything that no client waits for: the copy of
+//! a partition, catching up, dropping ranges, purging, filling an index, compacting a change log. All of it asks one pacer
+//! for each shard, in small pieces: after a piece that took `t` it rests for `t × (1 − share) ÷ share`.
+//!
+//! ```text
+//! share
+//! 1     ┐ nobody there: full speed
+//!       └┐            ╱│  one window without a slow commit: a step up
+//! 1/8    └ a client  ╱ │ ╱│
+//!          comes    ╱  │╱ │    a window with too many slow commits: half
+//! 1/32 ─────────────────────── the least: the work always ends
+//! ```
+//!
+//! This is additive increase and multiplicative decrease, as senders do on a network that they share. *Slow* is relative: a
+//! commit that takes several times as long as commits usually take while no background work is going on. So the pacer needs no
+//! setting for the disk that it runs on.
+//!
+//! Pure: it is told the time and what was measured. `background.rs` measures and rests.
+
+use std::time::Duration;
+
+/// Shares are counted in parts of this.
+const FULL: u32 = 1024;
+/// The least share, with which all work ends at last.
+const LEAST: u32 = FULL / 32;
+/// The share that work begins with where clients are there.
+const FIRST: u32 = FULL / 8;
+/// What a window without slow commits adds.
+const STEP: u32 = FULL / 32;
+/// How long commits are watched before the share changes.
+const WINDOW: Duration = Duration::from_millis(20);
+/// Nobody is there after a time without a commit of a client.
+const GONE_AFTER: Duration = Duration::from_millis(250);
+/// A commit is slow that takes so many times as long as usual, …
+const SLOW_TIMES: u64 = 3;
+/// … and so many microseconds longer: less than this is the clock and the scheduler.
+const SLOW_MORE_US: u64 = 250;
+/// A window is bad where one commit of so many is slow.
+const SLOW_ONE_OF: u32 = 50;
+/// The usual time is a moving average over about so many commits.
+const USUAL_OVER: u64 = 64;
+/// A commit counts for at most so many times the usual time there, so that one hiccup does not hide others.
+const USUAL_TIMES_MAX: u64 = 8;
+/// The longest rest after one piece: who is to be told to stop looks after it.
+const REST_MAX: Duration = Duration::from_millis(100);
+
+/// What the foreground feels, and what follows for the background.
+#[derive(Debug)]
+pub(crate) struct Pacer {
+    share: u32,
+    /// Of a client's commit without background work, in microseconds; 0 while unknown.
+    usual_us: u64,
+    /// When a client's commit was measured last.
+    felt: Option<Duration>,
+    window: Window,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    began: Duration,
+    commits: u32,
+    slow: u32,
+}
+
+impl Default for Pacer {
+    fn default() -> Self {
+        Pacer { share: FULL, usual_us: 0, felt: None, window: Window::default() }
+    }
+}
+
+impl Pacer {
+    /// A client's commit took so long from its queueing to its acknowledgement, with or without background work at that time.
+    pub fn note(&mut self, now: Duration, latency: Duration, is_busy: bool) {
+        self.felt = Some(now);
+        let us = (latency.as_micros() as u64).max(1);
+        let usual = self.usual_us;
+        self.usual_us = match usual {
+            0 => us,
+            // Background work makes nothing quicker, so a low time is true also while it is going on.
+            _ if is_busy && us >= usual => usual,
+            _ => (usual * (USUAL_OVER - 1) + us.min(usual * USUAL_TIMES_MAX)).div_ceil(USUAL_OVER),
+        };
+        self.window.commits += 1;
+        self.window.slow += u32::from(us > usual.max(1) * SLOW_TIMES + SLOW_MORE_US && usual > 0);
+    }
+
+    /// The runtime kept a task waiting for its turn, as it does a request.
+    pub fn note_queueing(&mut self, waited: Duration) {
+        let is_slow = waited.as_micros() as u64 > self.usual_us * SLOW_TIMES + SLOW_MORE_US;
+        // Where nobody is there a short wait tells nothing.
+        self.window.commits += u32::from(is_slow);
+        self.window.slow += u32::from(is_slow);
+    }
+
+    /// Background work begins after a time without.
+    pub fn begin(&mut self, now: Duration) {
+        self.share = if self.is_alone(now) { FULL } else { self.share.min(FIRST) };
+        self.window = Window { began: now, ..Window::default() };
+    }
+
+    /// Whether no client has committed anything lately.
+    pub fn is_alone(&self, now: Duration) -> bool {
+        self.felt.is_none_or(|felt| now.saturating_sub(felt) > GONE_AFTER)
+    }
+
+    /// How long to rest after a piece of work. `patience` divides the share of work that may take its time.
+    pub fn rest_after(&mut self, now: Duration, worked: Duration, patience: u32) -> Duration {
+        self.decide(now);
+        let share = (self.share / patience.max(1)).max(1);
+        if share == FULL {
+            return Duration::ZERO;
+        }
+        (worked * (FULL - share) / share).min(REST_MAX)
+    }
+
+    fn decide(&mut self, now: Duration) {
+        if now.saturating_sub(self.window.began) < WINDOW {
+            return;
+        }
+        let Window { commits, slow, .. } =
+            std::mem::replace(&mut self.window, Window { began: now, ..Window::default() });
+        self.share = if slow * SLOW_ONE_OF > commits {
+            (self.share / 2).max(LEAST)
+        } else if commits == 0 && self.is_alone(now) {
+            (self.share * 2).min(FULL)
+        } else {
+            (self.share + STEP).min(FULL)
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const USUAL: Duration = Duration::from_micros(300);
+
+    /// A shard with a clock set by hand.
+    #[derive(Default)]
+    struct Simulated {
+        pacer: Pacer,
+        now: Duration,
+    }
+
+    impl Simulated {
+        /// A second of clients alone, 500 commits.
+        fn quiet_second(&mut self, latency: Duration) {
+            for _ in 0..500 {
+                self.now += 2 * MS;
+                self.pacer.note(self.now, latency, false);
+            }
+        }
+
+        /// Works in pieces of a millisecond for some time; a client's commit comes every two and takes what `latency` says of
+        /// whether a piece was at work then. Gives the share of the time that was worked.
+        fn work(&mut self, time: Duration, latency: impl Fn(Duration) -> Option<Duration>) -> f64 {
+            self.pacer.begin(self.now);
+            let (end, began) = (self.now + time, self.now);
+            let (mut worked, mut due) = (Duration::ZERO, self.now);
+            while self.now < end {
+                self.now += MS;
+                worked += MS;
+                let rest = self.pacer.rest_after(self.now, MS, 1);
+                self.now += rest;
+                while due < self.now {
+                    due += 2 * MS;
+                    // By the share of the time that is worked now.
+                    let busy = MS.as_secs_f64() / (MS + rest).as_secs_f64();
+                    if let Some(latency) = latency(Duration::from_secs_f64(busy)) {
+                        self.pacer.note(due, latency, true);
+                    }
+                }
+            }
+            worked.as_secs_f64() / (self.now - began).as_secs_f64()
+        }
+    }
+
+    #[test]
+    fn work_goes_at_full_speed_where_no_client_is_there() {
+        let mut simulated = Simulated::default();
+        assert!(simulated.work(Duration::from_secs(1), |_| None) > 0.999);
+        // Also some time after the last one has gone.
+        simulated.quiet_second(USUAL);
+        simulated.now += Duration::from_secs(1);
+        assert!(simulated.work(Duration::from_secs(1), |_| None) > 0.999);
+    }
+
+    #[test]
+    fn work_begins_slowly_beside_clients_and_takes_all_that_they_do_not_feel() {
+        let mut simulated = Simulated::default();
+        simulated.quiet_second(USUAL);
+        let first = simulated.work(100 * MS, |_| Some(USUAL));
+        assert!(first < 0.3, "{first}");
+        let later = simulated.work(Duration::from_secs(5), |_| Some(USUAL));
+        assert!(later > 0.8, "{later}");
+    }
+
+    #[test]
+    fn work_that_clients_feel_goes_down_to_the_least_and_never_stops() {
+        let mut simulated = Simulated::default();
+        simulated.quiet_second(USUAL);
+        let share = simulated.work(Duration::from_secs(10), |_| Some(20 * MS));
+        let least = f64::from(LEAST) / f64::from(FULL);
+        assert!(share >= least * 0.99 && share < least * 1.5, "{share}");
+    }
+
+    #[test]
+    fn work_finds_the_share_that_clients_do_not_feel() {
+        let mut simulated = Simulated::default();
+        simulated.quiet_second(USUAL);
+        // Clients are held up where more than 0.3 of the time is worked.
+        let feels = |busy: Duration| Some(if busy.as_secs_f64() > 0.3 { 5 * MS } else { USUAL });
+        let share = simulated.work(Duration::from_secs(20), feels);
+        assert!((0.12..0.3).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn slow_is_what_this_disk_does_not_do_by_itself() {
+        let mut slow_disk = Simulated::default();
+        slow_disk.quiet_second(15 * MS);
+        let share = slow_disk.work(Duration::from_secs(5), |_| Some(20 * MS));
+        assert!(share > 0.8, "commits take no longer than on that disk anyway: {share}");
+        // What is usual is learned without background work, or from times that are lower.
+        let usual = slow_disk.pacer.usual_us;
+        slow_disk.work(Duration::from_secs(5), |_| Some(200 * MS));
+        assert_eq!(slow_disk.pacer.usual_us, usual);
+    }
+
+    #[test]
+    fn one_hiccup_does_not_become_usual() {
+        let mut simulated = Simulated::default();
+        simulated.quiet_second(USUAL);
+        simulated.pacer.note(simulated.now, Duration::from_secs(9), false);
+        assert!(simulated.pacer.usual_us < 350, "{}", simulated.pacer.usual_us);
+    }
+
+    #[test]
+    fn a_runtime_that_keeps_tasks_waiting_slows_work_down() {
+        let mut simulated = Simulated::default();
+        simulated.pacer.begin(simulated.now);
+        for _ in 0..100 {
+            simulated.now += 10 * MS;
+            simulated.pacer.note_queueing(5 * MS);
+            simulated.pacer.rest_after(simulated.now, MS, 1);
+        }
+        assert_eq!(simulated.pacer.share, LEAST);
+        simulated.pacer.note_queueing(Duration::from_micros(40));
+        assert_eq!(simulated.pacer.window.commits, 0, "a short wait is no client");
+    }
+
+    #[test]
+    fn patient_work_takes_less_and_rests_are_bounded() {
+        let mut pacer = Pacer::default();
+        assert_eq!(pacer.rest_after(MS, MS, 4), 3 * MS);
+        assert_eq!(pacer.rest_after(MS, Duration::from_secs(60), 4), REST_MAX);
+    }
+}
