@@ -179,6 +179,11 @@ fn measure(server: &ServerProcess, options: &TtlOptions) -> Outcome<Found> {
     }
     eprintln!("nothing to remove any more");
     let after = pace.run()?;
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| (before.within(share), during.within(share)));
+    eprintln!(
+        "µs before and while removing: p50 {p50:?}, p99 {p99:?}, p99.9 {p999:?}; {} requests",
+        during.asked()
+    );
     Ok(Found { before, during, after, purge: purge.unwrap_or_default() })
 }
 

@@ -76,7 +76,10 @@ fn measure_build(run: &Run, binary: &Path) -> Outcome<(f64, Vec<f64>)> {
         mover.join().expect("the mover does not panic")?;
         Ok(got)
     })?;
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| (quiet.within(share), moving.within(share)));
+    eprintln!("µs quiet and moving: p50 {p50:?}, p99 {p99:?}, p99.9 {p999:?}; {} requests", moving.asked());
     let times = moves.relocate(3, 0)?;
+    eprintln!("idle: split, merge, move took {times:?}");
     let speeds = times.iter().map(|time| run.moved_items as f64 / time.as_secs_f64()).collect();
     Ok((moving.within(0.99) as f64 / quiet.within(0.99).max(1) as f64, speeds))
 }

@@ -173,6 +173,11 @@ impl Partition {
         heat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A client asks for something: see [`Shard::note_client`].
+    pub fn note_client(&self) {
+        self.shard.note_client();
+    }
+
     pub(crate) fn shard(&self) -> &Shard {
         &self.shard
     }

@@ -34,6 +34,8 @@ pub enum Mistake {
     LostUniqueValue,
     LostOrdinal,
     LostVersion,
+    /// When an item runs out by a time of its own.
+    LostEnd,
     /// While the transaction is in the making.
     PanicWhilePlanning,
     /// The commit is queued, and the sequencer does not know of it yet.
@@ -103,6 +105,7 @@ impl Written<'_> {
             Mistake::LostUniqueValue => self.lose_rows(keys::UNIQUE_KEYS),
             Mistake::LostOrdinal => self.lose_rows(keys::ORDINALS),
             Mistake::LostVersion => self.lose_rows(keys::VERSIONS),
+            Mistake::LostEnd => self.lose_rows(keys::EXPIRY),
             Mistake::LostLogEntry | Mistake::PanicWhilePlanning | Mistake::PanicWhileQueueing => {}
         }
     }

@@ -127,6 +127,7 @@ impl Serving {
         touched: Touched<'a>,
     ) -> Result<Permit<'a>> {
         let Some(urgency) = urgency_of(ctx) else { return Ok(Permit { budget: None, heat: None }) };
+        partition.note_client();
         let clock = &self.0.clock;
         let admitted = (self.0.heat == HeatRecording::On).then(|| clock.elapsed());
         let now = || admitted.unwrap_or_else(|| clock.elapsed());

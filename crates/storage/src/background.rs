@@ -1,14 +1,13 @@
 //! Background work on shards, a piece at a time: measures what the foreground feels meanwhile, and rests as the pacer says.
 //!
-//! The foreground costs one look at the clock for each commit and each group of commits. How long the runtime keeps a task waiting
-//! is measured only while background work is going on: reads and requests that commit nothing wait just as long.
+//! The foreground costs one look at the clock for each commit and each group of commits. Requests that commit nothing are only seen: that
+//! somebody is there makes pieces small.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use shardlake_stdx::Clock;
-use tokio::runtime::Handle;
 
 use crate::pacer::Pacer;
 
@@ -16,8 +15,6 @@ use crate::pacer::Pacer;
 const REST_LEAST_US: i64 = 1000;
 /// What later rests are shorter by at most, where a timer was late.
 const CREDIT_US_MAX: i64 = 2000;
-/// How often the runtime is asked how long it keeps a task waiting.
-const ASK_EVERY: Duration = Duration::from_millis(4);
 /// Rows of one piece of work where clients are there: their commits wait for it.
 const ROWS_BESIDE_CLIENTS: usize = 128;
 /// And where nobody waits.
@@ -29,6 +26,8 @@ pub(crate) struct Foreground {
     pacer: Mutex<Pacer>,
     /// How much background work is going on.
     at_work: AtomicUsize,
+    /// A client has asked for something since background work looked last.
+    is_seen: AtomicBool,
 }
 
 impl Foreground {
@@ -48,7 +47,26 @@ impl Foreground {
         queued.for_each(|queued| pacer.note(now, now.saturating_sub(queued), is_busy));
     }
 
+    /// A client asks for something.
+    pub fn note_client(&self) {
+        // Written only where it changes: all requests share it.
+        if !self.is_seen.load(Ordering::Relaxed) {
+            self.is_seen.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The pacer, with the clients that came since it was looked at.
+    fn current(&self, now: Duration) -> MutexGuard<'_, Pacer> {
+        let mut pacer = self.pacer();
+        if self.is_seen.swap(false, Ordering::Relaxed) {
+            pacer.note_client(now);
+        }
+        pacer
+    }
+
     fn begin(&self) {
+        // Whoever was seen before may have been there long ago.
+        self.is_seen.store(false, Ordering::Relaxed);
         if self.at_work.fetch_add(1, Ordering::Relaxed) == 0 {
             self.pacer().begin(Clock::System.elapsed());
         }
@@ -65,7 +83,6 @@ pub struct PacedWork {
     since: Duration,
     /// Microseconds of rest that are due for pieces done; less than none where the last rest took longer than it should.
     owed_us: i64,
-    asked: Duration,
 }
 
 impl PacedWork {
@@ -74,13 +91,13 @@ impl PacedWork {
         shards.dedup_by(|one, other| Arc::ptr_eq(one, other));
         shards.iter().for_each(|shard| shard.begin());
         let since = Clock::System.elapsed();
-        PacedWork { shards, patience, since, owed_us: 0, asked: since }
+        PacedWork { shards, patience, since, owed_us: 0 }
     }
 
     /// How many rows the next piece should write at most.
     pub fn rows(&self) -> usize {
         let now = Clock::System.elapsed();
-        let is_alone = self.shards.iter().all(|shard| shard.pacer().is_alone(now));
+        let is_alone = self.shards.iter().all(|shard| shard.current(now).is_alone(now));
         if is_alone { ROWS_ALONE } else { ROWS_BESIDE_CLIENTS }
     }
 
@@ -88,13 +105,7 @@ impl PacedWork {
     pub async fn pause(&mut self) {
         let now = Clock::System.elapsed();
         let worked = now.saturating_sub(self.since);
-        if now.saturating_sub(self.asked) >= ASK_EVERY {
-            self.asked = now;
-            if let Some(waited) = queueing().await {
-                self.shards.iter().for_each(|shard| shard.pacer().note_queueing(waited));
-            }
-        }
-        let rest = |shard: &Arc<Foreground>| shard.pacer().rest_after(now, worked, self.patience);
+        let rest = |shard: &Arc<Foreground>| shard.current(now).rest_after(now, worked, self.patience);
         let rest = self.shards.iter().map(rest).max().unwrap_or_default();
         self.owed_us += rest.as_micros() as i64;
         if self.owed_us >= REST_LEAST_US {
@@ -123,12 +134,4 @@ impl Drop for PacedWork {
             shard.at_work.fetch_sub(1, Ordering::Relaxed);
         }
     }
-}
-
-/// How long a task waits for its turn now; `None` where there is no runtime.
-async fn queueing() -> Option<Duration> {
-    let asked = Clock::System.elapsed();
-    let task =
-        Handle::try_current().ok()?.spawn(async move { Clock::System.elapsed().saturating_sub(asked) });
-    task.await.ok()
 }

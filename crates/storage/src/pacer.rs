@@ -7,15 +7,15 @@
 //! ```text
 //! share
 //! 1     ┐ nobody there: full speed
-//!       └┐            ╱│  one window without a slow commit: a step up
+//!       └┐            ╱│  no more slow commits than usual: a step up
 //! 1/8    └ a client  ╱ │ ╱│
-//!          comes    ╱  │╱ │    a window with too many slow commits: half
+//!          comes    ╱  │╱ │    more slow commits than usual: half
 //! 1/32 ─────────────────────── the least: the work always ends
 //! ```
 //!
 //! This is additive increase and multiplicative decrease, as senders do on a network that they share. *Slow* is relative: a
-//! commit that takes several times as long as commits usually take while no background work is going on. So the pacer needs no
-//! setting for the disk that it runs on.
+//! commit that takes several times as long as commits usually take while no background work is going on, and some are slow anyway: those
+//! that background work adds count. So the pacer needs no setting for the disk and the machine that it runs on.
 //!
 //! Pure: it is told the time and what was measured. `background.rs` measures and rests.
 
@@ -27,22 +27,26 @@ const FULL: u32 = 1024;
 const LEAST: u32 = FULL / 32;
 /// The share that work begins with where clients are there.
 const FIRST: u32 = FULL / 8;
-/// What a window without slow commits adds.
+/// What is added while clients feel nothing.
 const STEP: u32 = FULL / 32;
-/// How long commits are watched before the share changes.
+/// How often the share may change.
 const WINDOW: Duration = Duration::from_millis(20);
-/// Nobody is there after a time without a commit of a client.
-const GONE_AFTER: Duration = Duration::from_millis(250);
+/// Nobody is there after a time without a client's request.
+const GONE_AFTER: Duration = Duration::from_millis(100);
 /// A commit is slow that takes so many times as long as usual, …
 const SLOW_TIMES: u64 = 3;
 /// … and so many microseconds longer: less than this is the clock and the scheduler.
 const SLOW_MORE_US: u64 = 250;
-/// A window is bad where one commit of so many is slow.
-const SLOW_ONE_OF: u32 = 50;
-/// The usual time is a moving average over about so many commits.
+/// The usual time is a moving average over about so many commits, …
 const USUAL_OVER: u64 = 64;
-/// A commit counts for at most so many times the usual time there, so that one hiccup does not hide others.
+/// … in which one counts for at most so many times the usual time, so that one hiccup does not hide others.
 const USUAL_TIMES_MAX: u64 = 8;
+/// The usual part of slow commits is one over about so many.
+const USUAL_SLOW_OVER: u64 = 512;
+/// What one slow commit costs, in the parts that shares of slow commits are counted in.
+const SLOW: u64 = 1_000_000;
+/// Slow commits that are allowed in any case, of [`SLOW`] commits: one in a hundred.
+const ALLOWED: u64 = SLOW / 100;
 /// The longest rest after one piece: who is to be told to stop looks after it.
 const REST_MAX: Duration = Duration::from_millis(100);
 
@@ -52,55 +56,66 @@ pub(crate) struct Pacer {
     share: u32,
     /// Of a client's commit without background work, in microseconds; 0 while unknown.
     usual_us: u64,
-    /// When a client's commit was measured last.
+    /// How many of [`SLOW`] commits are slow without background work.
+    usual_slow: u64,
+    /// When a client's request was seen last.
     felt: Option<Duration>,
-    window: Window,
-}
-
-#[derive(Debug, Default)]
-struct Window {
-    began: Duration,
-    commits: u32,
-    slow: u32,
+    /// What is left of the slow commits that are allowed: each commit adds its part, up to one.
+    spare: i64,
+    /// When the share was looked at last, and whether clients were there then.
+    decided: Duration,
+    was_alone: bool,
 }
 
 impl Default for Pacer {
     fn default() -> Self {
-        Pacer { share: FULL, usual_us: 0, felt: None, window: Window::default() }
+        Pacer {
+            share: FULL,
+            usual_us: 0,
+            usual_slow: 0,
+            felt: None,
+            spare: 0,
+            decided: Duration::ZERO,
+            was_alone: true,
+        }
     }
 }
 
 impl Pacer {
     /// A client's commit took so long from its queueing to its acknowledgement, with or without background work at that time.
     pub fn note(&mut self, now: Duration, latency: Duration, is_busy: bool) {
-        self.felt = Some(now);
+        self.note_client(now);
         let us = (latency.as_micros() as u64).max(1);
         let usual = self.usual_us;
+        let is_slow = usual > 0 && us > usual * SLOW_TIMES + SLOW_MORE_US;
         self.usual_us = match usual {
             0 => us,
             // Background work makes nothing quicker, so a low time is true also while it is going on.
             _ if is_busy && us >= usual => usual,
             _ => (usual * (USUAL_OVER - 1) + us.min(usual * USUAL_TIMES_MAX)).div_ceil(USUAL_OVER),
         };
-        self.window.commits += 1;
-        self.window.slow += u32::from(us > usual.max(1) * SLOW_TIMES + SLOW_MORE_US && usual > 0);
+        let slow = if is_slow { SLOW } else { 0 };
+        if !is_busy {
+            self.usual_slow = (self.usual_slow * (USUAL_SLOW_OVER - 1) + slow) / USUAL_SLOW_OVER;
+        }
+        // Half as many again as usual are no more than chance brings.
+        let allowed = ALLOWED.max(self.usual_slow * 3 / 2);
+        self.spare = (self.spare + allowed as i64 - slow as i64).clamp(-(SLOW as i64), SLOW as i64);
     }
 
-    /// The runtime kept a task waiting for its turn, as it does a request.
-    pub fn note_queueing(&mut self, waited: Duration) {
-        let is_slow = waited.as_micros() as u64 > self.usual_us * SLOW_TIMES + SLOW_MORE_US;
-        // Where nobody is there a short wait tells nothing.
-        self.window.commits += u32::from(is_slow);
-        self.window.slow += u32::from(is_slow);
+    /// A client has asked for something.
+    pub fn note_client(&mut self, now: Duration) {
+        self.felt = Some(now);
     }
 
     /// Background work begins after a time without.
     pub fn begin(&mut self, now: Duration) {
-        self.share = if self.is_alone(now) { FULL } else { self.share.min(FIRST) };
-        self.window = Window { began: now, ..Window::default() };
+        self.was_alone = self.is_alone(now);
+        self.share = if self.was_alone { FULL } else { self.share.min(FIRST) };
+        (self.decided, self.spare) = (now, 0);
     }
 
-    /// Whether no client has committed anything lately.
+    /// Whether no client has asked for anything lately.
     pub fn is_alone(&self, now: Duration) -> bool {
         self.felt.is_none_or(|felt| now.saturating_sub(felt) > GONE_AFTER)
     }
@@ -116,15 +131,19 @@ impl Pacer {
     }
 
     fn decide(&mut self, now: Duration) {
-        if now.saturating_sub(self.window.began) < WINDOW {
+        if now.saturating_sub(self.decided) < WINDOW {
             return;
         }
-        let Window { commits, slow, .. } =
-            std::mem::replace(&mut self.window, Window { began: now, ..Window::default() });
-        self.share = if slow * SLOW_ONE_OF > commits {
-            (self.share / 2).max(LEAST)
-        } else if commits == 0 && self.is_alone(now) {
+        self.decided = now;
+        let is_alone = self.is_alone(now);
+        let has_come = std::mem::replace(&mut self.was_alone, is_alone) && !is_alone;
+        self.share = if is_alone {
             (self.share * 2).min(FULL)
+        } else if self.spare < 0 {
+            self.spare = 0;
+            (self.share / 2).max(LEAST)
+        } else if has_come {
+            self.share.min(FIRST)
         } else {
             (self.share + STEP).min(FULL)
         };
@@ -238,17 +257,30 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_keeps_tasks_waiting_slows_work_down() {
+    fn commits_that_are_slow_anyway_do_not_count() {
         let mut simulated = Simulated::default();
-        simulated.pacer.begin(simulated.now);
-        for _ in 0..100 {
-            simulated.now += 10 * MS;
-            simulated.pacer.note_queueing(5 * MS);
-            simulated.pacer.rest_after(simulated.now, MS, 1);
+        // One in twenty is slow on this disk, with background work or without.
+        let latency = |number: u32| if number.is_multiple_of(20) { 20 * MS } else { USUAL };
+        for number in 0..2000 {
+            simulated.now += 2 * MS;
+            simulated.pacer.note(simulated.now, latency(number), false);
         }
-        assert_eq!(simulated.pacer.share, LEAST);
-        simulated.pacer.note_queueing(Duration::from_micros(40));
-        assert_eq!(simulated.pacer.window.commits, 0, "a short wait is no client");
+        let number = std::cell::Cell::new(0);
+        let next = |_| {
+            number.set(number.get() + 1);
+            Some(latency(number.get()))
+        };
+        let share = simulated.work(Duration::from_secs(20), next);
+        assert!(share > 0.5, "{share}");
+    }
+
+    #[test]
+    fn clients_that_come_while_work_goes_at_full_speed_slow_it_down_at_once() {
+        let mut pacer = Pacer::default();
+        pacer.begin(Duration::ZERO);
+        assert_eq!(pacer.rest_after(30 * MS, MS, 1), Duration::ZERO);
+        pacer.note_client(31 * MS);
+        assert_eq!(pacer.rest_after(51 * MS, MS, 1), 7 * MS);
     }
 
     #[test]

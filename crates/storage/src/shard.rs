@@ -219,6 +219,11 @@ impl Shard {
         shared.large_commits.try_turn(rows, || shared.queue.has_small_since()).map(Some)
     }
 
+    /// A client asks for something of this shard: background work is to do small pieces.
+    pub fn note_client(&self) {
+        self.shared().foreground.note_client();
+    }
+
     /// Begins background work on some shards: what it does between two pauses is a piece. `patience` divides its share of the
     /// time, for work that should leave most of it to other background work.
     pub fn paced_work<'s>(shards: impl IntoIterator<Item = &'s Shard>, patience: u32) -> PacedWork {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use shardlake_capacity::policy::NextStep;
 use shardlake_document::partition_key_text;
-use shardlake_model::{ErrorKind, PartitionKeyRange, Result};
+use shardlake_model::{PartitionKeyRange, Result};
 use shardlake_partition::Partition;
 
 use crate::Upkeep;
@@ -21,8 +21,6 @@ use shardlake_serving::RelocationStatus;
 
 /// Of each partition.
 const LARGEST_KEYS: usize = 10;
-/// Times that a partition may turn out to have moved while it is asked.
-const MOVES_MAX: usize = 8;
 
 impl Upkeep {
     /// `window` is how far back the load goes.
@@ -31,13 +29,12 @@ impl Upkeep {
         container: &ContainerHandle,
         window: Duration,
     ) -> Result<ContainerReport> {
-        let mut moves = 0;
+        let mut routing = self.routing_of(self.current_entry(&container.entry)?);
         loop {
-            let entry = self.current_entry(&container.entry)?;
-            let container = ContainerHandle { entry, by_rid: container.by_rid };
-            match self.report_of(container, window).await {
-                Err(error) if error.kind() == ErrorKind::PartitionGone && moves < MOVES_MAX => moves += 1,
-                outcome => return outcome,
+            let container = ContainerHandle { entry: routing.entry.clone(), by_rid: container.by_rid };
+            let outcome = self.report_of(container, window).await;
+            if !routing.has_moved(&outcome).await? {
+                return outcome;
             }
         }
     }

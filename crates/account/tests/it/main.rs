@@ -40,6 +40,7 @@ mod storm;
 mod support;
 mod throughput;
 mod ttl;
+mod ttl_queue;
 mod udf;
 mod unique_keys;
 mod users;

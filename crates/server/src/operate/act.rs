@@ -13,6 +13,8 @@ use super::words::counted;
 use super::{show, table};
 
 /// Between two looks at a relocation.
+/// The first looks follow one another quickly, since a small partition is done within moments.
+const LOOK_FIRST: Duration = Duration::from_millis(5);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Looks after the new routing is in force, until the server has cleaned up and reports how it went.
 const LOOKS_AFTER: u32 = 50;
@@ -69,7 +71,7 @@ async fn relocate(
     let request = OperatorRequest::of_container(Method::POST, container.names(), rest);
     let begun = client.send(&request.with_body(body.to_string())).await?;
     let generation = begun["generation"].as_u64().unwrap_or_default();
-    let mut looks_after = 0;
+    let (mut looks_after, mut rest) = (0, LOOK_FIRST);
     loop {
         let report = client.send(&show::request(container, None)).await?;
         let last = &report["lastRelocation"];
@@ -85,7 +87,8 @@ async fn relocate(
             }
             looks_after += 1;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(rest).await;
+        rest = (rest * 5 / 4).min(LOOK_EVERY);
     }
 }
 
