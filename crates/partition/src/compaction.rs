@@ -236,7 +236,6 @@ impl Partition {
         removed: usize,
         change: impl FnOnce(&mut LogMarks),
     ) -> Result<CompactionStep> {
-        batch.for_background();
         let sequencer = self.sequencer.hold().await;
         self.check_open()?;
         let before = self.past.marks();

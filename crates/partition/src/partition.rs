@@ -13,6 +13,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use futures::future::{try_join, try_join4};
 use shardlake_heat::Heat;
@@ -176,6 +177,11 @@ impl Partition {
     /// A client asks for something: see [`Shard::note_client`].
     pub fn note_client(&self) {
         self.shard.note_client();
+    }
+
+    /// A client's write has taken so long: see [`Shard::note_write`].
+    pub fn note_write(&self, latency: Duration) {
+        self.shard.note_write(latency);
     }
 
     pub(crate) fn shard(&self) -> &Shard {

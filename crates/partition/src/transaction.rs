@@ -431,9 +431,6 @@ impl<'a> Transaction<'a> {
             }
         }
         let mut batch = Batch::new();
-        if !self.is_clients {
-            batch.for_background();
-        }
         if self.lsn == 1 {
             // From its first commit on, the partition has the end of every item in its queue.
             batch.put(keys::expiry_mark_key(self.uid), Bytes::new());

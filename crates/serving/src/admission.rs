@@ -103,12 +103,16 @@ impl HeatPermit<'_> {
             OperationKind::Query => HeatKind::FanOut,
             OperationKind::Feed => HeatKind::Feed,
         };
+        let latency = now.saturating_sub(self.admitted);
+        if self.kind == OperationKind::Write {
+            self.partition.note_write(latency);
+        }
         let sample = Sample {
             kind,
             place,
             ru_centi: cost.charge_centi,
             size_bytes: cost.size_bytes,
-            latency: now.saturating_sub(self.admitted),
+            latency,
             template: self.template,
         };
         self.partition.heat(&self.entry.record.container.definition.partition_key).record(now, &sample);

@@ -1,7 +1,8 @@
 //! Background work on shards, a piece at a time: measures what the foreground feels meanwhile, and rests as the pacer says.
 //!
-//! The foreground costs one look at the clock for each commit and each group of commits. Requests that commit nothing are only seen: that
-//! somebody is there makes pieces small.
+//! The latency of a client's write is measured where it is admitted and settled, so that it has everything in it that the client waits
+//! for: its turn at the partition, at the disk, and at the processors. Requests that write nothing are only seen: that somebody is
+//! there makes pieces small.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use crate::pacer::Pacer;
 const REST_LEAST_US: i64 = 1000;
 /// What later rests are shorter by at most, where a timer was late.
 const CREDIT_US_MAX: i64 = 2000;
-/// Rows of one piece of work where clients are there: their commits wait for it.
+/// Rows of one piece of work where clients are there: their writes wait for it.
 const ROWS_BESIDE_CLIENTS: usize = 128;
 /// And where nobody waits.
 const ROWS_ALONE: usize = 1024;
@@ -36,15 +37,10 @@ impl Foreground {
         self.pacer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Clients' commits that were queued at these times may be acknowledged now.
-    pub fn note(&self, queued: impl Iterator<Item = Duration>) {
-        let mut queued = queued.peekable();
-        if queued.peek().is_none() {
-            return;
-        }
-        let (now, is_busy) = (Clock::System.elapsed(), self.at_work.load(Ordering::Relaxed) > 0);
-        let mut pacer = self.pacer();
-        queued.for_each(|queued| pacer.note(now, now.saturating_sub(queued), is_busy));
+    /// A client's write has taken so long.
+    pub fn note(&self, latency: Duration) {
+        let is_busy = self.at_work.load(Ordering::Relaxed) > 0;
+        self.pacer().note(Clock::System.elapsed(), latency, is_busy);
     }
 
     /// A client asks for something.

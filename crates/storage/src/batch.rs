@@ -29,22 +29,11 @@ impl Op {
 pub struct Batch {
     ops: Vec<Op>,
     size_bytes: usize,
-    /// No client waits for it, so that the time it takes tells nothing of theirs.
-    is_background: bool,
 }
 
 impl Batch {
     pub fn new() -> Self {
         Batch::default()
-    }
-
-    /// Says that no client waits for the commit.
-    pub fn for_background(&mut self) {
-        self.is_background = true;
-    }
-
-    pub(crate) fn is_background(&self) -> bool {
-        self.is_background
     }
 
     pub fn put(&mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) {

@@ -83,8 +83,7 @@ impl Shard {
         self.queue_in_background(batch).await?.await
     }
 
-    async fn queue_in_background(&self, mut batch: Batch) -> Result<PendingCommit, StorageError> {
-        batch.for_background();
+    async fn queue_in_background(&self, batch: Batch) -> Result<PendingCommit, StorageError> {
         loop {
             let turn = self.turn_for(batch.len()).await;
             match turn.and_then(|turn| self.commit_in_turn(batch.clone(), turn)) {
@@ -95,8 +94,7 @@ impl Shard {
     }
 
     /// Likewise for who holds what others with a turn may wait for.
-    pub async fn commit_without_turn(&self, mut batch: Batch) -> Result<(), StorageError> {
-        batch.for_background();
+    pub async fn commit_without_turn(&self, batch: Batch) -> Result<(), StorageError> {
         loop {
             match self.commit(batch.clone()) {
                 Ok(commit) => return commit.await,

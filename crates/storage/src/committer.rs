@@ -122,12 +122,11 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
     let is_lone = group.len() == 1;
     let last = group.last().map(|commit| commit.seq).expect("the group is not empty");
     let (mut batches, mut writers) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
-    let (mut turns, mut queued) = (Vec::new(), Vec::with_capacity(group.len()));
+    let mut turns = Vec::new();
     for commit in group {
         batches.push(commit.batch);
         writers.push(commit.done);
         turns.extend(commit.turn);
-        queued.extend(commit.queued);
     }
     let result = write(shared, writing, batches, last);
     let took = Clock::System.elapsed() - started;
@@ -140,7 +139,6 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
         // A writer that went away is no reason to stop.
         let _ = writer.send(result.clone());
     }
-    shared.foreground.note(queued.into_iter());
 }
 
 fn write(shared: &Shared, writing: &mut Writing, batches: Vec<Batch>, last: Seq) -> Result<(), StorageError> {

@@ -1,20 +1,20 @@
 //! How much of its time background work may take, decided by what the foreground feels.
 //!
-//! The foreground is what clients wait for: their commits. The background is everything that no client waits for: the copy of
+//! The foreground is what clients wait for. The background is everything that no client waits for: the copy of
 //! a partition, catching up, dropping ranges, purging, filling an index, compacting a change log. All of it asks one pacer
 //! for each shard, in small pieces: after a piece that took `t` it rests for `t × (1 − share) ÷ share`.
 //!
 //! ```text
 //! share
 //! 1     ┐ nobody there: full speed
-//!       └┐            ╱│  no more slow commits than usual: a step up
-//! 1/8    └ a client  ╱ │ ╱│
-//!          comes    ╱  │╱ │    more slow commits than usual: half
+//! 3/8   └┐            ╱‾│  no more slow writes than usual: a step up
+//! 1/8    └ a client  ╱  │ ╱│
+//!          comes    ╱   │╱ │    more slow writes than usual: half
 //! 1/32 ─────────────────────── the least: the work always ends
 //! ```
 //!
-//! This is additive increase and multiplicative decrease, as senders do on a network that they share. *Slow* is relative: a
-//! commit that takes several times as long as commits usually take while no background work is going on, and some are slow anyway: those
+//! What is felt is the latency of clients' writes. This is additive increase and multiplicative decrease, as senders do on a network that they share. *Slow* is relative:
+//! a write that takes several times as long as writes usually take while no background work is going on, and some are slow anyway: those
 //! that background work adds count. So the pacer needs no setting for the disk and the machine that it runs on.
 //!
 //! Pure: it is told the time and what was measured. `background.rs` measures and rests.
@@ -25,6 +25,8 @@ use std::time::Duration;
 const FULL: u32 = 1024;
 /// The least share, with which all work ends at last.
 const LEAST: u32 = FULL / 32;
+/// The largest where clients are there: they need processors, too.
+const MOST_BESIDE_CLIENTS: u32 = FULL * 3 / 8;
 /// The share that work begins with where clients are there.
 const FIRST: u32 = FULL / 8;
 /// What is added while clients feel nothing.
@@ -33,19 +35,19 @@ const STEP: u32 = FULL / 32;
 const WINDOW: Duration = Duration::from_millis(20);
 /// Nobody is there after a time without a client's request.
 const GONE_AFTER: Duration = Duration::from_millis(100);
-/// A commit is slow that takes so many times as long as usual, …
+/// A write is slow that takes so many times as long as usual, …
 const SLOW_TIMES: u64 = 3;
 /// … and so many microseconds longer: less than this is the clock and the scheduler.
 const SLOW_MORE_US: u64 = 250;
-/// The usual time is a moving average over about so many commits, …
+/// The usual time is a moving average over about so many writes, …
 const USUAL_OVER: u64 = 64;
 /// … in which one counts for at most so many times the usual time, so that one hiccup does not hide others.
 const USUAL_TIMES_MAX: u64 = 8;
-/// The usual part of slow commits is one over about so many.
+/// The usual part of slow writes is one over about so many.
 const USUAL_SLOW_OVER: u64 = 512;
-/// What one slow commit costs, in the parts that shares of slow commits are counted in.
+/// What one slow write costs, in the parts that shares of slow writes are counted in.
 const SLOW: u64 = 1_000_000;
-/// Slow commits that are allowed in any case, of [`SLOW`] commits: one in a hundred.
+/// Slow writes that are allowed in any case, of [`SLOW`] writes: one in a hundred.
 const ALLOWED: u64 = SLOW / 100;
 /// The longest rest after one piece: who is to be told to stop looks after it.
 const REST_MAX: Duration = Duration::from_millis(100);
@@ -54,13 +56,13 @@ const REST_MAX: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Pacer {
     share: u32,
-    /// Of a client's commit without background work, in microseconds; 0 while unknown.
+    /// Of a client's write without background work, in microseconds; 0 while unknown.
     usual_us: u64,
-    /// How many of [`SLOW`] commits are slow without background work.
+    /// How many of [`SLOW`] writes are slow without background work.
     usual_slow: u64,
     /// When a client's request was seen last.
     felt: Option<Duration>,
-    /// What is left of the slow commits that are allowed: each commit adds its part, up to one.
+    /// What is left of the slow writes that are allowed: each write adds its part, up to one.
     spare: i64,
     /// When the share was looked at last, and whether clients were there then.
     decided: Duration,
@@ -82,7 +84,7 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// A client's commit took so long from its queueing to its acknowledgement, with or without background work at that time.
+    /// A client's write took so long, with or without background work at that time.
     pub fn note(&mut self, now: Duration, latency: Duration, is_busy: bool) {
         self.note_client(now);
         let us = (latency.as_micros() as u64).max(1);
@@ -145,7 +147,7 @@ impl Pacer {
         } else if has_come {
             self.share.min(FIRST)
         } else {
-            (self.share + STEP).min(FULL)
+            (self.share + STEP).min(MOST_BESIDE_CLIENTS)
         };
     }
 }
@@ -165,7 +167,7 @@ mod tests {
     }
 
     impl Simulated {
-        /// A second of clients alone, 500 commits.
+        /// A second of clients alone, 500 writes.
         fn quiet_second(&mut self, latency: Duration) {
             for _ in 0..500 {
                 self.now += 2 * MS;
@@ -173,7 +175,7 @@ mod tests {
             }
         }
 
-        /// Works in pieces of a millisecond for some time; a client's commit comes every two and takes what `latency` says of
+        /// Works in pieces of a millisecond for some time; a client's write comes every two and takes what `latency` says of
         /// whether a piece was at work then. Gives the share of the time that was worked.
         fn work(&mut self, time: Duration, latency: impl Fn(Duration) -> Option<Duration>) -> f64 {
             self.pacer.begin(self.now);
@@ -214,7 +216,7 @@ mod tests {
         let first = simulated.work(100 * MS, |_| Some(USUAL));
         assert!(first < 0.3, "{first}");
         let later = simulated.work(Duration::from_secs(5), |_| Some(USUAL));
-        assert!(later > 0.8, "{later}");
+        assert!(later > 0.35 && later < 0.376, "{later}");
     }
 
     #[test]
@@ -241,7 +243,7 @@ mod tests {
         let mut slow_disk = Simulated::default();
         slow_disk.quiet_second(15 * MS);
         let share = slow_disk.work(Duration::from_secs(5), |_| Some(20 * MS));
-        assert!(share > 0.8, "commits take no longer than on that disk anyway: {share}");
+        assert!(share > 0.35, "writes take no longer than on that disk anyway: {share}");
         // What is usual is learned without background work, or from times that are lower.
         let usual = slow_disk.pacer.usual_us;
         slow_disk.work(Duration::from_secs(5), |_| Some(200 * MS));
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_that_are_slow_anyway_do_not_count() {
+    fn writes_that_are_slow_anyway_do_not_count() {
         let mut simulated = Simulated::default();
         // One in twenty is slow on this disk, with background work or without.
         let latency = |number: u32| if number.is_multiple_of(20) { 20 * MS } else { USUAL };
@@ -271,7 +273,7 @@ mod tests {
             Some(latency(number.get()))
         };
         let share = simulated.work(Duration::from_secs(20), next);
-        assert!(share > 0.5, "{share}");
+        assert!(share > 0.3, "{share}");
     }
 
     #[test]

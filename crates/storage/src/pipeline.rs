@@ -14,7 +14,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -40,8 +39,6 @@ struct Waiting {
     /// Held, and given back when the commits are durable.
     turns: Vec<RowsTurn>,
     size_bytes: usize,
-    /// When the clients' commits among them were queued.
-    queued: Vec<Duration>,
 }
 
 impl Waiting {
@@ -113,7 +110,6 @@ impl Pipeline {
             batches.push(commit.batch);
             waiting.writers.push(commit.done);
             waiting.turns.extend(commit.turn);
-            waiting.queued.extend(commit.queued);
         }
         let shared = &self.shared;
         let result = match shared.check() {
@@ -132,13 +128,11 @@ impl Pipeline {
             shared.shown.show(View::new(shared.engine.view(), last), false);
             shared.applied.store(last, Ordering::Release);
             self.unsynced_since.get_or_insert_with(Instant::now);
-            shared.foreground.note(waiting.queued.drain(..));
             return waiting.answer(&Ok(()));
         }
         shared.applied.store(last, Ordering::Release);
         self.applied.writers.append(&mut waiting.writers);
         self.applied.turns.append(&mut waiting.turns);
-        self.applied.queued.append(&mut waiting.queued);
         self.applied.size_bytes += waiting.size_bytes;
     }
 
@@ -166,9 +160,8 @@ impl Pipeline {
     }
 
     fn end_sync(&mut self, result: Result<(), StorageError>) {
-        let Some(Syncing { view, mut covered, .. }) = self.syncing.take() else { return };
+        let Some(Syncing { view, covered, .. }) = self.syncing.take() else { return };
         let shared = &self.shared;
-        shared.foreground.note(covered.queued.drain(..));
         let result = result.map_err(|error| shared.poison(&error));
         if result.is_ok() {
             let seq: Seq = view.seq();

@@ -20,8 +20,6 @@ pub(crate) struct Queued {
     pub done: oneshot::Sender<Result<(), StorageError>>,
     /// Of a large commit, until it is written.
     pub turn: Option<RowsTurn>,
-    /// When a client's commit was queued; `None` for others, and for large ones, which wait for their turns.
-    pub queued: Option<Duration>,
 }
 
 /// Who writes a group.

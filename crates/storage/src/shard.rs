@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
-use shardlake_stdx::Clock;
 use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
 use crate::background::{Foreground, PacedWork};
@@ -192,9 +192,7 @@ impl Shard {
             && turn.is_none()
             && shared.engine.lets_writers_lead()
             && !shared.engine.may_be_held_up();
-        let is_clients = turn.is_none() && !batch.is_background();
-        let queued = is_clients.then(|| Clock::System.elapsed());
-        let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done, turn, queued }, may_lead)?;
+        let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done, turn }, may_lead)?;
         Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
     }
 
@@ -222,6 +220,11 @@ impl Shard {
     /// A client asks for something of this shard: background work is to do small pieces.
     pub fn note_client(&self) {
         self.shared().foreground.note_client();
+    }
+
+    /// A client's write has taken so long, with all that it waited for.
+    pub fn note_write(&self, latency: Duration) {
+        self.shared().foreground.note(latency);
     }
 
     /// Begins background work on some shards: what it does between two pauses is a piece. `patience` divides its share of the

@@ -182,7 +182,6 @@ impl Partition {
         let entries = sequencer.beside(move |_| Entries::of(uid, &layout, items, from, entries_max)).await?;
         let (_sequencer, Entries { postings, marker, begun }) = entries;
         let mut batch = Batch::new();
-        batch.for_background();
         postings.add_to(&mut batch);
         batch.put(keys::marker_key(self.uid, layout_id), marker.encode());
         let turn = turn.filter(|_| batch.len() > SMALL_COMMIT_ROWS);
