@@ -12,7 +12,7 @@
 //!   V  versions    item key without its header | lsn u64 → record of the version that was written then and has ended
 //!   F  log marks   nothing                             → how much of the past the log still has (log_marks.rs)
 //!   R  relocation  nothing                             → how far it is, while the partition is the target of one
-//!   E  expiry      due seconds u64 | item key without its header → nothing; without both: the queue is whole (due_items.rs)
+//!   E  expiry      due seconds u64 | item key without its header → nothing; without both: the queue is whole (expire/due_items.rs)
 //!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder
 //! ```
 //! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and

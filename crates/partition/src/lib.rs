@@ -26,8 +26,7 @@
 //! | `item.rs`, `shape.rs` | a stored item, its container's compiled policies |
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
-//! | `expire.rs` | removes them everywhere, in the background |
-//! | `due.rs`, `due_items.rs` | when items run out; finds those whose time has come |
+//! | `expire/`, `due.rs` | removes them everywhere, in the background; when items run out |
 //! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; stored rows in words |
 //! | `verify.rs`, `verify_versions.rs`, `verify_expiry.rs` | walks everything stored and compares it with itself |
 //!
@@ -48,7 +47,6 @@ mod deletion;
 #[cfg(feature = "testing")]
 mod describe;
 mod due;
-mod due_items;
 mod end;
 mod expire;
 mod feed;

@@ -121,7 +121,7 @@ impl Run {
             .filter(|(_, item)| self.is_expired(**item))
             .map(|(name, _)| name.clone())
             .collect();
-        expired.iter().for_each(|name| drop(self.items.remove(name)));
+        self.items.retain(|name, _| !expired.contains(name));
         let place = format!("seed {seed}, round {round}, second {now}, default {:?}", self.default_ttl);
         self.fixture.account.purge_expired(&self.container()).await.expect("purged");
         let left = self.container().usage().items;

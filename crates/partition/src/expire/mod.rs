@@ -1,11 +1,13 @@
 //! Removes items whose time to live has run out, in the background, a small commit at a time.
 //!
 //! Nobody sees such items any more, so there is no hurry: a *sweep* looks for them in the order in which they run out
-//! (`due_items.rs`) without any lock and takes the sequencer only to delete a few that it met. What a partition knows of the earliest moment at which an item
-//! may run out ([`Due`]) comes from the last sweep and from the writes since, and holds whatever the container's default is;
+//! (`due_items.rs`) without any lock and takes the sequencer only to delete a few that it met. What a partition knows of the
+//! earliest moment at which an item may run out ([`Due`]) comes from the last sweep and from the writes since, and holds whatever the container's default is;
 //! before that moment there is nothing to sweep for. After a start nothing is known, so there is a first sweep.
 //!
 //! Who sweeps, when, and how fast is the account's affair.
+
+mod due_items;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,10 +20,10 @@ use shardlake_stdx::Timestamp;
 use crate::commit::Writer;
 use crate::deletion::Deletion;
 use crate::due::Due;
-use crate::due_items::{Place, Search, goes_by_default};
 use crate::partition::Partition;
 use crate::sequencer::Sequencer;
 use crate::shape::ContainerShape;
+use due_items::{Place, Search, goes_by_default};
 
 /// Deletions of one commit, which may be bounded by its rows before: writers wait while it is planned.
 const ITEMS_DELETED_MAX: usize = 32;
