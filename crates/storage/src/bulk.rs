@@ -15,7 +15,7 @@ use crate::{Batch, PendingCommit, Row, ScanOptions, Shard, StorageError};
 const COMMIT_OPS_MAX: usize = 2048;
 const COMMIT_BYTES_MAX: usize = 1024 * 1024;
 /// By which the share of a drop is divided: nobody waits for one, and the copy that goes on beside it has somebody who does.
-const DROP_PATIENCE: u32 = 4;
+const DROP_PATIENCE: u32 = 8;
 /// Rows of one piece of a load, which becomes a table of its own.
 const LOAD_PIECE_BYTES: usize = 48 * 1024 * 1024;
 /// Chunks on their way to the thread that loads.

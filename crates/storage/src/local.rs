@@ -35,6 +35,8 @@ use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch, PersistMode,
 };
 
+use shardlake_stdx::Clock;
+
 use crate::directory::Directory;
 use crate::files;
 use crate::inspection::Inspection;
@@ -180,25 +182,30 @@ impl LocalEngine {
             self.check_workers()?;
             std::thread::sleep(Duration::from_millis(5));
         }
-        let mut tables = NewTables::of(&self.rows)?;
+        let tables = NewTables::of(&self.rows)?;
         let mut ingestion = self.rows.start_ingestion()?;
-        let mut unsynced_bytes = 0;
-        for (key, value) in rows {
-            unsynced_bytes += key.len() + value.len();
-            ingestion.write(key, value)?;
-            if unsynced_bytes > LOAD_SYNC_BYTES {
-                tables.sync()?;
-                unsynced_bytes = 0;
+        tables.synced_while(|grown| {
+            let mut unsynced_bytes = 0;
+            for (key, value) in rows {
+                unsynced_bytes += key.len() + value.len();
+                ingestion.write(key, value)?;
+                if unsynced_bytes > LOAD_SYNC_BYTES {
+                    grown();
+                    unsynced_bytes = 0;
+                }
             }
-        }
-        tables.sync()?;
+            Ok(())
+        })?;
         // A sealed memtable is sorted while writers go on.
         self.seal_memtable()?;
         while self.rows.sealed_memtable_count() > 0 {
             self.check_workers()?;
             std::thread::sleep(Duration::from_millis(1));
         }
+        let started = Clock::System.elapsed();
         ingestion.finish()?;
+        let held = Clock::System.elapsed().saturating_sub(started);
+        tracing::debug!(microseconds = held.as_micros() as u64, "a load has ended, for which writers waited");
         Ok(())
     }
 

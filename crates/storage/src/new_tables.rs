@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::sync::mpsc::sync_channel;
 
 use fjall::Keyspace;
 
@@ -22,13 +23,33 @@ pub(crate) struct NewTables {
 impl NewTables {
     /// Of a load that begins now.
     pub fn of(rows: &Keyspace) -> Result<NewTables, StorageError> {
-        let mut tables = NewTables { folder: rows.path().join("tables"), above: 0 };
-        tables.above = tables.numbers()?.into_iter().max().unwrap_or(0);
-        Ok(tables)
+        let tables = NewTables { folder: rows.path().join("tables"), above: 0 };
+        let above = tables.numbers()?.into_iter().max().unwrap_or(0);
+        Ok(NewTables { above, ..tables })
     }
 
-    /// Returns when what was written of them is on stable storage, as far as it has reached the operating system.
-    pub fn sync(&mut self) -> Result<(), StorageError> {
+    /// Has a thread sync them now and again while they are written: `write` is given what tells it that they have grown. When
+    /// this returns, all that has reached the operating system is on stable storage.
+    pub fn synced_while(
+        &self,
+        write: impl FnOnce(&dyn Fn()) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let panicked = |_| Err(StorageError::io("a thread panicked that syncs tables"));
+        std::thread::scope(|scope| {
+            let (tell, told) = sync_channel::<()>(1);
+            let syncing = scope.spawn(move || told.iter().try_for_each(|()| self.sync()));
+            // One that is under way, or asked for, takes along what was written until it begins.
+            let written = write(&|| {
+                let _is_asked_for = tell.try_send(());
+            });
+            drop(tell);
+            let synced = syncing.join().unwrap_or_else(panicked);
+            written.and(synced)
+        })?;
+        self.sync()
+    }
+
+    fn sync(&self) -> Result<(), StorageError> {
         for number in self.numbers()?.into_iter().filter(|number| *number > self.above) {
             match File::open(self.folder.join(number.to_string())) {
                 Ok(table) => table.sync_data().map_err(StorageError::io)?,

@@ -8,7 +8,7 @@
 //! share
 //! 1     ┐ nobody there: full speed
 //! 3/8   └┐            ╱‾│  no more slow writes than usual: a step up
-//! 1/8    └ a client  ╱  │ ╱│
+//! 1/4    └ a client  ╱  │ ╱│
 //!          comes    ╱   │╱ │    more slow writes than usual: half
 //! 1/32 ─────────────────────── the least: the work always ends
 //! ```
@@ -28,7 +28,7 @@ const LEAST: u32 = FULL / 32;
 /// The largest where clients are there: they need processors, too.
 const MOST_BESIDE_CLIENTS: u32 = FULL * 3 / 8;
 /// The share that work begins with where clients are there.
-const FIRST: u32 = FULL / 8;
+const FIRST: u32 = FULL / 4;
 /// What is added while clients feel nothing.
 const STEP: u32 = FULL / 32;
 /// How often the share may change.
@@ -140,7 +140,7 @@ impl Pacer {
         let is_alone = self.is_alone(now);
         let has_come = std::mem::replace(&mut self.was_alone, is_alone) && !is_alone;
         self.share = if is_alone {
-            (self.share * 2).min(FULL)
+            FULL
         } else if self.spare < 0 {
             self.spare = 0;
             (self.share / 2).max(LEAST)
@@ -214,7 +214,7 @@ mod tests {
         let mut simulated = Simulated::default();
         simulated.quiet_second(USUAL);
         let first = simulated.work(100 * MS, |_| Some(USUAL));
-        assert!(first < 0.3, "{first}");
+        assert!(first < 0.35, "{first}");
         let later = simulated.work(Duration::from_secs(5), |_| Some(USUAL));
         assert!(later > 0.35 && later < 0.376, "{later}");
     }
@@ -282,7 +282,7 @@ mod tests {
         pacer.begin(Duration::ZERO);
         assert_eq!(pacer.rest_after(30 * MS, MS, 1), Duration::ZERO);
         pacer.note_client(31 * MS);
-        assert_eq!(pacer.rest_after(51 * MS, MS, 1), 7 * MS);
+        assert_eq!(pacer.rest_after(51 * MS, MS, 1), 3 * MS);
     }
 
     #[test]
