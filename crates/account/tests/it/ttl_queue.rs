@@ -2,13 +2,15 @@
 //! purge removes exactly what has run out, and `verify` agrees with what is queued.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_account::{AccountOptions, ContainerHandle, Purging, SplitAt, verify};
 use shardlake_model::{ContainerDefinition, PartitionKeyDefinition};
 use shardlake_partition::seeded::{Mistake, Seeded};
 use shardlake_stdx::Random;
-use shardlake_storage::{Shard, ShardOptions};
+use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::{Durability, Shard, ShardOptions};
 
 use crate::support::json_door::{JsonDoor, KeyInput};
 use crate::support::{Fixture, none};
@@ -26,7 +28,13 @@ fn definition(default_ttl: Option<i64>) -> ContainerDefinition {
     definition
 }
 
+fn over(engine: &FaultEngine) -> Shard {
+    let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
+    Shard::with_engine(Arc::new(engine.clone()), &options).expect("opens")
+}
+
 struct Run {
+    engine: FaultEngine,
     shard: Shard,
     fixture: Fixture,
     random: Random,
@@ -36,11 +44,12 @@ struct Run {
 
 impl Run {
     async fn new(seed: u64) -> Run {
-        let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
+        let engine = FaultEngine::new();
+        let shard = over(&engine);
         let fixture = Fixture::over_with(&shard, options()).await;
         fixture.container_with(definition(Some(-1)), 400).await;
         let random = Random::seeded(seed);
-        Run { shard, fixture, random, items: Model::new(), default_ttl: Some(-1) }
+        Run { engine, shard, fixture, random, items: Model::new(), default_ttl: Some(-1) }
     }
 
     fn container(&self) -> ContainerHandle {
@@ -104,6 +113,10 @@ impl Run {
                 }
             }
             4 => {
+                // The one before may still have something to do in the background, which must not be to the same store.
+                self.fixture.account.close().await.expect("closes");
+                self.engine = self.engine.crash(0);
+                self.shard = over(&self.engine);
                 let later = self.fixture.clock.now();
                 self.fixture = Fixture::over_with(&self.shard, options()).await;
                 let passed = later.0 - self.fixture.clock.now().0;
@@ -127,7 +140,7 @@ impl Run {
         let left = self.container().usage().items;
         assert_eq!(left, self.items.len() as u64, "{place}: of {before} items {} had run out", expired.len());
         let report = verify(self.shard.clone()).await.expect("readable");
-        assert_eq!(report.problem_count(), 0, "{place}");
+        assert_eq!(report.problem_count(), 0, "{place}: {report:?}");
     }
 }
 
