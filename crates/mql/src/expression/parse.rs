@@ -1,0 +1,229 @@
+//! BSON to expressions.
+
+use super::scope::{Scope, check_variable_use};
+use super::tree::{Expression, Tree};
+use super::{branches, date_arguments, lists, operator, picks, regexes, sort_array, trims};
+use super::{MANY, Operator, conversion, objects, percentile};
+use crate::error::{Result, fail};
+use crate::value::{Document, Str, Value};
+
+/// Levels of operators that an expression may have.
+const DEPTH_MAX: usize = 200;
+
+/// Parses a value as an expression: field paths, variables, operators, literals.
+pub fn parse(value: &Value, scope: &Scope) -> Result<Expression> {
+    parse_at(value, scope, 0)
+}
+
+pub(super) fn parse_at(value: &Value, scope: &Scope, depth: usize) -> Result<Expression> {
+    if depth > DEPTH_MAX {
+        fail!(15, "an expression may be nested {DEPTH_MAX} levels deep");
+    }
+    match value {
+        Value::String(text) if text.starts_with("$$") => parse_variable(&text[2..], scope),
+        Value::String(text) if text.starts_with('$') => {
+            let path = field_path(&text[1..])?;
+            Ok(Expression::new(Tree::Path(scope.current(), path)))
+        }
+        Value::Document(document) => parse_document(document, scope, depth),
+        Value::Array(items) => {
+            let items: Result<Vec<Expression>> =
+                items.iter().map(|item| parse_at(item, scope, depth + 1)).collect();
+            let items = items?;
+            if items.is_empty() {
+                return Ok(Expression::constant(value.clone()));
+            }
+            Ok(Expression::new(Tree::Array(items)).folded())
+        }
+        _ => Ok(Expression::constant(value.clone())),
+    }
+}
+
+/// The parts of a path behind its `$`.
+pub(crate) fn field_path(path: &str) -> Result<Vec<Str>> {
+    if path.is_empty() {
+        fail!(16872, "'$' by itself is not a valid FieldPath");
+    }
+    if path.ends_with('.') {
+        fail!(40353, "FieldPath must not end with a '.'.");
+    }
+    let parts: Vec<Str> = path.split('.').map(Str::from).collect();
+    if parts.len() > 200 {
+        fail!(5984700, "FieldPath is too long");
+    }
+    for part in &parts {
+        check_field_name(part)?;
+    }
+    Ok(parts)
+}
+
+/// Checks one part of a path in an expression.
+pub(crate) fn check_field_name(part: &str) -> Result<()> {
+    if part.is_empty() {
+        fail!(15998, "FieldPath field names may not be empty strings.");
+    }
+    if part.starts_with('$') && !matches!(part, "$id" | "$ref" | "$db") {
+        fail!(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField.");
+    }
+    if part.contains('\0') {
+        fail!(16411, "FieldPath field names may not contain '\0'.");
+    }
+    Ok(())
+}
+
+fn parse_variable(text: &str, scope: &Scope) -> Result<Expression> {
+    if text.contains('\0') {
+        fail!(16419, "field path must not contain embedded null characters");
+    }
+    let (name, path) = match text.split_once('.') {
+        Some((name, rest)) => (name, Some(rest)),
+        None => (text, None),
+    };
+    check_variable_use(name)?;
+    let path = path.map_or_else(|| Ok(Vec::new()), path_of_variable)?;
+    match name {
+        "REMOVE" => return Ok(Expression::constant(Value::Missing)),
+        "NOW" if path.is_empty() => return Ok(Expression::new(Tree::Now)),
+        "CLUSTER_TIME" if path.is_empty() => return Ok(Expression::new(Tree::ClusterTime)),
+        "NOW" | "CLUSTER_TIME" => return Ok(Expression::constant(Value::Missing)),
+        "DESCEND" | "PRUNE" | "KEEP" if scope.slot(name).is_err() => {
+            return Ok(Expression::constant(Value::string(name.to_ascii_lowercase())));
+        }
+        "SEARCH_META" => fail!(303, "'$$SEARCH_META' is not supported"),
+        "USER_ROLES" if scope.slot(name).is_err() => {
+            return Ok(Expression::constant(Value::array(Vec::new())));
+        }
+        _ => {}
+    }
+    Ok(Expression::new(Tree::Path(scope.slot(name)?, path)))
+}
+
+fn path_of_variable(path: &str) -> Result<Vec<Str>> {
+    if path.is_empty() {
+        fail!(40353, "FieldPath must not end with a '.'.");
+    }
+    field_path(path)
+}
+
+fn parse_document(document: &Document, scope: &Scope, depth: usize) -> Result<Expression> {
+    let Some((name, operand)) = document.first() else {
+        return Ok(Expression::constant(Value::document(Document::new())));
+    };
+    if name.starts_with('$') {
+        if document.len() > 1 {
+            fail!(15983, "an object representing an expression must have exactly one field: {document}");
+        }
+        return parse_operator(name, operand, scope, depth + 1);
+    }
+    let mut members: Vec<(Str, Expression)> = Vec::with_capacity(document.len());
+    for (name, member) in document.iter() {
+        if name.contains('.') {
+            fail!(16412, "FieldPath field names may not contain '.'. Consider using $getField or $setField.");
+        }
+        check_field_name(name)?;
+        if members.iter().any(|(known, _)| known == name) {
+            fail!(16406, "duplicate field name specified in object literal: {document}");
+        }
+        members.push((name.clone(), parse_at(member, scope, depth + 1)?));
+    }
+    Ok(Expression::new(Tree::Object(members)).folded())
+}
+
+fn parse_operator(name: &str, operand: &Value, scope: &Scope, depth: usize) -> Result<Expression> {
+    if name == "$literal" || name == "$const" {
+        return Ok(Expression::constant(operand.clone()));
+    }
+    if let Some(operator) = operator(name) {
+        return parse_call(name, &operator, operand, scope, depth);
+    }
+    let parsers = [
+        branches::parse,
+        lists::parse,
+        regexes::parse,
+        trims::parse,
+        date_arguments::parse,
+        conversion::parse,
+        objects::parse,
+        picks::parse,
+        sort_array::parse,
+        percentile::parse,
+    ];
+    let at = At { scope, depth };
+    for parser in parsers {
+        if let Some(expression) = parser(name, operand, &at)? {
+            return Ok(expression);
+        }
+    }
+    match name {
+        "$function" | "$accumulator" | "$where" => {
+            fail!(303, "{name} is not supported: scripts are not run")
+        }
+        "$meta" => parse_meta(operand),
+        _ => fail!(168, "Unrecognized expression '{name}'"),
+    }
+}
+
+fn parse_meta(operand: &Value) -> Result<Expression> {
+    let Value::String(kind) = operand else { fail!(17307, "$meta only supports string arguments") };
+    match &**kind {
+        "textScore" | "searchScore" | "vectorSearchScore" | "geoNearDistance" | "geoNearPoint" | "recordId"
+        | "indexKey" | "sortKey" | "searchHighlights" | "searchScoreDetails" | "randVal" | "score"
+        | "scoreDetails" | "searchSequenceToken" | "timeseriesBucketMinTime" | "timeseriesBucketMaxTime"
+        | "stream" => Ok(Expression::new(Tree::Path(super::env::ROOT, vec![meta_name(kind)]))),
+        other => fail!(17308, "Unsupported argument to $meta: {other}"),
+    }
+}
+
+/// The member that carries metadata of a document while a pipeline runs.
+pub(crate) fn meta_name(kind: &str) -> Str {
+    Str::from(format!("$meta.{kind}"))
+}
+
+/// Where an expression is parsed.
+pub(super) struct At<'a> {
+    pub scope: &'a Scope,
+    pub depth: usize,
+}
+
+impl At<'_> {
+    pub fn parse(&self, value: &Value) -> Result<Expression> {
+        parse_at(value, self.scope, self.depth)
+    }
+
+    pub fn parse_in(&self, value: &Value, scope: &Scope) -> Result<Expression> {
+        parse_at(value, scope, self.depth)
+    }
+}
+
+/// The arguments of an operator that takes them by place: an array of them, or the only one.
+pub(super) fn list_of(operand: &Value) -> &[Value] {
+    match operand {
+        Value::Array(items) => items,
+        other => std::slice::from_ref(other),
+    }
+}
+
+fn parse_call(
+    name: &str,
+    operator: &Operator,
+    operand: &Value,
+    scope: &Scope,
+    depth: usize,
+) -> Result<Expression> {
+    let arguments = list_of(operand);
+    let passed = arguments.len();
+    if operator.least == operator.most && passed != operator.least {
+        let wanted = operator.least;
+        fail!(16020, "Expression {name} takes exactly {wanted} arguments. {passed} were passed in.");
+    }
+    if passed < operator.least || passed > operator.most {
+        let (least, most) = (operator.least, operator.most);
+        let most = if most == MANY { "any number".to_owned() } else { most.to_string() };
+        fail!(28667, "Expression {name} takes from {least} to {most} arguments. {passed} were passed in.");
+    }
+    let arguments: Result<Vec<Expression>> =
+        arguments.iter().map(|argument| parse_at(argument, scope, depth)).collect();
+    let call = Expression::new(Tree::Call(operator.function, arguments?));
+    // Chance is not folded into one number for all documents.
+    Ok(if matches!(name, "$rand") { call } else { call.folded() })
+}

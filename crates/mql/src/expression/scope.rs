@@ -1,0 +1,71 @@
+//! Names of variables while an expression is parsed.
+
+use super::env::{CURRENT, ROOT};
+use crate::error::{Result, error, fail};
+
+/// The variables that an expression may name, each with the slot of its value.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    names: Vec<(String, usize)>,
+    next: usize,
+}
+
+impl Scope {
+    /// A scope with the variables of the system only.
+    pub fn new() -> Scope {
+        Scope { names: vec![("ROOT".into(), ROOT), ("CURRENT".into(), CURRENT)], next: CURRENT + 1 }
+    }
+
+    /// Adds a variable, which hides others of its name; answers its slot.
+    pub(crate) fn bind(&mut self, name: &str) -> usize {
+        let slot = self.next;
+        self.next += 1;
+        self.names.push((name.to_owned(), slot));
+        slot
+    }
+
+    pub(crate) fn slot(&self, name: &str) -> Result<usize> {
+        let found = self.names.iter().rev().find(|(known, _)| known == name);
+        found.map(|(_, slot)| *slot).ok_or_else(|| error!(17276, "Use of undefined variable: {name}"))
+    }
+
+    pub(crate) fn current(&self) -> usize {
+        self.slot("CURRENT").unwrap_or(CURRENT)
+    }
+
+    /// Whether variables besides those of the system are known.
+    pub(crate) fn has_user_variables(&self) -> bool {
+        self.names.len() > 2
+    }
+}
+
+/// Checks the name of a variable that a statement binds: letters, digits and underscores, a small letter first.
+pub(crate) fn check_variable_name(name: &str) -> Result<()> {
+    if name == "CURRENT" {
+        return Ok(());
+    }
+    let Some(first) = name.chars().next() else {
+        fail!(16867, "empty variable names are not allowed");
+    };
+    if !(first.is_ascii_lowercase() || !first.is_ascii()) {
+        fail!(9, "'{name}' starts with an invalid character for a user variable name");
+    }
+    if let Some(wrong) = name.chars().find(|c| c.is_ascii() && !c.is_ascii_alphanumeric() && *c != '_') {
+        fail!(9, "'{name}' contains an invalid character for a variable name: '{wrong}'");
+    }
+    Ok(())
+}
+
+/// Checks the name of a variable that a statement reads.
+pub(crate) fn check_variable_use(name: &str) -> Result<()> {
+    let Some(first) = name.chars().next() else {
+        fail!(16867, "empty variable names are not allowed");
+    };
+    if !(first.is_ascii_alphabetic() || !first.is_ascii()) {
+        fail!(9, "'{name}' starts with an invalid character for a variable name");
+    }
+    if let Some(wrong) = name.chars().find(|c| c.is_ascii() && !c.is_ascii_alphanumeric() && *c != '_') {
+        fail!(9, "'{name}' contains an invalid character for a variable name: '{wrong}'");
+    }
+    Ok(())
+}

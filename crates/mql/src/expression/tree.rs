@@ -1,0 +1,155 @@
+//! The parsed form of an expression and its evaluation.
+
+use super::env::Env;
+use super::{Function, NamedFunction};
+use crate::error::{Result, error, fail};
+use crate::value::{Document, Str, Value};
+use std::sync::Arc;
+
+/// A parsed expression.
+#[derive(Clone)]
+pub struct Expression(pub(super) Arc<Tree>);
+
+pub(super) enum Tree {
+    Constant(Value),
+    /// The value of a variable, and the path into it.
+    Path(usize, Vec<Str>),
+    Now,
+    ClusterTime,
+    Object(Vec<(Str, Expression)>),
+    Array(Vec<Expression>),
+    Call(Function, Vec<Expression>),
+    Named(NamedFunction, Vec<Option<Expression>>),
+    /// Operators that decide themselves what to evaluate.
+    Special(Box<dyn Evaluate + Send + Sync>),
+}
+
+/// An operator that evaluates its arguments by itself.
+pub(super) trait Evaluate {
+    fn evaluate(&self, env: &mut Env) -> Result<Value>;
+}
+
+impl std::fmt::Debug for Expression {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &*self.0 {
+            Tree::Constant(value) => write!(out, "{value}"),
+            Tree::Path(slot, path) => write!(out, "${slot}.{}", path.join(".")),
+            _ => out.write_str("expression"),
+        }
+    }
+}
+
+impl Expression {
+    pub fn constant(value: Value) -> Expression {
+        Expression(Arc::new(Tree::Constant(value)))
+    }
+
+    pub(super) fn special(operator: impl Evaluate + Send + Sync + 'static) -> Expression {
+        Expression(Arc::new(Tree::Special(Box::new(operator))))
+    }
+
+    pub(super) fn new(tree: Tree) -> Expression {
+        Expression(Arc::new(tree))
+    }
+
+    /// The value, where the expression is a constant.
+    pub fn as_constant(&self) -> Option<&Value> {
+        match &*self.0 {
+            Tree::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The path, where the expression is nothing but a path into the document.
+    pub(crate) fn as_field_path(&self) -> Option<String> {
+        match &*self.0 {
+            Tree::Path(super::env::CURRENT, path) if !path.is_empty() => Some(path.join(".")),
+            _ => None,
+        }
+    }
+
+    pub fn evaluate(&self, env: &mut Env) -> Result<Value> {
+        match &*self.0 {
+            Tree::Constant(value) => Ok(value.clone()),
+            Tree::Path(slot, path) => Ok(path_value(env.get(*slot), path)),
+            Tree::Now => Ok(Value::Date(env.now())),
+            Tree::ClusterTime => env
+                .cluster_time()
+                .map(|(seconds, increment)| Value::Timestamp(seconds, increment))
+                .ok_or_else(|| error!(10071200, "Builtin variable '$$CLUSTER_TIME' is not available")),
+            Tree::Object(members) => {
+                let mut document = Document::with_capacity(members.len());
+                for (name, member) in members {
+                    document.push(name.clone(), member.evaluate(env)?);
+                }
+                Ok(Value::document(document))
+            }
+            Tree::Array(items) => {
+                let items: Result<Vec<Value>> =
+                    items.iter().map(|item| item.evaluate(env).map(Value::or_null)).collect();
+                items.map(Value::array)
+            }
+            Tree::Call(function, arguments) => {
+                let values: Result<Vec<Value>> = arguments.iter().map(|item| item.evaluate(env)).collect();
+                function(env, &values?)
+            }
+            Tree::Named(function, arguments) => {
+                let value = |item: &Option<Expression>| {
+                    item.as_ref().map(|item| item.evaluate(env)).transpose()
+                };
+                let values: Result<Vec<Option<Value>>> = arguments.iter().map(value).collect();
+                function(env, &values?)
+            }
+            Tree::Special(operator) => operator.evaluate(env),
+        }
+    }
+
+    /// Evaluates with a document as root.
+    pub fn evaluate_on(&self, env: &mut Env, root: &Value) -> Result<Value> {
+        env.set_root(root.clone());
+        self.evaluate(env)
+    }
+
+    /// Evaluates at parse time what depends on nothing. An error waits until a document is there.
+    pub(super) fn folded(self) -> Expression {
+        let is_constant = |item: &Expression| item.as_constant().is_some();
+        let fold = match &*self.0 {
+            Tree::Object(members) => members.iter().all(|(_, member)| is_constant(member)),
+            Tree::Array(items) | Tree::Call(_, items) => !items.is_empty() && items.iter().all(is_constant),
+            Tree::Named(_, items) => items.iter().flatten().all(is_constant),
+            _ => false,
+        };
+        if !fold {
+            return self;
+        }
+        match self.evaluate(&mut Env::new(0, 0)) {
+            Ok(value) => Expression::constant(value),
+            Err(_) => self,
+        }
+    }
+}
+
+/// What a path finds: through an array it collects from each element that is a document.
+pub(crate) fn path_value(value: &Value, path: &[Str]) -> Value {
+    let Some((name, rest)) = path.split_first() else { return value.clone() };
+    match value {
+        Value::Document(document) => match document.get(name) {
+            Some(member) => path_value(member, rest),
+            None => Value::Missing,
+        },
+        Value::Array(items) => {
+            let documents = items.iter().filter(|item| matches!(item, Value::Document(_)));
+            let found = documents.map(|item| path_value(item, path)).filter(|found| !found.is_missing());
+            Value::array(found.collect())
+        }
+        _ => Value::Missing,
+    }
+}
+
+/// The only argument, for operators that take one.
+pub(super) fn no_more_than_object(value: &Value, operator: &str, code: i32) -> Result<Arc<Document>> {
+    match value {
+        Value::Document(document) => Ok(document.clone()),
+        other => fail!(code, "{operator} only supports an object as an argument, not {}", other.type_name()),
+    }
+}

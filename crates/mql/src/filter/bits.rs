@@ -1,0 +1,67 @@
+//! `$bitsAllSet` and its kin.
+
+use crate::error::{Result, fail};
+use crate::value::Value;
+
+/// A condition on bits.
+#[derive(Debug)]
+pub(super) struct Bits {
+    positions: Vec<u64>,
+    set: bool,
+    all: bool,
+}
+
+impl Bits {
+    pub fn parse(name: &str, operand: &Value) -> Result<Bits> {
+        let (set, all) = match name {
+            "$bitsAllSet" => (true, true),
+            "$bitsAllClear" => (false, true),
+            "$bitsAnySet" => (true, false),
+            _ => (false, false),
+        };
+        Ok(Bits { positions: positions(name, operand)?, set, all })
+    }
+
+    pub fn holds_for(&self, value: &Value) -> bool {
+        let test: Box<dyn Fn(u64) -> bool> = match value {
+            Value::Binary(_, bytes) => Box::new(|at: u64| {
+                bytes.get((at / 8) as usize).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+            }),
+            value if value.is_number() => match value.to_i64_exact() {
+                // Bits above the highest are those of the sign.
+                Some(number) => Box::new(move |at: u64| number >> at.min(63) & 1 == 1),
+                None => return false,
+            },
+            _ => return false,
+        };
+        let mut results = self.positions.iter().map(|at| test(*at) == self.set);
+        if self.all { results.all(|holds| holds) } else { results.any(|holds| holds) }
+    }
+}
+
+fn positions(name: &str, operand: &Value) -> Result<Vec<u64>> {
+    match operand {
+        Value::Array(items) => items.iter().map(|item| position(name, item)).collect(),
+        Value::Binary(_, bytes) => {
+            let is_set = |at: &u64| bytes[(at / 8) as usize] >> (at % 8) & 1 == 1;
+            Ok((0..bytes.len() as u64 * 8).filter(is_set).collect())
+        }
+        value if value.is_number() => match value.to_i64_exact() {
+            Some(mask) if mask >= 0 => Ok((0..63).filter(|at| mask >> at & 1 == 1).collect()),
+            Some(mask) => fail!(9, "Expected a non-negative number in: {name}: {mask}"),
+            None => fail!(9, "Expected an integer: {name}: {value}"),
+        },
+        other => fail!(2, "{name} takes an Array, a number, or a BinData but received: {other}"),
+    }
+}
+
+fn position(name: &str, item: &Value) -> Result<u64> {
+    if !item.is_number() {
+        fail!(2, "Failed to parse bit position. Expected a number in: {name}: {item}");
+    }
+    match item.to_i32_exact() {
+        Some(at) if at >= 0 => Ok(at as u64),
+        Some(at) => fail!(2, "Failed to parse bit position. Expected a non-negative number in: {name}: {at}"),
+        None => fail!(2, "Failed to parse bit position. Expected an integer: {name}: {item}"),
+    }
+}

@@ -1,0 +1,179 @@
+//! Conditions on one value.
+
+use super::bits::Bits;
+use super::geo::{GeoTest, Near};
+use super::schema::Schema;
+use super::{Matched, Node};
+use crate::decimal::Rounding;
+use crate::error::{Result, fail};
+use crate::expression::Env;
+use crate::order;
+use crate::pattern::Pattern;
+use crate::value::Value;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// A condition on one value.
+#[derive(Debug)]
+pub(super) enum Leaf {
+    Compare(Comparison, Value),
+    In(Vec<Value>, Vec<Leaf>),
+    /// Compiled pattern, and the regex that equals it when stored.
+    Regex(Arc<Pattern>, Value),
+    Modulo(i64, i64),
+    Exists,
+    /// Numbers of types; whether all numbers are meant as well.
+    Type(Vec<i32>, bool),
+    Size(i64),
+    /// An element that is a document and meets a filter.
+    ElementDocument(Box<Node>),
+    /// An element that meets operators.
+    ElementValue(Box<Node>),
+    Bits(Bits),
+    Geo(GeoTest),
+    Near(Near),
+    Schema(Schema),
+    Never,
+}
+
+impl Leaf {
+    /// Whether an array meets the condition by one of its elements.
+    pub fn looks_into_arrays(&self) -> bool {
+        !matches!(
+            self,
+            Leaf::Exists
+                | Leaf::Size(_)
+                | Leaf::ElementDocument(_)
+                | Leaf::ElementValue(_)
+                | Leaf::Geo(_)
+                | Leaf::Near(_)
+                | Leaf::Never
+        )
+    }
+
+    /// The element by which `$elemMatch` holds.
+    pub fn matching_element(&self, items: &[Value], env: &mut Env) -> Option<usize> {
+        items.iter().position(|item| self.element_meets(item, env).unwrap_or(false))
+    }
+
+    fn element_meets(&self, item: &Value, env: &mut Env) -> Result<bool> {
+        match (self, item) {
+            (Leaf::ElementDocument(node), Value::Document(document)) => {
+                node.holds(document, env, &mut Matched::default())
+            }
+            // The members of an array have their places as names.
+            (Leaf::ElementDocument(node), Value::Array(items)) => {
+                let members = items.iter().enumerate().map(|(at, item)| (at.to_string().into(), item.clone()));
+                node.holds(&members.collect(), env, &mut Matched::default())
+            }
+            (Leaf::ElementValue(node), item) => {
+                if let Value::Array(inner) = item {
+                    for item in inner.iter() {
+                        if node.element_holds(item, env)? {
+                            return Ok(true);
+                        }
+                    }
+                }
+                node.element_holds(item, env)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether one value meets the condition; `Missing` stands for no value.
+    pub fn holds_for(&self, value: &Value, env: &mut Env, is_element: bool) -> Result<bool> {
+        Ok(match self {
+            Leaf::Compare(comparison, wanted) => compare(*comparison, value, wanted),
+            Leaf::In(values, patterns) => {
+                if values.iter().any(|wanted| compare(Comparison::Equal, value, wanted)) {
+                    return Ok(true);
+                }
+                for pattern in patterns {
+                    if pattern.holds_for(value, env, is_element)? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Leaf::Regex(pattern, own) => match value {
+                Value::String(text) | Value::Symbol(text) => match pattern.is_match(text) {
+                    Ok(found) => found,
+                    Err(words) => fail!(51091, "Regular expression is invalid: {words}"),
+                },
+                Value::Regex(_) => order::equal(value, own),
+                _ => false,
+            },
+            Leaf::Modulo(divisor, rest) => match whole(value) {
+                Some(number) => number.wrapping_rem(*divisor) == *rest,
+                None => false,
+            },
+            Leaf::Exists => !value.is_missing(),
+            Leaf::Type(types, numbers) => {
+                types.contains(&value.type_number()) && !value.is_missing() || (*numbers && value.is_number())
+            }
+            Leaf::Size(size) => matches!(value, Value::Array(items) if items.len() as i64 == *size),
+            Leaf::ElementDocument(_) | Leaf::ElementValue(_) => match value {
+                Value::Array(items) => {
+                    for item in items.iter() {
+                        if self.element_meets(item, env)? {
+                            return Ok(true);
+                        }
+                    }
+                    false
+                }
+                _ => false,
+            },
+            Leaf::Bits(bits) => bits.holds_for(value),
+            Leaf::Geo(test) => test.holds_for(value),
+            Leaf::Near(near) => near.distance(value).is_some(),
+            Leaf::Schema(schema) => schema.accepts(value)?,
+            Leaf::Never => false,
+        })
+    }
+}
+
+/// Compares within a class of types; null also means no value.
+fn compare(comparison: Comparison, value: &Value, wanted: &Value) -> bool {
+    let or_equal = matches!(comparison, Comparison::Equal | Comparison::LessOrEqual | Comparison::GreaterOrEqual);
+    if value.is_missing() && !matches!(wanted, Value::MinKey | Value::MaxKey) {
+        return or_equal && matches!(wanted, Value::Null);
+    }
+    if order::class(value) != order::class(wanted) {
+        return match (wanted, comparison) {
+            (Value::MaxKey, Comparison::Less | Comparison::LessOrEqual) => true,
+            (Value::MinKey, Comparison::Greater | Comparison::GreaterOrEqual) => true,
+            _ => false,
+        };
+    }
+    if value.is_nan() || wanted.is_nan() {
+        return or_equal && value.is_nan() && wanted.is_nan();
+    }
+    let found = order::compare(value, wanted);
+    match comparison {
+        Comparison::Equal => found == Ordering::Equal,
+        Comparison::Less => found == Ordering::Less,
+        Comparison::LessOrEqual => found != Ordering::Greater,
+        Comparison::Greater => found == Ordering::Greater,
+        Comparison::GreaterOrEqual => found != Ordering::Less,
+    }
+}
+
+/// A number without its fraction, if it fits 64 bits.
+fn whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::Double(number) => crate::value::double_to_i64(number.trunc()),
+        Value::Decimal(number) => {
+            number.to_whole(Rounding::Down).to_integer().and_then(|number| i64::try_from(number).ok())
+        }
+        other => other.to_i64_exact(),
+    }
+}

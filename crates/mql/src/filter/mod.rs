@@ -1,0 +1,219 @@
+//! Filters: the match language of `find`, `$match`, updates and deletes (spec §12).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `parse.rs`, `operators.rs` | documents to conditions |
+//! | `leaf.rs`, `bits.rs` | conditions on one value |
+//! | `schema.rs`, `schema_parse.rs` | `$jsonSchema` |
+//! | `geo.rs` | `$geoWithin`, `$geoIntersects`, `$near` |
+//!
+//! A condition on a path holds if one of the values that the path reaches meets it; `$ne`, `$nin` and `$not` deny the whole.
+
+mod bits;
+mod geo;
+mod leaf;
+mod operators;
+mod parse;
+mod schema;
+mod schema_parse;
+
+use crate::error::Result;
+use crate::expression::{Env, Expression, Scope};
+use crate::path;
+use crate::value::{Document, Str, Value};
+use leaf::Leaf;
+use schema::Schema;
+use std::sync::Arc;
+
+pub use geo::Near;
+
+/// A parsed filter.
+#[derive(Clone, Debug)]
+pub struct Filter(Arc<Node>);
+
+#[derive(Debug)]
+enum Node {
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Not(Box<Node>),
+    Path(Vec<Str>, Leaf),
+    /// A condition on an element itself, within `$elemMatch`.
+    Element(Leaf),
+    Expression(Expression),
+    Schema(Schema),
+    Sample(f64),
+    Constant(bool),
+}
+
+/// Which element of an array made a filter hold, for the positional `$`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Matched {
+    pub index: Option<usize>,
+}
+
+impl Filter {
+    /// Parses a filter. Variables of `scope` may be used in `$expr`.
+    pub fn parse(document: &Document, scope: &Scope) -> Result<Filter> {
+        parse::parse(document, scope).map(|node| Filter(Arc::new(node)))
+    }
+
+    /// Whether a document meets the filter.
+    pub fn matches(&self, document: &Document, env: &mut Env) -> Result<bool> {
+        self.0.holds(document, env, &mut Matched::default())
+    }
+
+    /// Whether a document meets the filter, and by which element of an array.
+    pub fn matched(&self, document: &Document, env: &mut Env) -> Result<Option<Matched>> {
+        let mut matched = Matched::default();
+        Ok(self.0.holds(document, env, &mut matched)?.then_some(matched))
+    }
+
+    /// The `$near` of the filter, which also orders the results.
+    pub fn near(&self) -> Option<(&[Str], &Near)> {
+        near_of(&self.0)
+    }
+
+    /// Whether the filter says anything about a path or what lies below it.
+    pub(crate) fn speaks_of(&self, name: &str) -> bool {
+        names(&self.0, name)
+    }
+}
+
+fn names(node: &Node, name: &str) -> bool {
+    match node {
+        Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(|node| names(node, name)),
+        Node::Not(node) => names(node, name),
+        Node::Path(path, _) => path.first().is_some_and(|first| **first == *name),
+        _ => false,
+    }
+}
+
+fn near_of(node: &Node) -> Option<(&[Str], &Near)> {
+    match node {
+        Node::And(nodes) => nodes.iter().find_map(near_of),
+        Node::Path(path, Leaf::Near(near)) => Some((path, near)),
+        _ => None,
+    }
+}
+
+impl Node {
+    fn holds(&self, document: &Document, env: &mut Env, matched: &mut Matched) -> Result<bool> {
+        match self {
+            Node::And(nodes) => {
+                for node in nodes {
+                    if !node.holds(document, env, matched)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Node::Or(nodes) => {
+                for node in nodes {
+                    if node.holds(document, env, matched)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Node::Not(node) => Ok(!node.holds(document, env, &mut Matched::default())?),
+            Node::Path(path, leaf) => leaf.holds_at(document, path, env, matched),
+            Node::Element(_) => Ok(false),
+            Node::Expression(expression) => {
+                let root = Value::Document(Arc::new(document.clone()));
+                Ok(expression.evaluate_on(env, &root)?.is_true())
+            }
+            Node::Schema(schema) => schema.accepts_document(document),
+            Node::Sample(rate) => Ok(env.random() < *rate),
+            Node::Constant(answer) => Ok(*answer),
+        }
+    }
+
+    /// Whether an element meets conditions that `$elemMatch` states without names.
+    fn element_holds(&self, element: &Value, env: &mut Env) -> Result<bool> {
+        match self {
+            Node::And(nodes) => {
+                for node in nodes {
+                    if !node.element_holds(element, env)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Node::Not(node) => Ok(!node.element_holds(element, env)?),
+            Node::Element(leaf) => leaf.holds_for(element, env, true),
+            _ => Ok(false),
+        }
+    }
+}
+
+impl Leaf {
+    fn holds_at(&self, document: &Document, path: &[Str], env: &mut Env, matched: &mut Matched) -> Result<bool> {
+        let mut failure = None;
+        let mut index = None;
+        let found = path::walk(document, path, &mut |reached| {
+            let mut test = |value: &Value, is_element: bool| match self.holds_for(value, env, is_element) {
+                Ok(holds) => holds,
+                Err(error) => {
+                    failure = Some(error);
+                    true
+                }
+            };
+            if let Value::Array(items) = reached.value {
+                if self.looks_into_arrays()
+                    && let Some(at) = items.iter().position(|item| test(item, true))
+                {
+                    index = reached.index.or(Some(at));
+                    return true;
+                }
+                if let Some(at) = self.matching_element(items, env) {
+                    index = reached.index.or(Some(at));
+                }
+            }
+            let mut test = |value: &Value| match self.holds_for(value, env, false) {
+                Ok(holds) => holds,
+                Err(error) => {
+                    failure = Some(error);
+                    true
+                }
+            };
+            let holds = test(reached.value);
+            if holds && index.is_none() {
+                index = reached.index;
+            }
+            holds
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        if found && index.is_some() {
+            matched.index = index;
+        }
+        Ok(found)
+    }
+}
+
+/// Condition for `$pull`: what an element of an array must meet.
+#[derive(Clone, Debug)]
+pub(crate) struct ElementFilter(Arc<Node>);
+
+impl ElementFilter {
+    /// Parses operators on the element itself, such as `{$gt: 3}`.
+    pub fn operators(operators: &Document, scope: &Scope) -> Result<ElementFilter> {
+        operators::parse_element(operators, scope).map(|node| ElementFilter(Arc::new(node)))
+    }
+
+    pub fn matches(&self, element: &Value, env: &mut Env) -> Result<bool> {
+        if let Value::Array(items) = element {
+            // Operators look into an element that is an array, as they do at the end of a path.
+            for item in items.iter() {
+                if self.0.element_holds(item, env)? {
+                    return Ok(true);
+                }
+            }
+        }
+        self.0.element_holds(element, env)
+    }
+}
+
+pub(crate) use operators::is_operator_document;
+pub(crate) use parse::split_path;

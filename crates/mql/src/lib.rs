@@ -1,0 +1,23 @@
+//! MongoDB's language over BSON: values, filters, projections, updates and aggregation, as pure functions.
+
+mod decimal;
+mod error;
+mod expression;
+mod filter;
+mod order;
+mod path;
+mod pattern;
+mod projection;
+mod sort;
+mod time;
+mod value;
+mod value_type;
+
+pub use decimal::Decimal;
+pub use error::{Error, Result};
+pub use expression::{Env, Expression, Scope, Sum, parse as parse_expression};
+pub use filter::{Filter, Matched};
+pub use order::{compare, equal, identical, identical_documents};
+pub use projection::{FindProjection, Projection};
+pub use sort::{SortKey, SortPattern};
+pub use value::{Document, Str, Value};

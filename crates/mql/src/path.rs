@@ -1,0 +1,117 @@
+//! Dotted paths through documents and arrays, as filters and sorts walk them (spec §12.2).
+//!
+//! A part of a path speaks of a member of a document. On an array it speaks of that member of each element that is a
+//! document, and, where it is a number, of the element at that place. Only one level of arrays is looked through.
+
+use crate::value::{Document, Str, Value};
+
+/// One value that a path reaches.
+pub(crate) struct Reached<'a> {
+    pub value: &'a Value,
+    /// The place in the outermost array on the way, if there was one.
+    pub index: Option<usize>,
+}
+
+/// Calls `visit` for each value at the end of the path, arrays as wholes, until it answers true.
+/// Where a document on the way lacks the member, the value is `Missing`; elements that are no documents have no members.
+pub(crate) fn walk<'a>(
+    document: &'a Document,
+    path: &[Str],
+    visit: &mut dyn FnMut(Reached<'a>) -> bool,
+) -> bool {
+    walk_document(document, path, None, visit)
+}
+
+const MISSING: &Value = &Value::Missing;
+
+fn walk_document<'a>(
+    document: &'a Document,
+    path: &[Str],
+    index: Option<usize>,
+    visit: &mut dyn FnMut(Reached<'a>) -> bool,
+) -> bool {
+    let Some((name, rest)) = path.split_first() else { return false };
+    walk_value(document.get(name).unwrap_or(MISSING), rest, index, visit)
+}
+
+fn walk_value<'a>(
+    value: &'a Value,
+    rest: &[Str],
+    index: Option<usize>,
+    visit: &mut dyn FnMut(Reached<'a>) -> bool,
+) -> bool {
+    let Some(next) = rest.first() else {
+        return visit(Reached { value, index });
+    };
+    match value {
+        Value::Document(inner) => walk_document(inner, rest, index, visit),
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                if let Value::Document(inner) = item
+                    && walk_document(inner, rest, index.or(Some(at)), visit)
+                {
+                    return true;
+                }
+            }
+            match array_index(next) {
+                Some(at) => match items.get(at) {
+                    Some(item) => walk_value(item, &rest[1..], index.or(Some(at)), visit),
+                    None => false,
+                },
+                None => false,
+            }
+        }
+        _ => visit(Reached { value: MISSING, index }),
+    }
+}
+
+/// A part of a path as a place in an array: digits without a leading zero.
+pub(crate) fn array_index(part: &str) -> Option<usize> {
+    let digits = !part.is_empty() && part.len() < 10 && part.bytes().all(|byte| byte.is_ascii_digit());
+    (digits && (part == "0" || !part.starts_with('0'))).then(|| part.parse().ok()).flatten()
+}
+
+/// The values that a document sorts by under a path: elements in place of arrays, undefined for an empty one.
+pub(crate) fn sort_values(value: &Value, path: &[Str], found: &mut Vec<Value>, through: &mut Option<String>) {
+    collect(value, path, "", found, through);
+}
+
+fn collect(value: &Value, path: &[Str], so_far: &str, found: &mut Vec<Value>, through: &mut Option<String>) {
+    let mark = |through: &mut Option<String>| {
+        through.get_or_insert_with(|| so_far.to_owned());
+    };
+    match (value, path.split_first()) {
+        (Value::Array(items), None) => {
+            mark(through);
+            if items.is_empty() {
+                found.push(Value::Undefined);
+            }
+            found.extend(items.iter().cloned());
+        }
+        (value, None) => found.push(value.clone().or_null()),
+        (Value::Document(document), Some((name, rest))) => {
+            let longer = if so_far.is_empty() { name.to_string() } else { format!("{so_far}.{name}") };
+            collect(document.get(name).unwrap_or(MISSING), rest, &longer, found, through);
+        }
+        (Value::Array(items), Some((name, rest))) => {
+            let place = array_index(name).and_then(|at| items.get(at));
+            if let Some(item) = place
+                && !items.iter().any(|item| matches!(item, Value::Document(inner) if inner.has(name)))
+            {
+                collect(item, rest, &format!("{so_far}.{name}"), found, through);
+                return;
+            }
+            mark(through);
+            if items.is_empty() {
+                found.push(Value::Null);
+            }
+            for item in items.iter() {
+                match item {
+                    Value::Document(_) => collect(item, path, so_far, found, through),
+                    _ => found.push(Value::Null),
+                }
+            }
+        }
+        _ => found.push(Value::Null),
+    }
+}

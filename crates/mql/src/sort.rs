@@ -1,0 +1,163 @@
+//! Sort patterns and the keys that documents have in their order (spec §12.1).
+
+use crate::error::{Result, error, fail};
+use crate::order;
+use crate::path;
+use crate::value::{Document, Str, Value};
+use std::cmp::Ordering;
+
+/// Fields of a pattern at most.
+const FIELDS_MAX: usize = 32;
+
+/// One field of a sort pattern.
+#[derive(Clone, Debug)]
+struct Field {
+    path: Vec<Str>,
+    descending: bool,
+    /// Sorts by metadata of this kind in place of a field.
+    meta: Option<Str>,
+}
+
+/// A parsed sort pattern.
+#[derive(Clone, Debug, Default)]
+pub struct SortPattern {
+    fields: Vec<Field>,
+}
+
+/// The values that a document is sorted by.
+#[derive(Clone, Debug)]
+pub struct SortKey(Vec<Value>);
+
+impl SortPattern {
+    /// Parses the pattern of a `$sort` stage; the errors are those of the stage.
+    pub fn parse(pattern: &Document) -> Result<SortPattern> {
+        let mut fields: Vec<Field> = Vec::new();
+        for (name, value) in pattern.iter() {
+            if fields.len() == FIELDS_MAX {
+                fail!(13103, "too many compound keys in the sort pattern: {FIELDS_MAX} are allowed");
+            }
+            let path = sort_path(name)?;
+            if fields.iter().any(|field| field.meta.is_none() && field.path == path) {
+                fail!(7472500, "duplicate field in the sort pattern: {name}");
+            }
+            fields.push(parse_field(path, value)?);
+        }
+        Ok(SortPattern { fields })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// The first field's path, and whether it is ascending.
+    pub(crate) fn single_ascending(&self) -> Option<(&[Str], bool)> {
+        match &self.fields[..] {
+            [field] => Some((&field.path, !field.descending)),
+            _ => None,
+        }
+    }
+
+    /// The key of a document: of an array the least element, or the greatest where the order descends.
+    pub fn key(&self, document: &Value) -> Result<SortKey> {
+        let mut arrays: Vec<String> = Vec::new();
+        let mut keys = Vec::with_capacity(self.fields.len());
+        for field in &self.fields {
+            if let Some(kind) = &field.meta {
+                keys.push(document.as_document().map(|found| found.value(kind)).unwrap_or_default().or_null());
+                continue;
+            }
+            let mut through = None;
+            keys.push(field_key(document, field, &mut through));
+            arrays.extend(through);
+        }
+        // Two arrays side by side have no order; two paths through one array have.
+        for (at, left) in arrays.iter().enumerate() {
+            for right in &arrays[at + 1..] {
+                let nested = left == right
+                    || left.strip_prefix(right.as_str()).is_some_and(|rest| rest.starts_with('.'))
+                    || right.strip_prefix(left.as_str()).is_some_and(|rest| rest.starts_with('.'));
+                if !nested {
+                    fail!(2, "cannot sort with keys that are parallel arrays");
+                }
+            }
+        }
+        Ok(SortKey(keys))
+    }
+
+    pub fn compare_keys(&self, left: &SortKey, right: &SortKey) -> Ordering {
+        for ((field, left), right) in self.fields.iter().zip(&left.0).zip(&right.0) {
+            let order = order::compare(left, right);
+            let order = if field.descending { order.reverse() } else { order };
+            if order.is_ne() {
+                return order;
+            }
+        }
+        Ordering::Equal
+    }
+
+    /// Sorts documents; those with equal keys stay in their order.
+    pub fn sort(&self, documents: Vec<Value>) -> Result<Vec<Value>> {
+        let keyed: Result<Vec<(SortKey, Value)>> =
+            documents.into_iter().map(|document| Ok((self.key(&document)?, document))).collect();
+        let mut keyed = keyed?;
+        keyed.sort_by(|(left, _), (right, _)| self.compare_keys(left, right));
+        Ok(keyed.into_iter().map(|(_, document)| document).collect())
+    }
+}
+
+fn sort_path(name: &str) -> Result<Vec<Str>> {
+    if name.is_empty() {
+        fail!(40352, "FieldPath cannot be constructed with empty string");
+    }
+    crate::expression::field_path(name)
+}
+
+fn parse_field(path: Vec<Str>, value: &Value) -> Result<Field> {
+    if let Value::Document(meta) = value {
+        let Some(("$meta", kind)) = meta.first().map(|(name, kind)| (&**name, kind)) else {
+            fail!(17312, "$meta is the only expression supported by $sort right now");
+        };
+        let kind = kind.as_str().ok_or_else(|| error!(31138, "Illegal $meta sort: {meta}"))?;
+        if !matches!(kind, "textScore" | "randVal" | "searchScore" | "vectorSearchScore" | "geoNearDistance") {
+            fail!(31138, "Illegal $meta sort: {meta}");
+        }
+        let name = Str::from(format!("$meta.{kind}"));
+        return Ok(Field { path, descending: kind != "geoNearDistance", meta: Some(name) });
+    }
+    if !value.is_number() {
+        fail!(15974, "Illegal key in $sort specification: {value}");
+    }
+    match value.to_f64() {
+        Some(1.0) => Ok(Field { path, descending: false, meta: None }),
+        Some(-1.0) => Ok(Field { path, descending: true, meta: None }),
+        _ => fail!(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)"),
+    }
+}
+
+fn field_key(document: &Value, field: &Field, through: &mut Option<String>) -> Value {
+    if let [name] = &field.path[..]
+        && let Value::Document(document) = document
+    {
+        // The usual case: a member that is no array.
+        match document.get(name) {
+            None => return Value::Null,
+            Some(Value::Array(_)) => {}
+            Some(value) => return value.clone(),
+        }
+    }
+    let mut found = Vec::new();
+    path::sort_values(document, &field.path, &mut found, through);
+    let order = |left: &&Value, right: &&Value| order::compare(left, right);
+    let best = if field.descending { found.iter().max_by(order) } else { found.iter().min_by(order) };
+    best.cloned().unwrap_or(Value::Null)
+}
+
+impl SortKey {
+    pub fn values(&self) -> &[Value] {
+        &self.0
+    }
+}
