@@ -1,5 +1,6 @@
 //! MongoDB's language over BSON: values, filters, projections, updates and aggregation, as pure functions.
 
+mod accumulator;
 mod decimal;
 mod error;
 mod expression;
@@ -7,9 +8,11 @@ mod filter;
 mod order;
 mod path;
 mod pattern;
+mod pipeline;
 mod projection;
 mod sort;
 mod time;
+mod update;
 mod value;
 mod value_type;
 
@@ -18,6 +21,8 @@ pub use error::{Error, Result};
 pub use expression::{Env, Expression, Scope, Sum, parse as parse_expression};
 pub use filter::{Filter, Matched};
 pub use order::{compare, equal, identical, identical_documents};
+pub use pipeline::{Collections, Context, MergeTarget, Output, Pipeline, WhenMatched, WhenNotMatched};
 pub use projection::{FindProjection, Projection};
 pub use sort::{SortKey, SortPattern};
+pub use update::{Update, Updated, upsert_base};
 pub use value::{Document, Str, Value};

@@ -4,9 +4,6 @@ use crate::decimal::Decimal;
 use crate::value::{Document, Value};
 use std::cmp::Ordering;
 
-/// How strings compare.
-pub type Strings = fn(&str, &str) -> Ordering;
-
 /// Compares two values; nothing at all is below everything but `MinKey` and equals only itself.
 pub fn compare(left: &Value, right: &Value) -> Ordering {
     class(left).cmp(&class(right)).then_with(|| compare_same_class(left, right))

@@ -53,14 +53,6 @@ impl SortPattern {
         self.fields.len()
     }
 
-    /// The first field's path, and whether it is ascending.
-    pub(crate) fn single_ascending(&self) -> Option<(&[Str], bool)> {
-        match &self.fields[..] {
-            [field] => Some((&field.path, !field.descending)),
-            _ => None,
-        }
-    }
-
     /// The key of a document: of an array the least element, or the greatest where the order descends.
     pub fn key(&self, document: &Value) -> Result<SortKey> {
         let mut arrays: Vec<String> = Vec::new();

@@ -71,3 +71,10 @@ impl Env {
         (self.random_bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
+
+impl Env {
+    /// Makes a level of the document the one that paths without a variable speak of.
+    pub(crate) fn set_current(&mut self, current: Value) {
+        self.slots[CURRENT] = current;
+    }
+}

@@ -54,6 +54,7 @@ pub(crate) use number::{Deviation, average};
 pub(crate) use parse::{check_field_name, field_path};
 pub(crate) use percentile::{Percentiles, parse_percentiles};
 pub(crate) use picks::count_argument;
+pub(crate) use scope::check_variable_name;
 pub(crate) use tree::path_value;
 
 use crate::error::Result;

@@ -1,7 +1,8 @@
 //! Names of variables while an expression is parsed.
 
-use super::env::{CURRENT, ROOT};
+use super::env::{CURRENT, Env, ROOT};
 use crate::error::{Result, error, fail};
+use crate::value::Document;
 
 /// The variables that an expression may name, each with the slot of its value.
 #[derive(Clone, Debug, Default)]
@@ -31,11 +32,6 @@ impl Scope {
 
     pub(crate) fn current(&self) -> usize {
         self.slot("CURRENT").unwrap_or(CURRENT)
-    }
-
-    /// Whether variables besides those of the system are known.
-    pub(crate) fn has_user_variables(&self) -> bool {
-        self.names.len() > 2
     }
 }
 
@@ -68,4 +64,17 @@ pub(crate) fn check_variable_use(name: &str) -> Result<()> {
         fail!(9, "'{name}' contains an invalid character for a variable name: '{wrong}'");
     }
     Ok(())
+}
+
+impl Scope {
+    /// A scope with variables that a command's `let` gives, and an environment that holds their values.
+    pub fn with_variables(variables: &Document, mut env: Env) -> Result<(Scope, Env)> {
+        let mut scope = Scope::new();
+        for (name, value) in variables.iter() {
+            check_variable_name(name)?;
+            let value = super::parse(value, &Scope::new())?.evaluate(&mut env)?;
+            env.set(scope.bind(name), value);
+        }
+        Ok((scope, env))
+    }
 }

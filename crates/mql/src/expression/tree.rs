@@ -60,14 +60,6 @@ impl Expression {
         }
     }
 
-    /// The path, where the expression is nothing but a path into the document.
-    pub(crate) fn as_field_path(&self) -> Option<String> {
-        match &*self.0 {
-            Tree::Path(super::env::CURRENT, path) if !path.is_empty() => Some(path.join(".")),
-            _ => None,
-        }
-    }
-
     pub fn evaluate(&self, env: &mut Env) -> Result<Value> {
         match &*self.0 {
             Tree::Constant(value) => Ok(value.clone()),

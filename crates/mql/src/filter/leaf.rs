@@ -1,8 +1,6 @@
 //! Conditions on one value.
 
 use super::bits::Bits;
-use super::geo::{GeoTest, Near};
-use super::schema::Schema;
 use super::{Matched, Node};
 use crate::decimal::Rounding;
 use crate::error::{Result, fail};
@@ -39,9 +37,6 @@ pub(super) enum Leaf {
     /// An element that meets operators.
     ElementValue(Box<Node>),
     Bits(Bits),
-    Geo(GeoTest),
-    Near(Near),
-    Schema(Schema),
     Never,
 }
 
@@ -54,8 +49,6 @@ impl Leaf {
                 | Leaf::Size(_)
                 | Leaf::ElementDocument(_)
                 | Leaf::ElementValue(_)
-                | Leaf::Geo(_)
-                | Leaf::Near(_)
                 | Leaf::Never
         )
     }
@@ -133,9 +126,6 @@ impl Leaf {
                 _ => false,
             },
             Leaf::Bits(bits) => bits.holds_for(value),
-            Leaf::Geo(test) => test.holds_for(value),
-            Leaf::Near(near) => near.distance(value).is_some(),
-            Leaf::Schema(schema) => schema.accepts(value)?,
             Leaf::Never => false,
         })
     }

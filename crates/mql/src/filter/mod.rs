@@ -5,12 +5,10 @@
 //! | `parse.rs`, `operators.rs` | documents to conditions |
 //! | `leaf.rs`, `bits.rs` | conditions on one value |
 //! | `schema.rs`, `schema_parse.rs` | `$jsonSchema` |
-//! | `geo.rs` | `$geoWithin`, `$geoIntersects`, `$near` |
 //!
 //! A condition on a path holds if one of the values that the path reaches meets it; `$ne`, `$nin` and `$not` deny the whole.
 
 mod bits;
-mod geo;
 mod leaf;
 mod operators;
 mod parse;
@@ -24,8 +22,6 @@ use crate::value::{Document, Str, Value};
 use leaf::Leaf;
 use schema::Schema;
 use std::sync::Arc;
-
-pub use geo::Near;
 
 /// A parsed filter.
 #[derive(Clone, Debug)]
@@ -68,11 +64,6 @@ impl Filter {
         Ok(self.0.holds(document, env, &mut matched)?.then_some(matched))
     }
 
-    /// The `$near` of the filter, which also orders the results.
-    pub fn near(&self) -> Option<(&[Str], &Near)> {
-        near_of(&self.0)
-    }
-
     /// Whether the filter says anything about a path or what lies below it.
     pub(crate) fn speaks_of(&self, name: &str) -> bool {
         names(&self.0, name)
@@ -85,14 +76,6 @@ fn names(node: &Node, name: &str) -> bool {
         Node::Not(node) => names(node, name),
         Node::Path(path, _) => path.first().is_some_and(|first| **first == *name),
         _ => false,
-    }
-}
-
-fn near_of(node: &Node) -> Option<(&[Str], &Near)> {
-    match node {
-        Node::And(nodes) => nodes.iter().find_map(near_of),
-        Node::Path(path, Leaf::Near(near)) => Some((path, near)),
-        _ => None,
     }
 }
 

@@ -2,11 +2,10 @@
 
 use super::Node;
 use super::bits::Bits;
-use super::geo;
 use super::leaf::{Comparison, Leaf};
 use super::parse::parse_at;
 use crate::decimal::Rounding;
-use crate::error::{BAD_VALUE, Result, fail};
+use crate::error::{BAD_VALUE, NOT_SUPPORTED, Result, fail};
 use crate::expression::Scope;
 use crate::pattern::Pattern;
 use crate::value::{Document, Str, Value};
@@ -60,9 +59,6 @@ type Wrap<'a> = &'a dyn Fn(Leaf) -> Node;
 
 fn parse_each(operators: &Document, scope: &Scope, depth: usize, wrap: Wrap<'_>) -> Result<Vec<Node>> {
     let mut nodes = Vec::with_capacity(operators.len());
-    if let Some(node) = geo::parse_geo(operators)? {
-        return Ok(vec![wrap(node)]);
-    }
     for (name, value) in operators.iter() {
         match &**name {
             "$options" => {
@@ -116,6 +112,9 @@ fn parse_one(name: &str, value: &Value, scope: &Scope, depth: usize, wrap: Wrap<
         "$elemMatch" => wrap(parse_element_match(value, scope, depth)?),
         "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => {
             wrap(Leaf::Bits(Bits::parse(name, value)?))
+        }
+        "$geoWithin" | "$geoIntersects" | "$near" | "$nearSphere" | "$within" => {
+            fail!(NOT_SUPPORTED, "{name} is not supported")
         }
         "$where" | "$text" | "$expr" | "$jsonSchema" => fail!(BAD_VALUE, "unknown operator: {name}"),
         other => fail!(BAD_VALUE, "unknown operator: {other}"),

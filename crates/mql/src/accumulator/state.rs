@@ -1,0 +1,187 @@
+//! What accumulators remember while documents go by.
+
+use crate::error::{Result, fail};
+use crate::expression::{Deviation, Percentiles, Sum};
+use crate::order::{self, Key};
+use crate::sort::{SortKey, SortPattern};
+use crate::value::{Document, Value};
+use std::collections::{BTreeSet, VecDeque};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Sum,
+    Average,
+    Least,
+    Greatest,
+    First,
+    Last,
+    Push,
+    AddToSet,
+    Merge,
+    Deviation { sample: bool },
+    Concat,
+    Union,
+    FirstN,
+    LastN,
+    LeastN,
+    GreatestN,
+    Top { top: bool, many: bool },
+    Percentile,
+}
+
+/// The state of one accumulator of one group.
+#[derive(Debug)]
+pub(crate) struct State {
+    kind: Kind,
+    count: usize,
+    order: Option<SortPattern>,
+    percentiles: Option<Percentiles>,
+    sum: Sum,
+    deviation: Deviation,
+    best: Option<Value>,
+    values: VecDeque<Value>,
+    set: BTreeSet<Key>,
+    merged: Document,
+    sorted: Vec<(SortKey, Value)>,
+    bytes: usize,
+}
+
+impl State {
+    pub(super) fn new(
+        kind: Kind,
+        count: usize,
+        order: Option<SortPattern>,
+        percentiles: Option<Percentiles>,
+    ) -> State {
+        State {
+            kind,
+            count,
+            order,
+            percentiles,
+            sum: Sum::default(),
+            deviation: Deviation::default(),
+            best: None,
+            values: VecDeque::new(),
+            set: BTreeSet::new(),
+            merged: Document::new(),
+            sorted: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes that the state takes, about.
+    pub fn bytes(&self) -> usize {
+        64 + self.bytes
+    }
+
+    fn keep(&mut self, value: Value) {
+        self.bytes += 16 + value.size();
+        self.values.push_back(value);
+    }
+
+    pub(super) fn add(&mut self, value: Value, document: &Value) -> Result<()> {
+        match self.kind {
+            Kind::Sum | Kind::Average => self.sum.add(&value),
+            Kind::Deviation { .. } => self.deviation.add(&value),
+            Kind::Least | Kind::Greatest => self.add_extreme(value),
+            Kind::First => {
+                self.best.get_or_insert(value);
+            }
+            Kind::Last => self.best = Some(value),
+            Kind::Push | Kind::Percentile if !value.is_missing() => self.keep(value),
+            Kind::AddToSet if !value.is_missing() => {
+                self.bytes += 16 + value.size();
+                self.set.insert(Key(value));
+            }
+            Kind::Merge => self.add_merged(&value)?,
+            Kind::Concat => match value {
+                Value::Missing => {}
+                Value::Array(items) => items.iter().cloned().for_each(|item| self.keep(item)),
+                other => fail!(14, "$concatArrays requires array inputs, but input is of type {}", other.type_name()),
+            },
+            Kind::Union => match value {
+                Value::Missing => {}
+                Value::Array(items) => self.set.extend(items.iter().cloned().map(Key)),
+                other => fail!(14, "$setUnion requires array inputs, but input is of type {}", other.type_name()),
+            },
+            Kind::FirstN if self.values.len() < self.count => self.keep(value.or_null()),
+            Kind::LastN => {
+                self.keep(value.or_null());
+                if self.values.len() > self.count {
+                    self.values.pop_front();
+                }
+            }
+            Kind::LeastN | Kind::GreatestN if !value.is_nullish() => self.add_extreme_n(value),
+            Kind::Top { .. } => self.add_top(value.or_null(), document)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_extreme(&mut self, value: Value) {
+        if value.is_nullish() {
+            return;
+        }
+        let wanted = if self.kind == Kind::Least { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
+        if self.best.as_ref().is_none_or(|best| order::compare(&value, best) == wanted) {
+            self.best = Some(value);
+        }
+    }
+
+    fn add_merged(&mut self, value: &Value) -> Result<()> {
+        match value {
+            value if value.is_nullish() => Ok(()),
+            Value::Document(document) => {
+                document.iter().for_each(|(name, member)| self.merged.set(name, member.clone()));
+                Ok(())
+            }
+            other => {
+                fail!(40400, "$mergeObjects requires object inputs, but input {other} is of type {}", other.type_name())
+            }
+        }
+    }
+
+    fn add_extreme_n(&mut self, value: Value) {
+        let least = self.kind == Kind::LeastN;
+        let at = self.values.partition_point(|known| {
+            let order = order::compare(known, &value);
+            if least { order.is_le() } else { order.is_ge() }
+        });
+        self.values.insert(at, value);
+        self.values.truncate(self.count);
+    }
+
+    fn add_top(&mut self, value: Value, document: &Value) -> Result<()> {
+        let Some(order) = &self.order else { return Ok(()) };
+        let key = order.key(document)?;
+        let at = self.sorted.partition_point(|(known, _)| order.compare_keys(known, &key).is_le());
+        self.sorted.insert(at, (key, value));
+        if self.sorted.len() > self.count {
+            let at = if matches!(self.kind, Kind::Top { top: true, .. }) { self.sorted.len() - 1 } else { 0 };
+            self.sorted.remove(at);
+        }
+        Ok(())
+    }
+
+    /// The result so far.
+    pub fn value(&self) -> Value {
+        match self.kind {
+            Kind::Sum => self.sum.value(),
+            Kind::Average => self.sum.mean(),
+            Kind::Deviation { sample } => self.deviation.value(sample),
+            Kind::Least | Kind::Greatest => self.best.clone().unwrap_or(Value::Null),
+            Kind::First | Kind::Last => self.best.clone().unwrap_or(Value::Null).or_null(),
+            Kind::Merge => Value::document(self.merged.clone()),
+            Kind::AddToSet | Kind::Union => Value::array(self.set.iter().map(|key| key.0.clone()).collect()),
+            Kind::Top { many: false, .. } => {
+                self.sorted.first().map_or(Value::Null, |(_, value)| value.clone())
+            }
+            Kind::Top { .. } => Value::array(self.sorted.iter().map(|(_, value)| value.clone()).collect()),
+            Kind::Percentile => {
+                let values: Vec<Value> = self.values.iter().cloned().collect();
+                self.percentiles.as_ref().map_or(Value::Null, |percentiles| percentiles.of(&values))
+            }
+            _ => Value::array(self.values.iter().cloned().collect()),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! `$bucketAuto`: so many buckets of about the same size.
+
+use super::buckets::{counted, is_expression, parse_outputs};
+use super::run::{Context, Operator, Stage};
+use crate::accumulator::{Accumulator, State};
+use crate::error::{Result, fail};
+use crate::expression::{Expression, Scope, parse as parse_expression};
+use crate::order;
+use crate::value::{Document, Str, Value};
+
+pub(super) struct BucketAuto {
+    group_by: Expression,
+    buckets: usize,
+    outputs: Vec<(Str, Accumulator)>,
+    granularity: Option<Granularity>,
+}
+
+/// Preferred numbers that boundaries are rounded to.
+enum Granularity {
+    Series(Vec<f64>),
+    PowersOfTwo,
+}
+
+pub(super) fn parse_bucket_auto(value: &Value, scope: &Scope) -> Result<BucketAuto> {
+    let Value::Document(document) = value else {
+        fail!(40240, "The argument to $bucketAuto must be an object, but found type: {}", value.type_name());
+    };
+    let (mut output, mut granularity, mut buckets) = (counted(), None, None);
+    for (name, value) in document.iter() {
+        match (&**name, value) {
+            ("groupBy", value) if is_expression(value) => {}
+            ("groupBy", _) => fail!(40239, "The $bucketAuto 'groupBy' field must be defined as a $-prefixed path or an expression object"),
+            ("buckets", value) => {
+                if !value.is_number() {
+                    fail!(40241, "The $bucketAuto 'buckets' field must be a numeric value, but found type: {}", value.type_name());
+                }
+                let Some(count) = value.to_i32_exact() else {
+                    fail!(40242, "The $bucketAuto 'buckets' field must be representable as a 32-bit integer");
+                };
+                if count <= 0 {
+                    fail!(40243, "The $bucketAuto 'buckets' field must be greater than 0, but found: {count}");
+                }
+                buckets = Some(count as usize);
+            }
+            ("output", Value::Document(outputs)) => output = (**outputs).clone(),
+            ("output", _) => fail!(40244, "The $bucketAuto 'output' field must be an object"),
+            ("granularity", Value::String(name)) => granularity = Some(parse_granularity(name)?),
+            ("granularity", _) => fail!(40261, "The $bucketAuto 'granularity' field must be a string"),
+            (other, _) => fail!(40245, "Unrecognized option to $bucketAuto: {other}."),
+        }
+    }
+    let (Some(group_by), Some(buckets)) = (document.get("groupBy"), buckets) else {
+        fail!(40246, "$bucketAuto requires 'groupBy' and 'buckets' to be specified");
+    };
+    Ok(BucketAuto {
+        group_by: parse_expression(group_by, scope)?,
+        buckets,
+        outputs: parse_outputs(&output, scope)?,
+        granularity,
+    })
+}
+
+fn parse_granularity(name: &str) -> Result<Granularity> {
+    let e_series = |count: u32, digits: i32| -> Vec<f64> {
+        let unit = 10f64.powi(digits);
+        (0..count).map(|at| (10f64.powf(f64::from(at) / f64::from(count)) * unit).round() / unit).collect()
+    };
+    let series = match name {
+        "R5" => vec![10.0, 16.0, 25.0, 40.0, 63.0],
+        "R10" => vec![100.0, 125.0, 160.0, 200.0, 250.0, 315.0, 400.0, 500.0, 630.0, 800.0],
+        "R20" => vec![
+            100.0, 112.0, 125.0, 140.0, 160.0, 180.0, 200.0, 224.0, 250.0, 280.0, 315.0, 355.0, 400.0, 450.0, 500.0,
+            560.0, 630.0, 710.0, 800.0, 900.0,
+        ],
+        "R40" | "R80" => e_series(if name == "R40" { 40 } else { 80 }, 2),
+        "1-2-5" => vec![10.0, 20.0, 50.0],
+        "E6" => vec![10.0, 15.0, 22.0, 33.0, 47.0, 68.0],
+        "E12" => vec![10.0, 12.0, 15.0, 18.0, 22.0, 27.0, 33.0, 39.0, 47.0, 56.0, 68.0, 82.0],
+        "E24" => vec![
+            10.0, 11.0, 12.0, 13.0, 15.0, 16.0, 18.0, 20.0, 22.0, 24.0, 27.0, 30.0, 33.0, 36.0, 39.0, 43.0, 47.0, 51.0,
+            56.0, 62.0, 68.0, 75.0, 82.0, 91.0,
+        ],
+        "E48" => e_series(48, 2),
+        "E96" => e_series(96, 2),
+        "E192" => e_series(192, 2),
+        "POWERSOF2" => return Ok(Granularity::PowersOfTwo),
+        other => fail!(40257, "Unknown rounding granularity '{other}'"),
+    };
+    // All in one decade.
+    let scale = 10f64.powf(series[0].log10().floor());
+    Ok(Granularity::Series(series.iter().map(|number| number / scale).collect()))
+}
+
+impl Granularity {
+    /// The least preferred number above a value.
+    fn round_up(&self, value: f64) -> f64 {
+        self.neighbour(value, true)
+    }
+
+    /// The greatest preferred number below a value.
+    fn round_down(&self, value: f64) -> f64 {
+        self.neighbour(value, false)
+    }
+
+    fn neighbour(&self, value: f64, up: bool) -> f64 {
+        if value == 0.0 {
+            return 0.0;
+        }
+        match self {
+            Granularity::PowersOfTwo => {
+                let exponent = value.log2();
+                let next = if up { exponent.floor() + 1.0 } else { exponent.ceil() - 1.0 };
+                next.exp2()
+            }
+            Granularity::Series(series) => {
+                let decade = value.log10().floor() as i32;
+                let numbers = (decade - 1..=decade + 1).flat_map(|at| {
+                    series.iter().map(move |number| {
+                        if at < 0 { number / 10f64.powi(-at) } else { number * 10f64.powi(at) }
+                    })
+                });
+                let mut numbers: Vec<f64> = numbers.collect();
+                numbers.sort_by(f64::total_cmp);
+                let found = if up {
+                    numbers.into_iter().find(|number| *number > value)
+                } else {
+                    numbers.into_iter().rev().find(|number| *number < value)
+                };
+                found.unwrap_or(value)
+            }
+        }
+    }
+}
+
+impl Stage for BucketAuto {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(BucketAutoRun { stage: self, rows: Vec::new(), bytes: 0 })
+    }
+}
+
+struct BucketAutoRun<'a> {
+    stage: &'a BucketAuto,
+    rows: Vec<(Value, Value)>,
+    bytes: usize,
+}
+
+impl BucketAutoRun<'_> {
+    fn check(&self, key: &Value) -> Result<()> {
+        if self.stage.granularity.is_none() {
+            return Ok(());
+        }
+        let Some(number) = key.to_f64() else {
+            fail!(40258, "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a value with type: {}", key.type_name());
+        };
+        if number.is_nan() {
+            fail!(40259, "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a NaN");
+        }
+        if number < 0.0 {
+            fail!(40260, "$bucketAuto can specify a 'granularity' with non-negative numbers only, but found a negative number");
+        }
+        Ok(())
+    }
+
+    /// Ends of the buckets, as places behind their last rows, and their boundaries.
+    fn cut(&self) -> Vec<(usize, Value, Value)> {
+        let total = self.rows.len();
+        let wanted = (total as f64 / self.stage.buckets as f64).round().max(1.0) as usize;
+        let (mut start, mut buckets) = (0, Vec::<(usize, Value, Value)>::new());
+        while start < total {
+            let is_last = buckets.len() + 1 == self.stage.buckets;
+            let mut end = if is_last { total } else { (start + wanted).min(total) };
+            while end < total && order::equal(&self.rows[end].0, &self.rows[end - 1].0) {
+                end += 1;
+            }
+            let low = match (&self.stage.granularity, buckets.last()) {
+                (Some(_), Some((_, _, high))) => high.clone(),
+                (Some(granularity), None) => rounded(&self.rows[0].0, |number| granularity.round_down(number)),
+                (None, _) => self.rows[start].0.clone(),
+            };
+            let high = match &self.stage.granularity {
+                Some(granularity) => {
+                    let high = rounded(&self.rows[end - 1].0, |number| granularity.round_up(number));
+                    while end < total && order::compare(&self.rows[end].0, &high).is_lt() {
+                        end += 1;
+                    }
+                    high
+                }
+                None => self.rows.get(end).map_or_else(|| self.rows[total - 1].0.clone(), |(key, _)| key.clone()),
+            };
+            buckets.push((end, low, high));
+            start = end;
+        }
+        buckets
+    }
+}
+
+fn rounded(key: &Value, round: impl Fn(f64) -> f64) -> Value {
+    Value::Double(round(key.to_f64().unwrap_or(0.0)))
+}
+
+impl Operator for BucketAutoRun<'_> {
+    fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
+        let key = self.stage.group_by.evaluate_on(&mut context.env, &document)?.or_null();
+        self.check(&key)?;
+        self.bytes += document.size() + key.size();
+        context.check_memory("$bucketAuto", self.bytes)?;
+        self.rows.push((key, document));
+        Ok(true)
+    }
+
+    fn finish(&mut self, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+        self.rows.sort_by(|(left, _), (right, _)| order::compare(left, right));
+        let mut start = 0;
+        for (end, low, high) in self.cut() {
+            let mut id = Document::one("min", low);
+            id.push("max", high);
+            let mut result = Document::one("_id", Value::document(id));
+            for (name, output) in &self.stage.outputs {
+                let mut state: State = output.start(&mut context.env)?;
+                for (_, document) in &self.rows[start..end] {
+                    context.env.set_root(document.clone());
+                    output.add(&mut state, document, &mut context.env)?;
+                }
+                result.push(name.clone(), state.value());
+            }
+            out.push(Value::document(result));
+            start = end;
+        }
+        Ok(())
+    }
+}

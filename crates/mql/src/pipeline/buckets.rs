@@ -1,0 +1,107 @@
+//! `$bucket`: a `$group` by ranges.
+
+use super::group::{Group, parse_output};
+use crate::error::{Result, error, fail};
+use crate::expression::{Expression, Scope, parse as parse_expression};
+use crate::order;
+use crate::value::{Document, Str, Value};
+
+/// The outputs that buckets have where none are given.
+pub(super) fn counted() -> Document {
+    Document::one("count", Value::document(Document::one("$sum", Value::Int(1))))
+}
+
+/// Whether a value is a path or an expression in an object.
+pub(super) fn is_expression(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.starts_with('$'),
+        Value::Document(document) => document.first().is_some_and(|(name, _)| name.starts_with('$')),
+        _ => false,
+    }
+}
+
+pub(super) fn parse_outputs(document: &Document, scope: &Scope) -> Result<Vec<(Str, crate::accumulator::Accumulator)>> {
+    let mut outputs = Vec::with_capacity(document.len());
+    for (name, value) in document.iter() {
+        match &**name {
+            "_id" => fail!(15948, "the output of buckets may not name _id"),
+            name if name.contains('.') => fail!(40235, "The field name '{name}' cannot contain '.'"),
+            name if name.starts_with('$') => fail!(40236, "The field name '{name}' cannot be an operator name"),
+            _ => {}
+        }
+        outputs.push((name.clone(), parse_output(name, value, scope)?));
+    }
+    Ok(outputs)
+}
+
+fn constant(value: &Value, scope: &Scope, code: i32) -> Result<Value> {
+    let parsed = parse_expression(value, scope)?;
+    parsed.as_constant().cloned().ok_or_else(|| error!(code, "the $bucket 'boundaries' and 'default' must be constant values: {value}"))
+}
+
+pub(super) fn parse_bucket(value: &Value, scope: &Scope) -> Result<Group> {
+    let Value::Document(document) = value else {
+        fail!(40201, "Argument to $bucket stage must be an object, but found type: {}", value.type_name());
+    };
+    let (mut boundaries, mut default, mut output) = (None, None, counted());
+    for (name, value) in document.iter() {
+        match (&**name, value) {
+            ("groupBy", value) if is_expression(value) => {}
+            ("groupBy", _) => fail!(40202, "The $bucket 'groupBy' field must be defined as a $-prefixed path or an expression"),
+            ("boundaries", Value::Array(items)) => {
+                let items: Result<Vec<Value>> = items.iter().map(|item| constant(item, scope, 40191)).collect();
+                boundaries = Some(items?);
+            }
+            ("boundaries", _) => fail!(40200, "The $bucket 'boundaries' field must be an array"),
+            ("default", value) => default = Some(constant(value, scope, 40195)?),
+            ("output", Value::Document(outputs)) => output = (**outputs).clone(),
+            ("output", _) => fail!(40196, "The $bucket 'output' field must be an object"),
+            (other, _) => fail!(40197, "Unrecognized option to $bucket: {other}."),
+        }
+    }
+    let (Some(group_by), Some(boundaries)) = (document.get("groupBy"), boundaries) else {
+        fail!(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified");
+    };
+    check_boundaries(&boundaries, default.as_ref())?;
+    Ok(Group {
+        id: place(group_by, &boundaries, default, scope)?,
+        outputs: parse_outputs(&output, scope)?,
+        sorted: true,
+    })
+}
+
+fn check_boundaries(boundaries: &[Value], default: Option<&Value>) -> Result<()> {
+    let [low, .., high] = boundaries else {
+        fail!(40192, "The $bucket 'boundaries' field must have at least 2 values");
+    };
+    for pair in boundaries.windows(2) {
+        if order::class(&pair[0]) != order::class(&pair[1]) {
+            fail!(40193, "All values in the 'boundaries' option to $bucket must have the same type");
+        }
+        if order::compare(&pair[0], &pair[1]).is_ge() {
+            fail!(40194, "The 'boundaries' option to $bucket must be sorted in ascending order");
+        }
+    }
+    if default.is_some_and(|default| order::compare(default, low).is_ge() && order::compare(default, high).is_lt()) {
+        fail!(40199, "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the highest boundary");
+    }
+    Ok(())
+}
+
+/// The lower boundary of a value's bucket, as an expression.
+fn place(group_by: &Value, boundaries: &[Value], default: Option<Value>, scope: &Scope) -> Result<Expression> {
+    let literal = |value: &Value| Value::document(Document::one("$literal", value.clone()));
+    let call = |name: &str, arguments: Vec<Value>| Value::document(Document::one(name, Value::array(arguments)));
+    let branches = boundaries.windows(2).map(|pair| {
+        let low = call("$gte", vec![group_by.clone(), literal(&pair[0])]);
+        let high = call("$lt", vec![group_by.clone(), literal(&pair[1])]);
+        let mut branch = Document::one("case", call("$and", vec![low, high]));
+        branch.push("then", literal(&pair[0]));
+        Value::document(branch)
+    });
+    let mut switch = Document::one("branches", Value::array(branches.collect()));
+    if let Some(default) = default {
+        switch.push("default", literal(&default));
+    }
+    parse_expression(&Value::document(Document::one("$switch", Value::document(switch))), scope)
+}

@@ -1,0 +1,144 @@
+//! `$graphLookup`: follows a relation through a collection, breadth first.
+
+use super::join::{Source, read};
+use super::output::collection_name;
+use super::run::{Context, Operator, Stage};
+use super::simple::with_member;
+use crate::error::{Result, error, fail};
+use crate::expression::{Expression, Scope, field_path, parse as parse_expression, path_value};
+use crate::filter::Filter;
+use crate::order::Key;
+use crate::path;
+use crate::value::{Str, Value};
+use std::collections::BTreeSet;
+
+pub(super) struct GraphLookup {
+    from: Source,
+    start: Expression,
+    connect_from: Vec<Str>,
+    connect_to: Vec<Str>,
+    target: Vec<Str>,
+    depth_max: Option<i64>,
+    depth_field: Option<Vec<Str>>,
+    restrict: Option<Filter>,
+}
+
+pub(super) fn parse_graph_lookup(value: &Value, scope: &Scope) -> Result<GraphLookup> {
+    let Value::Document(document) = value else {
+        fail!(40327, "the $graphLookup specification must be an object, found {}", value.type_name());
+    };
+    let (mut depth_max, mut depth_field, mut restrict) = (None, None, None);
+    for (name, value) in document.iter() {
+        match (&**name, value) {
+            ("maxDepth", value) => {
+                if !value.is_number() {
+                    fail!(40100, "maxDepth requires a non-negative integer, found {}", value.type_name());
+                }
+                let depth = value.to_i64_exact();
+                let Some(depth) = depth else { fail!(40102, "maxDepth could not be represented as a long long") };
+                if depth < 0 {
+                    fail!(40101, "maxDepth requires a nonnegative argument, found: {depth}");
+                }
+                depth_max = Some(depth);
+            }
+            ("restrictSearchWithMatch", Value::Document(filter)) => restrict = Some(Filter::parse(filter, scope)?),
+            ("restrictSearchWithMatch", other) => {
+                fail!(40185, "restrictSearchWithMatch must be an object, found {}", other.type_name())
+            }
+            ("startWith" | "from", _) => {}
+            ("as" | "connectFromField" | "connectToField" | "depthField", Value::String(text)) => {
+                if text.starts_with('$') {
+                    fail!(16410, "{name}: FieldPath field names may not start with '$'");
+                }
+                if &**name == "depthField" {
+                    depth_field = Some(field_path(text)?);
+                }
+            }
+            ("as" | "connectFromField" | "connectToField" | "depthField", other) => {
+                fail!(40103, "expected string as argument for {name}, found: {}", other.type_name())
+            }
+            (other, _) => fail!(40104, "unknown argument to $graphLookup: {other}"),
+        }
+    }
+    let missing = || error!(40105, "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be specified.");
+    let required = |name: &str| document.get(name).ok_or_else(missing);
+    let path = |name: &str| field_path(required(name)?.as_str().unwrap_or_default());
+    Ok(GraphLookup {
+        start: parse_expression(required("startWith")?, scope)?,
+        connect_from: path("connectFromField")?,
+        connect_to: path("connectToField")?,
+        target: path("as")?,
+        from: collection_name(required("from")?, "$graphLookup", 9)?,
+        depth_max,
+        depth_field,
+        restrict,
+    })
+}
+
+impl Stage for GraphLookup {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(GraphRun { stage: self, foreign: None })
+    }
+}
+
+struct GraphRun<'a> {
+    stage: &'a GraphLookup,
+    foreign: Option<Vec<Value>>,
+}
+
+fn spread(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items.to_vec(),
+        Value::Missing => Vec::new(),
+        other => vec![other],
+    }
+}
+
+impl Operator for GraphRun<'_> {
+    fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
+        let stage = self.stage;
+        let foreign = match self.foreign.take() {
+            Some(foreign) => foreign,
+            None => read(&Some(stage.from.clone()), context)?,
+        };
+        let mut frontier = spread(stage.start.evaluate_on(&mut context.env, &document)?);
+        let (mut asked, mut taken, mut found) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        let (mut depth, mut bytes) = (0, 0);
+        while !frontier.is_empty() && stage.depth_max.is_none_or(|most| depth <= most) {
+            let wanted: Vec<Value> = frontier.into_iter().filter(|value| asked.insert(Key(value.clone()))).collect();
+            frontier = Vec::new();
+            for (at, candidate) in foreign.iter().enumerate() {
+                if taken.contains(&at) || !stage.connects(candidate, &wanted, context)? {
+                    continue;
+                }
+                taken.insert(at);
+                bytes += candidate.size();
+                context.check_memory("$graphLookup", bytes)?;
+                frontier.extend(spread(path_value(candidate, &stage.connect_from)));
+                found.push(match &stage.depth_field {
+                    Some(field) => with_member(candidate, field, Value::Long(depth)),
+                    None => candidate.clone(),
+                });
+            }
+            depth += 1;
+        }
+        self.foreign = Some(foreign);
+        out.push(with_member(&document, &stage.target, Value::array(found)));
+        Ok(true)
+    }
+}
+
+impl GraphLookup {
+    fn connects(&self, candidate: &Value, wanted: &[Value], context: &mut Context<'_>) -> Result<bool> {
+        let Value::Document(members) = candidate else { return Ok(false) };
+        let is_wanted = |value: &Value| wanted.iter().any(|wanted| crate::order::equal(wanted, &value.clone().or_null()));
+        let connected = path::walk(members, &self.connect_to, &mut |reached| match reached.value {
+            Value::Array(items) => items.iter().any(is_wanted) || is_wanted(reached.value),
+            value => is_wanted(value),
+        });
+        match &self.restrict {
+            Some(filter) if connected => filter.matches(members, &mut context.env),
+            _ => Ok(connected),
+        }
+    }
+}

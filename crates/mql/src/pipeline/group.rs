@@ -1,0 +1,178 @@
+//! `$group`, `$count`, `$sortByCount`.
+
+use super::run::{Context, Operator, Stage};
+use crate::accumulator::{self, Accumulator, State};
+use crate::error::{Result, error, fail};
+use crate::expression::{Expression, Scope, parse as parse_expression};
+use crate::order::Key;
+use crate::value::{Document, Str, Value};
+use std::collections::BTreeMap;
+
+/// A parsed `$group`.
+pub(super) struct Group {
+    pub id: Expression,
+    pub outputs: Vec<(Str, Accumulator)>,
+    /// Groups come in the order of their ids.
+    pub sorted: bool,
+}
+
+pub(super) fn parse_group(value: &Value, scope: &Scope) -> Result<Group> {
+    let Value::Document(document) = value else {
+        fail!(15947, "a group's fields must be specified in an object");
+    };
+    let mut id = None;
+    let mut outputs = Vec::new();
+    for (name, value) in document.iter() {
+        if &**name == "_id" {
+            if id.is_some() {
+                fail!(15948, "a group's _id may only be specified once");
+            }
+            id = Some(parse_expression(value, scope)?);
+            continue;
+        }
+        match &**name {
+            "$doingMerge" | "$willBeMerged" => {}
+            name if name.contains('.') => fail!(40235, "The field name '{name}' cannot contain '.'"),
+            name if name.starts_with('$') => fail!(40236, "The field name '{name}' cannot be an operator name"),
+            _ => {}
+        }
+        outputs.push((name.clone(), parse_output(name, value, scope)?));
+    }
+    let id = id.ok_or_else(|| error!(15955, "a group specification must include an _id"))?;
+    Ok(Group { id, outputs, sorted: false })
+}
+
+/// The accumulator of an output field.
+pub(super) fn parse_output(name: &str, value: &Value, scope: &Scope) -> Result<Accumulator> {
+    let Value::Document(document) = value else {
+        fail!(40234, "The field '{name}' must be an accumulator object");
+    };
+    if document.len() != 1 {
+        let code = if document.is_empty() { 40234 } else { 40238 };
+        fail!(code, "The field '{name}' must specify one accumulator");
+    }
+    let Some((operator, operand)) = document.first() else {
+        fail!(40234, "The field '{name}' must be an accumulator object");
+    };
+    if !operator.starts_with('$') {
+        fail!(40234, "The field '{name}' must be an accumulator object");
+    }
+    match accumulator::parse(operator, operand, scope)? {
+        Some(accumulator) => Ok(accumulator),
+        None => fail!(15952, "unknown group operator '{operator}'"),
+    }
+}
+
+impl Stage for Group {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(GroupRun { group: self, places: BTreeMap::new(), groups: Vec::new(), bytes: 0 })
+    }
+}
+
+struct GroupRun<'a> {
+    group: &'a Group,
+    places: BTreeMap<Key, usize>,
+    groups: Vec<(Value, Vec<State>)>,
+    bytes: usize,
+}
+
+impl Operator for GroupRun<'_> {
+    fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
+        let id = self.group.id.evaluate_on(&mut context.env, &document)?.or_null();
+        let at = match self.places.get(&Key(id.clone())) {
+            Some(at) => *at,
+            None => {
+                self.bytes += 64 + id.size();
+                context.env.set_root(Value::document(Document::one("_id", id.clone())));
+                let states: Result<Vec<State>> =
+                    self.group.outputs.iter().map(|(_, output)| output.start(&mut context.env)).collect();
+                self.groups.push((id.clone(), states?));
+                self.places.insert(Key(id), self.groups.len() - 1);
+                context.env.set_root(document.clone());
+                self.groups.len() - 1
+            }
+        };
+        for ((_, output), state) in self.group.outputs.iter().zip(&mut self.groups[at].1) {
+            let before = state.bytes();
+            output.add(state, &document, &mut context.env)?;
+            self.bytes += state.bytes().saturating_sub(before);
+        }
+        context.check_memory("$group", self.bytes)?;
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+        let order: Vec<usize> =
+            if self.group.sorted { self.places.values().copied().collect() } else { (0..self.groups.len()).collect() };
+        for at in order {
+            let (id, states) = &self.groups[at];
+            let mut result = Document::one("_id", id.clone());
+            for ((name, _), state) in self.group.outputs.iter().zip(states) {
+                result.push(name.clone(), state.value());
+            }
+            out.push(Value::document(result));
+        }
+        Ok(())
+    }
+}
+
+/// `$count`: one document with the number of documents, if there were any.
+pub(super) struct Count(Str);
+
+pub(super) fn parse_count(value: &Value) -> Result<Count> {
+    let Value::String(name) = value else { fail!(40156, "the count field must be a non-empty string") };
+    match &**name {
+        "" => fail!(40157, "the count field must be a non-empty string"),
+        name if name.starts_with('$') => fail!(40158, "the count field cannot be a $-prefixed path"),
+        name if name.contains('\0') => fail!(40159, "the count field cannot contain a null byte"),
+        name if name.contains('.') => fail!(40160, "the count field cannot contain '.'"),
+        "_id" => fail!(9039800, "the count field cannot be _id"),
+        _ => Ok(Count(name.clone())),
+    }
+}
+
+impl Stage for Count {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(CountRun { name: &self.0, count: 0 })
+    }
+}
+
+struct CountRun<'a> {
+    name: &'a Str,
+    count: i64,
+}
+
+impl Operator for CountRun<'_> {
+    fn push(&mut self, _: Value, _: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
+        self.count += 1;
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+        if self.count > 0 {
+            out.push(Value::document(Document::one(self.name, crate::value::int_or_long(self.count))));
+        }
+        Ok(())
+    }
+}
+
+/// The two stages that `$sortByCount` stands for.
+pub(super) fn parse_sort_by_count(value: &Value, scope: &Scope) -> Result<(Group, super::sort::Sort)> {
+    let id = match value {
+        Value::Document(document) => {
+            if !document.first().is_some_and(|(name, _)| name.starts_with('$')) {
+                fail!(40147, "the sortByCount field must be defined as a $-prefixed path or an expression inside an object");
+            }
+            parse_expression(value, scope)?
+        }
+        Value::String(path) if path.starts_with('$') => parse_expression(value, scope)?,
+        Value::String(_) => {
+            fail!(40148, "the sortByCount field must be defined as a $-prefixed path or an expression inside an object")
+        }
+        _ => fail!(40149, "the sortByCount field must be specified as a string or as an object"),
+    };
+    let one = Value::document(Document::one("$sum", Value::Int(1)));
+    let outputs = vec![(Str::from("count"), parse_output("count", &one, scope)?)];
+    let order = super::sort::parse_sort(&Value::document(Document::one("count", Value::Int(-1))))?;
+    Ok((Group { id, outputs, sorted: false }, order))
+}

@@ -1,0 +1,289 @@
+//! `$lookup`, `$unionWith`, `$facet`: stages with pipelines inside.
+
+use super::output::collection_name;
+use super::parse::Pipeline;
+use super::run::{Context, Operator, Stage};
+use super::simple::with_member;
+use crate::error::{Result, error, fail};
+use crate::expression::{Expression, Scope, field_path, parse as parse_expression, path_value};
+use crate::order;
+use crate::path;
+use crate::value::{Document, Str, Value};
+
+/// The collection that a stage reads, of another database if one is named.
+pub(super) type Source = (Option<Str>, Str);
+
+pub(super) struct Lookup {
+    from: Option<Source>,
+    fields: Option<(Vec<Str>, Vec<Str>)>,
+    variables: Vec<(usize, Expression)>,
+    pipeline: Option<Pipeline>,
+    target: Vec<Str>,
+    /// The `$unwind` of the target would follow; the array is always made.
+    scope_has_let: bool,
+}
+
+const PARSE: i32 = 9;
+
+fn text<'a>(document: &'a Document, name: &str) -> Result<Option<&'a Str>> {
+    match document.get(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => fail!(PARSE, "$lookup argument '{name}: {other}' must be a string, is type {}", other.type_name()),
+    }
+}
+
+pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result<Lookup> {
+    let Value::Document(document) = value else {
+        fail!(PARSE, "the $lookup specification must be an object, but found {}", value.type_name());
+    };
+    for (name, _) in document.iter() {
+        if !matches!(&**name, "from" | "localField" | "foreignField" | "as" | "let" | "pipeline") {
+            fail!(PARSE, "unknown argument to $lookup: {name}");
+        }
+    }
+    let from = match document.get("from") {
+        None => None,
+        Some(from) => Some(collection_name(from, "$lookup", PARSE)?),
+    };
+    let target = text(document, "as")?.ok_or_else(|| error!(PARSE, "must specify 'as' field for a $lookup"))?;
+    let target = field_path(target)?;
+    let fields = match (text(document, "localField")?, text(document, "foreignField")?) {
+        (Some(local), Some(foreign)) => Some((field_path(local)?, field_path(foreign)?)),
+        (None, None) => None,
+        _ => fail!(PARSE, "$lookup requires both or neither of 'localField' and 'foreignField' to be specified"),
+    };
+    let mut inner_scope = scope.clone();
+    let mut variables = Vec::new();
+    let has_let = document.has("let");
+    match document.get("let") {
+        None => {}
+        Some(Value::Document(bound)) => {
+            for (name, value) in bound.iter() {
+                crate::expression::check_variable_name(name)?;
+                let value = parse_expression(value, scope)?;
+                variables.push((inner_scope.bind(name), value));
+            }
+        }
+        Some(other) => fail!(PARSE, "$lookup argument 'let: {other}' must be an object, is type {}", other.type_name()),
+    }
+    let pipeline = match document.get("pipeline") {
+        None => None,
+        Some(Value::Array(stages)) => Some(Pipeline::parse_inner("$lookup", stages, &inner_scope, depth)?),
+        Some(other) => fail!(14, "'pipeline' option must be specified as an array, is type {}", other.type_name()),
+    };
+    if pipeline.is_none() && fields.is_none() {
+        fail!(PARSE, "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be specified");
+    }
+    if has_let && pipeline.is_none() {
+        fail!(PARSE, "$lookup with a 'let' argument must also specify 'pipeline'");
+    }
+    if from.is_none() && !pipeline.as_ref().is_some_and(Pipeline::makes_documents) {
+        fail!(PARSE, "must specify 'from' field for a $lookup");
+    }
+    Ok(Lookup { from, fields, variables, pipeline, target, scope_has_let: has_let })
+}
+
+impl Stage for Lookup {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(LookupRun { lookup: self, foreign: None })
+    }
+}
+
+struct LookupRun<'a> {
+    lookup: &'a Lookup,
+    foreign: Option<Vec<Value>>,
+}
+
+/// The documents of a collection or a view.
+pub(super) fn read(source: &Option<Source>, context: &mut Context<'_>) -> Result<Vec<Value>> {
+    let Some((database, name)) = source else { return Ok(Vec::new()) };
+    if database.is_none()
+        && let Some((base, stages)) = context.collections.view(name)
+    {
+        let pipeline = Pipeline::parse(&stages, &Scope::new())?;
+        let input = read(&Some((None, base)), context)?;
+        return pipeline.run(input.into_iter().map(Ok), context);
+    }
+    context.collections.documents(database.as_deref(), name)
+}
+
+impl Operator for LookupRun<'_> {
+    fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
+        let lookup = self.lookup;
+        let foreign = match self.foreign.take() {
+            Some(foreign) => foreign,
+            None => read(&lookup.from, context)?,
+        };
+        let found: Vec<Value> = match &lookup.fields {
+            Some((local, other)) => {
+                let wanted = local_values(&document, local);
+                foreign.iter().filter(|candidate| joins(candidate, other, &wanted)).cloned().collect()
+            }
+            None => foreign.clone(),
+        };
+        self.foreign = Some(foreign);
+        let found = match &lookup.pipeline {
+            None => found,
+            Some(pipeline) => {
+                context.env.set_root(document.clone());
+                if lookup.scope_has_let {
+                    let values: Result<Vec<Value>> =
+                        lookup.variables.iter().map(|(_, value)| value.evaluate(&mut context.env)).collect();
+                    for ((slot, _), value) in lookup.variables.iter().zip(values?) {
+                        context.env.set(*slot, value);
+                    }
+                }
+                pipeline.run(found.into_iter().map(Ok), context)?
+            }
+        };
+        out.push(with_member(&document, &lookup.target, Value::array(found)));
+        Ok(true)
+    }
+}
+
+/// What a local path is compared by: elements in place of arrays, null for nothing.
+fn local_values(document: &Value, local: &[Str]) -> Vec<Value> {
+    match path_value(document, local) {
+        Value::Array(items) => {
+            // An array of arrays through a path is looked through one level more.
+            let mut values = Vec::new();
+            for item in items.iter() {
+                match item {
+                    Value::Array(inner) if local.len() > 1 => values.extend(inner.iter().cloned()),
+                    item => values.push(item.clone()),
+                }
+            }
+            values
+        }
+        value if value.is_nullish() => vec![Value::Null],
+        value => vec![value],
+    }
+}
+
+fn joins(candidate: &Value, foreign: &[Str], wanted: &[Value]) -> bool {
+    let Value::Document(candidate) = candidate else { return false };
+    let matches = |value: &Value| {
+        wanted.iter().any(|wanted| match wanted {
+            Value::Null => value.is_missing() || matches!(value, Value::Null),
+            wanted => !value.is_missing() && order::equal(wanted, value),
+        })
+    };
+    path::walk(candidate, foreign, &mut |reached| match reached.value {
+        Value::Array(items) => matches(reached.value) || items.iter().any(matches),
+        value => matches(value),
+    })
+}
+
+pub(super) struct UnionWith {
+    source: Option<Source>,
+    pipeline: Pipeline,
+}
+
+pub(super) fn parse_union_with(value: &Value, scope: &Scope, depth: usize) -> Result<UnionWith> {
+    let none = Vec::new();
+    let (source, stages) = match value {
+        Value::String(_) => (Some(value.clone()), &none),
+        Value::Document(document) => {
+            for (name, _) in document.iter() {
+                if !matches!(&**name, "coll" | "pipeline") {
+                    fail!(40415, "BSON field '$unionWith.{name}' is an unknown field.");
+                }
+            }
+            let stages = match document.get("pipeline") {
+                None => &none,
+                Some(Value::Array(stages)) => &**stages,
+                Some(other) => fail!(14, "'$unionWith.pipeline' must be an array, is type {}", other.type_name()),
+            };
+            (document.get("coll").cloned(), stages)
+        }
+        other => fail!(PARSE, "the $unionWith stage specification must be an object or string, but found {}", other.type_name()),
+    };
+    let pipeline = Pipeline::parse_inner("$unionWith", stages, scope, depth)?;
+    let source = match source {
+        None if pipeline.makes_documents() => None,
+        None => fail!(PARSE, "$unionWith stage without explicit collection must have a pipeline with $documents as first stage"),
+        Some(name @ Value::String(_)) => Some(collection_name(&name, "$unionWith", 73)?),
+        Some(other) => fail!(14, "'$unionWith.coll' must be a string, is type {}", other.type_name()),
+    };
+    Ok(UnionWith { source, pipeline })
+}
+
+impl Stage for UnionWith {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(UnionWithRun(self))
+    }
+}
+
+struct UnionWithRun<'a>(&'a UnionWith);
+
+impl Operator for UnionWithRun<'_> {
+    fn push(&mut self, document: Value, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
+        out.push(document);
+        Ok(true)
+    }
+
+    fn finish(&mut self, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+        let input = read(&self.0.source, context)?;
+        out.extend(self.0.pipeline.run(input.into_iter().map(Ok), context)?);
+        Ok(())
+    }
+}
+
+pub(super) struct Facet(Vec<(Str, Pipeline)>);
+
+pub(super) fn parse_facet(value: &Value, scope: &Scope, depth: usize) -> Result<Facet> {
+    let document = match value {
+        Value::Document(document) if !document.is_empty() => document,
+        other => fail!(40169, "the $facet specification must be a non-empty object, but found {}", other.type_name()),
+    };
+    let mut parts = Vec::with_capacity(document.len());
+    for (name, value) in document.iter() {
+        if name.contains('.') || name.starts_with('$') || name.is_empty() {
+            let code = if name.contains('.') { 16412 } else { 16410 };
+            fail!(code, "FieldPath field names may not be '{name}' in $facet");
+        }
+        let Value::Array(stages) = value else {
+            fail!(40170, "arguments to $facet must be arrays, {name} is type {}", value.type_name());
+        };
+        for stage in stages.iter() {
+            if !matches!(stage, Value::Document(_)) {
+                fail!(40171, "elements of arrays in $facet spec must be non-empty objects, {name} argument contained an element of type {}", stage.type_name());
+            }
+        }
+        parts.push((name.clone(), Pipeline::parse_inner("$facet", stages, scope, depth)?));
+    }
+    Ok(Facet(parts))
+}
+
+impl Stage for Facet {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(FacetRun { parts: &self.0, rows: Vec::new(), bytes: 0 })
+    }
+}
+
+struct FacetRun<'a> {
+    parts: &'a [(Str, Pipeline)],
+    rows: Vec<Value>,
+    bytes: usize,
+}
+
+impl Operator for FacetRun<'_> {
+    fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
+        self.bytes += document.size();
+        context.check_memory("$facet", self.bytes)?;
+        self.rows.push(document);
+        Ok(true)
+    }
+
+    fn finish(&mut self, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+        let mut result = Document::new();
+        for (name, pipeline) in self.parts {
+            let found = pipeline.run(self.rows.iter().cloned().map(Ok), context)?;
+            result.push(name.clone(), Value::array(found));
+        }
+        out.push(Value::document(result));
+        Ok(())
+    }
+}
+

@@ -1,0 +1,31 @@
+//! Aggregation pipelines (spec §15): parsed once, run over documents one by one.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `run.rs` | stages as operators that documents are pushed through, and the bound on memory |
+//! | `parse.rs` | arrays of stages to pipelines |
+//! | `simple.rs` | stages of one document: `$match`, `$project`, `$unwind`, `$limit`, … |
+//! | `group.rs`, `buckets.rs` | `$group`, `$sortByCount`, `$count`, `$bucket`, `$bucketAuto` |
+//! | `sort.rs` | `$sort`, `$sample` |
+//! | `join.rs`, `graph.rs` | `$lookup`, `$unionWith`, `$graphLookup`, `$facet` |
+//! | `redact.rs` | `$redact` |
+//! | `output.rs` | `$out` and `$merge`: what is to be written where |
+//!
+//! The pipeline reads other collections through [`Collections`] and writes nothing: [`Pipeline::output`] says what to do
+//! with the results.
+
+mod bucket_auto;
+mod buckets;
+mod graph;
+mod group;
+mod join;
+mod output;
+mod parse;
+mod redact;
+mod run;
+mod simple;
+mod sort;
+
+pub use output::{MergeTarget, Output, WhenMatched, WhenNotMatched};
+pub use parse::Pipeline;
+pub use run::{Collections, Context};

@@ -1,0 +1,196 @@
+//! Arrays of stages to pipelines.
+
+use super::output::{Output, parse_merge, parse_out};
+use super::run::{Context, Stage, run};
+use super::{bucket_auto, buckets, graph, group, join, redact, simple, sort};
+use crate::error::{Result, fail};
+use crate::expression::{Expression, Scope, parse as parse_expression};
+use crate::projection::Projection;
+use crate::value::Value;
+use std::sync::Arc;
+
+/// Stages of one pipeline, and pipelines within pipelines.
+const STAGES_MAX: usize = 1000;
+const DEPTH_MAX: usize = 20;
+
+type BoxedStage = Box<dyn Stage + Send + Sync>;
+
+/// A parsed pipeline.
+#[derive(Clone)]
+pub struct Pipeline {
+    stages: Arc<Vec<BoxedStage>>,
+    /// `$documents` in place of a collection.
+    documents: Option<Expression>,
+    output: Option<Output>,
+}
+
+impl std::fmt::Debug for Pipeline {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "pipeline of {} stages", self.stages.len())
+    }
+}
+
+/// Stages that the specification refuses, or that a door answers before this crate is asked (spec §15).
+const REFUSED: &[&str] = &[
+    "$search",
+    "$searchMeta",
+    "$vectorSearch",
+    "$rankFusion",
+    "$scoreFusion",
+    "$listSearchIndexes",
+    "$querySettings",
+    "$queryStats",
+    "$planCacheStats",
+    "$listSessions",
+    "$listLocalSessions",
+    "$listSampledQueries",
+    "$listClusterCatalog",
+    "$shardedDataDistribution",
+    "$collStats",
+    "$indexStats",
+    "$currentOp",
+    "$changeStream",
+    "$changeStreamSplitLargeEvent",
+    "$geoNear",
+    "$setWindowFields",
+    "$densify",
+    "$fill",
+];
+
+impl Pipeline {
+    /// Parses the stages of a pipeline.
+    pub fn parse(stages: &[Value], scope: &Scope) -> Result<Pipeline> {
+        Pipeline::parse_at("", stages, scope, 0)
+    }
+
+    /// Parses a pipeline within a stage of another one.
+    pub(super) fn parse_inner(outer: &str, stages: &[Value], scope: &Scope, depth: usize) -> Result<Pipeline> {
+        if depth > DEPTH_MAX {
+            fail!(232, "Maximum number of nested sub-pipelines exceeded. Limit is {DEPTH_MAX}");
+        }
+        Pipeline::parse_at(outer, stages, scope, depth)
+    }
+
+    fn parse_at(outer: &str, stages: &[Value], scope: &Scope, depth: usize) -> Result<Pipeline> {
+        if stages.len() > STAGES_MAX {
+            fail!(7749501, "Pipeline length must be no longer than {STAGES_MAX} stages");
+        }
+        let mut pipeline = Vec::with_capacity(stages.len());
+        let (mut documents, mut output) = (None, None);
+        for (at, stage) in stages.iter().enumerate() {
+            let Value::Document(stage) = stage else {
+                fail!(14, "Each element of the 'pipeline' array must be an object");
+            };
+            let (Some((name, value)), 1) = (stage.first(), stage.len()) else {
+                fail!(40323, "A pipeline stage specification object must contain exactly one field.");
+            };
+            check_place(name, at, stages.len(), outer)?;
+            match &**name {
+                "$documents" => documents = Some(parse_documents(value, scope)?),
+                "$out" => output = Some(parse_out(value)?),
+                "$merge" => output = Some(parse_merge(value)?),
+                _ => parse_stage(name, value, scope, depth + 1, &mut pipeline)?,
+            }
+        }
+        Ok(Pipeline { stages: Arc::new(pipeline), documents, output })
+    }
+
+    /// Whether the pipeline begins with documents of its own.
+    pub fn makes_documents(&self) -> bool {
+        self.documents.is_some()
+    }
+
+    /// Where the results go, if not to the client.
+    pub fn output(&self) -> Option<&Output> {
+        self.output.as_ref()
+    }
+
+    /// Runs the pipeline over documents.
+    pub fn run(&self, input: impl Iterator<Item = Result<Value>>, context: &mut Context<'_>) -> Result<Vec<Value>> {
+        let Some(documents) = &self.documents else { return run(&self.stages, input, context) };
+        let Value::Array(items) = documents.evaluate(&mut context.env)? else {
+            fail!(5858203, "$documents must evaluate to an array of objects");
+        };
+        for item in items.iter() {
+            if !matches!(item, Value::Document(_)) {
+                fail!(40228, "$documents must evaluate to an array of objects, found {}", item.type_name());
+            }
+        }
+        run(&self.stages, items.iter().cloned().map(Ok), context)
+    }
+}
+
+fn parse_documents(value: &Value, scope: &Scope) -> Result<Expression> {
+    parse_expression(value, scope)
+}
+
+/// Checks where a stage stands.
+fn check_place(name: &str, at: usize, count: usize, outer: &str) -> Result<()> {
+    match name {
+        "$out" | "$merge" => {
+            match outer {
+                "$facet" => fail!(40600, "{name} is not allowed to be used within a $facet stage"),
+                "$lookup" => fail!(51047, "{name} is not allowed within a $lookup's sub-pipeline"),
+                "$unionWith" => fail!(31441, "{name} is not allowed within a $unionWith's sub-pipeline"),
+                _ => {}
+            }
+            if at + 1 != count {
+                fail!(40601, "{name} can only be the final stage in the pipeline");
+            }
+        }
+        "$facet" | "$geoNear" | "$collStats" | "$indexStats" | "$changeStream" | "$documents" | "$currentOp"
+        | "$planCacheStats" | "$listSessions" | "$listLocalSessions" | "$search"
+            if outer == "$facet" =>
+        {
+            fail!(40600, "{name} is not allowed to be used within a $facet stage");
+        }
+        "$changeStream" | "$currentOp" | "$listLocalSessions" if outer == "$lookup" => {
+            fail!(51047, "{name} is not allowed within a $lookup's sub-pipeline")
+        }
+        "$documents" | "$collStats" | "$indexStats" | "$currentOp" | "$changeStream" | "$planCacheStats"
+        | "$listSessions" | "$listLocalSessions" | "$listClusterCatalog" | "$search" | "$searchMeta"
+        | "$querySettings"
+            if at > 0 =>
+        {
+            fail!(40602, "{name} is only valid as the first stage in a pipeline");
+        }
+        "$geoNear" if at > 0 => fail!(40603, "$geoNear was not the first stage in the pipeline"),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn parse_stage(name: &str, value: &Value, scope: &Scope, depth: usize, out: &mut Vec<BoxedStage>) -> Result<()> {
+    use simple::Each;
+    let stage: BoxedStage = match name {
+        "$match" => Box::new(simple::parse_match(value, scope)?),
+        "$project" => Box::new(Each::Project(Projection::project(value, scope)?)),
+        "$addFields" | "$set" => Box::new(Each::Project(Projection::add_fields(name, value, scope)?)),
+        "$unset" => Box::new(simple::parse_unset(value)?),
+        "$replaceRoot" => Box::new(simple::parse_replace_root(value, scope)?),
+        "$replaceWith" => Box::new(simple::parse_replace_with(value, scope)?),
+        "$limit" => Box::new(simple::parse_limit(value)?),
+        "$skip" => Box::new(simple::parse_skip(value)?),
+        "$unwind" => Box::new(simple::parse_unwind(value)?),
+        "$group" => Box::new(group::parse_group(value, scope)?),
+        "$count" => Box::new(group::parse_count(value)?),
+        "$sortByCount" => {
+            let (group, order) = group::parse_sort_by_count(value, scope)?;
+            out.push(Box::new(group));
+            Box::new(order)
+        }
+        "$sort" => Box::new(sort::parse_sort(value)?),
+        "$sample" => Box::new(sort::parse_sample(value)?),
+        "$bucket" => Box::new(buckets::parse_bucket(value, scope)?),
+        "$bucketAuto" => Box::new(bucket_auto::parse_bucket_auto(value, scope)?),
+        "$facet" => Box::new(join::parse_facet(value, scope, depth)?),
+        "$lookup" => Box::new(join::parse_lookup(value, scope, depth)?),
+        "$unionWith" => Box::new(join::parse_union_with(value, scope, depth)?),
+        "$graphLookup" => Box::new(graph::parse_graph_lookup(value, scope)?),
+        "$redact" => Box::new(redact::parse_redact(value, scope)?),
+        refused if REFUSED.contains(&refused) => fail!(303, "{refused} is not supported"),
+        other => fail!(40324, "Unrecognized pipeline stage name: '{other}'"),
+    };
+    out.push(stage);
+    Ok(())
+}

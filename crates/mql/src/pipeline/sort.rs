@@ -1,0 +1,93 @@
+//! `$sort` and `$sample`.
+
+use super::run::{Context, Operator, Stage};
+use crate::error::{Result, error, fail};
+use crate::sort::{SortKey, SortPattern};
+use crate::value::Value;
+
+pub(super) struct Sort {
+    pattern: SortPattern,
+}
+
+pub(super) fn parse_sort(value: &Value) -> Result<Sort> {
+    let Value::Document(document) = value else {
+        fail!(15973, "the $sort key specification must be an object");
+    };
+    let pattern = SortPattern::parse(document)?;
+    if pattern.is_empty() {
+        fail!(15976, "$sort stage must have at least one sort key");
+    }
+    Ok(Sort { pattern })
+}
+
+impl Stage for Sort {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(SortRun { pattern: &self.pattern, rows: Vec::new(), bytes: 0 })
+    }
+}
+
+struct SortRun<'a> {
+    pattern: &'a SortPattern,
+    rows: Vec<(SortKey, Value)>,
+    bytes: usize,
+}
+
+impl Operator for SortRun<'_> {
+    fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
+        self.bytes += document.size();
+        context.check_memory("$sort", self.bytes)?;
+        self.rows.push((self.pattern.key(&document)?, document));
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+        self.rows.sort_by(|(left, _), (right, _)| self.pattern.compare_keys(left, right));
+        out.extend(self.rows.drain(..).map(|(_, document)| document));
+        Ok(())
+    }
+}
+
+/// `$sample`: a number of documents by chance.
+pub(super) struct Sample(u64);
+
+pub(super) fn parse_sample(value: &Value) -> Result<Sample> {
+    let Value::Document(document) = value else { fail!(28745, "the $sample stage specification must be an object") };
+    if let Some((name, _)) = document.iter().find(|(name, _)| ***name != *"size") {
+        fail!(28748, "unrecognized option to $sample: {name}");
+    }
+    let size = document.get("size").ok_or_else(|| error!(28749, "$sample stage must specify a size"))?;
+    let Some(number) = size.to_f64() else { fail!(28746, "size argument to $sample must be a number") };
+    // Fractions are cut off.
+    if number.is_nan() || number < 1.0 {
+        fail!(28747, "size argument to $sample must be a positive integer");
+    }
+    Ok(Sample(number as u64))
+}
+
+impl Stage for Sample {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(SampleRun { size: self.0, rows: Vec::new(), bytes: 0 })
+    }
+}
+
+struct SampleRun {
+    size: u64,
+    rows: Vec<(u64, Value)>,
+    bytes: usize,
+}
+
+impl Operator for SampleRun {
+    fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
+        self.bytes += document.size();
+        context.check_memory("$sample", self.bytes)?;
+        self.rows.push((context.env.random_bits(), document));
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+        self.rows.sort_by_key(|(chance, _)| *chance);
+        self.rows.truncate(usize::try_from(self.size).unwrap_or(usize::MAX));
+        out.extend(self.rows.drain(..).map(|(_, document)| document));
+        Ok(())
+    }
+}

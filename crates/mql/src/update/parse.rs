@@ -1,0 +1,107 @@
+//! Documents and pipelines to updates.
+
+use super::Kind;
+use super::modifier::Modifier;
+use super::target::{ArrayFilters, Part, Target, parse_filters};
+use crate::error::{BAD_VALUE, FAILED_TO_PARSE, Result, fail};
+use crate::expression::Scope;
+use crate::pipeline::Pipeline;
+use crate::value::{Document, Value};
+
+pub(super) fn parse(update: &Value, array_filters: &[Value], scope: &Scope) -> Result<Kind> {
+    match update {
+        Value::Document(document) => {
+            let by_operators = document.first().is_some_and(|(name, _)| name.starts_with('$'));
+            if !by_operators {
+                if !array_filters.is_empty() {
+                    fail!(FAILED_TO_PARSE, "arrayFilters may not be specified for replacement updates");
+                }
+                return parse_replacement(document);
+            }
+            let filters = parse_filters(array_filters, scope)?;
+            parse_operators(document, filters, scope)
+        }
+        Value::Array(stages) => {
+            if !array_filters.is_empty() {
+                fail!(FAILED_TO_PARSE, "arrayFilters may not be specified for pipeline-style updates");
+            }
+            parse_pipeline(stages, scope)
+        }
+        other => fail!(FAILED_TO_PARSE, "Update argument must be either an object or an array, not {}", other.type_name()),
+    }
+}
+
+fn parse_replacement(document: &Document) -> Result<Kind> {
+    if let Some((name, _)) = document.iter().find(|(name, _)| name.starts_with('$')) {
+        fail!(52, "The dollar ($) prefixed field '{name}' is not allowed in the context of an update's replacement document.");
+    }
+    Ok(Kind::Replacement(document.clone()))
+}
+
+fn parse_pipeline(stages: &[Value], scope: &Scope) -> Result<Kind> {
+    for stage in stages {
+        let name = stage.as_document().and_then(|stage| stage.first()).map(|(name, _)| name);
+        match name.map(|name| &**name) {
+            Some("$set" | "$addFields" | "$unset" | "$project" | "$replaceRoot" | "$replaceWith") | None => {}
+            Some(other) if !other.starts_with('$') => {}
+            Some(other) => {
+                // A stage that nobody knows is told apart from one that is not allowed here.
+                if let Err(error) = Pipeline::parse(std::slice::from_ref(stage), scope)
+                    && error.code() == 40324
+                {
+                    return Err(error);
+                }
+                fail!(72, "{other} is not allowed to be used within an update")
+            }
+        }
+    }
+    Ok(Kind::Pipeline(Pipeline::parse(stages, scope)?))
+}
+
+fn parse_operators(document: &Document, filters: ArrayFilters, scope: &Scope) -> Result<Kind> {
+    let mut operators: Vec<(Target, Modifier)> = Vec::new();
+    for (name, operand) in document.iter() {
+        if !Modifier::is_known(name) {
+            fail!(FAILED_TO_PARSE, "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array");
+        }
+        let Value::Document(members) = operand else {
+            fail!(FAILED_TO_PARSE, "Modifiers operate on fields but we found type {} instead. For example: {{$mod: {{<field>: ...}}}} not {{{name}: {operand}}}", operand.type_name());
+        };
+        for (path, value) in members.iter() {
+            let target = Target::parse(path)?;
+            for part in &target.parts {
+                if let Part::Filtered(identifier) = part
+                    && !filters.iter().any(|(known, _)| known == identifier)
+                {
+                    fail!(BAD_VALUE, "No array filter found for identifier '{identifier}' in path '{path}'");
+                }
+            }
+            let modifier = Modifier::parse(name, &target, value, scope)?;
+            if let Some(other) = modifier.other_target() {
+                check_conflict(&operators, other)?;
+            }
+            check_conflict(&operators, &target)?;
+            operators.push((target, modifier));
+        }
+    }
+    for (identifier, _) in &filters {
+        let used = |target: &Target| {
+            target.parts.iter().any(|part| matches!(part, Part::Filtered(name) if name == identifier))
+        };
+        if !operators.iter().any(|(target, _)| used(target)) {
+            fail!(FAILED_TO_PARSE, "The array filter for identifier '{identifier}' was not used in the update");
+        }
+    }
+    operators.sort_by_key(|(target, _)| target.order_key());
+    Ok(Kind::Operators(operators, filters))
+}
+
+fn check_conflict(operators: &[(Target, Modifier)], target: &Target) -> Result<()> {
+    for (known, modifier) in operators {
+        let other = modifier.other_target();
+        if known.conflicts(target) || other.is_some_and(|other| other.conflicts(target)) {
+            fail!(40, "Updating the path '{}' would create a conflict at '{}'", target.text, known.text);
+        }
+    }
+    Ok(())
+}
