@@ -74,27 +74,43 @@ fn search(pattern: &Pattern, text: &str, start: usize) -> Result<Option<Found>> 
     pattern.find_at(text, start).or_else(|words| fail!(51156, "error while executing the regex: {words}"))
 }
 
-fn describe(text: &str, found: &Found) -> Value {
+/// A match as a document; `index` is its place in code points.
+fn describe(text: &str, found: &Found, index: usize) -> Value {
     let (start, end) = found.span;
     let capture = |group: &Option<(usize, usize)>| {
         group.map_or(Value::Null, |(start, end)| Value::string(&text[start..end]))
     };
     let mut document = Document::with_capacity(3);
     document.push("match", Value::string(&text[start..end]));
-    document.push("idx", Value::Int(text[..start].chars().count() as i32));
+    document.push("idx", Value::Int(index as i32));
     document.push("captures", Value::array(found.groups.iter().map(capture).collect()));
     Value::document(document)
 }
 
 fn find(values: &[Option<Value>]) -> Result<Value> {
     let Some((text, pattern)) = arguments(values)? else { return Ok(Value::Null) };
-    Ok(search(&pattern, &text, 0)?.map_or(Value::Null, |found| describe(&text, &found)))
+    let index = |found: &Found| text[..found.span.0].chars().count();
+    Ok(search(&pattern, &text, 0)?.map_or(Value::Null, |found| describe(&text, &found, index(&found))))
 }
+
+/// Bytes that the matches of one text may take.
+const RESULT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 fn find_all(values: &[Option<Value>]) -> Result<Value> {
     let Some((text, pattern)) = arguments(values)? else { return Ok(Value::array(Vec::new())) };
-    let found = all_matches(&pattern, &text, usize::MAX)?;
-    Ok(Value::array(found.iter().map(|found| describe(&text, found)).collect()))
+    let (mut last, mut index, mut bytes) = (0, 0, 0);
+    let mut results = Vec::new();
+    for found in all_matches(&pattern, &text, usize::MAX)? {
+        index += text[last..found.span.0].chars().count();
+        last = found.span.0;
+        let result = describe(&text, &found, index);
+        bytes += result.size();
+        if bytes > RESULT_BYTES_MAX {
+            fail!(51151, "$regexFindAll: the size of buffer to store output exceeded the 64MB limit");
+        }
+        results.push(result);
+    }
+    Ok(Value::array(results))
 }
 
 /// Matches from left to right that do not overlap. Behind an empty one the search goes on a character later.

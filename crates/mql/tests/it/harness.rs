@@ -43,21 +43,29 @@ pub fn run(folder: &Path, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, Are
     areas.into_inner().unwrap()
 }
 
-fn json(line: &str) -> Value {
-    tagged::value(&serde_json::from_str(line).unwrap())
+/// A line of a file; `None` where it is nested deeper than the reader of JSON goes, or has a form that it should not have.
+fn json(line: &str) -> Option<Value> {
+    let json = serde_json::from_str(line).ok()?;
+    catch_unwind(|| tagged::value(&json)).ok()
 }
 
 fn run_file(path: &Path) -> (String, Area) {
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines();
-    let head = json(lines.next().unwrap());
+    let head = json(lines.next().unwrap()).unwrap();
     let head = head.as_document().unwrap();
     let setups = head.get("setups").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut area = Area { tier: head.value("tier").as_str().unwrap().to_owned(), ..Area::default() };
     for line in lines {
-        let case = json(line);
-        let case = case.as_document().unwrap();
         area.total += 1;
+        let Some(case) = json(line) else {
+            area.failures.push(("deep".to_owned(), line.chars().take(200).collect(), String::new()));
+            continue;
+        };
+        let case = case.as_document().unwrap();
+        if std::env::var_os("MQL_TRACE").is_some() {
+            eprintln!("{:?} {}", std::thread::current().id(), case.value("id"));
+        }
         let outcome = catch_unwind(AssertUnwindSafe(|| run_case(case, &setups)));
         let outcome = outcome.unwrap_or_else(|_| Some(("panic", "panicked".to_owned())));
         match outcome {
