@@ -36,6 +36,7 @@ impl SortPattern {
             if fields.len() == FIELDS_MAX {
                 fail!(13103, "too many compound keys in the sort pattern: {FIELDS_MAX} are allowed");
             }
+            check_direction(value)?;
             let path = sort_path(name)?;
             if fields.iter().any(|field| field.meta.is_none() && field.path == path) {
                 fail!(7472500, "duplicate field in the sort pattern: {name}");
@@ -108,6 +109,19 @@ fn sort_path(name: &str) -> Result<Vec<Str>> {
     crate::expression::field_path(name)
 }
 
+fn check_direction(value: &Value) -> Result<()> {
+    if matches!(value, Value::Document(_)) {
+        return Ok(());
+    }
+    if !value.is_number() {
+        fail!(15974, "Illegal key in $sort specification: {value}");
+    }
+    if !matches!(value.to_f64().map(f64::trunc), Some(1.0 | -1.0)) {
+        fail!(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)");
+    }
+    Ok(())
+}
+
 fn parse_field(path: Vec<Str>, value: &Value) -> Result<Field> {
     if let Value::Document(meta) = value {
         let Some(("$meta", kind)) = meta.first().map(|(name, kind)| (&**name, kind)) else {
@@ -120,14 +134,9 @@ fn parse_field(path: Vec<Str>, value: &Value) -> Result<Field> {
         let name = Str::from(format!("$meta.{kind}"));
         return Ok(Field { path, descending: kind != "geoNearDistance", meta: Some(name) });
     }
-    if !value.is_number() {
-        fail!(15974, "Illegal key in $sort specification: {value}");
-    }
-    match value.to_f64() {
-        Some(1.0) => Ok(Field { path, descending: false, meta: None }),
-        Some(-1.0) => Ok(Field { path, descending: true, meta: None }),
-        _ => fail!(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)"),
-    }
+    // A fraction is cut off.
+    let descending = value.to_f64().is_some_and(|direction| direction < 0.0);
+    Ok(Field { path, descending, meta: None })
 }
 
 fn field_key(document: &Value, field: &Field, through: &mut Option<String>) -> Value {

@@ -51,11 +51,9 @@ pub(crate) fn parse(name: &str, operand: &Value, scope: &Scope) -> Result<Option
         "$accumulator" => fail!(303, "$accumulator is not supported: scripts are not run"),
         _ => return Ok(None),
     };
-    let operand = match operand {
-        Value::Array(items) if items.len() == 1 => &items[0],
-        Value::Array(_) => fail!(40237, "The {name} accumulator is a unary operator"),
-        other => other,
-    };
+    if matches!(operand, Value::Array(_)) {
+        fail!(40237, "The {name} accumulator is a unary operator");
+    }
     Ok(Some(simple(kind, expression::parse(operand, scope)?)))
 }
 
@@ -121,7 +119,12 @@ impl Accumulator {
 
     /// Adds the document that `env` holds as its root.
     pub fn add(&self, state: &mut State, document: &Value, env: &mut Env) -> Result<()> {
-        let value = self.argument.evaluate(env)?;
+        // The reference computes the arguments of accumulators elsewhere, where these errors have other codes.
+        let value = self.argument.evaluate(env).map_err(|found| match (found.code(), found.message()) {
+            (2, words @ "can't $divide by zero") => error!(4848401, "{words}"),
+            (16610, words) => error!(4848403, "{words}"),
+            _ => found,
+        })?;
         state.add(value, document)
     }
 }

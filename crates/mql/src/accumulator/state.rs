@@ -101,7 +101,9 @@ impl State {
             },
             Kind::Union => match value {
                 Value::Missing => {}
-                Value::Array(items) => self.set.extend(items.iter().cloned().map(Key)),
+                Value::Array(items) => items.iter().for_each(|item| {
+                    self.set.insert(Key(item.clone()));
+                }),
                 other => fail!(14, "$setUnion requires array inputs, but input is of type {}", other.type_name()),
             },
             Kind::FirstN if self.values.len() < self.count => self.keep(value.or_null()),

@@ -319,7 +319,10 @@ impl Decimal {
                 return None;
             }
         }
-        Some(Decimal::rounded(negative, product, i64::from(exponent) * i64::from(times), false))
+        // A power shows all digits that there are.
+        let more = DIGITS.saturating_sub(product.digits());
+        let exponent = i64::from(exponent) * i64::from(times) - more as i64;
+        Some(Decimal::rounded(negative, product.mul_pow10(more), exponent, false))
     }
 
     pub fn sin(self) -> Decimal {
@@ -473,6 +476,6 @@ mod tests {
         assert_eq!(value("1").atan().to_string(), "0.7853981633974483096156608458198757");
         assert_eq!(value("1").sin().to_string(), "0.8414709848078965066525023216302990");
         assert_eq!(value("2").power(value("0.5")).to_string(), "1.414213562373095048801688724209698");
-        assert_eq!(value("2").power(value("3")).to_string(), "8");
+        assert_eq!(value("2").power(value("3")).to_string(), "8.000000000000000000000000000000000");
     }
 }

@@ -68,11 +68,13 @@ impl Decimal {
         Some(Decimal::rounded(negative, coefficient, exponent, sticky))
     }
 
-    /// Like `parse`, but `None` where a finite text becomes infinite.
+    /// Like `parse`, but `None` where a finite text becomes infinite, or zero without being it.
     pub fn parse_finite(text: &str) -> Option<Decimal> {
         let parsed = Decimal::parse(text)?;
         let spelled = text.trim_start_matches(['+', '-']).starts_with(['i', 'I']);
-        (spelled || !parsed.is_infinite()).then_some(parsed)
+        let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+        let vanished = parsed.is_zero() && mantissa.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+        (spelled || !(parsed.is_infinite() || vanished)).then_some(parsed)
     }
 
     /// Coefficient without trailing zeros and its exponent; zero is `(0, 0)`.

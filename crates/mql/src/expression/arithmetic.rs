@@ -1,7 +1,7 @@
 //! `$add`, `$subtract`, `$multiply`, `$divide`, `$mod`, `$abs`: types widen from int32 over int64 to double, and to decimal.
 
 use super::number::Sum;
-use super::{Env, MANY, Operator, between, exactly, rounding};
+use super::{MANY, Operator, between, exactly, rounding};
 use crate::error::{Result, error, fail};
 use crate::value::{Value, int_or_long};
 
@@ -17,13 +17,8 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
         "$floor" => exactly(1, |_, values| rounding::floor(&values[0])),
         "$round" => between(1, 2, |_, values| rounding::round(values)),
         "$trunc" => between(1, 2, |_, values| rounding::trunc(values)),
-        "$rand" => exactly(0, random),
         _ => None,
     }
-}
-
-fn random(env: &mut Env, _: &[Value]) -> Result<Value> {
-    Ok(Value::Double(env.random()))
 }
 
 /// The sum of two numbers, as `$inc` makes it.

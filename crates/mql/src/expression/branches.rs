@@ -21,9 +21,28 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
         "$cond" => parse_cond(operand, at)?,
         "$switch" => parse_switch(operand, at)?,
         "$let" => parse_let(operand, at)?,
+        "$rand" => parse_rand(operand)?,
         _ => return Ok(None),
     };
     Ok(Some(parsed))
+}
+
+/// A number from 0 up to 1, another one for each document.
+struct Random;
+
+impl Evaluate for Random {
+    fn evaluate(&self, env: &mut Env) -> Result<Value> {
+        Ok(Value::Double(env.random()))
+    }
+}
+
+fn parse_rand(operand: &Value) -> Result<Expression> {
+    match operand {
+        Value::Document(document) if document.is_empty() => Ok(Expression::special(Random)),
+        Value::Array(items) if items.is_empty() => Ok(Expression::special(Random)),
+        Value::Document(_) | Value::Array(_) => fail!(3040501, "$rand does not currently accept arguments"),
+        _ => fail!(10065, "invalid parameter: expected an object ($rand)"),
+    }
 }
 
 fn parse_list(operand: &Value, at: &At<'_>) -> Result<Vec<Expression>> {

@@ -307,7 +307,7 @@ fn to_date(value: &Value) -> Result<Value> {
         Value::Long(millis) => *millis,
         Value::Double(_) | Value::Decimal(_) => to_integer(value, &BinaryOptions::default(), "date")?,
         Value::Timestamp(seconds, _) => i64::from(*seconds) * 1000,
-        Value::ObjectId([a, b, c, d, ..]) => i64::from(u32::from_be_bytes([*a, *b, *c, *d])) * 1000,
+        Value::ObjectId([a, b, c, d, ..]) => i64::from(i32::from_be_bytes([*a, *b, *c, *d])) * 1000,
         Value::String(text) => match time::parse_text(text, None) {
             Ok(millis) => millis,
             Err(words) => fail!(CONVERSION_FAILURE, "Error parsing date string '{text}'; {words}"),

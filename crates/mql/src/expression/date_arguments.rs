@@ -52,7 +52,7 @@ pub(super) fn millis_of(value: &Value) -> Option<i64> {
     match value {
         Value::Date(millis) => Some(*millis),
         Value::Timestamp(seconds, _) => Some(i64::from(*seconds) * 1000),
-        Value::ObjectId([a, b, c, d, ..]) => Some(i64::from(u32::from_be_bytes([*a, *b, *c, *d])) * 1000),
+        Value::ObjectId([a, b, c, d, ..]) => Some(i64::from(i32::from_be_bytes([*a, *b, *c, *d])) * 1000),
         _ => None,
     }
 }
@@ -100,7 +100,7 @@ fn shift(values: &[Option<Value>], operator: &str, back: bool) -> Result<Value> 
     if start.is_nullish() || unit.is_nullish() || amount.is_nullish() {
         return Ok(Value::Null);
     }
-    let unit = unit_of(unit, operator, 5166404)?;
+    let unit = unit_of(unit, operator, 5439013)?;
     let Some(millis) = millis_of(start) else {
         fail!(5166403, "{operator} requires startDate to be convertible to a date, but got {}", start.type_name());
     };
@@ -166,7 +166,7 @@ fn trunc(values: &[Option<Value>]) -> Result<Value> {
     let week = if unit == DateUnit::Week { start_of_week(&values[4], "$dateTrunc")? } else { Some(7) };
     let Some(week) = week else { return Ok(Value::Null) };
     let Some(millis) = millis_of(date) else {
-        fail!(5439012, "$dateTrunc requires 'date' to be a date, but got {}", date.type_name());
+        fail!(5166307, "$dateTrunc requires 'date' to be a date, but got {}", date.type_name());
     };
     check_bin(unit, size)?;
     truncate(millis, unit, size, week, &zone).map(Value::Date)

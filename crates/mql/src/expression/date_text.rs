@@ -36,6 +36,11 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
                 unknown: 40541,
             };
             let arguments = signature.parse(operand, at)?;
+            if let Some(Some(Value::String(format))) = arguments[1].as_ref().map(Expression::as_constant)
+                && !time::check_format(format, "dGHjLmMSuVYzZbB%")
+            {
+                fail!(40685, "invalid format for $dateFromString: {format}");
+            }
             Ok(Some(Expression::special(FromString { arguments })))
         }
         _ => Ok(None),
@@ -115,7 +120,7 @@ fn parse_date(text: &Value, format: &Option<Value>, zone: &Option<Value>) -> Res
         None => None,
         Some(Value::String(format)) => {
             if !time::check_format(format, "dGHjLmMSuVYzZbB%") {
-                fail!(40685, "invalid format for $dateFromString: {format}");
+                fail!(18536, "invalid format for $dateFromString: {format}");
             }
             Some(format)
         }

@@ -34,7 +34,7 @@ fn bind_element(document: &Document, scope: &mut Scope) -> Result<usize> {
     let name = match document.get("as") {
         None => "this",
         Some(Value::String(name)) => name,
-        Some(other) => fail!(16866, "expected a string for 'as', found {}", other.type_name()),
+        Some(other) => fail!(9, "expected a string for 'as', found {}", other.type_name()),
     };
     check_variable_name(name)?;
     Ok(scope.bind(name))

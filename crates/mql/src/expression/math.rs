@@ -1,7 +1,7 @@
 //! Powers, roots, logarithms, trigonometry.
 
 use super::arithmetic::multiply_integers;
-use super::{Operator, exactly};
+use super::{MANY, Operator, between, exactly};
 use crate::decimal::Decimal;
 use crate::error::{Result, fail};
 use crate::value::Value;
@@ -15,7 +15,7 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
         "$ln" => exactly(1, |_, values| logarithm("$ln", 28766, &values[0], f64::ln, Decimal::ln)),
         "$log10" => exactly(1, |_, values| logarithm("$log10", 28761, &values[0], f64::log10, Decimal::log10)),
         "$log" => exactly(2, |_, values| log(&values[0], &values[1])),
-        "$sigmoid" => exactly(1, |_, values| sigmoid(&values[0])),
+        "$sigmoid" => between(0, MANY, |_, values| sigmoid(values)),
         "$sin" => exactly(1, |_, values| periodic("$sin", &values[0], f64::sin, Decimal::sin)),
         "$cos" => exactly(1, |_, values| periodic("$cos", &values[0], f64::cos, Decimal::cos)),
         "$tan" => exactly(1, |_, values| periodic("$tan", &values[0], f64::tan, Decimal::tan)),
@@ -153,7 +153,11 @@ fn log(value: &Value, base: &Value) -> Result<Value> {
     Ok(Value::Double(value.ln() / base.ln()))
 }
 
-fn sigmoid(value: &Value) -> Result<Value> {
+fn sigmoid(values: &[Value]) -> Result<Value> {
+    let [value] = values else { fail!(14, "$sigmoid takes exactly 1 argument, {} were passed in", values.len()) };
+    if !value.is_number() && !value.is_nullish() {
+        fail!(14, "$sigmoid only supports numeric types, not {}", value.type_name());
+    }
     one("$sigmoid", value, |value| 1.0 / (1.0 + (-value).exp()), |value| {
         Decimal::from_i64(1).divide(Decimal::from_i64(1).add(value.negated().exp()))
     })

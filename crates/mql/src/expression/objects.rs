@@ -211,6 +211,11 @@ fn constant_field(field: &Value, at: &At<'_>) -> Result<Str> {
     {
         fail!(4161108, "'field' must not be a field path; wrap it in $literal");
     }
+    if let Value::Document(document) = field
+        && document.first().is_some_and(|(name, _)| name.starts_with('$') && !matches!(&**name, "$literal" | "$const"))
+    {
+        fail!(4161106, "'field' must be a constant string");
+    }
     let parsed = at.parse(field)?;
     match parsed.as_constant() {
         Some(Value::String(name)) if name.contains('\0') => fail!(9534700, "a field name must not contain a null byte"),

@@ -223,7 +223,9 @@ fn parse_call(
     }
     let arguments: Result<Vec<Expression>> =
         arguments.iter().map(|argument| parse_at(argument, scope, depth)).collect();
+    if let ("$setEquals", Ok(arguments)) = (name, &arguments) {
+        super::sets::check_constants(arguments)?;
+    }
     let call = Expression::new(Tree::Call(operator.function, arguments?));
-    // Chance is not folded into one number for all documents.
-    Ok(if matches!(name, "$rand") { call } else { call.folded() })
+    Ok(call.folded())
 }

@@ -9,6 +9,12 @@ pub(super) fn ceil(value: &Value) -> Result<Value> {
 }
 
 pub(super) fn floor(value: &Value) -> Result<Value> {
+    // The reference's floor of a decimal infinity is no number.
+    if let Value::Decimal(decimal) = value
+        && decimal.is_infinite()
+    {
+        return Ok(Value::Decimal(Decimal::NAN));
+    }
     whole(value, "$floor", f64::floor, Rounding::Floor)
 }
 
@@ -40,6 +46,9 @@ fn to_place(values: &[Value], name: &str, rounding: Rounding) -> Result<Value> {
     }
     if !place.is_number() {
         fail!(16004, "{name} only supports numeric types for its precision, not {}", place.type_name());
+    }
+    if place.to_f64().is_some_and(|place| !place.is_finite()) {
+        fail!(31109, "Can't coerce out of range value {place} to long");
     }
     let Some(place) = place.to_i64_exact() else {
         fail!(51082, "precision argument to {name} must be an integral value");

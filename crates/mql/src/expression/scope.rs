@@ -55,7 +55,7 @@ pub(crate) fn check_variable_name(name: &str) -> Result<()> {
 /// Checks the name of a variable that a statement reads.
 pub(crate) fn check_variable_use(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
-        fail!(16867, "empty variable names are not allowed");
+        fail!(9, "empty variable names are not allowed");
     };
     if !(first.is_ascii_alphabetic() || !first.is_ascii()) {
         fail!(9, "'{name}' starts with an invalid character for a variable name");

@@ -1,6 +1,6 @@
 //! Arrays as sets. Results are in the order of values.
 
-use super::{MANY, Operator, between, exactly};
+use super::{Expression, MANY, Operator, between, exactly};
 use crate::error::{Result, fail};
 use crate::order::Key;
 use crate::value::Value;
@@ -19,8 +19,23 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
     }
 }
 
+/// Of equal elements the first stays.
 fn keys(items: &[Value]) -> BTreeSet<Key> {
-    items.iter().cloned().map(Key).collect()
+    let mut keys = BTreeSet::new();
+    for item in items {
+        keys.insert(Key(item.clone()));
+    }
+    keys
+}
+
+/// Refuses constants that are no arrays while `$setEquals` is parsed.
+pub(super) fn check_constants(arguments: &[Expression]) -> Result<()> {
+    for value in arguments.iter().filter_map(Expression::as_constant) {
+        if !matches!(value, Value::Array(_)) && arguments.len() > 1 {
+            fail!(5887502, "All operands of $setEquals must be arrays. One argument is of type: {}", value.type_name());
+        }
+    }
+    Ok(())
 }
 
 fn values(keys: BTreeSet<Key>) -> Value {
@@ -32,7 +47,11 @@ fn union(arrays: &[Value]) -> Result<Value> {
     for array in arrays {
         match array {
             array if array.is_nullish() => return Ok(Value::Null),
-            Value::Array(items) => all.extend(keys(items)),
+            Value::Array(items) => {
+                for key in keys(items) {
+                    all.insert(key);
+                }
+            }
             other => fail!(17043, "All operands of $setUnion must be arrays. One argument is of type: {}", other.type_name()),
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn text_of(value: &Value) -> Result<String> {
         Value::String(text) | Value::Symbol(text) | Value::Code(text) => text.to_string(),
         Value::Int(value) => value.to_string(),
         Value::Long(value) => value.to_string(),
-        Value::Double(value) => number_text(*value),
+        Value::Double(value) => short_text(*value),
         Value::Decimal(value) => value.to_string(),
         Value::Date(millis) => iso_text(*millis)?,
         Value::Timestamp(seconds, _) => {
@@ -48,7 +48,18 @@ pub(super) fn text_of(value: &Value) -> Result<String> {
     })
 }
 
-/// A double as `%.15g` and, where that is not exact, `%.17g` write it.
+/// A double as C++ streams write it: six digits.
+fn short_text(value: f64) -> String {
+    if value.is_nan() {
+        return "nan".into();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.into();
+    }
+    general(value, 6, 6)
+}
+
+/// A double with the fewest digits that tell it from others.
 pub(super) fn number_text(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();
@@ -56,19 +67,19 @@ pub(super) fn number_text(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "Infinity" } else { "-Infinity" }.into();
     }
-    let short = general(value, 15);
-    if short.parse::<f64>() == Ok(value) { short } else { general(value, 17) }
+    let digits = format!("{value:e}").bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
+    general(value, digits.max(1), 16)
 }
 
-/// C's `%.{digits}g`.
-fn general(value: f64, digits: usize) -> String {
+/// So many significant digits, with an exponent from `wide` places on, like C's `%g`.
+fn general(value: f64, digits: usize, wide: i32) -> String {
     let text = format!("{:.*e}", digits - 1, value);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let shorter = |text: &str| -> String {
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.into() }
     };
-    if exponent < -4 || exponent >= digits as i32 {
+    if exponent < -4 || exponent >= wide {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{}e{sign}{:02}", shorter(mantissa), exponent.abs());
     }

@@ -18,7 +18,7 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
 fn substring_bytes(values: &[Value]) -> Result<Value> {
     let text = text_of(&values[0])?;
     let number = |value: &Value, code: i32, what: &str| match value {
-        value if value.is_number() => Ok(cut_to_i64(value)),
+        value if value.is_number() => Ok(nearest_i64(value)),
         other => fail!(code, "$substrBytes: {what} must be a numeric type (is BSON type {})", other.type_name()),
     };
     let start = number(&values[1], 16034, "starting index")?;
@@ -43,14 +43,14 @@ fn substring_bytes(values: &[Value]) -> Result<Value> {
     Ok(Value::string(&text[start..end]))
 }
 
-/// A number without its fraction; what does not fit stays at the bound.
-fn cut_to_i64(value: &Value) -> i64 {
+/// The nearest whole number; what does not fit stays at the bound.
+fn nearest_i64(value: &Value) -> i64 {
     match value {
         Value::Decimal(decimal) => {
-            let whole = decimal.to_whole(crate::decimal::Rounding::Down).to_integer();
+            let whole = decimal.to_whole(crate::decimal::Rounding::HalfEven).to_integer();
             whole.map_or(0, |whole| i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX }))
         }
-        other => other.to_i64_exact().unwrap_or_else(|| other.to_f64().unwrap_or(0.0) as i64),
+        other => other.to_i64_exact().unwrap_or_else(|| other.to_f64().unwrap_or(0.0).round() as i64),
     }
 }
 
@@ -118,7 +118,8 @@ fn index_points(values: &[Value]) -> Result<Value> {
     };
     let (points, part): (Vec<char>, Vec<char>) = (text.chars().collect(), part.chars().collect());
     let Some((start, end)) = range(values, "$indexOfCP", points.len())? else { return Ok(Value::Int(-1)) };
+    let behind_the_end = start > 0 && start == points.len();
     let points = &points[start..end];
-    let found = if part.is_empty() { Some(0) } else { points.windows(part.len()).position(|at| at == part) };
+    let found = if part.is_empty() { (!behind_the_end).then_some(0) } else { points.windows(part.len()).position(|at| at == part) };
     Ok(Value::Int(found.map_or(-1, |at| (at + start) as i32)))
 }

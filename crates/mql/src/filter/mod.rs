@@ -63,20 +63,6 @@ impl Filter {
         let mut matched = Matched::default();
         Ok(self.0.holds(document, env, &mut matched)?.then_some(matched))
     }
-
-    /// Whether the filter says anything about a path or what lies below it.
-    pub(crate) fn speaks_of(&self, name: &str) -> bool {
-        names(&self.0, name)
-    }
-}
-
-fn names(node: &Node, name: &str) -> bool {
-    match node {
-        Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(|node| names(node, name)),
-        Node::Not(node) => names(node, name),
-        Node::Path(path, _) => path.first().is_some_and(|first| **first == *name),
-        _ => false,
-    }
 }
 
 impl Node {
@@ -199,4 +185,3 @@ impl ElementFilter {
 }
 
 pub(crate) use operators::is_operator_document;
-pub(crate) use parse::split_path;

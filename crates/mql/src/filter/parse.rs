@@ -36,7 +36,7 @@ pub(super) fn parse_at(document: &Document, scope: &Scope, depth: usize) -> Resu
 }
 
 /// The parts of a path.
-pub(crate) fn split_path(path: &str) -> Vec<Str> {
+pub(super) fn split_path(path: &str) -> Vec<Str> {
     path.split('.').map(Str::from).collect()
 }
 

@@ -44,15 +44,19 @@ pub enum WhenNotMatched {
 pub(super) fn collection_name(value: &Value, stage: &str, code: i32) -> Result<(Option<Str>, Str)> {
     match value {
         Value::String(name) => {
-            if name.is_empty() || name.starts_with('.') || name.contains('\0') || name.contains('$') {
+            if name.is_empty() || name.starts_with('.') || name.contains('\0') {
                 fail!(73, "Invalid collection name for {stage}: '{name}'");
             }
             Ok((None, name.clone()))
         }
         Value::Document(document) => {
+            if let Some((name, _)) = document.iter().find(|(name, _)| !matches!(&***name, "db" | "coll")) {
+                fail!(40415, "BSON field '{stage}.{name}' is an unknown field.");
+            }
             let part = |name: &str| match document.get(name) {
                 Some(Value::String(text)) => Ok(text.clone()),
-                _ => fail!(code, "{stage} requires 'db' and 'coll' to be strings"),
+                Some(other) => fail!(14, "{stage} requires '{name}' to be a string, not {}", other.type_name()),
+                None => fail!(code, "{stage} requires 'db' and 'coll'"),
             };
             Ok((Some(part("db")?), part("coll")?))
         }

@@ -52,7 +52,6 @@ const REFUSED: &[&str] = &[
     "$changeStream",
     "$changeStreamSplitLargeEvent",
     "$geoNear",
-    "$setWindowFields",
     "$densify",
     "$fill",
 ];
@@ -138,9 +137,9 @@ fn check_place(name: &str, at: usize, count: usize, outer: &str) -> Result<()> {
                 fail!(40601, "{name} can only be the final stage in the pipeline");
             }
         }
-        "$facet" | "$geoNear" | "$collStats" | "$indexStats" | "$changeStream" | "$documents" | "$currentOp"
-        | "$planCacheStats" | "$listSessions" | "$listLocalSessions" | "$search"
-            if outer == "$facet" =>
+        name if outer == "$facet"
+            && (matches!(name, "$facet" | "$documents")
+                || (REFUSED.contains(&name) && !matches!(name, "$densify" | "$fill"))) =>
         {
             fail!(40600, "{name} is not allowed to be used within a $facet stage");
         }

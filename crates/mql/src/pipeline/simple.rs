@@ -65,6 +65,9 @@ pub(super) fn parse_unset(value: &Value) -> Result<Each> {
         }
         _ => fail!(31002, "$unset specification must be a string or an array"),
     };
+    if paths.iter().any(|path| path.contains('\0')) {
+        fail!(9527900, "$unset: a field path must not contain a null byte");
+    }
     Ok(Each::Project(Projection::without(&paths)?))
 }
 

@@ -23,13 +23,13 @@ enum Extra {
 }
 
 impl FindProjection {
-    /// Parses a projection; a positional `$` speaks of the array that `query` uses.
-    pub fn parse(document: &Document, query: Option<&Filter>, scope: &Scope) -> Result<FindProjection> {
+    /// Parses a projection.
+    pub fn parse(document: &Document, scope: &Scope) -> Result<FindProjection> {
         let mut builder = Builder { scope, root: Default::default(), mode: None, id: None };
         let mut extras: Vec<(Vec<Str>, Extra)> = Vec::new();
         for (path, value) in document.iter() {
             if path.ends_with(".$") {
-                parse_positional(path, value, query, &mut builder, &mut extras)?;
+                parse_positional(path, value, &mut builder, &mut extras)?;
                 continue;
             }
             if path.contains(".$.") || path.split('.').any(|part| part == "$") {
@@ -40,6 +40,10 @@ impl FindProjection {
                 Some(("$elemMatch", operand)) => parse_element_match(path, operand, &mut builder, &mut extras)?,
                 _ => builder.member(&[], path, value, 0)?,
             }
+        }
+        let matches = extras.iter().any(|(_, extra)| matches!(extra, Extra::ElementMatch(_)));
+        if matches && builder.mode.is_none() {
+            builder.mode = Some(Mode::Include);
         }
         let slices_alone = builder.mode.is_none() && builder.id != Some(true);
         let mut projection = builder.finish()?;
@@ -61,19 +65,17 @@ impl FindProjection {
                 Extra::Slice(first, count) => at_path(&result, path, &mut |value| slice(value, *first, *count)),
                 Extra::ElementMatch(filter) => first_match(result, document, path, filter, env)?,
                 Extra::Positional => {
-                    let Some(index) = matched.index else {
-                        fail!(51246, "Executor error during find command: positional operator '.$' couldn't find a matching element in the array");
-                    };
-                    let mut beyond = false;
-                    let result = at_first_array(&result, path, &mut |items| match items.get(index) {
-                        Some(item) => Value::array(vec![item.clone()]),
-                        None => {
-                            beyond = true;
-                            Value::Missing
+                    let mut code = None;
+                    let result = at_first_array(&result, path, &mut |items| {
+                        match matched.index.map(|index| items.get(index)) {
+                            Some(Some(item)) => return Value::array(vec![item.clone()]),
+                            Some(None) => code = Some(51247),
+                            None => code = Some(51246),
                         }
+                        Value::Missing
                     });
-                    if beyond {
-                        fail!(51247, "Executor error during find command: positional operator '.$' element mismatch");
+                    if let Some(code) = code {
+                        fail!(code, "Executor error during find command: positional operator '.$' couldn't find a matching element in the array");
                     }
                     result
                 }
@@ -96,7 +98,6 @@ fn special(value: &Value) -> Option<(&str, &Value)> {
 fn parse_positional(
     path: &str,
     value: &Value,
-    query: Option<&Filter>,
     builder: &mut Builder<'_>,
     extras: &mut Vec<(Vec<Str>, Extra)>,
 ) -> Result<()> {
@@ -117,10 +118,6 @@ fn parse_positional(
         fail!(31256, "Cannot specify positional operator and $elemMatch.");
     }
     let parts = split(bare)?;
-    let used = query.is_some_and(|query| query.speaks_of(&parts[0]));
-    if !used {
-        fail!(51246, "Executor error during find command: positional operator '.$' requires corresponding field in query specifier");
-    }
     builder.mode = Some(Mode::Include);
     insert(&mut builder.root, &parts, Child::Keep)?;
     extras.push((parts, Extra::Positional));
@@ -188,9 +185,6 @@ fn parse_element_match(
     let parts = split(path)?;
     let query = Document::one(path, Value::document(Document::one("$elemMatch", operand.clone())));
     let filter = Filter::parse(&query, builder.scope)?;
-    if builder.mode.is_none() {
-        builder.mode = Some(Mode::Include);
-    }
     insert(&mut builder.root, &parts, Child::Keep)?;
     extras.push((parts, Extra::ElementMatch(filter)));
     Ok(())

@@ -105,7 +105,8 @@ impl Server {
         }
         check_collation(command)?;
         if self.collection(database, &name).is_some() {
-            return wrong(48, "the collection exists");
+            let plain = command.iter().all(|(name, _)| matches!(&**name, "create" | "lsid" | "comment"));
+            return if plain { Ok(Document::new()) } else { wrong(48, "the collection exists") };
         }
         let view = match (command.get("viewOn"), command.get("pipeline")) {
             (Some(Value::String(on)), pipeline) => {
@@ -162,7 +163,7 @@ impl Server {
         let projection = document_of(command, "projection")?;
         let parsed = match projection.is_empty() {
             true => None,
-            false => Some(FindProjection::parse(&projection, Some(&filter), &scope)?),
+            false => Some(FindProjection::parse(&projection, &scope)?),
         };
         let order = document_of(command, "sort")?;
         let order = if order.has("$natural") { Document::new() } else { order };

@@ -291,7 +291,7 @@ pub fn find_and_modify(server: &mut Server, database: &str, command: &Document) 
     let (scope, mut env) = bound(&document_of(command, "let")?)?;
     let filter = Filter::parse(&query, &scope)?;
     let fields = document_of(command, "fields")?;
-    let projection = FindProjection::parse(&fields, Some(&filter), &scope)?;
+    let projection = FindProjection::parse(&fields, &scope)?;
     let show = |document: Option<Document>, matched: Matched, env: &mut shardlake_mql::Env| match document {
         Some(document) if fields.is_empty() => Ok(Value::document(document)),
         Some(document) => projection.apply(&Value::document(document), matched, env),
