@@ -155,7 +155,8 @@ pub fn identical(left: &Value, right: &Value) -> bool {
         (Value::Double(left), Value::Double(right)) => left.to_bits() == right.to_bits(),
         (Value::Decimal(left), Value::Decimal(right)) => left == right,
         (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right.iter()).all(|(left, right)| identical(left, right))
+            left.len() == right.len()
+                && left.iter().zip(right.iter()).all(|(left, right)| identical(left, right))
         }
         (Value::Document(left), Value::Document(right)) => identical_documents(left, right),
         (Value::CodeWithScope(left), Value::CodeWithScope(right)) => {

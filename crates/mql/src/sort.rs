@@ -54,13 +54,23 @@ impl SortPattern {
         self.fields.len()
     }
 
+    /// The only field's path, if there is one field and it ascends.
+    pub(crate) fn single_ascending(&self) -> Option<&[Str]> {
+        match &self.fields[..] {
+            [field] if !field.descending => Some(&field.path),
+            _ => None,
+        }
+    }
+
     /// The key of a document: of an array the least element, or the greatest where the order descends.
     pub fn key(&self, document: &Value) -> Result<SortKey> {
         let mut arrays: Vec<String> = Vec::new();
         let mut keys = Vec::with_capacity(self.fields.len());
         for field in &self.fields {
             if let Some(kind) = &field.meta {
-                keys.push(document.as_document().map(|found| found.value(kind)).unwrap_or_default().or_null());
+                keys.push(
+                    document.as_document().map(|found| found.value(kind)).unwrap_or_default().or_null(),
+                );
                 continue;
             }
             let mut through = None;
@@ -128,7 +138,8 @@ fn parse_field(path: Vec<Str>, value: &Value) -> Result<Field> {
             fail!(17312, "$meta is the only expression supported by $sort right now");
         };
         let kind = kind.as_str().ok_or_else(|| error!(31138, "Illegal $meta sort: {meta}"))?;
-        if !matches!(kind, "textScore" | "randVal" | "searchScore" | "vectorSearchScore" | "geoNearDistance") {
+        if !matches!(kind, "textScore" | "randVal" | "searchScore" | "vectorSearchScore" | "geoNearDistance")
+        {
             fail!(31138, "Illegal $meta sort: {meta}");
         }
         let name = Str::from(format!("$meta.{kind}"));

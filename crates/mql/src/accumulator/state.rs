@@ -97,14 +97,20 @@ impl State {
             Kind::Concat => match value {
                 Value::Missing => {}
                 Value::Array(items) => items.iter().cloned().for_each(|item| self.keep(item)),
-                other => fail!(14, "$concatArrays requires array inputs, but input is of type {}", other.type_name()),
+                other => fail!(
+                    14,
+                    "$concatArrays requires array inputs, but input is of type {}",
+                    other.type_name()
+                ),
             },
             Kind::Union => match value {
                 Value::Missing => {}
                 Value::Array(items) => items.iter().for_each(|item| {
                     self.set.insert(Key(item.clone()));
                 }),
-                other => fail!(14, "$setUnion requires array inputs, but input is of type {}", other.type_name()),
+                other => {
+                    fail!(14, "$setUnion requires array inputs, but input is of type {}", other.type_name())
+                }
             },
             Kind::FirstN if self.values.len() < self.count => self.keep(value.or_null()),
             Kind::LastN => {
@@ -124,7 +130,8 @@ impl State {
         if value.is_nullish() {
             return;
         }
-        let wanted = if self.kind == Kind::Least { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
+        let wanted =
+            if self.kind == Kind::Least { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
         if self.best.as_ref().is_none_or(|best| order::compare(&value, best) == wanted) {
             self.best = Some(value);
         }
@@ -138,7 +145,11 @@ impl State {
                 Ok(())
             }
             other => {
-                fail!(40400, "$mergeObjects requires object inputs, but input {other} is of type {}", other.type_name())
+                fail!(
+                    40400,
+                    "$mergeObjects requires object inputs, but input {other} is of type {}",
+                    other.type_name()
+                )
             }
         }
     }

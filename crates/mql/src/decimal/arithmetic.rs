@@ -17,7 +17,11 @@ impl Decimal {
         match (self.parts(), other.parts()) {
             (Parts::Nan, _) | (_, Parts::Nan) => Decimal::NAN,
             (Parts::Infinity { negative: left }, Parts::Infinity { negative: right }) => {
-                if left == right { self } else { Decimal::NAN }
+                if left == right {
+                    self
+                } else {
+                    Decimal::NAN
+                }
             }
             (Parts::Infinity { .. }, _) => self,
             (_, Parts::Infinity { .. }) => other,
@@ -56,7 +60,9 @@ impl Decimal {
             (Parts::Nan, _) | (_, Parts::Nan) => Decimal::NAN,
             (Parts::Infinity { .. }, Parts::Infinity { .. }) => Decimal::NAN,
             (Parts::Infinity { .. }, _) => Decimal::infinity(negative),
-            (_, Parts::Infinity { .. }) => Decimal::rounded(negative, Big::zero(), i64::from(EXPONENT_MIN), false),
+            (_, Parts::Infinity { .. }) => {
+                Decimal::rounded(negative, Big::zero(), i64::from(EXPONENT_MIN), false)
+            }
             (
                 Parts::Finite { coefficient, exponent, .. },
                 Parts::Finite { coefficient: divisor, exponent: place, .. },
@@ -155,9 +161,21 @@ impl Decimal {
 fn rank(value: Decimal) -> i32 {
     match value.parts() {
         Parts::Nan => -3,
-        Parts::Infinity { negative } => if negative { -2 } else { 2 },
+        Parts::Infinity { negative } => {
+            if negative {
+                -2
+            } else {
+                2
+            }
+        }
         Parts::Finite { coefficient: 0, .. } => 0,
-        Parts::Finite { negative, .. } => if negative { -1 } else { 1 },
+        Parts::Finite { negative, .. } => {
+            if negative {
+                -1
+            } else {
+                1
+            }
+        }
     }
 }
 
@@ -278,7 +296,10 @@ mod tests {
         assert_eq!(value("10").divide(value("4")).to_string(), "2.5");
         assert_eq!(value("1").divide(value("3")).to_string(), "0.3333333333333333333333333333333333");
         assert_eq!(value("1E+34").add(value("1")).to_string(), "1.000000000000000000000000000000000E+34");
-        assert_eq!(value("1E+40").subtract(value("1E-40")).to_string(), "1.000000000000000000000000000000000E+40");
+        assert_eq!(
+            value("1E+40").subtract(value("1E-40")).to_string(),
+            "1.000000000000000000000000000000000E+40"
+        );
         assert_eq!(value("10").remainder(value("3")).to_string(), "1");
         assert_eq!(value("2.5").quantized(0, Rounding::HalfEven).to_string(), "2");
         assert_eq!(value("-2.5").to_whole(Rounding::Floor).to_string(), "-3");

@@ -220,7 +220,13 @@ impl Decimal {
     pub fn exp(self) -> Decimal {
         match self.parts() {
             Parts::Nan => Decimal::NAN,
-            Parts::Infinity { negative } => if negative { Decimal::ZERO } else { self },
+            Parts::Infinity { negative } => {
+                if negative {
+                    Decimal::ZERO
+                } else {
+                    self
+                }
+            }
             Parts::Finite { coefficient: 0, .. } => Decimal::from_i64(1),
             Parts::Finite { negative, coefficient, exponent } => {
                 if coefficient.ilog10() as i32 + exponent > 5 {
@@ -300,12 +306,7 @@ impl Decimal {
         if size == Ordering::Equal {
             return one;
         }
-        if size.is_gt() != exponent.is_negative() {
-            Decimal::infinity(negative)
-        } else {
-            let zero = Decimal::ZERO;
-            if negative { zero.negated() } else { zero }
-        }
+        if size.is_gt() != exponent.is_negative() { Decimal::infinity(negative) } else { Decimal::tiny() }
     }
 
     fn exact_power(self, exponent: Option<i128>, negative: bool) -> Option<Decimal> {
@@ -378,7 +379,13 @@ impl Decimal {
         let half = Fixed::pi().div_small(2);
         let angle = match (x.is_zero(), y.is_zero()) {
             (true, true) => Fixed::whole(0),
-            (true, false) => if y.negative { half.neg() } else { half },
+            (true, false) => {
+                if y.negative {
+                    half.neg()
+                } else {
+                    half
+                }
+            }
             (false, _) => {
                 let angle = y.div(&x).arctan();
                 match (x.negative, y.negative) {

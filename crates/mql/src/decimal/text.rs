@@ -122,7 +122,8 @@ mod tests {
             ["0", "-0", "1.10", "1E+3", "0.000001", "1E-7", "-12.50", "9.99E+6144", "1E-6176", "0E+3", "NaN"]
         {
             let parsed = Decimal::parse(text).map(|value| value.to_string());
-            let wanted = if text == "9.99E+6144" { "9.990000000000000000000000000000000E+6144" } else { text };
+            let wanted =
+                if text == "9.99E+6144" { "9.990000000000000000000000000000000E+6144" } else { text };
             assert_eq!(parsed.as_deref(), Some(wanted));
         }
         assert_eq!(Decimal::from_f64(1.5).to_string(), "1.50000000000000");

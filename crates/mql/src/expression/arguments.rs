@@ -1,8 +1,8 @@
 //! Operators whose arguments have names.
 
+use super::NamedFunction;
 use super::parse::At;
 use super::tree::{Expression, Tree};
-use super::NamedFunction;
 use crate::error::{Result, error, fail};
 use crate::value::{Document, Value};
 use std::sync::Arc;

@@ -72,7 +72,9 @@ fn is_in(wanted: &Value, array: &Value) -> Result<Value> {
 fn size(array: &Value) -> Result<Value> {
     match array {
         Value::Array(items) => Ok(Value::Int(items.len() as i32)),
-        other => fail!(17124, "The argument to $size must be an array, but was of type: {}", other.type_name()),
+        other => {
+            fail!(17124, "The argument to $size must be an array, but was of type: {}", other.type_name())
+        }
     }
 }
 
@@ -112,7 +114,9 @@ fn index_of(values: &[Value]) -> Result<Value> {
     let items = match &values[0] {
         value if value.is_nullish() => return Ok(Value::Null),
         Value::Array(items) => items,
-        other => fail!(40090, "$indexOfArray requires an array as a first argument, found: {}", other.type_name()),
+        other => {
+            fail!(40090, "$indexOfArray requires an array as a first argument, found: {}", other.type_name())
+        }
     };
     let bound = |at: usize| -> Result<Option<usize>> {
         let Some(value) = values.get(at) else { return Ok(None) };
@@ -137,7 +141,11 @@ fn range(values: &[Value]) -> Result<Value> {
     let number = |at: usize, codes: (i32, i32), what: &str| {
         let value = &values[at];
         if !value.is_number() {
-            fail!(codes.0, "$range requires a numeric {what} value, found value of type: {}", value.type_name());
+            fail!(
+                codes.0,
+                "$range requires a numeric {what} value, found value of type: {}",
+                value.type_name()
+            );
         }
         match value.to_i32_exact() {
             Some(number) => Ok(i64::from(number)),
@@ -162,6 +170,8 @@ fn reverse(value: &Value) -> Result<Value> {
     match value {
         value if value.is_nullish() => Ok(Value::Null),
         Value::Array(items) => Ok(Value::array(items.iter().rev().cloned().collect())),
-        other => fail!(34435, "The argument to $reverseArray must be an array, but was {}", other.type_name()),
+        other => {
+            fail!(34435, "The argument to $reverseArray must be an array, but was {}", other.type_name())
+        }
     }
 }

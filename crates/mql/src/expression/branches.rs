@@ -96,7 +96,10 @@ impl Evaluate for Choice {
         }
         match &self.default {
             Some(default) => default.evaluate(env),
-            None => fail!(40066, "$switch could not find a matching branch for an input, and no default was specified"),
+            None => fail!(
+                40066,
+                "$switch could not find a matching branch for an input, and no default was specified"
+            ),
         }
     }
 }

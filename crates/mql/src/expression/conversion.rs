@@ -154,7 +154,9 @@ fn target(to: &Value) -> Result<Target> {
             };
             crate::value_type::by_number(number)
         }
-        other => fail!(9, "$convert's 'to' argument must be a string or number, but is {}", other.type_name()),
+        other => {
+            fail!(9, "$convert's 'to' argument must be a string or number, but is {}", other.type_name())
+        }
     };
     let Some(name) = name else { fail!(2, "Unknown type name or number: {to}") };
     Ok(match name {
@@ -181,7 +183,9 @@ fn convert(value: &Value, target: Target, options: &BinaryOptions) -> Result<Val
         Target::Decimal => to_decimal(value),
         Target::Int => match to_integer(value, options, "int")? {
             number if i32::try_from(number).is_ok() => Ok(int_or_long(number)),
-            number => fail!(CONVERSION_FAILURE, "Conversion would overflow target type in $convert: {number}"),
+            number => {
+                fail!(CONVERSION_FAILURE, "Conversion would overflow target type in $convert: {number}")
+            }
         },
         Target::Long => to_integer(value, options, "long").map(Value::Long),
         Target::Date => to_date(value),
@@ -276,7 +280,8 @@ fn to_decimal(value: &Value) -> Result<Value> {
 }
 
 fn to_integer(value: &Value, options: &BinaryOptions, target: &str) -> Result<i64> {
-    let overflow = || error!(CONVERSION_FAILURE, "Conversion would overflow target type in $convert: {value}");
+    let overflow =
+        || error!(CONVERSION_FAILURE, "Conversion would overflow target type in $convert: {value}");
     Ok(match value {
         Value::Bool(value) => i64::from(*value),
         Value::Int(value) => i64::from(*value),
@@ -321,7 +326,10 @@ fn to_object_id(value: &Value) -> Result<Value> {
         Value::ObjectId(_) => Ok(value.clone()),
         Value::String(text) => match convert_binary::parse_hex(text).map(<[u8; 12]>::try_from) {
             Some(Ok(id)) => Ok(Value::ObjectId(id)),
-            _ => fail!(CONVERSION_FAILURE, "Failed to parse objectId '{text}' in $convert with no onError value"),
+            _ => fail!(
+                CONVERSION_FAILURE,
+                "Failed to parse objectId '{text}' in $convert with no onError value"
+            ),
         },
         other => unsupported(other, "objectId"),
     }

@@ -47,7 +47,9 @@ pub(super) fn is_big_endian(value: &Value) -> Result<bool> {
             "big" => Ok(true),
             other => fail!(9130002, "Invalid 'byteOrder' argument for $convert: {other}"),
         },
-        other => fail!(9130001, "$convert requires that 'byteOrder' be a string, found: {}", other.type_name()),
+        other => {
+            fail!(9130001, "$convert requires that 'byteOrder' be a string, found: {}", other.type_name())
+        }
     }
 }
 
@@ -89,7 +91,9 @@ pub(super) fn to_text(subtype: u8, bytes: &[u8], options: &BinaryOptions) -> Res
             Ok(text) => text.to_owned(),
             Err(_) => fail!(CONVERSION_FAILURE, "BinData is not valid UTF-8 in $convert"),
         },
-        other => fail!(CONVERSION_FAILURE, "BinData of subtype {subtype} has no format '{other}' in $convert"),
+        other => {
+            fail!(CONVERSION_FAILURE, "BinData of subtype {subtype} has no format '{other}' in $convert")
+        }
     };
     Ok(Value::string(text))
 }

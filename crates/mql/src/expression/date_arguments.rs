@@ -19,7 +19,9 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
     };
     match name {
         "$dateAdd" => moved("$dateAdd").call(operand, at, |_, values| shift(values, "$dateAdd", false)),
-        "$dateSubtract" => moved("$dateSubtract").call(operand, at, |_, values| shift(values, "$dateSubtract", true)),
+        "$dateSubtract" => {
+            moved("$dateSubtract").call(operand, at, |_, values| shift(values, "$dateSubtract", true))
+        }
         "$dateDiff" => {
             let signature = Signature {
                 operator: "$dateDiff",
@@ -86,10 +88,17 @@ fn start_of_week(argument: &Option<Value>, operator: &str) -> Result<Option<i64>
         Some(value) if value.is_nullish() => Ok(None),
         Some(Value::String(name)) => match week_day_number(name) {
             Some(day) => Ok(Some(day)),
-            None => fail!(5439016, "{operator} parameter 'startOfWeek' value cannot be recognized as a day of a week: {name}"),
+            None => fail!(
+                5439016,
+                "{operator} parameter 'startOfWeek' value cannot be recognized as a day of a week: {name}"
+            ),
         },
         Some(other) => {
-            fail!(5439015, "{operator} parameter 'startOfWeek' must be a string, but got {}", other.type_name())
+            fail!(
+                5439015,
+                "{operator} parameter 'startOfWeek' must be a string, but got {}",
+                other.type_name()
+            )
         }
     }
 }
@@ -102,7 +111,11 @@ fn shift(values: &[Option<Value>], operator: &str, back: bool) -> Result<Value> 
     }
     let unit = unit_of(unit, operator, 5439013)?;
     let Some(millis) = millis_of(start) else {
-        fail!(5166403, "{operator} requires startDate to be convertible to a date, but got {}", start.type_name());
+        fail!(
+            5166403,
+            "{operator} requires startDate to be convertible to a date, but got {}",
+            start.type_name()
+        );
     };
     let Some(amount) = amount.to_i64_exact() else {
         fail!(5166405, "{operator} expects integer amount of time units, but got {amount}");
@@ -157,7 +170,9 @@ fn trunc(values: &[Option<Value>]) -> Result<Value> {
         Some(value) if value.is_nullish() => return Ok(Value::Null),
         Some(value) => match value.to_i64_exact() {
             Some(size) if size > 0 => size,
-            Some(size) => fail!(5439018, "$dateTrunc requires 'binSize' to be greater than 0, but got {size}"),
+            Some(size) => {
+                fail!(5439018, "$dateTrunc requires 'binSize' to be greater than 0, but got {size}")
+            }
             None => fail!(5439017, "$dateTrunc requires 'binSize' to be a 64-bit integer, but got {value}"),
         },
     };

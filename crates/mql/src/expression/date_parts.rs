@@ -39,16 +39,23 @@ fn parse_date_argument(name: &str, operand: &Value, at: &At<'_>) -> Result<Vec<O
     if let Value::Document(document) = operand {
         let by_operator = document.first().is_some_and(|(name, _)| name.starts_with('$'));
         if !by_operator {
-            if let Some((other, _)) = document.iter().find(|(name, _)| !matches!(&***name, "date" | "timezone")) {
+            if let Some((other, _)) =
+                document.iter().find(|(name, _)| !matches!(&***name, "date" | "timezone"))
+            {
                 fail!(40535, "unrecognized option to {name}: \"{other}\"");
             }
-            let date = document.get("date").ok_or_else(|| error!(40539, "missing 'date' argument to {name}"))?;
+            let date =
+                document.get("date").ok_or_else(|| error!(40539, "missing 'date' argument to {name}"))?;
             let zone = document.get("timezone").map(|zone| at.parse(zone)).transpose()?;
             return Ok(vec![Some(at.parse(date)?), zone]);
         }
     }
     let [date] = list_of(operand) else {
-        fail!(40536, "{name} accepts exactly one argument if given an array, but was given {}", list_of(operand).len());
+        fail!(
+            40536,
+            "{name} accepts exactly one argument if given an array, but was given {}",
+            list_of(operand).len()
+        );
     };
     Ok(vec![Some(at.parse(date)?), None])
 }
@@ -115,7 +122,16 @@ fn to_parts(values: &[Option<Value>]) -> Result<Value> {
 }
 
 const PARTS: &[&str] = &[
-    "year", "month", "day", "hour", "minute", "second", "millisecond", "isoWeekYear", "isoWeek", "isoDayOfWeek",
+    "year",
+    "month",
+    "day",
+    "hour",
+    "minute",
+    "second",
+    "millisecond",
+    "isoWeekYear",
+    "isoWeek",
+    "isoDayOfWeek",
     "timezone",
 ];
 
@@ -155,11 +171,19 @@ fn from_parts(values: &[Option<Value>]) -> Result<Value> {
         };
         let year = matches!(PARTS[at], "year" | "isoWeekYear");
         if year && !(1..=9999).contains(&number) {
-            fail!(40523, "'{}' must evaluate to an integer in the range 1 to 9999, found {number}", PARTS[at]);
+            fail!(
+                40523,
+                "'{}' must evaluate to an integer in the range 1 to 9999, found {number}",
+                PARTS[at]
+            );
         }
         let bounded = at < 5 || at > 6;
         if !year && bounded && i16::try_from(number).is_err() {
-            fail!(31034, "'{}' must evaluate to a value in the range [-32768, 32767], found {number}", PARTS[at]);
+            fail!(
+                31034,
+                "'{}' must evaluate to a value in the range [-32768, 32767], found {number}",
+                PARTS[at]
+            );
         }
         *slot = Some(number);
     }
@@ -174,9 +198,15 @@ fn moment(numbers: &[Option<i64>; 10], zone: &Zone) -> Result<Value> {
             let days = time::iso_to_days(year, part(8, 1), part(9, 1));
             Civil::from_millis(days.saturating_mul(time::DAY))
         }
-        None => {
-            Civil { year: part(0, 1970), month: part(1, 1), day: part(2, 1), hour: 0, minute: 0, second: 0, milli: 0 }
-        }
+        None => Civil {
+            year: part(0, 1970),
+            month: part(1, 1),
+            day: part(2, 1),
+            hour: 0,
+            minute: 0,
+            second: 0,
+            milli: 0,
+        },
     };
     let wall = Civil { hour: part(3, 0), minute: part(4, 0), second: part(5, 0), milli: part(6, 0), ..date };
     let millis = wall.to_millis().and_then(|wall| zone.to_utc(wall));

@@ -60,7 +60,9 @@ fn to_string(values: &[Option<Value>]) -> Result<Value> {
         None => None,
         Some(value) if value.is_nullish() => return Ok(Value::Null),
         Some(Value::String(format)) => Some(format.clone()),
-        Some(other) => fail!(18533, "$dateToString requires that 'format' be a string, found: {}", other.type_name()),
+        Some(other) => {
+            fail!(18533, "$dateToString requires that 'format' be a string, found: {}", other.type_name())
+        }
     };
     if date.is_nullish() {
         return Ok(values[3].clone().unwrap_or(Value::Null));
@@ -78,7 +80,10 @@ fn to_string(values: &[Option<Value>]) -> Result<Value> {
         Ok(text) => Ok(Value::string(text)),
         Err(FormatError::Format) => fail!(18536, "Invalid format in $dateToString"),
         Err(FormatError::Year) => {
-            fail!(18537, "Could not convert date to string: date component was outside the supported range of 0-9999")
+            fail!(
+                18537,
+                "Could not convert date to string: date component was outside the supported range of 0-9999"
+            )
         }
     }
 }
@@ -130,7 +135,11 @@ fn parse_date(text: &Value, format: &Option<Value>, zone: &Option<Value>) -> Res
     };
     let Some(parsed_zone) = zone_of(zone)? else { return Ok(Value::Null) };
     let Value::String(text) = text else {
-        fail!(CONVERSION_FAILURE, "$dateFromString requires that 'dateString' be a string, found: {}", text.type_name());
+        fail!(
+            CONVERSION_FAILURE,
+            "$dateFromString requires that 'dateString' be a string, found: {}",
+            text.type_name()
+        );
     };
     let zone = zone.is_some().then_some(&parsed_zone);
     let parsed = match format {

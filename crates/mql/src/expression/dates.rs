@@ -61,7 +61,10 @@ pub(super) fn iso_text(millis: i64) -> Result<String> {
     match time::format_date(millis, "%Y-%m-%dT%H:%M:%S.%LZ", &Zone::UTC) {
         Ok(text) => Ok(text),
         Err(FormatError::Year | FormatError::Format) => {
-            fail!(18537, "Could not convert date to string: date component was outside the supported range of 0-9999: {millis}")
+            fail!(
+                18537,
+                "Could not convert date to string: date component was outside the supported range of 0-9999: {millis}"
+            )
         }
     }
 }
@@ -75,7 +78,8 @@ pub(crate) fn add_units(millis: i64, unit: DateUnit, amount: i64, zone: &Zone) -
         }
         Some(length) => {
             let wall = zone.to_wall(millis);
-            let moved = amount.checked_mul(length).and_then(|by| wall.checked_add(by)).ok_or_else(overflow)?;
+            let moved =
+                amount.checked_mul(length).and_then(|by| wall.checked_add(by)).ok_or_else(overflow)?;
             zone.to_utc(moved).ok_or_else(overflow)?
         }
         None => {
@@ -98,7 +102,13 @@ pub(crate) fn add_units(millis: i64, unit: DateUnit, amount: i64, zone: &Zone) -
 const REFERENCE: Civil = Civil { year: 2000, month: 1, day: 1, hour: 0, minute: 0, second: 0, milli: 0 };
 
 /// The start of the bin of so many units that a date lies in.
-pub(super) fn truncate(millis: i64, unit: DateUnit, size: i64, start_of_week: i64, zone: &Zone) -> Result<i64> {
+pub(super) fn truncate(
+    millis: i64,
+    unit: DateUnit,
+    size: i64,
+    start_of_week: i64,
+    zone: &Zone,
+) -> Result<i64> {
     let overflow = || error!(5439005, "date overflow in $dateTrunc");
     let reference = REFERENCE.to_millis().unwrap_or(0);
     match unit.millis() {
@@ -133,7 +143,13 @@ pub(super) fn truncate(millis: i64, unit: DateUnit, size: i64, start_of_week: i6
 }
 
 /// How many borders of units lie between two dates.
-pub(super) fn difference(start: i64, end: i64, unit: DateUnit, start_of_week: i64, zone: &Zone) -> Result<Value> {
+pub(super) fn difference(
+    start: i64,
+    end: i64,
+    unit: DateUnit,
+    start_of_week: i64,
+    zone: &Zone,
+) -> Result<Value> {
     let (from, to) = (zone.to_wall(start), zone.to_wall(end));
     let (first, last) = (Civil::from_millis(from), Civil::from_millis(to));
     Ok(Value::Long(match unit {
@@ -165,5 +181,7 @@ pub(super) fn difference(start: i64, end: i64, unit: DateUnit, start_of_week: i6
 pub(super) fn week_day_number(name: &str) -> Option<i64> {
     let days = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
     let lower = name.to_ascii_lowercase();
-    days.iter().position(|day| lower == *day || (lower.len() == 3 && day.starts_with(&lower))).map(|at| at as i64 + 1)
+    days.iter()
+        .position(|day| lower == *day || (lower.len() == 3 && day.starts_with(&lower)))
+        .map(|at| at as i64 + 1)
 }

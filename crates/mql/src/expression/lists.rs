@@ -168,7 +168,12 @@ struct Reduce {
 
 fn parse_reduce(operand: &Value, at: &At<'_>) -> Result<Expression> {
     let document = no_more_than_object(operand, "$reduce", 40075)?;
-    known_names(&document, &["input", "initialValue", "in", "as", "valueAs", "arrayIndexAs"], "$reduce", 40076)?;
+    known_names(
+        &document,
+        &["input", "initialValue", "in", "as", "valueAs", "arrayIndexAs"],
+        "$reduce",
+        40076,
+    )?;
     let input = at.parse(required(&document, "input", "$reduce", 40077)?)?;
     let initial = at.parse(required(&document, "initialValue", "$reduce", 40078)?)?;
     let inside = required(&document, "in", "$reduce", 40079)?;

@@ -13,30 +13,38 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
         "$sqrt" => exactly(1, |_, values| square_root(&values[0])),
         "$exp" => exactly(1, |_, values| one("$exp", &values[0], f64::exp, Decimal::exp)),
         "$ln" => exactly(1, |_, values| logarithm("$ln", 28766, &values[0], f64::ln, Decimal::ln)),
-        "$log10" => exactly(1, |_, values| logarithm("$log10", 28761, &values[0], f64::log10, Decimal::log10)),
+        "$log10" => {
+            exactly(1, |_, values| logarithm("$log10", 28761, &values[0], f64::log10, Decimal::log10))
+        }
         "$log" => exactly(2, |_, values| log(&values[0], &values[1])),
         "$sigmoid" => between(0, MANY, |_, values| sigmoid(values)),
         "$sin" => exactly(1, |_, values| periodic("$sin", &values[0], f64::sin, Decimal::sin)),
         "$cos" => exactly(1, |_, values| periodic("$cos", &values[0], f64::cos, Decimal::cos)),
         "$tan" => exactly(1, |_, values| periodic("$tan", &values[0], f64::tan, Decimal::tan)),
-        "$asin" => exactly(1, |_, values| bounded("$asin", &values[0], (-1, Some(1)), f64::asin, Decimal::asin)),
-        "$acos" => exactly(1, |_, values| bounded("$acos", &values[0], (-1, Some(1)), f64::acos, Decimal::acos)),
+        "$asin" => {
+            exactly(1, |_, values| bounded("$asin", &values[0], (-1, Some(1)), f64::asin, Decimal::asin))
+        }
+        "$acos" => {
+            exactly(1, |_, values| bounded("$acos", &values[0], (-1, Some(1)), f64::acos, Decimal::acos))
+        }
         "$atanh" => {
             exactly(1, |_, values| bounded("$atanh", &values[0], (-1, Some(1)), f64::atanh, inverse_tanh))
         }
-        "$acosh" => exactly(1, |_, values| bounded("$acosh", &values[0], (1, None), f64::acosh, Decimal::acosh)),
+        "$acosh" => {
+            exactly(1, |_, values| bounded("$acosh", &values[0], (1, None), f64::acosh, Decimal::acosh))
+        }
         "$atan" => exactly(1, |_, values| one("$atan", &values[0], f64::atan, Decimal::atan)),
         "$atan2" => exactly(2, |_, values| atan2(&values[0], &values[1])),
         "$sinh" => exactly(1, |_, values| one("$sinh", &values[0], f64::sinh, Decimal::sinh)),
         "$cosh" => exactly(1, |_, values| one("$cosh", &values[0], f64::cosh, Decimal::cosh)),
         "$tanh" => exactly(1, |_, values| one("$tanh", &values[0], f64::tanh, Decimal::tanh)),
         "$asinh" => exactly(1, |_, values| one("$asinh", &values[0], f64::asinh, Decimal::asinh)),
-        "$degreesToRadians" => {
-            exactly(1, |_, values| one("$degreesToRadians", &values[0], to_radians, |value| value.turned(true)))
-        }
-        "$radiansToDegrees" => {
-            exactly(1, |_, values| one("$radiansToDegrees", &values[0], to_degrees, |value| value.turned(false)))
-        }
+        "$degreesToRadians" => exactly(1, |_, values| {
+            one("$degreesToRadians", &values[0], to_radians, |value| value.turned(true))
+        }),
+        "$radiansToDegrees" => exactly(1, |_, values| {
+            one("$radiansToDegrees", &values[0], to_degrees, |value| value.turned(false))
+        }),
         _ => None,
     }
 }
@@ -66,7 +74,12 @@ fn one(name: &str, value: &Value, double: fn(f64) -> f64, decimal: fn(Decimal) -
     })
 }
 
-fn periodic(name: &str, value: &Value, double: fn(f64) -> f64, decimal: fn(Decimal) -> Decimal) -> Result<Value> {
+fn periodic(
+    name: &str,
+    value: &Value,
+    double: fn(f64) -> f64,
+    decimal: fn(Decimal) -> Decimal,
+) -> Result<Value> {
     if value.to_f64().is_some_and(f64::is_infinite) {
         fail!(50989, "cannot apply {name} to {value}, value must be in (-inf,inf)");
     }
@@ -154,13 +167,18 @@ fn log(value: &Value, base: &Value) -> Result<Value> {
 }
 
 fn sigmoid(values: &[Value]) -> Result<Value> {
-    let [value] = values else { fail!(14, "$sigmoid takes exactly 1 argument, {} were passed in", values.len()) };
+    let [value] = values else {
+        fail!(14, "$sigmoid takes exactly 1 argument, {} were passed in", values.len())
+    };
     if !value.is_number() && !value.is_nullish() {
         fail!(14, "$sigmoid only supports numeric types, not {}", value.type_name());
     }
-    one("$sigmoid", value, |value| 1.0 / (1.0 + (-value).exp()), |value| {
-        Decimal::from_i64(1).divide(Decimal::from_i64(1).add(value.negated().exp()))
-    })
+    one(
+        "$sigmoid",
+        value,
+        |value| 1.0 / (1.0 + (-value).exp()),
+        |value| Decimal::from_i64(1).divide(Decimal::from_i64(1).add(value.negated().exp())),
+    )
 }
 
 fn power(base: &Value, exponent: &Value) -> Result<Value> {
@@ -201,7 +219,13 @@ fn integer_power(base: &Value, exponent: &Value) -> Option<Value> {
     let (number, times) = (base.to_i64_exact()?, exponent.to_i64_exact()?);
     let result = match (number, times) {
         (1, _) => 1,
-        (-1, _) => if times % 2 == 0 { 1 } else { -1 },
+        (-1, _) => {
+            if times % 2 == 0 {
+                1
+            } else {
+                -1
+            }
+        }
         (_, ..0) => return None,
         _ => number.checked_pow(u32::try_from(times).ok()?)?,
     };

@@ -107,7 +107,8 @@ impl Sum {
         }
         if self.double != 0.0 {
             let doubles = Decimal::from_f64_exact(self.double);
-            let doubles = if self.rest == 0.0 { doubles } else { doubles.add(Decimal::from_f64_exact(self.rest)) };
+            let doubles =
+                if self.rest == 0.0 { doubles } else { doubles.add(Decimal::from_f64_exact(self.rest)) };
             total = total.add(doubles);
         }
         total

@@ -42,7 +42,11 @@ pub(super) fn merge_into(merged: &mut Document, value: &Value) -> Result<()> {
             document.iter().for_each(|(name, member)| merged.set(name, member.clone()));
             Ok(())
         }
-        other => fail!(40400, "$mergeObjects requires object inputs, but input {other} is of type {}", other.type_name()),
+        other => fail!(
+            40400,
+            "$mergeObjects requires object inputs, but input {other} is of type {}",
+            other.type_name()
+        ),
     }
 }
 
@@ -59,7 +63,9 @@ fn binary_size(value: &Value) -> Result<Value> {
         value if value.is_nullish() => Ok(Value::Null),
         Value::String(text) => Ok(Value::Int(text.len() as i32)),
         Value::Binary(_, bytes) => Ok(Value::Int(bytes.len() as i32)),
-        other => fail!(51276, "$binarySize requires a string or BinData argument, found: {}", other.type_name()),
+        other => {
+            fail!(51276, "$binarySize requires a string or BinData argument, found: {}", other.type_name())
+        }
     }
 }
 
@@ -87,7 +93,9 @@ pub(super) fn array_to_object(value: &Value) -> Result<Value> {
         None => return Ok(Value::document(Document::new())),
         Some(Value::Array(_)) => true,
         Some(Value::Document(_)) => false,
-        Some(other) => fail!(40398, "Unrecognised input type format for $arrayToObject: {}", other.type_name()),
+        Some(other) => {
+            fail!(40398, "Unrecognised input type format for $arrayToObject: {}", other.type_name())
+        }
     };
     let mut object = Document::with_capacity(items.len());
     for item in items.iter() {
@@ -99,10 +107,18 @@ pub(super) fn array_to_object(value: &Value) -> Result<Value> {
 
 fn member_of_pair(item: &Value) -> Result<(Str, Value)> {
     let Value::Array(pair) = item else {
-        fail!(40396, "$arrayToObject requires a consistent input format. Expected arrays, found {}", item.type_name());
+        fail!(
+            40396,
+            "$arrayToObject requires a consistent input format. Expected arrays, found {}",
+            item.type_name()
+        );
     };
     let [name, member] = &pair[..] else {
-        fail!(40397, "$arrayToObject requires an array of size 2 arrays, found array of size: {}", pair.len());
+        fail!(
+            40397,
+            "$arrayToObject requires an array of size 2 arrays, found array of size: {}",
+            pair.len()
+        );
     };
     let Value::String(name) = name else {
         fail!(40395, "$arrayToObject requires the key to be of type string, found {}", name.type_name());
@@ -115,16 +131,28 @@ fn member_of_pair(item: &Value) -> Result<(Str, Value)> {
 
 fn member_of_object(item: &Value) -> Result<(Str, Value)> {
     let Value::Document(pair) = item else {
-        fail!(40391, "$arrayToObject requires a consistent input format. Expected documents, found {}", item.type_name());
+        fail!(
+            40391,
+            "$arrayToObject requires a consistent input format. Expected documents, found {}",
+            item.type_name()
+        );
     };
     if pair.len() != 2 {
-        fail!(40392, "$arrayToObject requires an object keys of 'k' and 'v'. Found incorrect number of keys: {}", pair.len());
+        fail!(
+            40392,
+            "$arrayToObject requires an object keys of 'k' and 'v'. Found incorrect number of keys: {}",
+            pair.len()
+        );
     }
     let (Some(name), Some(member)) = (pair.get("k"), pair.get("v")) else {
         fail!(40393, "$arrayToObject requires an object with keys 'k' and 'v'");
     };
     let Value::String(name) = name else {
-        fail!(40394, "$arrayToObject requires an object with keys 'k' and 'v', where 'k' is a string, not {}", name.type_name());
+        fail!(
+            40394,
+            "$arrayToObject requires an object with keys 'k' and 'v', where 'k' is a string, not {}",
+            name.type_name()
+        );
     };
     if name.contains('\0') {
         fail!(4940401, "Key field cannot contain an embedded null byte");
@@ -141,7 +169,11 @@ impl Evaluate for GetField {
     fn evaluate(&self, env: &mut Env) -> Result<Value> {
         let name = match self.field.evaluate(env)? {
             Value::String(name) => name,
-            other => fail!(3041704, "$getField requires 'field' to evaluate to type String, but got {}", other.type_name()),
+            other => fail!(
+                3041704,
+                "$getField requires 'field' to evaluate to type String, but got {}",
+                other.type_name()
+            ),
         };
         Ok(match self.input.evaluate(env)? {
             Value::Document(document) => document.value(&name),
@@ -157,7 +189,9 @@ fn current() -> Expression {
 
 fn parse_get(operand: &Value, at: &At<'_>) -> Result<Expression> {
     let named = match operand {
-        Value::Document(document) if !document.first().is_some_and(|(name, _)| name.starts_with('$')) => document,
+        Value::Document(document) if !document.first().is_some_and(|(name, _)| name.starts_with('$')) => {
+            document
+        }
         other => {
             let field = at.parse(other)?;
             return Ok(Expression::special(GetField { field: checked_field(field)?, input: current() }));
@@ -168,8 +202,10 @@ fn parse_get(operand: &Value, at: &At<'_>) -> Result<Expression> {
             fail!(3041701, "$getField found an unknown argument: {name}");
         }
     }
-    let field = named.get("field").ok_or_else(|| error!(3041702, "$getField requires 'field' to be specified"))?;
-    let input = named.get("input").ok_or_else(|| error!(3041703, "$getField requires 'input' to be specified"))?;
+    let field =
+        named.get("field").ok_or_else(|| error!(3041702, "$getField requires 'field' to be specified"))?;
+    let input =
+        named.get("input").ok_or_else(|| error!(3041703, "$getField requires 'input' to be specified"))?;
     let field = checked_field(at.parse(field)?)?;
     Ok(Expression::special(GetField { field, input: at.parse(input)? }))
 }
@@ -178,7 +214,11 @@ fn checked_field(field: Expression) -> Result<Expression> {
     match field.as_constant() {
         Some(Value::String(_)) | None => Ok(field),
         Some(other) => {
-            fail!(3041704, "$getField requires 'field' to evaluate to type String, but got {}", other.type_name())
+            fail!(
+                3041704,
+                "$getField requires 'field' to evaluate to type String, but got {}",
+                other.type_name()
+            )
         }
     }
 }
@@ -200,7 +240,11 @@ impl Evaluate for SetField {
                 changed.set(&self.name, value);
                 Ok(Value::document(changed))
             }
-            other => fail!(4161105, "$setField requires 'input' to evaluate to type Object, but got {}", other.type_name()),
+            other => fail!(
+                4161105,
+                "$setField requires 'input' to evaluate to type Object, but got {}",
+                other.type_name()
+            ),
         }
     }
 }
@@ -212,13 +256,18 @@ fn constant_field(field: &Value, at: &At<'_>) -> Result<Str> {
         fail!(4161108, "'field' must not be a field path; wrap it in $literal");
     }
     if let Value::Document(document) = field
-        && document.first().is_some_and(|(name, _)| name.starts_with('$') && !matches!(&**name, "$literal" | "$const"))
+        && !document.first().is_some_and(|(name, _)| matches!(&**name, "$literal" | "$const"))
     {
+        fail!(4161106, "'field' must be a constant string");
+    }
+    if matches!(field, Value::Array(_)) {
         fail!(4161106, "'field' must be a constant string");
     }
     let parsed = at.parse(field)?;
     match parsed.as_constant() {
-        Some(Value::String(name)) if name.contains('\0') => fail!(9534700, "a field name must not contain a null byte"),
+        Some(Value::String(name)) if name.contains('\0') => {
+            fail!(9534700, "a field name must not contain a null byte")
+        }
         Some(Value::String(name)) => Ok(name.clone()),
         Some(other) => fail!(4161107, "'field' must be a constant string, but got {}", other.type_name()),
         None => fail!(4161106, "'field' must be a constant string"),

@@ -2,13 +2,15 @@
 
 use super::scope::{Scope, check_variable_use};
 use super::tree::{Expression, Tree};
-use super::{branches, date_arguments, lists, operator, picks, regexes, sort_array, trims};
 use super::{MANY, Operator, conversion, objects, percentile};
+use super::{branches, date_arguments, lists, operator, picks, regexes, sort_array, trims};
 use crate::error::{Result, fail};
 use crate::value::{Document, Str, Value};
 
 /// Levels of operators that an expression may have.
 const DEPTH_MAX: usize = 200;
+/// Bytes that a string in an expression stays below.
+const STRING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Parses a value as an expression: field paths, variables, operators, literals.
 pub fn parse(value: &Value, scope: &Scope) -> Result<Expression> {
@@ -20,6 +22,9 @@ pub(super) fn parse_at(value: &Value, scope: &Scope, depth: usize) -> Result<Exp
         fail!(15, "an expression may be nested {DEPTH_MAX} levels deep");
     }
     match value {
+        Value::String(text) if text.len() >= STRING_BYTES_MAX => {
+            fail!(16493, "Tried to create string longer than {STRING_BYTES_MAX} bytes")
+        }
         Value::String(text) if text.starts_with("$$") => parse_variable(&text[2..], scope),
         Value::String(text) if text.starts_with('$') => {
             let path = field_path(&text[1..])?;
@@ -166,9 +171,22 @@ fn parse_operator(name: &str, operand: &Value, scope: &Scope, depth: usize) -> R
 fn parse_meta(operand: &Value) -> Result<Expression> {
     let Value::String(kind) = operand else { fail!(17307, "$meta only supports string arguments") };
     match &**kind {
-        "textScore" | "searchScore" | "vectorSearchScore" | "geoNearDistance" | "geoNearPoint" | "recordId"
-        | "indexKey" | "sortKey" | "searchHighlights" | "searchScoreDetails" | "randVal" | "score"
-        | "scoreDetails" | "searchSequenceToken" | "timeseriesBucketMinTime" | "timeseriesBucketMaxTime"
+        "textScore"
+        | "searchScore"
+        | "vectorSearchScore"
+        | "geoNearDistance"
+        | "geoNearPoint"
+        | "recordId"
+        | "indexKey"
+        | "sortKey"
+        | "searchHighlights"
+        | "searchScoreDetails"
+        | "randVal"
+        | "score"
+        | "scoreDetails"
+        | "searchSequenceToken"
+        | "timeseriesBucketMinTime"
+        | "timeseriesBucketMaxTime"
         | "stream" => Ok(Expression::new(Tree::Path(super::env::ROOT, vec![meta_name(kind)]))),
         other => fail!(17308, "Unsupported argument to $meta: {other}"),
     }

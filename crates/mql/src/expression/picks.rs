@@ -25,8 +25,10 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
                 items.into_iter().skip(skipped).collect()
             })
         }),
-        "$minN" => signature("$minN").call(operand, at, |_, values| pick(values, |items, n| extremes(items, n, false))),
-        "$maxN" => signature("$maxN").call(operand, at, |_, values| pick(values, |items, n| extremes(items, n, true))),
+        "$minN" => signature("$minN")
+            .call(operand, at, |_, values| pick(values, |items, n| extremes(items, n, false))),
+        "$maxN" => signature("$maxN")
+            .call(operand, at, |_, values| pick(values, |items, n| extremes(items, n, true))),
         _ => Ok(None),
     }
 }

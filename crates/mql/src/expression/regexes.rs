@@ -139,7 +139,13 @@ pub(super) fn split_by(text: &str, pattern: &str, options: &str) -> Result<Value
             continue;
         }
         parts.push(Value::string(&text[last..start]));
-        parts.extend(found.groups.iter().map(|group| group.map_or("", |(from, to)| &text[from..to])).map(Value::string));
+        parts.extend(
+            found
+                .groups
+                .iter()
+                .map(|group| group.map_or("", |(from, to)| &text[from..to]))
+                .map(Value::string),
+        );
         last = end;
     }
     parts.push(Value::string(&text[last..]));
@@ -147,7 +153,12 @@ pub(super) fn split_by(text: &str, pattern: &str, options: &str) -> Result<Value
 }
 
 /// The text with matches of a pattern replaced.
-pub(super) fn replace_by(text: &str, (pattern, options): (&str, &str), by: &str, most: usize) -> Result<Value> {
+pub(super) fn replace_by(
+    text: &str,
+    (pattern, options): (&str, &str),
+    by: &str,
+    most: usize,
+) -> Result<Value> {
     let pattern = compile(pattern, options)?;
     let (mut result, mut last) = (String::new(), 0);
     for found in all_matches(&pattern, text, most)? {

@@ -47,7 +47,8 @@ fn to_place(values: &[Value], name: &str, rounding: Rounding) -> Result<Value> {
     if !place.is_number() {
         fail!(16004, "{name} only supports numeric types for its precision, not {}", place.type_name());
     }
-    if place.to_f64().is_some_and(|place| !place.is_finite()) {
+    if place.to_f64().is_some_and(f64::is_infinite) || matches!(place, Value::Double(place) if place.is_nan())
+    {
         fail!(31109, "Can't coerce out of range value {place} to long");
     }
     let Some(place) = place.to_i64_exact() else {

@@ -32,7 +32,11 @@ fn keys(items: &[Value]) -> BTreeSet<Key> {
 pub(super) fn check_constants(arguments: &[Expression]) -> Result<()> {
     for value in arguments.iter().filter_map(Expression::as_constant) {
         if !matches!(value, Value::Array(_)) && arguments.len() > 1 {
-            fail!(5887502, "All operands of $setEquals must be arrays. One argument is of type: {}", value.type_name());
+            fail!(
+                5887502,
+                "All operands of $setEquals must be arrays. One argument is of type: {}",
+                value.type_name()
+            );
         }
     }
     Ok(())
@@ -52,7 +56,11 @@ fn union(arrays: &[Value]) -> Result<Value> {
                     all.insert(key);
                 }
             }
-            other => fail!(17043, "All operands of $setUnion must be arrays. One argument is of type: {}", other.type_name()),
+            other => fail!(
+                17043,
+                "All operands of $setUnion must be arrays. One argument is of type: {}",
+                other.type_name()
+            ),
         }
     }
     Ok(values(all))
@@ -70,7 +78,11 @@ fn intersection(arrays: &[Value]) -> Result<Value> {
                     Some(common) => common.into_iter().filter(|key| own.contains(key)).collect(),
                 });
             }
-            other => fail!(17047, "All operands of $setIntersection must be arrays. One argument is of type: {}", other.type_name()),
+            other => fail!(
+                17047,
+                "All operands of $setIntersection must be arrays. One argument is of type: {}",
+                other.type_name()
+            ),
         }
     }
     Ok(values(common.unwrap_or_default()))
@@ -81,10 +93,18 @@ fn difference(left: &Value, right: &Value) -> Result<Value> {
         return Ok(Value::Null);
     }
     let Value::Array(items) = left else {
-        fail!(17048, "both operands of $setDifference must be arrays. First argument is of type: {}", left.type_name());
+        fail!(
+            17048,
+            "both operands of $setDifference must be arrays. First argument is of type: {}",
+            left.type_name()
+        );
     };
     let Value::Array(others) = right else {
-        fail!(17049, "both operands of $setDifference must be arrays. Second argument is of type: {}", right.type_name());
+        fail!(
+            17049,
+            "both operands of $setDifference must be arrays. Second argument is of type: {}",
+            right.type_name()
+        );
     };
     let mut seen = keys(others);
     Ok(Value::array(items.iter().filter(|item| seen.insert(Key((*item).clone()))).cloned().collect()))
@@ -98,7 +118,11 @@ fn equals(arrays: &[Value]) -> Result<Value> {
     for array in arrays {
         match array {
             Value::Array(items) => sets.push(keys(items)),
-            other => fail!(17044, "All operands of $setEquals must be arrays. One argument is of type: {}", other.type_name()),
+            other => fail!(
+                17044,
+                "All operands of $setEquals must be arrays. One argument is of type: {}",
+                other.type_name()
+            ),
         }
     }
     Ok(Value::Bool(sets.windows(2).all(|pair| pair[0] == pair[1])))
@@ -106,10 +130,18 @@ fn equals(arrays: &[Value]) -> Result<Value> {
 
 fn is_subset(left: &Value, right: &Value) -> Result<Value> {
     let Value::Array(items) = left else {
-        fail!(17046, "both operands of $setIsSubset must be arrays. First argument is of type: {}", left.type_name());
+        fail!(
+            17046,
+            "both operands of $setIsSubset must be arrays. First argument is of type: {}",
+            left.type_name()
+        );
     };
     let Value::Array(others) = right else {
-        fail!(17042, "both operands of $setIsSubset must be arrays. Second argument is of type: {}", right.type_name());
+        fail!(
+            17042,
+            "both operands of $setIsSubset must be arrays. Second argument is of type: {}",
+            right.type_name()
+        );
     };
     let others = keys(others);
     Ok(Value::Bool(items.iter().all(|item| others.contains(&Key(item.clone())))))

@@ -34,7 +34,9 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
             Some(-1.0) => Order::Whole { descending: true },
             _ => fail!(2942506, "$sortArray: the sort direction must be 1 or -1, not {value}"),
         },
-        other => fail!(2942507, "$sortArray: the sort must be a number or a document, not {}", other.type_name()),
+        other => {
+            fail!(2942507, "$sortArray: the sort must be a number or a document, not {}", other.type_name())
+        }
     };
     Ok(Some(Expression::special(SortArray { input, order })))
 }
@@ -64,7 +66,11 @@ impl Evaluate for SortArray {
         let items = match self.input.evaluate(env)? {
             value if value.is_nullish() => return Ok(Value::Null),
             Value::Array(items) => items,
-            other => fail!(2942504, "The input argument to $sortArray must be an array, but was {}", other.type_name()),
+            other => fail!(
+                2942504,
+                "The input argument to $sortArray must be an array, but was {}",
+                other.type_name()
+            ),
         };
         let mut items = items.to_vec();
         match &self.order {

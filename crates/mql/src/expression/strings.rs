@@ -14,7 +14,9 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
         "$strcasecmp" => exactly(2, |_, values| compare_folded(&values[0], &values[1])),
         "$split" => exactly(2, |_, values| split(&values[0], &values[1])),
         "$strLenBytes" => exactly(1, |_, values| length(&values[0], "$strLenBytes", 34473, str::len)),
-        "$strLenCP" => exactly(1, |_, values| length(&values[0], "$strLenCP", 34471, |text| text.chars().count())),
+        "$strLenCP" => {
+            exactly(1, |_, values| length(&values[0], "$strLenCP", 34471, |text| text.chars().count()))
+        }
         _ => None,
     }
 }
@@ -67,7 +69,8 @@ pub(super) fn number_text(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "Infinity" } else { "-Infinity" }.into();
     }
-    let digits = format!("{value:e}").bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
+    let digits =
+        format!("{value:e}").bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
     general(value, digits.max(1), 16)
 }
 
@@ -77,7 +80,11 @@ fn general(value: f64, digits: usize, wide: i32) -> String {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let shorter = |text: &str| -> String {
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.into() }
+        if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text.into()
+        }
     };
     if exponent < -4 || exponent >= wide {
         let sign = if exponent < 0 { '-' } else { '+' };

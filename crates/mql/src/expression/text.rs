@@ -18,8 +18,10 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
 fn substring_bytes(values: &[Value]) -> Result<Value> {
     let text = text_of(&values[0])?;
     let number = |value: &Value, code: i32, what: &str| match value {
-        value if value.is_number() => Ok(nearest_i64(value)),
-        other => fail!(code, "$substrBytes: {what} must be a numeric type (is BSON type {})", other.type_name()),
+        value if value.is_number() => Ok(coerced_i64(value)),
+        other => {
+            fail!(code, "$substrBytes: {what} must be a numeric type (is BSON type {})", other.type_name())
+        }
     };
     let start = number(&values[1], 16034, "starting index")?;
     let length = number(&values[2], 16035, "length")?;
@@ -43,33 +45,37 @@ fn substring_bytes(values: &[Value]) -> Result<Value> {
     Ok(Value::string(&text[start..end]))
 }
 
-/// The nearest whole number; what does not fit stays at the bound.
-fn nearest_i64(value: &Value) -> i64 {
+/// A number as an integer: doubles cut, decimals to the nearest. What does not fit is the least integer, as the reference has it.
+fn coerced_i64(value: &Value) -> i64 {
     match value {
         Value::Decimal(decimal) => {
             let whole = decimal.to_whole(crate::decimal::Rounding::HalfEven).to_integer();
-            whole.map_or(0, |whole| i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX }))
+            whole.and_then(|whole| i64::try_from(whole).ok()).unwrap_or(i64::MIN)
         }
-        other => other.to_i64_exact().unwrap_or_else(|| other.to_f64().unwrap_or(0.0).round() as i64),
+        Value::Double(double) => crate::value::double_to_i64(double.trunc()).unwrap_or(i64::MIN),
+        other => other.to_i64_exact().unwrap_or(i64::MIN),
     }
 }
 
 fn substring_points(values: &[Value]) -> Result<Value> {
     let text = text_of(&values[0])?;
-    let number = |value: &Value, codes: (i32, i32, i32), what: &str| {
+    let number = |value: &Value, codes: (i32, i32), what: &str| {
         if !value.is_number() {
             fail!(codes.0, "$substrCP: {what} must be a numeric type (is BSON type {})", value.type_name());
         }
         let Some(number) = value.to_i32_exact() else {
             fail!(codes.1, "$substrCP: {what} cannot be represented as a 32-bit integral value: {value}");
         };
-        match usize::try_from(number) {
-            Ok(number) => Ok(number),
-            Err(_) => fail!(codes.2, "$substrCP: {what} must be a nonnegative integer"),
-        }
+        Ok(number)
     };
-    let start = number(&values[1], (34450, 34451, 34455), "starting index")?;
-    let length = number(&values[2], (34452, 34453, 34454), "length")?;
+    let start = number(&values[1], (34450, 34451), "starting index")?;
+    let length = number(&values[2], (34452, 34453), "length")?;
+    let Ok(length) = usize::try_from(length) else {
+        fail!(34454, "$substrCP: length must be a nonnegative integer")
+    };
+    let Ok(start) = usize::try_from(start) else {
+        fail!(34455, "$substrCP: starting index must be a nonnegative integer");
+    };
     Ok(Value::string(text.chars().skip(start).take(length).collect::<String>()))
 }
 
@@ -78,7 +84,11 @@ fn range(values: &[Value], name: &str, units: usize) -> Result<Option<(usize, us
     let bound = |at: usize, what: &str| -> Result<Option<usize>> {
         let Some(value) = values.get(at) else { return Ok(None) };
         let Some(number) = value.to_i32_exact().filter(|_| value.is_number()) else {
-            fail!(40096, "{name} requires an integral {what} index, found a value of type: {}", value.type_name());
+            fail!(
+                40096,
+                "{name} requires an integral {what} index, found a value of type: {}",
+                value.type_name()
+            );
         };
         match usize::try_from(number) {
             Ok(number) => Ok(Some(number)),
@@ -94,11 +104,15 @@ fn arguments<'a>(values: &'a [Value], name: &str, codes: (i32, i32)) -> Result<O
     let text = match &values[0] {
         value if value.is_nullish() => return Ok(None),
         Value::String(text) => text,
-        other => fail!(codes.0, "{name} requires a string as the first argument, found: {}", other.type_name()),
+        other => {
+            fail!(codes.0, "{name} requires a string as the first argument, found: {}", other.type_name())
+        }
     };
     match &values[1] {
         Value::String(part) => Ok(Some((text, part))),
-        other => fail!(codes.1, "{name} requires a string as the second argument, found: {}", other.type_name()),
+        other => {
+            fail!(codes.1, "{name} requires a string as the second argument, found: {}", other.type_name())
+        }
     }
 }
 
@@ -118,8 +132,11 @@ fn index_points(values: &[Value]) -> Result<Value> {
     };
     let (points, part): (Vec<char>, Vec<char>) = (text.chars().collect(), part.chars().collect());
     let Some((start, end)) = range(values, "$indexOfCP", points.len())? else { return Ok(Value::Int(-1)) };
-    let behind_the_end = start > 0 && start == points.len();
     let points = &points[start..end];
-    let found = if part.is_empty() { (!behind_the_end).then_some(0) } else { points.windows(part.len()).position(|at| at == part) };
+    let found = if part.is_empty() {
+        (!points.is_empty()).then_some(0)
+    } else {
+        points.windows(part.len()).position(|at| at == part)
+    };
     Ok(Value::Int(found.map_or(-1, |at| (at + start) as i32)))
 }

@@ -86,9 +86,8 @@ impl Expression {
                 function(env, &values?)
             }
             Tree::Named(function, arguments) => {
-                let value = |item: &Option<Expression>| {
-                    item.as_ref().map(|item| item.evaluate(env)).transpose()
-                };
+                let value =
+                    |item: &Option<Expression>| item.as_ref().map(|item| item.evaluate(env)).transpose();
                 let values: Result<Vec<Option<Value>>> = arguments.iter().map(value).collect();
                 function(env, &values?)
             }

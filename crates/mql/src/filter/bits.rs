@@ -24,9 +24,9 @@ impl Bits {
 
     pub fn holds_for(&self, value: &Value) -> bool {
         let test: Box<dyn Fn(u64) -> bool> = match value {
-            Value::Binary(_, bytes) => Box::new(|at: u64| {
-                bytes.get((at / 8) as usize).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
-            }),
+            Value::Binary(_, bytes) => {
+                Box::new(|at: u64| bytes.get((at / 8) as usize).is_some_and(|byte| byte >> (at % 8) & 1 == 1))
+            }
             value if value.is_number() => match value.to_i64_exact() {
                 // Bits above the highest are those of the sign.
                 Some(number) => Box::new(move |at: u64| number >> at.min(63) & 1 == 1),

@@ -45,11 +45,7 @@ impl Leaf {
     pub fn looks_into_arrays(&self) -> bool {
         !matches!(
             self,
-            Leaf::Exists
-                | Leaf::Size(_)
-                | Leaf::ElementDocument(_)
-                | Leaf::ElementValue(_)
-                | Leaf::Never
+            Leaf::Exists | Leaf::Size(_) | Leaf::ElementDocument(_) | Leaf::ElementValue(_) | Leaf::Never
         )
     }
 
@@ -65,7 +61,8 @@ impl Leaf {
             }
             // The members of an array have their places as names.
             (Leaf::ElementDocument(node), Value::Array(items)) => {
-                let members = items.iter().enumerate().map(|(at, item)| (at.to_string().into(), item.clone()));
+                let members =
+                    items.iter().enumerate().map(|(at, item)| (at.to_string().into(), item.clone()));
                 node.holds(&members.collect(), env, &mut Matched::default())
             }
             (Leaf::ElementValue(node), item) => {
@@ -133,7 +130,8 @@ impl Leaf {
 
 /// Compares within a class of types; null also means no value.
 fn compare(comparison: Comparison, value: &Value, wanted: &Value) -> bool {
-    let or_equal = matches!(comparison, Comparison::Equal | Comparison::LessOrEqual | Comparison::GreaterOrEqual);
+    let or_equal =
+        matches!(comparison, Comparison::Equal | Comparison::LessOrEqual | Comparison::GreaterOrEqual);
     if value.is_missing() && !matches!(wanted, Value::MinKey | Value::MaxKey) {
         return or_equal && matches!(wanted, Value::Null);
     }

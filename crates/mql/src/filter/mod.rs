@@ -116,7 +116,13 @@ impl Node {
 }
 
 impl Leaf {
-    fn holds_at(&self, document: &Document, path: &[Str], env: &mut Env, matched: &mut Matched) -> Result<bool> {
+    fn holds_at(
+        &self,
+        document: &Document,
+        path: &[Str],
+        env: &mut Env,
+        matched: &mut Matched,
+    ) -> Result<bool> {
         let mut failure = None;
         let mut index = None;
         let found = path::walk(document, path, &mut |reached| {

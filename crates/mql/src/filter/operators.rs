@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 /// Whether a document states operators rather than a value.
 pub(crate) fn is_operator_document(document: &Document) -> bool {
-    document.first().is_some_and(|(name, _)| {
-        name.starts_with('$') && !matches!(&**name, "$ref" | "$id" | "$db")
-    })
+    document
+        .first()
+        .is_some_and(|(name, _)| name.starts_with('$') && !matches!(&**name, "$ref" | "$id" | "$db"))
 }
 
 /// The condition of a plain value.
@@ -45,7 +45,12 @@ fn pattern(text: &str, options: &str) -> Result<Leaf> {
 }
 
 /// A node for each operator, on the values of a path.
-pub(super) fn parse_operators(path: &[Str], operators: &Document, scope: &Scope, depth: usize) -> Result<Vec<Node>> {
+pub(super) fn parse_operators(
+    path: &[Str],
+    operators: &Document,
+    scope: &Scope,
+    depth: usize,
+) -> Result<Vec<Node>> {
     let wrap = |leaf: Leaf| Node::Path(path.to_vec(), leaf);
     parse_each(operators, scope, depth, &wrap)
 }
@@ -186,10 +191,12 @@ fn parse_type(value: &Value) -> Result<Leaf> {
                 Some(number) => types.push(number),
                 None => fail!(BAD_VALUE, "Unknown type name alias: {name}"),
             },
-            item if item.is_number() => match item.to_i32_exact().filter(|number| value_type::by_number(*number).is_some()) {
-                Some(number) => types.push(number),
-                None => fail!(BAD_VALUE, "Invalid numerical type code: {item}"),
-            },
+            item if item.is_number() => {
+                match item.to_i32_exact().filter(|number| value_type::by_number(*number).is_some()) {
+                    Some(number) => types.push(number),
+                    None => fail!(BAD_VALUE, "Invalid numerical type code: {item}"),
+                }
+            }
             other => fail!(14, "type must be represented as a number or a string, not {}", other.type_name()),
         }
     }
@@ -202,7 +209,9 @@ fn parse_size(value: &Value) -> Result<Leaf> {
     }
     match value.to_i64_exact() {
         Some(size) if size >= 0 => Ok(Leaf::Size(size)),
-        Some(size) => fail!(BAD_VALUE, "Failed to parse $size. Expected a non-negative number in: $size: {size}"),
+        Some(size) => {
+            fail!(BAD_VALUE, "Failed to parse $size. Expected a non-negative number in: $size: {size}")
+        }
         None => fail!(BAD_VALUE, "Failed to parse $size. Expected an integer: $size: {value}"),
     }
 }
@@ -239,9 +248,7 @@ fn parse_all(value: &Value, scope: &Scope, depth: usize, wrap: Wrap<'_>) -> Resu
     if items.is_empty() {
         return Ok(wrap(Leaf::Never));
     }
-    let is_element_match = |item: &Value| {
-        matches!(item, Value::Document(document) if document.first().is_some_and(|(name, _)| &**name == "$elemMatch"))
-    };
+    let is_element_match = |item: &Value| matches!(item, Value::Document(document) if document.first().is_some_and(|(name, _)| &**name == "$elemMatch"));
     let by_elements = is_element_match(&items[0]);
     let mut nodes = Vec::with_capacity(items.len());
     for item in items.iter() {

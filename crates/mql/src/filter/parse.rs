@@ -60,7 +60,10 @@ fn parse_top(name: &str, value: &Value, scope: &Scope, depth: usize) -> Result<O
             None => fail!(BAD_VALUE, "argument to $sampleRate must be a numeric type"),
         },
         "$where" | "$text" => fail!(BAD_VALUE, "{name} is not supported"),
-        other => fail!(BAD_VALUE, "unknown top level operator: {other}. If you have a field name that starts with a '$' symbol, consider using $getField or $setField."),
+        other => fail!(
+            BAD_VALUE,
+            "unknown top level operator: {other}. If you have a field name that starts with a '$' symbol, consider using $getField or $setField."
+        ),
     }))
 }
 

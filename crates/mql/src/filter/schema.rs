@@ -133,12 +133,11 @@ impl Schema {
             let order = order::compare(value, most);
             order.is_lt() || (order.is_eq() && !exclusive)
         });
-        let multiple = self.multiple_of.as_ref().is_none_or(|factor| {
-            match (value.to_decimal(), factor.to_decimal()) {
+        let multiple =
+            self.multiple_of.as_ref().is_none_or(|factor| match (value.to_decimal(), factor.to_decimal()) {
                 (Some(value), Some(factor)) => value.remainder(factor).is_zero(),
                 _ => false,
-            }
-        });
+            });
         above && below && multiple
     }
 
@@ -180,7 +179,8 @@ impl Schema {
     }
 
     fn accepts_members(&self, document: &Document, whole: &Value) -> Result<bool> {
-        if !within(document.len(), self.member_count) || !self.required.iter().all(|name| document.has(name)) {
+        if !within(document.len(), self.member_count) || !self.required.iter().all(|name| document.has(name))
+        {
             return Ok(false);
         }
         for (name, member) in document.iter() {
@@ -232,7 +232,9 @@ fn same_value(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Document(left), Value::Document(right)) => {
             left.len() == right.len()
-                && left.iter().all(|(name, value)| right.get(name).is_some_and(|other| same_value(value, other)))
+                && left
+                    .iter()
+                    .all(|(name, value)| right.get(name).is_some_and(|other| same_value(value, other)))
         }
         _ => order::equal(left, right),
     }

@@ -34,7 +34,13 @@ fn parse_schema(document: &Document, depth: usize) -> Result<Schema> {
     Ok(schema)
 }
 
-fn parse_keyword(schema: &mut Schema, keyword: &str, value: &Value, all: &Document, depth: usize) -> Result<()> {
+fn parse_keyword(
+    schema: &mut Schema,
+    keyword: &str,
+    value: &Value,
+    all: &Document,
+    depth: usize,
+) -> Result<()> {
     match keyword {
         "type" | "bsonType" => {
             if all.has("type") && all.has("bsonType") {
@@ -146,7 +152,9 @@ fn count(keyword: &str, value: &Value) -> Result<u64> {
 }
 
 fn pattern(text: &str) -> Result<Arc<Pattern>> {
-    Pattern::compile(text, "").map(Arc::new).map_err(|words| error!(51091, "Regular expression is invalid: {words}"))
+    Pattern::compile(text, "")
+        .map(Arc::new)
+        .map_err(|words| error!(51091, "Regular expression is invalid: {words}"))
 }
 
 fn parse_enum(value: &Value) -> Result<Vec<Value>> {
@@ -228,12 +236,16 @@ fn parse_types(keyword: &str, value: &Value) -> Result<(Vec<i32>, bool)> {
         seen.push(name.clone());
         match (&**name, keyword) {
             ("number", _) => numbers = true,
-            ("integer", _) => fail!(FAILED_TO_PARSE, "$jsonSchema type 'integer' is not currently supported."),
+            ("integer", _) => {
+                fail!(FAILED_TO_PARSE, "$jsonSchema type 'integer' is not currently supported.")
+            }
             ("boolean", "type") => types.push(8),
-            ("string" | "object" | "array" | "null", "type") | (_, "bsonType") => match value_type::number_of(name) {
-                Some(number) => types.push(number),
-                None => fail!(2, "Unknown type name alias: {name}"),
-            },
+            ("string" | "object" | "array" | "null", "type") | (_, "bsonType") => {
+                match value_type::number_of(name) {
+                    Some(number) => types.push(number),
+                    None => fail!(2, "Unknown type name alias: {name}"),
+                }
+            }
             _ => fail!(2, "Unknown type name alias: {name}"),
         }
     }

@@ -15,10 +15,19 @@ pub(super) enum Node {
     Class(Class),
     Assert(Assertion),
     Group(Box<Node>, Option<usize>),
-    Look { inside: Box<Node>, behind: bool, negated: bool },
+    Look {
+        inside: Box<Node>,
+        behind: bool,
+        negated: bool,
+    },
     Atomic(Box<Node>),
     BackReference(usize, bool),
-    Repeat { inside: Box<Node>, least: u32, most: Option<u32>, mode: Mode },
+    Repeat {
+        inside: Box<Node>,
+        least: u32,
+        most: Option<u32>,
+        mode: Mode,
+    },
     Sequence(Vec<Node>),
     Choice(Vec<Node>),
     /// `\K`: the match begins here.
@@ -253,7 +262,9 @@ impl Parser<'_> {
                     return Ok(inside);
                 }
                 letter => {
-                    self.flags.set(letter, on).map_err(|_| "unrecognized character after (? or (?-".to_owned())?;
+                    self.flags
+                        .set(letter, on)
+                        .map_err(|_| "unrecognized character after (? or (?-".to_owned())?;
                 }
             }
         }
@@ -321,8 +332,10 @@ impl Parser<'_> {
     }
 
     fn property_class(&mut self, negated: bool) -> Result<Class, String> {
-        let name = if self.eat("{") { self.until('}')? } else { self.next().ok_or("missing property")?.to_string() };
-        let mut class = property(&name).ok_or_else(|| format!("unknown property name after \\P or \\p: {name}"))?;
+        let name =
+            if self.eat("{") { self.until('}')? } else { self.next().ok_or("missing property")?.to_string() };
+        let mut class =
+            property(&name).ok_or_else(|| format!("unknown property name after \\P or \\p: {name}"))?;
         class.negated ^= negated;
         Ok(class)
     }
@@ -361,7 +374,8 @@ impl Parser<'_> {
     }
 
     fn class(&mut self) -> Result<Class, String> {
-        let mut class = Class { negated: self.eat("^"), ignore_case: self.flags.ignore_case, ..Class::default() };
+        let mut class =
+            Class { negated: self.eat("^"), ignore_case: self.flags.ignore_case, ..Class::default() };
         let mut first = true;
         loop {
             let c = self.next().ok_or("missing terminating ] for character class")?;
@@ -380,7 +394,8 @@ impl Parser<'_> {
                 continue;
             }
             let Some(low) = self.class_char(c, &mut class)? else { continue };
-            let is_range = self.rest.starts_with('-') && !self.rest[1..].starts_with(']') && self.rest.len() > 1;
+            let is_range =
+                self.rest.starts_with('-') && !self.rest[1..].starts_with(']') && self.rest.len() > 1;
             if !is_range {
                 class.ranges.push((low, low));
                 continue;

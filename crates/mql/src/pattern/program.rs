@@ -18,8 +18,14 @@ pub(super) enum Step {
     Jump(usize),
     BackReference(usize, bool),
     /// Runs the steps up to the end on their own; then goes on behind it.
-    Look { behind: bool, negated: bool, end: usize },
-    Atomic { end: usize },
+    Look {
+        behind: bool,
+        negated: bool,
+        end: usize,
+    },
+    Atomic {
+        end: usize,
+    },
     /// Fails if the place is the same as when the loop began: an empty turn would repeat for ever.
     Progress(usize),
     Match,
@@ -95,7 +101,9 @@ impl Compiler {
             Node::Repeat { inside, least, most, mode: Mode::Possessive } => {
                 self.atomic(|compiler| compiler.repeat(inside, *least, *most, false))?;
             }
-            Node::Repeat { inside, least, most, mode } => self.repeat(inside, *least, *most, *mode == Mode::Lazy)?,
+            Node::Repeat { inside, least, most, mode } => {
+                self.repeat(inside, *least, *most, *mode == Mode::Lazy)?
+            }
         }
         Ok(())
     }
@@ -129,7 +137,8 @@ impl Compiler {
         for _ in 0..least {
             self.node(inside)?;
         }
-        let split = |next: usize, out: usize| if lazy { Step::Split(out, next) } else { Step::Split(next, out) };
+        let split =
+            |next: usize, out: usize| if lazy { Step::Split(out, next) } else { Step::Split(next, out) };
         match most {
             None => {
                 let slot = self.slots;

@@ -55,7 +55,12 @@ impl Run<'_> {
         Ok(None)
     }
 
-    fn forward(&mut self, mut step: usize, mut at: usize, stack: &mut Vec<Back>) -> Result<Option<usize>, String> {
+    fn forward(
+        &mut self,
+        mut step: usize,
+        mut at: usize,
+        stack: &mut Vec<Back>,
+    ) -> Result<Option<usize>, String> {
         let program = self.program;
         loop {
             self.taken += 1;
@@ -100,7 +105,8 @@ impl Run<'_> {
                     None => return Ok(None),
                 },
                 Step::Look { behind, negated, end } => {
-                    let found = if *behind { self.behind(step + 1, at)? } else { self.run(step + 1, at)?.is_some() };
+                    let found =
+                        if *behind { self.behind(step + 1, at)? } else { self.run(step + 1, at)?.is_some() };
                     if found == *negated {
                         return Ok(None);
                     }
@@ -145,7 +151,8 @@ impl Run<'_> {
 
     fn holds(&self, assertion: Assertion, at: usize) -> bool {
         let bytes = self.text.as_bytes();
-        let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        let is_word =
+            |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
         let at_word = || is_word(at.checked_sub(1).and_then(|at| bytes.get(at))) != is_word(bytes.get(at));
         match assertion {
             Assertion::Start => at == 0,

@@ -29,16 +29,26 @@ pub(super) fn parse_bucket_auto(value: &Value, scope: &Scope) -> Result<BucketAu
     for (name, value) in document.iter() {
         match (&**name, value) {
             ("groupBy", value) if is_expression(value) => {}
-            ("groupBy", _) => fail!(40239, "The $bucketAuto 'groupBy' field must be defined as a $-prefixed path or an expression object"),
+            ("groupBy", _) => fail!(
+                40239,
+                "The $bucketAuto 'groupBy' field must be defined as a $-prefixed path or an expression object"
+            ),
             ("buckets", value) => {
                 if !value.is_number() {
-                    fail!(40241, "The $bucketAuto 'buckets' field must be a numeric value, but found type: {}", value.type_name());
+                    fail!(
+                        40241,
+                        "The $bucketAuto 'buckets' field must be a numeric value, but found type: {}",
+                        value.type_name()
+                    );
                 }
                 let Some(count) = value.to_i32_exact() else {
                     fail!(40242, "The $bucketAuto 'buckets' field must be representable as a 32-bit integer");
                 };
                 if count <= 0 {
-                    fail!(40243, "The $bucketAuto 'buckets' field must be greater than 0, but found: {count}");
+                    fail!(
+                        40243,
+                        "The $bucketAuto 'buckets' field must be greater than 0, but found: {count}"
+                    );
                 }
                 buckets = Some(count as usize);
             }
@@ -69,16 +79,16 @@ fn parse_granularity(name: &str) -> Result<Granularity> {
         "R5" => vec![10.0, 16.0, 25.0, 40.0, 63.0],
         "R10" => vec![100.0, 125.0, 160.0, 200.0, 250.0, 315.0, 400.0, 500.0, 630.0, 800.0],
         "R20" => vec![
-            100.0, 112.0, 125.0, 140.0, 160.0, 180.0, 200.0, 224.0, 250.0, 280.0, 315.0, 355.0, 400.0, 450.0, 500.0,
-            560.0, 630.0, 710.0, 800.0, 900.0,
+            100.0, 112.0, 125.0, 140.0, 160.0, 180.0, 200.0, 224.0, 250.0, 280.0, 315.0, 355.0, 400.0, 450.0,
+            500.0, 560.0, 630.0, 710.0, 800.0, 900.0,
         ],
         "R40" | "R80" => e_series(if name == "R40" { 40 } else { 80 }, 2),
         "1-2-5" => vec![10.0, 20.0, 50.0],
         "E6" => vec![10.0, 15.0, 22.0, 33.0, 47.0, 68.0],
         "E12" => vec![10.0, 12.0, 15.0, 18.0, 22.0, 27.0, 33.0, 39.0, 47.0, 56.0, 68.0, 82.0],
         "E24" => vec![
-            10.0, 11.0, 12.0, 13.0, 15.0, 16.0, 18.0, 20.0, 22.0, 24.0, 27.0, 30.0, 33.0, 36.0, 39.0, 43.0, 47.0, 51.0,
-            56.0, 62.0, 68.0, 75.0, 82.0, 91.0,
+            10.0, 11.0, 12.0, 13.0, 15.0, 16.0, 18.0, 20.0, 22.0, 24.0, 27.0, 30.0, 33.0, 36.0, 39.0, 43.0,
+            47.0, 51.0, 56.0, 62.0, 68.0, 75.0, 82.0, 91.0,
         ],
         "E48" => e_series(48, 2),
         "E96" => e_series(96, 2),
@@ -114,11 +124,12 @@ impl Granularity {
             }
             Granularity::Series(series) => {
                 let decade = value.log10().floor() as i32;
-                let numbers = (decade - 1..=decade + 1).flat_map(|at| {
-                    series.iter().map(move |number| {
-                        if at < 0 { number / 10f64.powi(-at) } else { number * 10f64.powi(at) }
-                    })
-                });
+                let numbers =
+                    (decade - 1..=decade + 1).flat_map(|at| {
+                        series.iter().map(move |number| {
+                            if at < 0 { number / 10f64.powi(-at) } else { number * 10f64.powi(at) }
+                        })
+                    });
                 let mut numbers: Vec<f64> = numbers.collect();
                 numbers.sort_by(f64::total_cmp);
                 let found = if up {
@@ -150,13 +161,23 @@ impl BucketAutoRun<'_> {
             return Ok(());
         }
         let Some(number) = key.to_f64() else {
-            fail!(40258, "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a value with type: {}", key.type_name());
+            fail!(
+                40258,
+                "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a value with type: {}",
+                key.type_name()
+            );
         };
         if number.is_nan() {
-            fail!(40259, "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a NaN");
+            fail!(
+                40259,
+                "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a NaN"
+            );
         }
         if number < 0.0 {
-            fail!(40260, "$bucketAuto can specify a 'granularity' with non-negative numbers only, but found a negative number");
+            fail!(
+                40260,
+                "$bucketAuto can specify a 'granularity' with non-negative numbers only, but found a negative number"
+            );
         }
         Ok(())
     }
@@ -174,7 +195,9 @@ impl BucketAutoRun<'_> {
             }
             let low = match (&self.stage.granularity, buckets.last()) {
                 (Some(_), Some((_, _, high))) => high.clone(),
-                (Some(granularity), None) => rounded(&self.rows[0].0, |number| granularity.round_down(number)),
+                (Some(granularity), None) => {
+                    rounded(&self.rows[0].0, |number| granularity.round_down(number))
+                }
                 (None, _) => self.rows[start].0.clone(),
             };
             let high = match &self.stage.granularity {
@@ -185,7 +208,9 @@ impl BucketAutoRun<'_> {
                     }
                     high
                 }
-                None => self.rows.get(end).map_or_else(|| self.rows[total - 1].0.clone(), |(key, _)| key.clone()),
+                None => {
+                    self.rows.get(end).map_or_else(|| self.rows[total - 1].0.clone(), |(key, _)| key.clone())
+                }
             };
             buckets.push((end, low, high));
             start = end;

@@ -20,13 +20,18 @@ pub(super) fn is_expression(value: &Value) -> bool {
     }
 }
 
-pub(super) fn parse_outputs(document: &Document, scope: &Scope) -> Result<Vec<(Str, crate::accumulator::Accumulator)>> {
+pub(super) fn parse_outputs(
+    document: &Document,
+    scope: &Scope,
+) -> Result<Vec<(Str, crate::accumulator::Accumulator)>> {
     let mut outputs = Vec::with_capacity(document.len());
     for (name, value) in document.iter() {
         match &**name {
             "_id" => fail!(15948, "the output of buckets may not name _id"),
             name if name.contains('.') => fail!(40235, "The field name '{name}' cannot contain '.'"),
-            name if name.starts_with('$') => fail!(40236, "The field name '{name}' cannot be an operator name"),
+            name if name.starts_with('$') => {
+                fail!(40236, "The field name '{name}' cannot be an operator name")
+            }
             _ => {}
         }
         outputs.push((name.clone(), parse_output(name, value, scope)?));
@@ -36,7 +41,9 @@ pub(super) fn parse_outputs(document: &Document, scope: &Scope) -> Result<Vec<(S
 
 fn constant(value: &Value, scope: &Scope, code: i32) -> Result<Value> {
     let parsed = parse_expression(value, scope)?;
-    parsed.as_constant().cloned().ok_or_else(|| error!(code, "the $bucket 'boundaries' and 'default' must be constant values: {value}"))
+    parsed.as_constant().cloned().ok_or_else(|| {
+        error!(code, "the $bucket 'boundaries' and 'default' must be constant values: {value}")
+    })
 }
 
 pub(super) fn parse_bucket(value: &Value, scope: &Scope) -> Result<Group> {
@@ -47,9 +54,13 @@ pub(super) fn parse_bucket(value: &Value, scope: &Scope) -> Result<Group> {
     for (name, value) in document.iter() {
         match (&**name, value) {
             ("groupBy", value) if is_expression(value) => {}
-            ("groupBy", _) => fail!(40202, "The $bucket 'groupBy' field must be defined as a $-prefixed path or an expression"),
+            ("groupBy", _) => fail!(
+                40202,
+                "The $bucket 'groupBy' field must be defined as a $-prefixed path or an expression"
+            ),
             ("boundaries", Value::Array(items)) => {
-                let items: Result<Vec<Value>> = items.iter().map(|item| constant(item, scope, 40191)).collect();
+                let items: Result<Vec<Value>> =
+                    items.iter().map(|item| constant(item, scope, 40191)).collect();
                 boundaries = Some(items?);
             }
             ("boundaries", _) => fail!(40200, "The $bucket 'boundaries' field must be an array"),
@@ -82,16 +93,27 @@ fn check_boundaries(boundaries: &[Value], default: Option<&Value>) -> Result<()>
             fail!(40194, "The 'boundaries' option to $bucket must be sorted in ascending order");
         }
     }
-    if default.is_some_and(|default| order::compare(default, low).is_ge() && order::compare(default, high).is_lt()) {
-        fail!(40199, "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the highest boundary");
+    if default
+        .is_some_and(|default| order::compare(default, low).is_ge() && order::compare(default, high).is_lt())
+    {
+        fail!(
+            40199,
+            "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the highest boundary"
+        );
     }
     Ok(())
 }
 
 /// The lower boundary of a value's bucket, as an expression.
-fn place(group_by: &Value, boundaries: &[Value], default: Option<Value>, scope: &Scope) -> Result<Expression> {
+fn place(
+    group_by: &Value,
+    boundaries: &[Value],
+    default: Option<Value>,
+    scope: &Scope,
+) -> Result<Expression> {
     let literal = |value: &Value| Value::document(Document::one("$literal", value.clone()));
-    let call = |name: &str, arguments: Vec<Value>| Value::document(Document::one(name, Value::array(arguments)));
+    let call =
+        |name: &str, arguments: Vec<Value>| Value::document(Document::one(name, Value::array(arguments)));
     let branches = boundaries.windows(2).map(|pair| {
         let low = call("$gte", vec![group_by.clone(), literal(&pair[0])]);
         let high = call("$lt", vec![group_by.clone(), literal(&pair[1])]);

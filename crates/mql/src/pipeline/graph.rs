@@ -35,13 +35,17 @@ pub(super) fn parse_graph_lookup(value: &Value, scope: &Scope) -> Result<GraphLo
                     fail!(40100, "maxDepth requires a non-negative integer, found {}", value.type_name());
                 }
                 let depth = value.to_i64_exact();
-                let Some(depth) = depth else { fail!(40102, "maxDepth could not be represented as a long long") };
+                let Some(depth) = depth else {
+                    fail!(40102, "maxDepth could not be represented as a long long")
+                };
                 if depth < 0 {
                     fail!(40101, "maxDepth requires a nonnegative argument, found: {depth}");
                 }
                 depth_max = Some(depth);
             }
-            ("restrictSearchWithMatch", Value::Document(filter)) => restrict = Some(Filter::parse(filter, scope)?),
+            ("restrictSearchWithMatch", Value::Document(filter)) => {
+                restrict = Some(Filter::parse(filter, scope)?)
+            }
             ("restrictSearchWithMatch", other) => {
                 fail!(40185, "restrictSearchWithMatch must be an object, found {}", other.type_name())
             }
@@ -60,7 +64,12 @@ pub(super) fn parse_graph_lookup(value: &Value, scope: &Scope) -> Result<GraphLo
             (other, _) => fail!(40104, "unknown argument to $graphLookup: {other}"),
         }
     }
-    let missing = || error!(40105, "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be specified.");
+    let missing = || {
+        error!(
+            40105,
+            "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be specified."
+        )
+    };
     let required = |name: &str| document.get(name).ok_or_else(missing);
     let path = |name: &str| field_path(required(name)?.as_str().unwrap_or_default());
     Ok(GraphLookup {
@@ -105,7 +114,8 @@ impl Operator for GraphRun<'_> {
         let (mut asked, mut taken, mut found) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         let (mut depth, mut bytes) = (0, 0);
         while !frontier.is_empty() && stage.depth_max.is_none_or(|most| depth <= most) {
-            let wanted: Vec<Value> = frontier.into_iter().filter(|value| asked.insert(Key(value.clone()))).collect();
+            let wanted: Vec<Value> =
+                frontier.into_iter().filter(|value| asked.insert(Key(value.clone()))).collect();
             frontier = Vec::new();
             for (at, candidate) in foreign.iter().enumerate() {
                 if taken.contains(&at) || !stage.connects(candidate, &wanted, context)? {
@@ -131,7 +141,8 @@ impl Operator for GraphRun<'_> {
 impl GraphLookup {
     fn connects(&self, candidate: &Value, wanted: &[Value], context: &mut Context<'_>) -> Result<bool> {
         let Value::Document(members) = candidate else { return Ok(false) };
-        let is_wanted = |value: &Value| wanted.iter().any(|wanted| crate::order::equal(wanted, &value.clone().or_null()));
+        let is_wanted =
+            |value: &Value| wanted.iter().any(|wanted| crate::order::equal(wanted, &value.clone().or_null()));
         let connected = path::walk(members, &self.connect_to, &mut |reached| match reached.value {
             Value::Array(items) => items.iter().any(is_wanted) || is_wanted(reached.value),
             value => is_wanted(value),

@@ -33,7 +33,9 @@ pub(super) fn parse_group(value: &Value, scope: &Scope) -> Result<Group> {
         match &**name {
             "$doingMerge" | "$willBeMerged" => {}
             name if name.contains('.') => fail!(40235, "The field name '{name}' cannot contain '.'"),
-            name if name.starts_with('$') => fail!(40236, "The field name '{name}' cannot be an operator name"),
+            name if name.starts_with('$') => {
+                fail!(40236, "The field name '{name}' cannot be an operator name")
+            }
             _ => {}
         }
         outputs.push((name.clone(), parse_output(name, value, scope)?));
@@ -102,8 +104,11 @@ impl Operator for GroupRun<'_> {
     }
 
     fn finish(&mut self, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
-        let order: Vec<usize> =
-            if self.group.sorted { self.places.values().copied().collect() } else { (0..self.groups.len()).collect() };
+        let order: Vec<usize> = if self.group.sorted {
+            self.places.values().copied().collect()
+        } else {
+            (0..self.groups.len()).collect()
+        };
         for at in order {
             let (id, states) = &self.groups[at];
             let mut result = Document::one("_id", id.clone());
@@ -161,13 +166,19 @@ pub(super) fn parse_sort_by_count(value: &Value, scope: &Scope) -> Result<(Group
     let id = match value {
         Value::Document(document) => {
             if !document.first().is_some_and(|(name, _)| name.starts_with('$')) {
-                fail!(40147, "the sortByCount field must be defined as a $-prefixed path or an expression inside an object");
+                fail!(
+                    40147,
+                    "the sortByCount field must be defined as a $-prefixed path or an expression inside an object"
+                );
             }
             parse_expression(value, scope)?
         }
         Value::String(path) if path.starts_with('$') => parse_expression(value, scope)?,
         Value::String(_) => {
-            fail!(40148, "the sortByCount field must be defined as a $-prefixed path or an expression inside an object")
+            fail!(
+                40148,
+                "the sortByCount field must be defined as a $-prefixed path or an expression inside an object"
+            )
         }
         _ => fail!(40149, "the sortByCount field must be specified as a string or as an object"),
     };

@@ -29,7 +29,9 @@ fn text<'a>(document: &'a Document, name: &str) -> Result<Option<&'a Str>> {
     match document.get(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => fail!(PARSE, "$lookup argument '{name}: {other}' must be a string, is type {}", other.type_name()),
+        Some(other) => {
+            fail!(PARSE, "$lookup argument '{name}: {other}' must be a string, is type {}", other.type_name())
+        }
     }
 }
 
@@ -46,12 +48,16 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
         None => None,
         Some(from) => Some(collection_name(from, "$lookup", PARSE)?),
     };
-    let target = text(document, "as")?.ok_or_else(|| error!(PARSE, "must specify 'as' field for a $lookup"))?;
+    let target =
+        text(document, "as")?.ok_or_else(|| error!(PARSE, "must specify 'as' field for a $lookup"))?;
     let target = field_path(target)?;
     let fields = match (text(document, "localField")?, text(document, "foreignField")?) {
         (Some(local), Some(foreign)) => Some((field_path(local)?, field_path(foreign)?)),
         (None, None) => None,
-        _ => fail!(PARSE, "$lookup requires both or neither of 'localField' and 'foreignField' to be specified"),
+        _ => fail!(
+            PARSE,
+            "$lookup requires both or neither of 'localField' and 'foreignField' to be specified"
+        ),
     };
     let mut inner_scope = scope.clone();
     let mut variables = Vec::new();
@@ -65,15 +71,22 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
                 variables.push((inner_scope.bind(name), value));
             }
         }
-        Some(other) => fail!(PARSE, "$lookup argument 'let: {other}' must be an object, is type {}", other.type_name()),
+        Some(other) => {
+            fail!(14, "$lookup argument 'let: {other}' must be an object, is type {}", other.type_name())
+        }
     }
     let pipeline = match document.get("pipeline") {
         None => None,
         Some(Value::Array(stages)) => Some(Pipeline::parse_inner("$lookup", stages, &inner_scope, depth)?),
-        Some(other) => fail!(14, "'pipeline' option must be specified as an array, is type {}", other.type_name()),
+        Some(other) => {
+            fail!(14, "'pipeline' option must be specified as an array, is type {}", other.type_name())
+        }
     };
     if pipeline.is_none() && fields.is_none() {
-        fail!(PARSE, "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be specified");
+        fail!(
+            PARSE,
+            "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be specified"
+        );
     }
     if has_let && pipeline.is_none() {
         fail!(PARSE, "$lookup with a 'let' argument must also specify 'pipeline'");
@@ -193,16 +206,25 @@ pub(super) fn parse_union_with(value: &Value, scope: &Scope, depth: usize) -> Re
             let stages = match document.get("pipeline") {
                 None => &none,
                 Some(Value::Array(stages)) => &**stages,
-                Some(other) => fail!(14, "'$unionWith.pipeline' must be an array, is type {}", other.type_name()),
+                Some(other) => {
+                    fail!(14, "'$unionWith.pipeline' must be an array, is type {}", other.type_name())
+                }
             };
             (document.get("coll").cloned(), stages)
         }
-        other => fail!(PARSE, "the $unionWith stage specification must be an object or string, but found {}", other.type_name()),
+        other => fail!(
+            PARSE,
+            "the $unionWith stage specification must be an object or string, but found {}",
+            other.type_name()
+        ),
     };
     let pipeline = Pipeline::parse_inner("$unionWith", stages, scope, depth)?;
     let source = match source {
         None if pipeline.makes_documents() => None,
-        None => fail!(PARSE, "$unionWith stage without explicit collection must have a pipeline with $documents as first stage"),
+        None => fail!(
+            PARSE,
+            "$unionWith stage without explicit collection must have a pipeline with $documents as first stage"
+        ),
         Some(name @ Value::String(_)) => Some(collection_name(&name, "$unionWith", 73)?),
         Some(other) => fail!(14, "'$unionWith.coll' must be a string, is type {}", other.type_name()),
     };
@@ -235,7 +257,11 @@ pub(super) struct Facet(Vec<(Str, Pipeline)>);
 pub(super) fn parse_facet(value: &Value, scope: &Scope, depth: usize) -> Result<Facet> {
     let document = match value {
         Value::Document(document) if !document.is_empty() => document,
-        other => fail!(40169, "the $facet specification must be a non-empty object, but found {}", other.type_name()),
+        other => fail!(
+            40169,
+            "the $facet specification must be a non-empty object, but found {}",
+            other.type_name()
+        ),
     };
     let mut parts = Vec::with_capacity(document.len());
     for (name, value) in document.iter() {
@@ -248,7 +274,11 @@ pub(super) fn parse_facet(value: &Value, scope: &Scope, depth: usize) -> Result<
         };
         for stage in stages.iter() {
             if !matches!(stage, Value::Document(_)) {
-                fail!(40171, "elements of arrays in $facet spec must be non-empty objects, {name} argument contained an element of type {}", stage.type_name());
+                fail!(
+                    40171,
+                    "elements of arrays in $facet spec must be non-empty objects, {name} argument contained an element of type {}",
+                    stage.type_name()
+                );
             }
         }
         parts.push((name.clone(), Pipeline::parse_inner("$facet", stages, scope, depth)?));
@@ -286,4 +316,3 @@ impl Operator for FacetRun<'_> {
         Ok(())
     }
 }
-

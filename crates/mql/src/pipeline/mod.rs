@@ -9,6 +9,7 @@
 //! | `sort.rs` | `$sort`, `$sample` |
 //! | `join.rs`, `graph.rs` | `$lookup`, `$unionWith`, `$graphLookup`, `$facet` |
 //! | `redact.rs` | `$redact` |
+//! | `window.rs`, `window_functions.rs` | `$setWindowFields` |
 //! | `output.rs` | `$out` and `$merge`: what is to be written where |
 //!
 //! The pipeline reads other collections through [`Collections`] and writes nothing: [`Pipeline::output`] says what to do
@@ -25,6 +26,8 @@ mod redact;
 mod run;
 mod simple;
 mod sort;
+mod window;
+mod window_functions;
 
 pub use output::{MergeTarget, Output, WhenMatched, WhenNotMatched};
 pub use parse::Pipeline;

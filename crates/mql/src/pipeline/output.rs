@@ -7,7 +7,10 @@ use crate::value::{Document, Str, Value};
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Replaces a collection.
-    Replace { database: Option<Str>, collection: Str },
+    Replace {
+        database: Option<Str>,
+        collection: Str,
+    },
     Merge(MergeTarget),
 }
 
@@ -55,7 +58,9 @@ pub(super) fn collection_name(value: &Value, stage: &str, code: i32) -> Result<(
             }
             let part = |name: &str| match document.get(name) {
                 Some(Value::String(text)) => Ok(text.clone()),
-                Some(other) => fail!(14, "{stage} requires '{name}' to be a string, not {}", other.type_name()),
+                Some(other) => {
+                    fail!(14, "{stage} requires '{name}' to be a string, not {}", other.type_name())
+                }
                 None => fail!(code, "{stage} requires 'db' and 'coll'"),
             };
             Ok((Some(part("db")?), part("coll")?))
@@ -80,7 +85,11 @@ pub(super) fn parse_out(value: &Value) -> Result<Output> {
             }
             let part = |name: &str| match document.get(name) {
                 Some(Value::String(text)) => Ok(text.clone()),
-                Some(other) => fail!(14, "BSON field '$out.{name}' is the wrong type '{}', expected type 'string'", other.type_name()),
+                Some(other) => fail!(
+                    14,
+                    "BSON field '$out.{name}' is the wrong type '{}', expected type 'string'",
+                    other.type_name()
+                ),
                 None => fail!(40414, "BSON field '$out.{name}' is missing but a required field"),
             };
             let (collection, database) = (part("coll")?, part("db")?);
@@ -91,7 +100,9 @@ pub(super) fn parse_out(value: &Value) -> Result<Output> {
             check_database(&database)?;
             Ok(Output::Replace { database: Some(database), collection })
         }
-        other => fail!(16990, "$out only supports a string or object argument, but found {}", other.type_name()),
+        other => {
+            fail!(16990, "$out only supports a string or object argument, but found {}", other.type_name())
+        }
     }
 }
 
@@ -125,7 +136,8 @@ pub(super) fn parse_merge(value: &Value) -> Result<Output> {
         }
     }
     let into = document.get("into");
-    let into = into.ok_or_else(|| error!(40414, "BSON field '$merge.into' is missing but a required field"))?;
+    let into =
+        into.ok_or_else(|| error!(40414, "BSON field '$merge.into' is missing but a required field"))?;
     let (database, collection) = parse_into(into)?;
     let matched = parse_matched(document.get("whenMatched"))?;
     let not_matched = parse_not_matched(document.get("whenNotMatched"))?;
@@ -158,7 +170,11 @@ fn parse_into(into: &Value) -> Result<(Option<Str>, Str)> {
                     ("db" | "coll", Value::String(_)) => {}
                     ("coll", Value::Null) => fail!(5786801, "$merge 'into.coll' must not be null"),
                     ("db" | "coll", other) => {
-                        fail!(14, "BSON field 'into.{name}' is the wrong type '{}', expected type 'string'", other.type_name())
+                        fail!(
+                            14,
+                            "BSON field 'into.{name}' is the wrong type '{}', expected type 'string'",
+                            other.type_name()
+                        )
                     }
                     (other, _) => fail!(40415, "BSON field 'into.{other}' is an unknown field."),
                 }
@@ -169,7 +185,11 @@ fn parse_into(into: &Value) -> Result<(Option<Str>, Str)> {
                 None => fail!(5786801, "$merge 'into' must name a collection"),
             }
         }
-        other => fail!(51178, "$merge 'into' field must be either a string or an object, but found {}", other.type_name()),
+        other => fail!(
+            51178,
+            "$merge 'into' field must be either a string or an object, but found {}",
+            other.type_name()
+        ),
     };
     if let Some(database) = &database {
         if matches!(&**database, "admin" | "config" | "local") {
@@ -184,14 +204,20 @@ fn parse_into(into: &Value) -> Result<(Option<Str>, Str)> {
 fn parse_on(on: Option<&Value>) -> Result<Vec<Str>> {
     let field = |value: &Value, code: i32| match value {
         Value::String(name) => Ok(name.clone()),
-        other => fail!(code, "$merge 'on' must be a string or an array of strings, but found {}", other.type_name()),
+        other => fail!(
+            code,
+            "$merge 'on' must be a string or an array of strings, but found {}",
+            other.type_name()
+        ),
     };
     let fields = match on {
         None => return Ok(Vec::new()),
         Some(Value::Array(items)) if items.is_empty() => {
             fail!(51187, "If explicitly specifying $merge 'on', must include at least one field")
         }
-        Some(Value::Array(items)) => items.iter().map(|item| field(item, 51134)).collect::<Result<Vec<Str>>>()?,
+        Some(Value::Array(items)) => {
+            items.iter().map(|item| field(item, 51134)).collect::<Result<Vec<Str>>>()?
+        }
         Some(other) => vec![field(other, 51186)?],
     };
     for (at, name) in fields.iter().enumerate() {
@@ -214,7 +240,11 @@ fn parse_matched(value: Option<&Value>) -> Result<WhenMatched> {
             "fail" => WhenMatched::Fail,
             other => fail!(2, "Enumeration value '{other}' for field 'whenMatched' is not a valid value."),
         },
-        Some(other) => fail!(51191, "$merge 'whenMatched' field must be either a string or an array, but found {}", other.type_name()),
+        Some(other) => fail!(
+            51191,
+            "$merge 'whenMatched' field must be either a string or an array, but found {}",
+            other.type_name()
+        ),
     })
 }
 
@@ -225,10 +255,17 @@ fn parse_not_matched(value: Option<&Value>) -> Result<WhenNotMatched> {
             "insert" => WhenNotMatched::Insert,
             "discard" => WhenNotMatched::Discard,
             "fail" => WhenNotMatched::Fail,
-            other => fail!(2, "Enumeration value '{other}' for field '$merge.whenNotMatched' is not a valid value."),
+            other => fail!(
+                2,
+                "Enumeration value '{other}' for field '$merge.whenNotMatched' is not a valid value."
+            ),
         },
         Some(other) => {
-            fail!(14, "BSON field '$merge.whenNotMatched' is the wrong type '{}', expected type 'string'", other.type_name())
+            fail!(
+                14,
+                "BSON field '$merge.whenNotMatched' is the wrong type '{}', expected type 'string'",
+                other.type_name()
+            )
         }
     })
 }
@@ -237,7 +274,11 @@ fn parse_variables(value: Option<&Value>, matched: &WhenMatched) -> Result<Optio
     let variables = match value {
         None => return Ok(None),
         Some(Value::Document(variables)) => (**variables).clone(),
-        Some(other) => fail!(14, "BSON field '$merge.let' is the wrong type '{}', expected type 'object'", other.type_name()),
+        Some(other) => fail!(
+            14,
+            "BSON field '$merge.let' is the wrong type '{}', expected type 'object'",
+            other.type_name()
+        ),
     };
     if !matches!(matched, WhenMatched::Pipeline(_)) {
         fail!(51199, "Cannot use 'let' variables with 'whenMatched' mode; use a pipeline");

@@ -2,7 +2,7 @@
 
 use super::output::{Output, parse_merge, parse_out};
 use super::run::{Context, Stage, run};
-use super::{bucket_auto, buckets, graph, group, join, redact, simple, sort};
+use super::{bucket_auto, buckets, graph, group, join, redact, simple, sort, window};
 use crate::error::{Result, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::projection::Projection;
@@ -63,7 +63,12 @@ impl Pipeline {
     }
 
     /// Parses a pipeline within a stage of another one.
-    pub(super) fn parse_inner(outer: &str, stages: &[Value], scope: &Scope, depth: usize) -> Result<Pipeline> {
+    pub(super) fn parse_inner(
+        outer: &str,
+        stages: &[Value],
+        scope: &Scope,
+        depth: usize,
+    ) -> Result<Pipeline> {
         if depth > DEPTH_MAX {
             fail!(232, "Maximum number of nested sub-pipelines exceeded. Limit is {DEPTH_MAX}");
         }
@@ -105,7 +110,11 @@ impl Pipeline {
     }
 
     /// Runs the pipeline over documents.
-    pub fn run(&self, input: impl Iterator<Item = Result<Value>>, context: &mut Context<'_>) -> Result<Vec<Value>> {
+    pub fn run(
+        &self,
+        input: impl Iterator<Item = Result<Value>>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Value>> {
         let Some(documents) = &self.documents else { return run(&self.stages, input, context) };
         let Value::Array(items) = documents.evaluate(&mut context.env)? else {
             fail!(5858203, "$documents must evaluate to an array of objects");
@@ -146,8 +155,17 @@ fn check_place(name: &str, at: usize, count: usize, outer: &str) -> Result<()> {
         "$changeStream" | "$currentOp" | "$listLocalSessions" if outer == "$lookup" => {
             fail!(51047, "{name} is not allowed within a $lookup's sub-pipeline")
         }
-        "$documents" | "$collStats" | "$indexStats" | "$currentOp" | "$changeStream" | "$planCacheStats"
-        | "$listSessions" | "$listLocalSessions" | "$listClusterCatalog" | "$search" | "$searchMeta"
+        "$documents"
+        | "$collStats"
+        | "$indexStats"
+        | "$currentOp"
+        | "$changeStream"
+        | "$planCacheStats"
+        | "$listSessions"
+        | "$listLocalSessions"
+        | "$listClusterCatalog"
+        | "$search"
+        | "$searchMeta"
         | "$querySettings"
             if at > 0 =>
         {
@@ -159,7 +177,13 @@ fn check_place(name: &str, at: usize, count: usize, outer: &str) -> Result<()> {
     Ok(())
 }
 
-fn parse_stage(name: &str, value: &Value, scope: &Scope, depth: usize, out: &mut Vec<BoxedStage>) -> Result<()> {
+fn parse_stage(
+    name: &str,
+    value: &Value,
+    scope: &Scope,
+    depth: usize,
+    out: &mut Vec<BoxedStage>,
+) -> Result<()> {
     use simple::Each;
     let stage: BoxedStage = match name {
         "$match" => Box::new(simple::parse_match(value, scope)?),
@@ -186,6 +210,7 @@ fn parse_stage(name: &str, value: &Value, scope: &Scope, depth: usize, out: &mut
         "$lookup" => Box::new(join::parse_lookup(value, scope, depth)?),
         "$unionWith" => Box::new(join::parse_union_with(value, scope, depth)?),
         "$graphLookup" => Box::new(graph::parse_graph_lookup(value, scope)?),
+        "$setWindowFields" => Box::new(window::parse_window_fields(value, scope)?),
         "$redact" => Box::new(redact::parse_redact(value, scope)?),
         refused if REFUSED.contains(&refused) => fail!(303, "{refused} is not supported"),
         other => fail!(40324, "Unrecognized pipeline stage name: '{other}'"),

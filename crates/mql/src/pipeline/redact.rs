@@ -44,7 +44,10 @@ fn redact(expression: &Expression, level: &Value, env: &mut Env) -> Result<Optio
             }
             Ok(Some(Value::document(shown)))
         }
-        _ => fail!(17053, "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND, and $$PRUNE"),
+        _ => fail!(
+            17053,
+            "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND, and $$PRUNE"
+        ),
     }
 }
 

@@ -28,7 +28,10 @@ impl Context<'_> {
     pub(super) fn check_memory(&self, stage: &str, bytes: usize) -> Result<()> {
         if bytes > self.memory_bytes_max {
             let most = self.memory_bytes_max;
-            fail!(MEMORY_LIMIT, "Exceeded memory limit for {stage}: {most} bytes. Pass allowDiskUse:true or select fewer documents");
+            fail!(
+                MEMORY_LIMIT,
+                "Exceeded memory limit for {stage}: {most} bytes. Pass allowDiskUse:true or select fewer documents"
+            );
         }
         Ok(())
     }

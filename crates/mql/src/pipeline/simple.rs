@@ -37,7 +37,11 @@ impl Operator for EachRun<'_> {
             Each::Replace(expression, stage) => match expression.evaluate_on(&mut context.env, &document)? {
                 root @ Value::Document(_) => out.push(root),
                 other => {
-                    fail!(40228, "'newRoot' expression of {stage} must evaluate to an object, but resulting value was of type {}", other.type_name())
+                    fail!(
+                        40228,
+                        "'newRoot' expression of {stage} must evaluate to an object, but resulting value was of type {}",
+                        other.type_name()
+                    )
                 }
             },
         }
@@ -55,11 +59,16 @@ pub(super) fn parse_match(value: &Value, scope: &Scope) -> Result<Each> {
 pub(super) fn parse_unset(value: &Value) -> Result<Each> {
     let paths: Vec<Str> = match value {
         Value::String(path) => vec![path.clone()],
-        Value::Array(items) if items.is_empty() => fail!(31119, "$unset specification must be a string or an array with at least one field"),
+        Value::Array(items) if items.is_empty() => {
+            fail!(31119, "$unset specification must be a string or an array with at least one field")
+        }
         Value::Array(items) => {
             let path = |item: &Value| match item {
                 Value::String(path) => Ok(path.clone()),
-                _ => fail!(31120, "$unset specification must be a string or an array containing only string values"),
+                _ => fail!(
+                    31120,
+                    "$unset specification must be a string or an array containing only string values"
+                ),
             };
             items.iter().map(path).collect::<Result<_>>()?
         }
@@ -79,7 +88,8 @@ pub(super) fn parse_replace_root(value: &Value, scope: &Scope) -> Result<Each> {
         fail!(40415, "BSON field '$replaceRoot.{name}' is an unknown field.");
     }
     let root = document.get("newRoot");
-    let root = root.ok_or_else(|| error!(40414, "BSON field '$replaceRoot.newRoot' is missing but a required field"))?;
+    let root = root
+        .ok_or_else(|| error!(40414, "BSON field '$replaceRoot.newRoot' is missing but a required field"))?;
     Ok(Each::Replace(parse_expression(root, scope)?, "$replaceRoot"))
 }
 
@@ -95,7 +105,10 @@ pub(super) struct Cut {
 
 pub(super) fn parse_limit(value: &Value) -> Result<Cut> {
     let Some(limit) = value.to_i64_exact().filter(|limit| *limit >= 0) else {
-        fail!(5107201, "invalid argument to $limit stage: Expected a non-negative number in: $limit: {value}");
+        fail!(
+            5107201,
+            "invalid argument to $limit stage: Expected a non-negative number in: $limit: {value}"
+        );
     };
     if limit == 0 {
         fail!(15958, "the limit must be positive");
@@ -106,7 +119,10 @@ pub(super) fn parse_limit(value: &Value) -> Result<Cut> {
 pub(super) fn parse_skip(value: &Value) -> Result<Cut> {
     match value.to_i64_exact().and_then(|skip| u64::try_from(skip).ok()) {
         Some(skip) => Ok(Cut { skip, limit: None }),
-        None => fail!(5107200, "invalid argument to $skip stage: Expected a non-negative number in: $skip: {value}"),
+        None => fail!(
+            5107200,
+            "invalid argument to $skip stage: Expected a non-negative number in: $skip: {value}"
+        ),
     }
 }
 
@@ -148,20 +164,38 @@ pub(super) fn parse_unwind(value: &Value) -> Result<Unwind> {
             for (name, value) in document.iter() {
                 match (&**name, value) {
                     ("path", Value::String(text)) => path = Some(text.clone()),
-                    ("path", other) => fail!(28808, "expected a string as the path for $unwind stage, got {}", other.type_name()),
+                    ("path", other) => fail!(
+                        28808,
+                        "expected a string as the path for $unwind stage, got {}",
+                        other.type_name()
+                    ),
                     ("preserveNullAndEmptyArrays", Value::Bool(flag)) => preserve = *flag,
                     ("preserveNullAndEmptyArrays", other) => {
-                        fail!(28809, "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got {}", other.type_name())
+                        fail!(
+                            28809,
+                            "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got {}",
+                            other.type_name()
+                        )
                     }
-                    ("includeArrayIndex", Value::String(text)) if !text.is_empty() => index = Some(text.clone()),
+                    ("includeArrayIndex", Value::String(text)) if !text.is_empty() => {
+                        index = Some(text.clone())
+                    }
                     ("includeArrayIndex", other) => {
-                        fail!(28810, "expected a non-empty string for the includeArrayIndex option to $unwind stage, got {}", other.type_name())
+                        fail!(
+                            28810,
+                            "expected a non-empty string for the includeArrayIndex option to $unwind stage, got {}",
+                            other.type_name()
+                        )
                     }
                     (other, _) => fail!(28811, "unrecognized option to $unwind stage: {other}"),
                 }
             }
         }
-        other => fail!(15981, "expected either a string or an object as specification for $unwind stage, got {}", other.type_name()),
+        other => fail!(
+            15981,
+            "expected either a string or an object as specification for $unwind stage, got {}",
+            other.type_name()
+        ),
     }
     let path = path.ok_or_else(|| error!(28812, "no path specified to $unwind stage"))?;
     let Some(path) = path.strip_prefix('$') else {

@@ -51,7 +51,9 @@ impl Operator for SortRun<'_> {
 pub(super) struct Sample(u64);
 
 pub(super) fn parse_sample(value: &Value) -> Result<Sample> {
-    let Value::Document(document) = value else { fail!(28745, "the $sample stage specification must be an object") };
+    let Value::Document(document) = value else {
+        fail!(28745, "the $sample stage specification must be an object")
+    };
     if let Some((name, _)) = document.iter().find(|(name, _)| ***name != *"size") {
         fail!(28748, "unrecognized option to $sample: {name}");
     }

@@ -37,7 +37,9 @@ impl FindProjection {
             }
             match special(value) {
                 Some(("$slice", operand)) => parse_slice(path, operand, &mut builder, &mut extras)?,
-                Some(("$elemMatch", operand)) => parse_element_match(path, operand, &mut builder, &mut extras)?,
+                Some(("$elemMatch", operand)) => {
+                    parse_element_match(path, operand, &mut builder, &mut extras)?
+                }
                 _ => builder.member(&[], path, value, 0)?,
             }
         }
@@ -62,7 +64,9 @@ impl FindProjection {
         let mut result = self.projection.apply(document, env)?;
         for (path, extra) in &self.extras {
             result = match extra {
-                Extra::Slice(first, count) => at_path(&result, path, &mut |value| slice(value, *first, *count)),
+                Extra::Slice(first, count) => {
+                    at_path(&result, path, &mut |value| slice(value, *first, *count))
+                }
                 Extra::ElementMatch(filter) => first_match(result, document, path, filter, env)?,
                 Extra::Positional => {
                     let mut code = None;
@@ -75,7 +79,10 @@ impl FindProjection {
                         Value::Missing
                     });
                     if let Some(code) = code {
-                        fail!(code, "Executor error during find command: positional operator '.$' couldn't find a matching element in the array");
+                        fail!(
+                            code,
+                            "Executor error during find command: positional operator '.$' couldn't find a matching element in the array"
+                        );
                     }
                     result
                 }
@@ -138,10 +145,18 @@ fn parse_slice(
         Value::Array(items) => {
             if matches!(items.first(), Some(Value::Array(_) | Value::String(_) | Value::Document(_))) {
                 // The operator of expressions.
-                return builder.member(&[], path, &Value::document(Document::one("$slice", operand.clone())), 0);
+                return builder.member(
+                    &[],
+                    path,
+                    &Value::document(Document::one("$slice", operand.clone())),
+                    0,
+                );
             }
             let [skip, limit] = &items[..] else {
-                fail!(28667, "Invalid $slice syntax. The given syntax did not match the find() syntax: $slice array argument should be of form [skip, limit]");
+                fail!(
+                    28667,
+                    "Invalid $slice syntax. The given syntax did not match the find() syntax: $slice array argument should be of form [skip, limit]"
+                );
             };
             let (Some(skip), Some(limit)) = (whole(skip), whole(limit)) else {
                 fail!(28724, "First argument to $slice must be an array");
@@ -153,7 +168,9 @@ fn parse_slice(
         }
         value => match whole(value) {
             Some(count) => Extra::Slice(count, None),
-            None => fail!(28667, "Invalid $slice syntax. $slice only supports numbers and [skip, limit] arrays"),
+            None => {
+                fail!(28667, "Invalid $slice syntax. $slice only supports numbers and [skip, limit] arrays")
+            }
         },
     };
     let parts = split(path)?;
@@ -178,7 +195,9 @@ fn parse_element_match(
     if path.contains('.') {
         fail!(31275, "Cannot use $elemMatch projection on a nested field.");
     }
-    let Value::Document(_) = operand else { fail!(31274, "elemMatch: Invalid argument, object required, but got {}", operand.type_name()) };
+    let Value::Document(_) = operand else {
+        fail!(31274, "elemMatch: Invalid argument, object required, but got {}", operand.type_name())
+    };
     if extras.iter().any(|(_, extra)| matches!(extra, Extra::Positional)) {
         fail!(31255, "Cannot specify positional operator and $elemMatch.");
     }
@@ -236,7 +255,13 @@ fn slice(value: &Value, first: i64, count: Option<i64>) -> Value {
     Value::array(items.iter().skip(start as usize).take(count as usize).cloned().collect())
 }
 
-fn first_match(result: Value, document: &Value, path: &[Str], filter: &Filter, env: &mut Env) -> Result<Value> {
+fn first_match(
+    result: Value,
+    document: &Value,
+    path: &[Str],
+    filter: &Filter,
+    env: &mut Env,
+) -> Result<Value> {
     let (Value::Document(result), Value::Document(whole)) = (&result, document) else { return Ok(result) };
     let name = &path[0];
     let mut shown = (**result).clone();
@@ -252,4 +277,3 @@ fn first_match(result: Value, document: &Value, path: &[Str], filter: &Filter, e
     }
     Ok(Value::document(shown))
 }
-

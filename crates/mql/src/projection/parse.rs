@@ -99,7 +99,9 @@ impl Builder<'_> {
         }
         if let Value::Document(inner) = value {
             match inner.first() {
-                None => fail!(51270, "an empty sub-projection is not a valid value. Found empty object at path"),
+                None => {
+                    fail!(51270, "an empty sub-projection is not a valid value. Found empty object at path")
+                }
                 Some((name, _)) if !name.starts_with('$') => {
                     for (name, value) in inner.iter() {
                         if name.starts_with('$') {
@@ -135,7 +137,9 @@ impl Builder<'_> {
             Some(Mode::Exclude) => {
                 fail!(31253, "Cannot do inclusion on field {} in exclusion projection", parts.join("."))
             }
-            Some(_) => fail!(31254, "Cannot do exclusion on field {} in inclusion projection", parts.join(".")),
+            Some(_) => {
+                fail!(31254, "Cannot do exclusion on field {} in inclusion projection", parts.join("."))
+            }
         }
         insert(&mut self.root, parts, if flag { Child::Keep } else { Child::Drop })
     }

@@ -130,7 +130,10 @@ fn take_part(scanner: &mut Scanner<'_>, fields: &mut Fields) -> bool {
     let has_date = fields.year.is_some() || fields.iso_week.is_some();
     let first = scanner.rest.chars().next().unwrap_or(' ');
     if first.is_ascii_digit() {
-        let colon = scanner.rest.find(|c: char| !c.is_ascii_digit()).filter(|at| scanner.rest[*at..].starts_with(':'));
+        let colon = scanner
+            .rest
+            .find(|c: char| !c.is_ascii_digit())
+            .filter(|at| scanner.rest[*at..].starts_with(':'));
         if colon.is_some() || (has_date && fields.clock.is_none()) {
             return take_clock(scanner, fields);
         }
@@ -258,7 +261,9 @@ fn take_clock(scanner: &mut Scanner<'_>, fields: &mut Fields) -> bool {
 }
 
 fn take_offset(scanner: &mut Scanner<'_>, fields: &mut Fields) -> bool {
-    let end = scanner.rest[1..].find(|c: char| !c.is_ascii_digit() && c != ':').map_or(scanner.rest.len(), |at| at + 1);
+    let end = scanner.rest[1..]
+        .find(|c: char| !c.is_ascii_digit() && c != ':')
+        .map_or(scanner.rest.len(), |at| at + 1);
     let (offset, rest) = scanner.rest.split_at(end);
     scanner.rest = rest;
     let minutes = parse_offset(offset).or_else(|| {
@@ -316,7 +321,9 @@ fn month_of(word: &str) -> Option<i64> {
     let lower = word.to_ascii_lowercase();
     let is = |name: &&str| {
         let name = name.to_ascii_lowercase();
-        lower == name || (lower.len() == 3 && name.starts_with(&lower)) || (lower == "sept" && name == "september")
+        lower == name
+            || (lower.len() == 3 && name.starts_with(&lower))
+            || (lower == "sept" && name == "september")
     };
     MONTHS.iter().position(|name| is(&name)).map(|at| at as i64 + 1)
 }
@@ -338,7 +345,9 @@ pub(crate) fn parse_by_format(text: &str, format: &str, zone: Option<&Zone>) -> 
     if !scanner.rest.is_empty() {
         return Err("trailing data".into());
     }
-    if (fields.iso_year.is_some() || fields.iso_week.is_some()) && (fields.month.is_some() || fields.day.is_some()) {
+    if (fields.iso_year.is_some() || fields.iso_week.is_some())
+        && (fields.month.is_some() || fields.day.is_some())
+    {
         return Err("mixing of ISO dates with natural dates is not allowed".into());
     }
     fields.to_millis(zone)
@@ -401,13 +410,13 @@ mod tests {
     #[test]
     fn usual_spellings_are_understood() {
         let wanted = 1_486_555_840_787;
-        for text in
-            ["2017-02-08T12:10:40.787Z", "2017-02-08 12:10:40.787", "2017-02-08T13:10:40.787+01:00"]
-        {
+        for text in ["2017-02-08T12:10:40.787Z", "2017-02-08 12:10:40.787", "2017-02-08T13:10:40.787+01:00"] {
             assert_eq!(parse_text(text, None), Ok(wanted), "{text}");
         }
         let day = Ok(1_486_512_000_000);
-        for text in ["2017-02-08", "Feb 8, 2017", "8 February 2017", "02/08/2017", "Wed, 8 Feb 2017", "20170208"] {
+        for text in
+            ["2017-02-08", "Feb 8, 2017", "8 February 2017", "02/08/2017", "Wed, 8 Feb 2017", "20170208"]
+        {
             assert_eq!(parse_text(text, None), day, "{text}");
         }
         assert!(parse_text("2017", None).is_err() && parse_text("not a date", None).is_err());

@@ -115,7 +115,8 @@ impl YearRule {
         let Some((summer, start, end)) = self.summer else { return self.standard };
         let year = super::Civil::from_millis((second + self.standard) * 1000).year;
         let (start, end) = (start.second_of(year) - self.standard, end.second_of(year) - summer);
-        let is_summer = if start < end { second >= start && second < end } else { second >= start || second < end };
+        let is_summer =
+            if start < end { second >= start && second < end } else { second >= start || second < end };
         if is_summer { summer } else { self.standard }
     }
 }

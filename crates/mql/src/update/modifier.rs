@@ -32,8 +32,21 @@ pub(super) enum BitOperation {
 }
 
 const NAMES: &[&str] = &[
-    "$set", "$setOnInsert", "$unset", "$inc", "$mul", "$min", "$max", "$currentDate", "$rename", "$bit", "$push",
-    "$addToSet", "$pull", "$pullAll", "$pop",
+    "$set",
+    "$setOnInsert",
+    "$unset",
+    "$inc",
+    "$mul",
+    "$min",
+    "$max",
+    "$currentDate",
+    "$rename",
+    "$bit",
+    "$push",
+    "$addToSet",
+    "$pull",
+    "$pullAll",
+    "$pop",
 ];
 
 impl Modifier {
@@ -49,7 +62,11 @@ impl Modifier {
             "$inc" | "$mul" => {
                 if !value.is_number() {
                     let verb = if name == "$inc" { "increment" } else { "multiply" };
-                    fail!(TYPE_MISMATCH, "Cannot {verb} with non-numeric argument: {{{}: {value}}}", target.text);
+                    fail!(
+                        TYPE_MISMATCH,
+                        "Cannot {verb} with non-numeric argument: {{{}: {value}}}",
+                        target.text
+                    );
                 }
                 if name == "$inc" { Modifier::Add(value.clone()) } else { Modifier::Multiply(value.clone()) }
             }
@@ -87,7 +104,11 @@ impl Modifier {
                 let Some(found) = value_at(value, &target.parts)?.cloned() else { return Ok(()) };
                 let at_destination = value_through(value, to);
                 if at_destination {
-                    fail!(BAD_VALUE, "The destination field cannot be an array element, '{}' is in an array", to.text);
+                    fail!(
+                        BAD_VALUE,
+                        "The destination field cannot be an array element, '{}' is in an array",
+                        to.text
+                    );
                 }
                 walk(target, false).change(value, &mut |_, _| Ok(Change::Remove), env)?;
                 walk(to, true).change(value, &mut |_, _| Ok(Change::Set(found.clone())), env)
@@ -130,7 +151,11 @@ fn numeric<'a>(old: &'a Value, path: &str, verb: &str) -> Result<&'a Value> {
     if old.is_number() {
         return Ok(old);
     }
-    fail!(TYPE_MISMATCH, "Cannot apply {verb} to a value of non-numeric type. The field '{path}' has type {}", old.type_name())
+    fail!(
+        TYPE_MISMATCH,
+        "Cannot apply {verb} to a value of non-numeric type. The field '{path}' has type {}",
+        old.type_name()
+    )
 }
 
 fn add(old: &Value, by: &Value, path: &str) -> Result<Value> {
@@ -146,7 +171,10 @@ fn add(old: &Value, by: &Value, path: &str) -> Result<Value> {
 fn overflow(old: &Value, by: &Value, result: Value, path: &str) -> Result<Value> {
     let integer = |value: &Value| matches!(value, Value::Int(_) | Value::Long(_));
     if integer(old) && integer(by) && !integer(&result) {
-        fail!(BAD_VALUE, "Failed to apply the operation to current value of '{path}': the result does not fit int64");
+        fail!(
+            BAD_VALUE,
+            "Failed to apply the operation to current value of '{path}': the result does not fit int64"
+        );
     }
     Ok(result)
 }
@@ -163,7 +191,8 @@ fn multiply(old: &Value, by: &Value, path: &str) -> Result<Value> {
             Value::Double(old.to_f64().unwrap_or(0.0) * by.to_f64().unwrap_or(0.0))
         }
         _ => {
-            let product = i128::from(old.to_i64_exact().unwrap_or(0)) * i128::from(by.to_i64_exact().unwrap_or(0));
+            let product =
+                i128::from(old.to_i64_exact().unwrap_or(0)) * i128::from(by.to_i64_exact().unwrap_or(0));
             let narrow = matches!((old, by), (Value::Int(_), Value::Int(_)));
             match (i32::try_from(product), i64::try_from(product)) {
                 (Ok(product), _) if narrow => Value::Int(product),
@@ -185,10 +214,17 @@ fn parse_current_date(value: &Value) -> Result<Modifier> {
             match document.get("$type").and_then(Value::as_str) {
                 Some("date") => Ok(Modifier::CurrentDate { timestamp: false }),
                 Some("timestamp") => Ok(Modifier::CurrentDate { timestamp: true }),
-                _ => fail!(BAD_VALUE, "The '$type' string field is required to be 'date' or 'timestamp': {{$currentDate: {{field : {{$type: 'date'}}}}}}"),
+                _ => fail!(
+                    BAD_VALUE,
+                    "The '$type' string field is required to be 'date' or 'timestamp': {{$currentDate: {{field : {{$type: 'date'}}}}}}"
+                ),
             }
         }
-        other => fail!(BAD_VALUE, "{} is not valid type for $currentDate. Please use a boolean ('true') or a $type expression ({{$type: 'timestamp/date'}}).", other.type_name()),
+        other => fail!(
+            BAD_VALUE,
+            "{} is not valid type for $currentDate. Please use a boolean ('true') or a $type expression ({{$type: 'timestamp/date'}}).",
+            other.type_name()
+        ),
     }
 }
 
@@ -201,30 +237,54 @@ fn parse_rename(from: &Target, value: &Value) -> Result<Modifier> {
         fail!(BAD_VALUE, "The source and destination fields for $rename may not be dynamic: {}", from.text);
     }
     if from.text == to.text {
-        fail!(BAD_VALUE, "The source and target field for $rename must differ: {}: \"{}\"", from.text, to.text);
+        fail!(
+            BAD_VALUE,
+            "The source and target field for $rename must differ: {}: \"{}\"",
+            from.text,
+            to.text
+        );
     }
     if from.conflicts(&to) {
-        fail!(BAD_VALUE, "The source and target field for $rename must not be on the same path: {}: \"{}\"", from.text, to.text);
+        fail!(
+            BAD_VALUE,
+            "The source and target field for $rename must not be on the same path: {}: \"{}\"",
+            from.text,
+            to.text
+        );
     }
     Ok(Modifier::Rename(to))
 }
 
 fn parse_bits(value: &Value) -> Result<Vec<(BitOperation, Value)>> {
     let Value::Document(document) = value else {
-        fail!(BAD_VALUE, "The $bit modifier is not compatible with a {}. You must pass in an embedded document: {{$bit: {{field: {{and/or/xor: #}}}}", value.type_name());
+        fail!(
+            BAD_VALUE,
+            "The $bit modifier is not compatible with a {}. You must pass in an embedded document: {{$bit: {{field: {{and/or/xor: #}}}}",
+            value.type_name()
+        );
     };
     if document.is_empty() {
-        fail!(BAD_VALUE, "You must pass in at least one bitwise operation. The format is: {{$bit: {{field: {{and/or/xor: #}}}}");
+        fail!(
+            BAD_VALUE,
+            "You must pass in at least one bitwise operation. The format is: {{$bit: {{field: {{and/or/xor: #}}}}"
+        );
     }
     let operation = |(name, operand): (&crate::value::Str, &Value)| {
         let operation = match &**name {
             "and" => BitOperation::And,
             "or" => BitOperation::Or,
             "xor" => BitOperation::Xor,
-            other => fail!(BAD_VALUE, "The $bit modifier only supports 'and', 'or', and 'xor', not '{other}' which is an unknown operator"),
+            other => fail!(
+                BAD_VALUE,
+                "The $bit modifier only supports 'and', 'or', and 'xor', not '{other}' which is an unknown operator"
+            ),
         };
         if !matches!(operand, Value::Int(_) | Value::Long(_)) {
-            fail!(BAD_VALUE, "The $bit modifier field must be an Integer(32/64 bit); a '{}' is not supported here", operand.type_name());
+            fail!(
+                BAD_VALUE,
+                "The $bit modifier field must be an Integer(32/64 bit); a '{}' is not supported here",
+                operand.type_name()
+            );
         }
         Ok((operation, operand.clone()))
     };
@@ -235,7 +295,11 @@ fn apply_bits(old: &Value, operations: &[(BitOperation, Value)], path: &str) -> 
     let mut value = match old {
         Value::Missing => Value::Int(0),
         Value::Int(_) | Value::Long(_) => old.clone(),
-        other => fail!(BAD_VALUE, "Cannot apply $bit to a value of non-integral type. The field '{path}' has type {}", other.type_name()),
+        other => fail!(
+            BAD_VALUE,
+            "Cannot apply $bit to a value of non-integral type. The field '{path}' has type {}",
+            other.type_name()
+        ),
     };
     for (operation, operand) in operations {
         let (left, right) = (value.to_i64_exact().unwrap_or(0), operand.to_i64_exact().unwrap_or(0));
@@ -249,4 +313,3 @@ fn apply_bits(old: &Value, operations: &[(BitOperation, Value)], path: &str) -> 
     }
     Ok(value)
 }
-

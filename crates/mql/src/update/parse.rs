@@ -27,13 +27,20 @@ pub(super) fn parse(update: &Value, array_filters: &[Value], scope: &Scope) -> R
             }
             parse_pipeline(stages, scope)
         }
-        other => fail!(FAILED_TO_PARSE, "Update argument must be either an object or an array, not {}", other.type_name()),
+        other => fail!(
+            FAILED_TO_PARSE,
+            "Update argument must be either an object or an array, not {}",
+            other.type_name()
+        ),
     }
 }
 
 fn parse_replacement(document: &Document) -> Result<Kind> {
     if let Some((name, _)) = document.iter().find(|(name, _)| name.starts_with('$')) {
-        fail!(52, "The dollar ($) prefixed field '{name}' is not allowed in the context of an update's replacement document.");
+        fail!(
+            52,
+            "The dollar ($) prefixed field '{name}' is not allowed in the context of an update's replacement document."
+        );
     }
     Ok(Kind::Replacement(document.clone()))
 }
@@ -62,10 +69,17 @@ fn parse_operators(document: &Document, filters: ArrayFilters, scope: &Scope) ->
     let mut operators: Vec<(Target, Modifier)> = Vec::new();
     for (name, operand) in document.iter() {
         if !Modifier::is_known(name) {
-            fail!(FAILED_TO_PARSE, "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array");
+            fail!(
+                FAILED_TO_PARSE,
+                "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array"
+            );
         }
         let Value::Document(members) = operand else {
-            fail!(FAILED_TO_PARSE, "Modifiers operate on fields but we found type {} instead. For example: {{$mod: {{<field>: ...}}}} not {{{name}: {operand}}}", operand.type_name());
+            fail!(
+                FAILED_TO_PARSE,
+                "Modifiers operate on fields but we found type {} instead. For example: {{$mod: {{<field>: ...}}}} not {{{name}: {operand}}}",
+                operand.type_name()
+            );
         };
         for (path, value) in members.iter() {
             let target = Target::parse(path)?;
@@ -89,7 +103,10 @@ fn parse_operators(document: &Document, filters: ArrayFilters, scope: &Scope) ->
             target.parts.iter().any(|part| matches!(part, Part::Filtered(name) if name == identifier))
         };
         if !operators.iter().any(|(target, _)| used(target)) {
-            fail!(FAILED_TO_PARSE, "The array filter for identifier '{identifier}' was not used in the update");
+            fail!(
+                FAILED_TO_PARSE,
+                "The array filter for identifier '{identifier}' was not used in the update"
+            );
         }
     }
     operators.sort_by_key(|(target, _)| target.order_key());

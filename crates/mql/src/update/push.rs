@@ -30,14 +30,21 @@ pub(super) enum Pulled {
     Documents(Filter),
 }
 
-pub(super) fn parse_array_change(name: &str, path: &str, value: &Value, scope: &Scope) -> Result<ArrayChange> {
+pub(super) fn parse_array_change(
+    name: &str,
+    path: &str,
+    value: &Value,
+    scope: &Scope,
+) -> Result<ArrayChange> {
     match name {
         "$push" => parse_push(value),
         "$addToSet" => parse_add_to_set(value),
         "$pull" => Ok(ArrayChange::Pull(parse_pull(value, scope)?)),
         "$pullAll" => match value {
             Value::Array(items) => Ok(ArrayChange::PullAll(items.to_vec())),
-            other => fail!(BAD_VALUE, "$pullAll requires an array argument but was given a {}", other.type_name()),
+            other => {
+                fail!(BAD_VALUE, "$pullAll requires an array argument but was given a {}", other.type_name())
+            }
         },
         _ => match value.to_i64_exact() {
             Some(1) => Ok(ArrayChange::Pop { first: false }),
@@ -56,7 +63,11 @@ fn parse_push(value: &Value) -> Result<ArrayChange> {
     let Value::Document(document) = value else { return Ok(plain) };
     let Some(items) = each(document) else { return Ok(plain) };
     let Value::Array(items) = items else {
-        fail!(BAD_VALUE, "The argument to $each in $push must be an array but it was of type: {}", items.type_name());
+        fail!(
+            BAD_VALUE,
+            "The argument to $each in $push must be an array but it was of type: {}",
+            items.type_name()
+        );
     };
     let (mut position, mut slice, mut sort) = (None, None, None);
     for (name, value) in document.iter() {
@@ -94,14 +105,18 @@ fn parse_sort(value: &Value) -> Result<SortBy> {
         value => match value.to_i64_exact() {
             Some(1) => Ok(SortBy::Whole { descending: false }),
             Some(-1) => Ok(SortBy::Whole { descending: true }),
-            _ => fail!(BAD_VALUE, "The $sort is invalid: use 1/-1 to sort the whole element, or {{field:1/-1}} to sort embedded fields"),
+            _ => fail!(
+                BAD_VALUE,
+                "The $sort is invalid: use 1/-1 to sort the whole element, or {{field:1/-1}} to sort embedded fields"
+            ),
         },
     }
 }
 
 fn parse_add_to_set(value: &Value) -> Result<ArrayChange> {
     let Value::Document(document) = value else { return Ok(ArrayChange::AddToSet(vec![value.clone()])) };
-    let Some(items) = each(document).filter(|_| document.first().is_some_and(|(name, _)| &**name == "$each")) else {
+    let Some(items) = each(document).filter(|_| document.first().is_some_and(|(name, _)| &**name == "$each"))
+    else {
         return Ok(ArrayChange::AddToSet(vec![value.clone()]));
     };
     if document.len() > 1 {
@@ -109,14 +124,20 @@ fn parse_add_to_set(value: &Value) -> Result<ArrayChange> {
     }
     match items {
         Value::Array(items) => Ok(ArrayChange::AddToSet(items.to_vec())),
-        other => fail!(TYPE_MISMATCH, "The argument to $each in $addToSet must be an array but it was of type {}", other.type_name()),
+        other => fail!(
+            TYPE_MISMATCH,
+            "The argument to $each in $addToSet must be an array but it was of type {}",
+            other.type_name()
+        ),
     }
 }
 
 fn parse_pull(value: &Value, scope: &Scope) -> Result<Pulled> {
     Ok(match value {
         Value::Document(document) if is_operator_document(document) => {
-            let logical = document.first().is_some_and(|(name, _)| matches!(&**name, "$and" | "$or" | "$nor" | "$expr"));
+            let logical = document
+                .first()
+                .is_some_and(|(name, _)| matches!(&**name, "$and" | "$or" | "$nor" | "$expr"));
             if logical {
                 Pulled::Documents(Filter::parse(document, scope)?)
             } else {

@@ -55,9 +55,15 @@ impl Target {
             }
             let parsed = parse_part(part);
             if at == 0 && !matches!(parsed, Part::Field(_)) {
-                fail!(BAD_VALUE, "Cannot have positional (i.e. '$') element in the first position in path '{path}'");
+                fail!(
+                    BAD_VALUE,
+                    "Cannot have positional (i.e. '$') element in the first position in path '{path}'"
+                );
             }
-            if part.starts_with('$') && matches!(parsed, Part::Field(_)) && !matches!(part, "$id" | "$ref" | "$db") {
+            if part.starts_with('$')
+                && matches!(parsed, Part::Field(_))
+                && !matches!(part, "$id" | "$ref" | "$db")
+            {
                 fail!(52, "The dollar ($) prefixed field '{part}' in '{path}' is not valid for storage.");
             }
             parts.push(parsed);
@@ -121,7 +127,10 @@ pub(super) fn parse_filters(filters: &[Value], scope: &Scope) -> Result<ArrayFil
         let valid = name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.chars().all(|c| c.is_ascii_alphanumeric());
         if !valid {
-            fail!(BAD_VALUE, "Error parsing array filter: The top-level field name must be an alphanumeric string beginning with a lowercase letter, found '{name}'");
+            fail!(
+                BAD_VALUE,
+                "Error parsing array filter: The top-level field name must be an alphanumeric string beginning with a lowercase letter, found '{name}'"
+            );
         }
         if parsed.iter().any(|(known, _)| *known == name) {
             fail!(9, "Found multiple array filters with the same top-level field name {name}");
@@ -171,11 +180,21 @@ impl Walk<'_> {
         }
     }
 
-    fn elements(&self, value: &mut Value, part: &Part, at: usize, change: Changer<'_>, env: &mut Env) -> Result<()> {
+    fn elements(
+        &self,
+        value: &mut Value,
+        part: &Part,
+        at: usize,
+        change: Changer<'_>,
+        env: &mut Env,
+    ) -> Result<()> {
         let Value::Array(items) = value else {
             let path = &self.target.text;
             if value.is_missing() {
-                fail!(BAD_VALUE, "The path '{path}' must exist in the document in order to apply array updates.");
+                fail!(
+                    BAD_VALUE,
+                    "The path '{path}' must exist in the document in order to apply array updates."
+                );
             }
             fail!(BAD_VALUE, "Cannot apply array updates to non-array element of '{path}': {value}");
         };
@@ -196,7 +215,14 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn end_or_step(&self, slot: &mut Value, at: usize, change: Changer<'_>, env: &mut Env, in_array: bool) -> Result<()> {
+    fn end_or_step(
+        &self,
+        slot: &mut Value,
+        at: usize,
+        change: Changer<'_>,
+        env: &mut Env,
+        in_array: bool,
+    ) -> Result<()> {
         if at + 1 < self.target.parts.len() {
             return self.step(slot, at + 1, change, env);
         }
@@ -209,7 +235,14 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn field(&self, value: &mut Value, name: &Str, at: usize, change: Changer<'_>, env: &mut Env) -> Result<()> {
+    fn field(
+        &self,
+        value: &mut Value,
+        name: &Str,
+        at: usize,
+        change: Changer<'_>,
+        env: &mut Env,
+    ) -> Result<()> {
         match value {
             Value::Document(document) => {
                 if !document.has(name) {
@@ -283,7 +316,10 @@ pub(super) fn value_at<'a>(value: &'a Value, parts: &[Part]) -> Result<Option<&'
             Some(member) => value_at(member, rest),
             None => Ok(None),
         },
-        Value::Array(_) => fail!(BAD_VALUE, "The source field of $rename cannot be an array element, '{name}' is in an array"),
+        Value::Array(_) => fail!(
+            BAD_VALUE,
+            "The source field of $rename cannot be an array element, '{name}' is in an array"
+        ),
         _ => Ok(None),
     }
 }

@@ -17,7 +17,9 @@ fn minimums() -> BTreeMap<String, u32> {
 /// `MQL_AREA` runs only areas with that prefix; `MQL_REPORT` names a file for the failures.
 #[test]
 fn recorded_cases_pass() {
-    let Some(shared) = shardlake_testkit::shared_directory("conformance", "recorded_cases_pass") else { return };
+    let Some(shared) = shardlake_testkit::shared_directory("conformance", "recorded_cases_pass") else {
+        return;
+    };
     let folder = shared.join("mongo/functional-tests/cases");
     if !folder.is_dir() {
         shardlake_testkit::note_skipped("recorded_cases_pass", "the recorded cases of MongoDB are not there");
@@ -38,8 +40,11 @@ fn recorded_cases_pass() {
         .collect();
     assert!(fewer.is_empty(), "areas in which fewer cases pass: {fewer:#?}");
     if chosen.is_none() && std::env::var_os("UPDATE").is_some() {
-        let counts: BTreeMap<&String, u32> =
-            areas.iter().filter(|(_, area)| area.passed > 0).map(|(name, area)| (name, area.passed)).collect();
+        let counts: BTreeMap<&String, u32> = areas
+            .iter()
+            .filter(|(_, area)| area.passed > 0)
+            .map(|(name, area)| (name, area.passed))
+            .collect();
         let head = "# Recorded cases that pass, by area. Written by the test itself with UPDATE=1; numbers only grow.\n";
         std::fs::write(minimums_file(), format!("{head}{}", toml::to_string(&counts).unwrap())).unwrap();
     }

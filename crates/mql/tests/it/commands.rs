@@ -2,8 +2,8 @@
 
 use crate::writes;
 use shardlake_mql::{
-    Collections, Context, Document, Env, Error, Filter, FindProjection, Matched, Pipeline, Result, Scope, SortPattern,
-    Str, Value, equal,
+    Collections, Context, Document, Env, Error, Filter, FindProjection, Matched, Pipeline, Result, Scope,
+    SortPattern, Str, Value, equal,
 };
 use std::collections::BTreeMap;
 
@@ -36,7 +36,8 @@ pub struct Database<'a> {
 impl Collections for Database<'_> {
     fn documents(&self, database: Option<&str>, collection: &str) -> Result<Vec<Value>> {
         let found = self.server.collection(database.unwrap_or(self.name), collection);
-        Ok(found.map_or_else(Vec::new, |found| found.documents.iter().cloned().map(Value::document).collect()))
+        Ok(found
+            .map_or_else(Vec::new, |found| found.documents.iter().cloned().map(Value::document).collect()))
     }
 
     fn view(&self, collection: &str) -> Option<(Str, Vec<Value>)> {
@@ -110,7 +111,8 @@ impl Server {
         }
         let view = match (command.get("viewOn"), command.get("pipeline")) {
             (Some(Value::String(on)), pipeline) => {
-                let stages = pipeline.and_then(Value::as_array).map_or_else(Vec::new, |stages| stages.to_vec());
+                let stages =
+                    pipeline.and_then(Value::as_array).map_or_else(Vec::new, |stages| stages.to_vec());
                 Pipeline::parse(&stages, &Scope::new())?;
                 Some((on.clone(), stages))
             }
@@ -127,7 +129,9 @@ impl Server {
         let indexes = command.get("indexes").and_then(Value::as_array).cloned().unwrap_or_default();
         for index in indexes.iter().filter_map(Value::as_document) {
             check_collation(index)?;
-            if let (Some(Value::Bool(true)), Some(Value::Document(key))) = (index.get("unique"), index.get("key")) {
+            if let (Some(Value::Bool(true)), Some(Value::Document(key))) =
+                (index.get("unique"), index.get("key"))
+            {
                 let paths = key.iter().map(|(name, _)| name.clone()).collect();
                 self.collection_mut(database, &name).unique.push(paths);
             }
@@ -146,7 +150,13 @@ impl Server {
         self.pipeline(database, stages, &Document::new(), input)
     }
 
-    fn pipeline(&self, database: &str, stages: &[Value], lets: &Document, input: Vec<Value>) -> Result<Vec<Value>> {
+    fn pipeline(
+        &self,
+        database: &str,
+        stages: &[Value],
+        lets: &Document,
+        input: Vec<Value>,
+    ) -> Result<Vec<Value>> {
         let (scope, mut env) = bound(lets)?;
         let parsed = Pipeline::parse(stages, &scope)?;
         env.set_root(Value::Missing);
@@ -218,8 +228,11 @@ impl Server {
     fn get_more(&mut self, command: &Document) -> Result<Document> {
         let id = command.value("getMore");
         let Value::Long(id) = id else { return wrong(14, "getMore needs an int64") };
-        let Some((namespace, mut rows)) = self.cursors.remove(&id) else { return wrong(43, "no such cursor") };
-        let size = command.get("batchSize").and_then(Value::to_i64_exact).map_or(usize::MAX, |size| size as usize);
+        let Some((namespace, mut rows)) = self.cursors.remove(&id) else {
+            return wrong(43, "no such cursor");
+        };
+        let size =
+            command.get("batchSize").and_then(Value::to_i64_exact).map_or(usize::MAX, |size| size as usize);
         let rest = rows.split_off(size.min(rows.len()));
         let next = if rest.is_empty() { 0 } else { id };
         if next != 0 {
@@ -241,7 +254,12 @@ impl Server {
             Some(Value::Document(cursor)) => cursor.get("batchSize").cloned(),
             Some(_) => return wrong(14, "'cursor' must be an object"),
             None if command.has("explain") => None,
-            None => return wrong(9, "The 'cursor' option is required, except for aggregate with the explain argument"),
+            None => {
+                return wrong(
+                    9,
+                    "The 'cursor' option is required, except for aggregate with the explain argument",
+                );
+            }
         };
         let lets = document_of(command, "let")?;
         let (scope, _) = bound(&lets)?;
@@ -323,7 +341,10 @@ fn reach(value: &Value, path: &[Str], found: &mut Vec<Value>) {
             if let Some(item) = name.parse::<usize>().ok().and_then(|at| items.get(at)) {
                 reach(item, rest, found);
             }
-            items.iter().filter(|item| item.as_document().is_some()).for_each(|item| reach(item, path, found));
+            items
+                .iter()
+                .filter(|item| item.as_document().is_some())
+                .for_each(|item| reach(item, path, found));
         }
         _ => {}
     }

@@ -17,15 +17,15 @@ pub fn same(wanted: &Value, found: &Value) -> bool {
                 && wanted.iter().all(|(name, value)| found.get(name).is_some_and(|found| same(value, found)))
         }
         (Value::Array(wanted), Value::Array(found)) => {
-            wanted.len() == found.len() && wanted.iter().zip(found.iter()).all(|(wanted, found)| same(wanted, found))
+            wanted.len() == found.len()
+                && wanted.iter().zip(found.iter()).all(|(wanted, found)| same(wanted, found))
         }
         (Value::Double(wanted), Value::Double(found)) => {
             (wanted.is_nan() && found.is_nan())
                 || (wanted == found && wanted.is_sign_negative() == found.is_sign_negative())
         }
         (Value::CodeWithScope(wanted), Value::CodeWithScope(found)) => {
-            wanted.0 == found.0
-                && same(&Value::document(wanted.1.clone()), &Value::document(found.1.clone()))
+            wanted.0 == found.0 && same(&Value::document(wanted.1.clone()), &Value::document(found.1.clone()))
         }
         _ => shardlake_mql::identical(wanted, found),
     }
@@ -34,7 +34,9 @@ pub fn same(wanted: &Value, found: &Value) -> bool {
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Date(millis) => Some(*millis as f64),
-        Value::Timestamp(seconds, increment) => Some(f64::from(*seconds) * 4_294_967_296.0 + f64::from(*increment)),
+        Value::Timestamp(seconds, increment) => {
+            Some(f64::from(*seconds) * 4_294_967_296.0 + f64::from(*increment))
+        }
         other => other.to_f64(),
     }
 }
@@ -53,7 +55,8 @@ pub fn walk(value: &Value, path: &str) -> Option<Value> {
 }
 
 pub fn error_code(reply: &Document) -> Option<(Value, String)> {
-    let message = |document: &Document| document.get("errmsg").map_or_else(String::new, |text| text.to_string());
+    let message =
+        |document: &Document| document.get("errmsg").map_or_else(String::new, |text| text.to_string());
     if let Some(Value::Array(faults)) = reply.get("writeErrors")
         && let Some(Value::Document(first)) = faults.first()
     {
@@ -135,9 +138,9 @@ fn compare_result(check: &Document, mut result: Value) -> Option<(&'static str, 
 fn only(expected: &Value, actual: &Value) -> Value {
     match (expected, actual) {
         (Value::Document(expected), Value::Document(actual)) => {
-            let named = expected.iter().filter_map(|(name, item)| {
-                actual.get(name).map(|found| (name.clone(), only(item, found)))
-            });
+            let named = expected
+                .iter()
+                .filter_map(|(name, item)| actual.get(name).map(|found| (name.clone(), only(item, found))));
             Value::document(named.collect())
         }
         (Value::Array(expected), Value::Array(actual)) => {
@@ -217,7 +220,10 @@ fn holds(name: &str, arguments: &[Value], value: Option<&Value>) -> bool {
     let items = value.as_array();
     let has_member = |items: &[Value]| {
         let (Some(name), Some(wanted)) = (argument.as_str(), arguments.get(1)) else { return false };
-        items.iter().filter_map(Value::as_document).any(|item| item.get(name).is_some_and(|found| same(wanted, found)))
+        items
+            .iter()
+            .filter_map(Value::as_document)
+            .any(|item| item.get(name).is_some_and(|found| same(wanted, found)))
     };
     let order = number(value).zip(number(argument));
     let length = items.map(|items| items.len() as i64).zip(argument.to_i64_exact());
@@ -236,13 +242,17 @@ fn holds(name: &str, arguments: &[Value], value: Option<&Value>) -> bool {
         "LenLte" => length.is_some_and(|(found, wanted)| found <= wanted),
         "Contains" => items.is_some_and(|items| has_member(items)),
         "NotContains" => items.is_some_and(|items| !has_member(items)),
-        "HasKey" => value.as_document().zip(argument.as_str()).is_some_and(|(document, name)| document.has(name)),
+        "HasKey" => {
+            value.as_document().zip(argument.as_str()).is_some_and(|(document, name)| document.has(name))
+        }
         "ContainsElement" => items.is_some_and(|items| items.iter().any(|item| same(argument, item))),
         "Gt" => order.is_some_and(|(found, wanted)| found > wanted),
         "Gte" => order.is_some_and(|(found, wanted)| found >= wanted),
         "Lte" => order.is_some_and(|(found, wanted)| found <= wanted),
         "NonEmptyStr" => value.as_str().is_some_and(|text| !text.is_empty()),
-        "ByteLen" => matches!(value, Value::Binary(_, bytes) if Some(bytes.len() as i64) == argument.to_i64_exact()),
+        "ByteLen" => {
+            matches!(value, Value::Binary(_, bytes) if Some(bytes.len() as i64) == argument.to_i64_exact())
+        }
         _ => false,
     }
 }

@@ -104,7 +104,10 @@ fn run_case(case: &Document, setups: &Arc<Vec<Value>>) -> Option<(&'static str, 
         let database = step.value("db");
         let command = command.as_document()?.clone();
         let Some(reply) = server.run(database.as_str()?, &command) else {
-            return Some(("unsupported", command.first().map_or_else(String::new, |(name, _)| name.to_string())));
+            return Some((
+                "unsupported",
+                command.first().map_or_else(String::new, |(name, _)| name.to_string()),
+            ));
         };
         let code = error_code(&reply);
         if step.get("setup").is_some_and(Value::is_true) && (!is_ok(&reply) || code.is_some()) {
@@ -126,7 +129,9 @@ fn run_case(case: &Document, setups: &Arc<Vec<Value>>) -> Option<(&'static str, 
 /// Fills in what earlier steps answered.
 fn substitute(value: &Value, replies: &[Document], sessions: &mut HashMap<u64, Value>) -> Option<Value> {
     match special(value) {
-        Some(Special::Reference(step, path)) => return walk(&Value::document(replies.get(step)?.clone()), &path),
+        Some(Special::Reference(step, path)) => {
+            return walk(&Value::document(replies.get(step)?.clone()), &path);
+        }
         Some(Special::Session(number)) => {
             let id = || Value::Binary(4, Arc::from([number as u8; 16]));
             return Some(sessions.entry(number).or_insert_with(id).clone());
@@ -142,7 +147,8 @@ fn substitute(value: &Value, replies: &[Document], sessions: &mut HashMap<u64, V
             Value::document(filled)
         }
         Value::Array(items) => {
-            let items: Option<Vec<Value>> = items.iter().map(|item| substitute(item, replies, sessions)).collect();
+            let items: Option<Vec<Value>> =
+                items.iter().map(|item| substitute(item, replies, sessions)).collect();
             Value::array(items?)
         }
         other => other.clone(),

@@ -39,9 +39,9 @@ pub fn value(json: &Json) -> Value {
         Json::Array(items) => Value::array(items.iter().map(value).collect()),
         Json::Object(members) => match members.iter().next() {
             Some((tag, payload)) if members.len() == 1 && tag.starts_with('@') => typed(tag, payload),
-            _ => {
-                Value::document(members.iter().map(|(name, member)| (name.as_str().into(), value(member))).collect())
-            }
+            _ => Value::document(
+                members.iter().map(|(name, member)| (name.as_str().into(), value(member))).collect(),
+            ),
         },
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::commands::{Server, bound, check_collation, document_of, env, find_sort, name_of, wrong};
 use shardlake_mql::{
-    Document, Error, Filter, FindProjection, Matched, MergeTarget, Output, Pipeline, Result, Scope, Str, Update, Value,
-    WhenMatched, WhenNotMatched, equal, upsert_base,
+    Document, Error, Filter, FindProjection, Matched, MergeTarget, Output, Pipeline, Result, Scope, Str,
+    Update, Value, WhenMatched, WhenNotMatched, equal, upsert_base,
 };
 
 fn new_id(server: &mut Server) -> Value {
@@ -21,10 +21,18 @@ fn write_error(index: usize, error: &Error) -> Value {
 }
 
 /// Checks what is unique, and the validator, and stores the document in place of another one.
-pub fn store(server: &mut Server, database: &str, name: &str, document: Document, at: Option<usize>) -> Result<()> {
+pub fn store(
+    server: &mut Server,
+    database: &str,
+    name: &str,
+    document: Document,
+    at: Option<usize>,
+) -> Result<()> {
     let id = document.value("_id");
     match &id {
-        Value::Array(_) | Value::Regex(_) | Value::Undefined => return wrong(53, "the _id has a type that is not allowed"),
+        Value::Array(_) | Value::Regex(_) | Value::Undefined => {
+            return wrong(53, "the _id has a type that is not allowed");
+        }
         Value::Document(inner) if inner.iter().any(|(name, _)| name.starts_with('$')) => {
             return wrong(52, "_id fields may not start with '$'");
         }
@@ -112,7 +120,12 @@ struct Statement<'a> {
     sort: Document,
 }
 
-fn run_update(server: &mut Server, database: &str, name: &str, statement: &Statement<'_>) -> Result<Vec<Done>> {
+fn run_update(
+    server: &mut Server,
+    database: &str,
+    name: &str,
+    statement: &Statement<'_>,
+) -> Result<Vec<Done>> {
     let (scope, mut env) = bound(&statement.variables)?;
     let filter = Filter::parse(&statement.filter, &scope)?;
     let update = Update::parse(statement.update, &statement.array_filters, &scope)?;
@@ -126,7 +139,12 @@ fn run_update(server: &mut Server, database: &str, name: &str, statement: &State
         if updated.modified {
             store(server, database, name, updated.document.clone(), Some(at.0))?;
         }
-        done.push(Done { old: Some(old), new: updated.document, modified: updated.modified, inserted: false });
+        done.push(Done {
+            old: Some(old),
+            new: updated.document,
+            modified: updated.modified,
+            inserted: false,
+        });
         if !statement.multi {
             break;
         }
@@ -313,7 +331,10 @@ pub fn find_and_modify(server: &mut Server, database: &str, command: &Document) 
         let statement = Statement {
             filter: query,
             update: &command.value("update"),
-            array_filters: command.get("arrayFilters").and_then(Value::as_array).map_or_else(Vec::new, |items| items.to_vec()),
+            array_filters: command
+                .get("arrayFilters")
+                .and_then(Value::as_array)
+                .map_or_else(Vec::new, |items| items.to_vec()),
             variables: document_of(command, "let")?,
             upsert: is("upsert"),
             multi: false,
@@ -327,7 +348,8 @@ pub fn find_and_modify(server: &mut Server, database: &str, command: &Document) 
                 if done.inserted {
                     last.push("upserted", done.new.value("_id"));
                 }
-                let matched = filter.matched(done.old.as_ref().unwrap_or(&done.new), &mut env)?.unwrap_or_default();
+                let matched =
+                    filter.matched(done.old.as_ref().unwrap_or(&done.new), &mut env)?.unwrap_or_default();
                 show(if is("new") { Some(done.new) } else { done.old }, matched, &mut env)?
             }
             None => Value::Null,
@@ -372,18 +394,29 @@ fn merge(server: &mut Server, database: &str, target: &MergeTarget, rows: Vec<Va
     Ok(())
 }
 
-fn merge_row(server: &mut Server, database: &str, target: &MergeTarget, on: &[Str], row: &Value) -> Result<()> {
+fn merge_row(
+    server: &mut Server,
+    database: &str,
+    target: &MergeTarget,
+    on: &[Str],
+    row: &Value,
+) -> Result<()> {
     let name = &*target.collection;
     let mut new = row.as_document().map_or_else(Document::new, |row| (**row).clone());
     if !new.has("_id") && on.iter().any(|path| &**path == "_id") {
         new.push_front("_id", new_id(server));
     }
-    let value = |document: &Document, path: &str| crate::compare::walk(&Value::document(document.clone()), path);
+    let value =
+        |document: &Document, path: &str| crate::compare::walk(&Value::document(document.clone()), path);
     let mut key = Vec::new();
     for path in on {
         match value(&new, path) {
-            None | Some(Value::Null | Value::Undefined) => return wrong(51132, "$merge write error: 'on' field cannot be missing, null or undefined"),
-            Some(Value::Array(_)) => return wrong(51185, "$merge write error: 'on' field cannot be an array"),
+            None | Some(Value::Null | Value::Undefined) => {
+                return wrong(51132, "$merge write error: 'on' field cannot be missing, null or undefined");
+            }
+            Some(Value::Array(_)) => {
+                return wrong(51185, "$merge write error: 'on' field cannot be an array");
+            }
             Some(value) => key.push(value),
         }
     }
@@ -400,7 +433,10 @@ fn merge_row(server: &mut Server, database: &str, target: &MergeTarget, on: &[St
                 store(server, database, name, new, None)
             }
             WhenNotMatched::Discard => Ok(()),
-            WhenNotMatched::Fail => wrong(13113, "$merge could not find a matching document in the target collection for at least one document"),
+            WhenNotMatched::Fail => wrong(
+                13113,
+                "$merge could not find a matching document in the target collection for at least one document",
+            ),
         };
     };
     let old = server.collection_mut(database, name).documents[at].clone();
@@ -408,12 +444,20 @@ fn merge_row(server: &mut Server, database: &str, target: &MergeTarget, on: &[St
         WhenMatched::Keep => return Ok(()),
         WhenMatched::Fail => return wrong(11000, "$merge found a matching document"),
         WhenMatched::Replace => Update::parse(&Value::document(new.clone()), &[], &Scope::new())?,
-        WhenMatched::Merge => Update::parse(&Value::document(Document::one("$set", Value::document(new.clone()))), &[], &Scope::new())?,
+        WhenMatched::Merge => Update::parse(
+            &Value::document(Document::one("$set", Value::document(new.clone()))),
+            &[],
+            &Scope::new(),
+        )?,
         WhenMatched::Pipeline(stages) => {
-            let mut variables = Document::one("new", Value::document(Document::one("$literal", Value::document(new.clone()))));
+            let mut variables = Document::one(
+                "new",
+                Value::document(Document::one("$literal", Value::document(new.clone()))),
+            );
             for (variable, expression) in target.variables.iter().flat_map(Document::iter) {
                 let mut env = env();
-                let value = shardlake_mql::parse_expression(expression, &Scope::new())?.evaluate_on(&mut env, row)?;
+                let value =
+                    shardlake_mql::parse_expression(expression, &Scope::new())?.evaluate_on(&mut env, row)?;
                 variables.set(variable, Value::document(Document::one("$literal", value.clone())));
             }
             let (scope, mut env) = bound(&variables)?;

@@ -1,0 +1,323 @@
+//! `$setWindowFields`: values computed from the documents around each document.
+//!
+//! The stage holds all documents, cuts them into partitions, sorts each, and computes every output over the window of
+//! every document anew.
+
+use super::run::{Context, Operator, Stage};
+use super::simple::with_member;
+use super::window_functions::{Function, parse_function};
+use crate::error::{FAILED_TO_PARSE, Result, error, fail};
+use crate::expression::{DateUnit, Expression, Scope, add_units, field_path, parse as parse_expression};
+use crate::order::{self, Key};
+use crate::sort::{SortKey, SortPattern};
+use crate::time::Zone;
+use crate::value::{Document, Str, Value};
+use std::collections::BTreeMap;
+
+pub(super) struct SetWindowFields {
+    partition_by: Option<Expression>,
+    sort_by: Option<SortPattern>,
+    outputs: Vec<(Vec<Str>, Function, Window)>,
+}
+
+/// The documents that an output is computed from.
+#[derive(Clone, Debug)]
+pub(super) enum Window {
+    Documents(Bound, Bound),
+    /// Values of the sort key around that of the document.
+    Range(Bound, Bound, Option<DateUnit>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Bound {
+    Unbounded,
+    Current,
+    By(Value),
+}
+
+pub(super) fn parse_window_fields(value: &Value, scope: &Scope) -> Result<SetWindowFields> {
+    let Value::Document(document) = value else {
+        fail!(
+            FAILED_TO_PARSE,
+            "the $setWindowFields stage specification must be an object, found {}",
+            value.type_name()
+        );
+    };
+    for (name, _) in document.iter() {
+        if !matches!(&**name, "partitionBy" | "sortBy" | "output") {
+            fail!(40415, "BSON field '$setWindowFields.{name}' is an unknown field.");
+        }
+    }
+    let partition_by = document.get("partitionBy").map(|value| parse_expression(value, scope)).transpose()?;
+    let sort_by = match document.get("sortBy") {
+        None => None,
+        Some(Value::Document(pattern)) if pattern.is_empty() => None,
+        Some(Value::Document(pattern)) => Some(SortPattern::parse(pattern)?),
+        Some(other) => fail!(
+            14,
+            "BSON field '$setWindowFields.sortBy' is the wrong type '{}', expected type 'object'",
+            other.type_name()
+        ),
+    };
+    let outputs = match document.get("output") {
+        Some(Value::Document(outputs)) => outputs,
+        Some(other) => fail!(
+            14,
+            "BSON field '$setWindowFields.output' is the wrong type '{}', expected type 'object'",
+            other.type_name()
+        ),
+        None => fail!(40414, "BSON field '$setWindowFields.output' is missing but a required field"),
+    };
+    let output = |(path, value): (&Str, &Value)| {
+        let (function, window) = parse_output(value, sort_by.as_ref(), scope)?;
+        Ok((field_path(path)?, function, window))
+    };
+    let outputs: Result<Vec<_>> = outputs.iter().map(output).collect();
+    Ok(SetWindowFields { partition_by, outputs: outputs?, sort_by })
+}
+
+fn parse_output(value: &Value, sort_by: Option<&SortPattern>, scope: &Scope) -> Result<(Function, Window)> {
+    let Value::Document(document) = value else {
+        fail!(
+            FAILED_TO_PARSE,
+            "The field must be an object that names a window function, found {}",
+            value.type_name()
+        );
+    };
+    let mut function = None;
+    for (name, operand) in document.iter() {
+        match &**name {
+            "window" => {}
+            name if name.starts_with('$') && function.is_none() => function = Some((name, operand)),
+            other => fail!(FAILED_TO_PARSE, "Window function found an unknown argument: {other}"),
+        }
+    }
+    let Some((name, operand)) = function else {
+        fail!(FAILED_TO_PARSE, "Expected a $-prefixed window function, {document}");
+    };
+    let window = match document.get("window") {
+        None => Window::Documents(Bound::Unbounded, Bound::Unbounded),
+        Some(window) => parse_bounds(window, sort_by)?,
+    };
+    let function = parse_function(name, operand, sort_by, document.has("window"), scope)?;
+    Ok((function, window))
+}
+
+fn parse_bounds(window: &Value, sort_by: Option<&SortPattern>) -> Result<Window> {
+    let Value::Document(window) = window else {
+        fail!(FAILED_TO_PARSE, "'window' field must be an object");
+    };
+    if let Some((name, _)) =
+        window.iter().find(|(name, _)| !matches!(&***name, "documents" | "range" | "unit"))
+    {
+        fail!(FAILED_TO_PARSE, "'window' field has an unknown member: {name}");
+    }
+    match (window.get("documents"), window.get("range")) {
+        (Some(_), Some(_)) => {
+            fail!(FAILED_TO_PARSE, "Window bounds can specify either 'documents' or 'range', not both.")
+        }
+        (None, None) if window.has("unit") => {
+            fail!(FAILED_TO_PARSE, "Window bounds can only specify 'unit' with 'range'")
+        }
+        (None, None) => Ok(Window::Documents(Bound::Unbounded, Bound::Unbounded)),
+        (Some(bounds), None) => {
+            if window.has("unit") {
+                fail!(FAILED_TO_PARSE, "Window bounds can only specify 'unit' with 'range'");
+            }
+            let (low, high) = pair(bounds)?;
+            for bound in [&low, &high] {
+                if let Bound::By(value) = bound
+                    && value.to_i32_exact().is_none()
+                {
+                    fail!(FAILED_TO_PARSE, "Numeric document-based bounds must be an integer: {value}");
+                }
+            }
+            if sort_by.is_none() && !matches!((&low, &high), (Bound::Unbounded, Bound::Unbounded)) {
+                fail!(5339901, "Document-based bounds require a sortBy");
+            }
+            Ok(Window::Documents(low, high))
+        }
+        (None, Some(bounds)) => {
+            let unit = match window.get("unit") {
+                None => None,
+                Some(Value::String(name)) => match DateUnit::parse(name) {
+                    Some(unit) => Some(unit),
+                    None => fail!(FAILED_TO_PARSE, "unknown time unit value: {name}"),
+                },
+                Some(_) => fail!(FAILED_TO_PARSE, "'unit' must be a string"),
+            };
+            if sort_by.is_none_or(|order| order.single_ascending().is_none()) {
+                fail!(5339902, "Range-based bounds require sortBy a single field, ascending");
+            }
+            let (low, high) = pair(bounds)?;
+            Ok(Window::Range(low, high, unit))
+        }
+    }
+}
+
+fn pair(bounds: &Value) -> Result<(Bound, Bound)> {
+    let Value::Array(items) = bounds else {
+        fail!(FAILED_TO_PARSE, "Window bounds must be a 2-element array: {bounds}")
+    };
+    let [low, high] = &items[..] else {
+        fail!(FAILED_TO_PARSE, "Window bounds must be a 2-element array: {bounds}")
+    };
+    let bound = |value: &Value| match value {
+        Value::String(text) if &**text == "unbounded" => Ok(Bound::Unbounded),
+        Value::String(text) if &**text == "current" => Ok(Bound::Current),
+        value if value.is_number() => Ok(Bound::By(value.clone())),
+        other => fail!(FAILED_TO_PARSE, "Window bounds must be 'unbounded', 'current', or a number: {other}"),
+    };
+    let (low, high) = (bound(low)?, bound(high)?);
+    let place = |bound: &Bound| match bound {
+        Bound::By(value) => value.to_f64(),
+        Bound::Current => Some(0.0),
+        Bound::Unbounded => None,
+    };
+    if let (Some(low), Some(high)) = (place(&low), place(&high))
+        && low > high
+    {
+        fail!(5339900, "Lower bound must not exceed upper bound: {bounds}");
+    }
+    Ok((low, high))
+}
+
+impl Stage for SetWindowFields {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(WindowRun { stage: self, rows: Vec::new(), bytes: 0 })
+    }
+}
+
+struct WindowRun<'a> {
+    stage: &'a SetWindowFields,
+    rows: Vec<Value>,
+    bytes: usize,
+}
+
+/// The documents of one partition in their order.
+pub(super) struct Partition {
+    pub rows: Vec<Value>,
+    pub keys: Vec<SortKey>,
+}
+
+impl Operator for WindowRun<'_> {
+    fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
+        self.bytes += document.size();
+        context.check_memory("$setWindowFields", self.bytes)?;
+        self.rows.push(document);
+        Ok(true)
+    }
+
+    fn finish(&mut self, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+        let mut partitions: BTreeMap<Key, Vec<Value>> = BTreeMap::new();
+        for row in self.rows.drain(..) {
+            let key = match &self.stage.partition_by {
+                Some(expression) => expression.evaluate_on(&mut context.env, &row)?.or_null(),
+                None => Value::Null,
+            };
+            if matches!(key, Value::Array(_)) {
+                fail!(14, "An expression used to partition cannot evaluate to value of type array");
+            }
+            partitions.entry(Key(key)).or_default().push(row);
+        }
+        for (_, rows) in partitions {
+            self.stage.compute(rows, context, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl SetWindowFields {
+    fn compute(&self, rows: Vec<Value>, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+        let pattern = self.sort_by.clone().unwrap_or_default();
+        let rows = pattern.sort(rows)?;
+        let keys: Result<Vec<SortKey>> = rows.iter().map(|row| pattern.key(row)).collect();
+        let partition = Partition { rows, keys: keys? };
+        let mut results = partition.rows.clone();
+        for (path, function, window) in &self.outputs {
+            let mut values = Vec::with_capacity(results.len());
+            for at in 0..partition.rows.len() {
+                let range = window.range(at, &partition)?;
+                values.push(function.compute(at, range, &partition, context)?);
+            }
+            let values = function.complete(values, &partition)?;
+            for (result, value) in results.iter_mut().zip(values) {
+                *result = with_member(result, path, value);
+            }
+        }
+        out.extend(results);
+        Ok(())
+    }
+}
+
+impl Window {
+    /// The places of the window of a document.
+    fn range(&self, at: usize, partition: &Partition) -> Result<(usize, usize)> {
+        let length = partition.rows.len();
+        match self {
+            Window::Documents(low, high) => {
+                let place = |bound: &Bound, open: i64| match bound {
+                    Bound::Unbounded => open,
+                    Bound::Current => at as i64,
+                    Bound::By(value) => at as i64 + value.to_i64_exact().unwrap_or(0),
+                };
+                let start = place(low, 0).clamp(0, length as i64);
+                let end = (place(high, length as i64 - 1) + 1).clamp(0, length as i64);
+                Ok((start as usize, end.max(start) as usize))
+            }
+            Window::Range(low, high, unit) => {
+                let key = |at: usize| partition.keys[at].values().first().cloned().unwrap_or_default();
+                let own = key(at);
+                let start = match edge(&own, low, *unit)? {
+                    None => 0,
+                    Some(edge) => {
+                        (0..length).find(|at| order::compare(&key(*at), &edge).is_ge()).unwrap_or(length)
+                    }
+                };
+                let end = match edge(&own, high, *unit)? {
+                    None => length,
+                    Some(edge) => (0..length)
+                        .rfind(|at| order::compare(&key(*at), &edge).is_le())
+                        .map_or(0, |at| at + 1),
+                };
+                Ok((start, end.max(start)))
+            }
+        }
+    }
+}
+
+/// The value of the sort key where a range ends; `None` for no end.
+fn edge(own: &Value, bound: &Bound, unit: Option<DateUnit>) -> Result<Option<Value>> {
+    let by = match bound {
+        Bound::Unbounded => return Ok(None),
+        Bound::Current => return Ok(Some(own.clone())),
+        Bound::By(by) => by,
+    };
+    match (own, unit) {
+        (Value::Date(millis), Some(unit)) => {
+            let by = by.to_i64_exact().ok_or_else(|| {
+                error!(FAILED_TO_PARSE, "With 'unit', range-based bounds must be an integer")
+            })?;
+            add_units(*millis, unit, by, &Zone::UTC).map(|millis| Some(Value::Date(millis)))
+        }
+        (own, None) if own.is_number() => Ok(Some(crate::expression::add_numbers(own, by))),
+        (other, _) => fail!(
+            5429413,
+            "Invalid range: Expected the sortBy field to be a number or a date, but it was {}",
+            other.type_name()
+        ),
+    }
+}
+
+/// The documents of a window, for functions of them.
+pub(super) fn window_rows(partition: &Partition, (start, end): (usize, usize)) -> &[Value] {
+    &partition.rows[start..end]
+}
+
+/// A document of one member is all that some operands are.
+pub(super) fn operand_document(value: &Value, name: &str, code: i32) -> Result<Document> {
+    match value {
+        Value::Document(document) => Ok((**document).clone()),
+        other => fail!(code, "{name} expects an object, found {}", other.type_name()),
+    }
+}
