@@ -13,6 +13,7 @@ pub enum Rounding {
 }
 
 impl Decimal {
+    #[allow(clippy::should_implement_trait)] // by name, like the operations that have no sign
     pub fn add(self, other: Decimal) -> Decimal {
         match (self.parts(), other.parts()) {
             (Parts::Nan, _) | (_, Parts::Nan) => Decimal::NAN,

@@ -177,7 +177,7 @@ fn from_parts(values: &[Option<Value>]) -> Result<Value> {
                 PARTS[at]
             );
         }
-        let bounded = at < 5 || at > 6;
+        let bounded = !(5..=6).contains(&at);
         if !year && bounded && i16::try_from(number).is_err() {
             fail!(
                 31034,

@@ -43,7 +43,7 @@ pub(crate) fn check_variable_name(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
         fail!(16867, "empty variable names are not allowed");
     };
-    if !(first.is_ascii_lowercase() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_lowercase() {
         fail!(9, "'{name}' starts with an invalid character for a user variable name");
     }
     if let Some(wrong) = name.chars().find(|c| c.is_ascii() && !c.is_ascii_alphanumeric() && *c != '_') {
@@ -57,7 +57,7 @@ pub(crate) fn check_variable_use(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else {
         fail!(9, "empty variable names are not allowed");
     };
-    if !(first.is_ascii_alphabetic() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_alphabetic() {
         fail!(9, "'{name}' starts with an invalid character for a variable name");
     }
     if let Some(wrong) = name.chars().find(|c| c.is_ascii() && !c.is_ascii_alphanumeric() && *c != '_') {

@@ -80,7 +80,7 @@ impl Leaf {
     }
 
     /// Whether one value meets the condition; `Missing` stands for no value.
-    pub fn holds_for(&self, value: &Value, env: &mut Env, is_element: bool) -> Result<bool> {
+    pub fn holds_for(&self, value: &Value, env: &mut Env) -> Result<bool> {
         Ok(match self {
             Leaf::Compare(comparison, wanted) => compare(*comparison, value, wanted),
             Leaf::In(values, patterns) => {
@@ -88,7 +88,7 @@ impl Leaf {
                     return Ok(true);
                 }
                 for pattern in patterns {
-                    if pattern.holds_for(value, env, is_element)? {
+                    if pattern.holds_for(value, env)? {
                         return Ok(true);
                     }
                 }
@@ -136,11 +136,11 @@ fn compare(comparison: Comparison, value: &Value, wanted: &Value) -> bool {
         return or_equal && matches!(wanted, Value::Null);
     }
     if order::class(value) != order::class(wanted) {
-        return match (wanted, comparison) {
-            (Value::MaxKey, Comparison::Less | Comparison::LessOrEqual) => true,
-            (Value::MinKey, Comparison::Greater | Comparison::GreaterOrEqual) => true,
-            _ => false,
-        };
+        return matches!(
+            (wanted, comparison),
+            (Value::MaxKey, Comparison::Less | Comparison::LessOrEqual)
+                | (Value::MinKey, Comparison::Greater | Comparison::GreaterOrEqual)
+        );
     }
     if value.is_nan() || wanted.is_nan() {
         return or_equal && value.is_nan() && wanted.is_nan();

@@ -36,7 +36,7 @@ enum Node {
     /// A condition on an element itself, within `$elemMatch`.
     Element(Leaf),
     Expression(Expression),
-    Schema(Schema),
+    Schema(Box<Schema>),
     Sample(f64),
     Constant(bool),
 }
@@ -109,7 +109,7 @@ impl Node {
                 Ok(true)
             }
             Node::Not(node) => Ok(!node.element_holds(element, env)?),
-            Node::Element(leaf) => leaf.holds_for(element, env, true),
+            Node::Element(leaf) => leaf.holds_for(element, env),
             _ => Ok(false),
         }
     }
@@ -126,7 +126,7 @@ impl Leaf {
         let mut failure = None;
         let mut index = None;
         let found = path::walk(document, path, &mut |reached| {
-            let mut test = |value: &Value, is_element: bool| match self.holds_for(value, env, is_element) {
+            let mut test = |value: &Value| match self.holds_for(value, env) {
                 Ok(holds) => holds,
                 Err(error) => {
                     failure = Some(error);
@@ -135,7 +135,7 @@ impl Leaf {
             };
             if let Value::Array(items) = reached.value {
                 if self.looks_into_arrays()
-                    && let Some(at) = items.iter().position(|item| test(item, true))
+                    && let Some(at) = items.iter().position(&mut test)
                 {
                     index = reached.index.or(Some(at));
                     return true;
@@ -144,7 +144,7 @@ impl Leaf {
                     index = reached.index.or(Some(at));
                 }
             }
-            let mut test = |value: &Value| match self.holds_for(value, env, false) {
+            let mut test = |value: &Value| match self.holds_for(value, env) {
                 Ok(holds) => holds,
                 Err(error) => {
                     failure = Some(error);

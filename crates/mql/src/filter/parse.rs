@@ -47,7 +47,7 @@ fn parse_top(name: &str, value: &Value, scope: &Scope, depth: usize) -> Result<O
         "$nor" => Node::Not(Box::new(Node::Or(clauses(name, value, scope, depth)?))),
         "$comment" => return Ok(None),
         "$expr" => Node::Expression(expression::parse(value, scope)?),
-        "$jsonSchema" => Node::Schema(schema_parse::parse(value)?),
+        "$jsonSchema" => Node::Schema(Box::new(schema_parse::parse(value)?)),
         "$alwaysTrue" | "$alwaysFalse" => {
             if value.to_i64_exact() != Some(1) {
                 fail!(9, "{name} must be an integer value of 1");

@@ -52,7 +52,7 @@ pub(super) enum Additional {
 #[derive(Debug)]
 pub(super) enum Dependency {
     Names(Vec<Str>),
-    Schema(Schema),
+    Schema(Box<Schema>),
 }
 
 fn within(count: usize, (least, most): (Option<u64>, Option<u64>)) -> bool {

@@ -111,7 +111,7 @@ fn parse_nested(schema: &mut Schema, keyword: &str, value: &Value, depth: usize)
             let Value::Document(document) = value else { return mismatch(keyword, "an object") };
             for (name, dependency) in document.iter() {
                 let parsed = match dependency {
-                    Value::Document(inner) => Dependency::Schema(parse_schema(inner, depth)?),
+                    Value::Document(inner) => Dependency::Schema(Box::new(parse_schema(inner, depth)?)),
                     other => Dependency::Names(names(keyword, other)?),
                 };
                 schema.dependencies.push((name.clone(), parsed));

@@ -429,7 +429,6 @@ impl Parser<'_> {
             'b' => Ok(Some('\u{8}')),
             'Q' | 'E' => Ok(None),
             '1'..='7' => {
-                self.rest = &self.rest[..];
                 let value = c.to_digit(8).and_then(char::from_u32).unwrap_or(c);
                 Ok(Some(value))
             }

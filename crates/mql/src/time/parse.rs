@@ -319,13 +319,13 @@ fn abbreviation(lower: &str) -> Option<i64> {
 
 fn month_of(word: &str) -> Option<i64> {
     let lower = word.to_ascii_lowercase();
-    let is = |name: &&str| {
+    let is = |name: &str| {
         let name = name.to_ascii_lowercase();
         lower == name
             || (lower.len() == 3 && name.starts_with(&lower))
             || (lower == "sept" && name == "september")
     };
-    MONTHS.iter().position(|name| is(&name)).map(|at| at as i64 + 1)
+    MONTHS.iter().position(|name| is(name)).map(|at| at as i64 + 1)
 }
 
 /// Reads a date by a format with `%` parts.

@@ -63,9 +63,6 @@ fn run_file(path: &Path) -> (String, Area) {
             continue;
         };
         let case = case.as_document().unwrap();
-        if std::env::var_os("MQL_TRACE").is_some() {
-            eprintln!("{:?} {}", std::thread::current().id(), case.value("id"));
-        }
         let outcome = catch_unwind(AssertUnwindSafe(|| run_case(case, &setups)));
         let outcome = outcome.unwrap_or_else(|_| Some(("panic", "panicked".to_owned())));
         match outcome {

@@ -1,4 +1,5 @@
 //! The language as its users meet it: MongoDB's recorded cases over collections in memory.
+#![allow(clippy::unwrap_used, clippy::print_stderr)] // helpers of tests are tests
 
 mod cases;
 mod commands;

@@ -19,6 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("storage", &[]),
     ("cluster", &["storage"]),
     ("sql", &["model", "document"]),
+    ("mql", &["model", "document"]),
     ("index", &["model", "document", "sql"]),
     ("heat", &["model", "document", "routing"]),
     ("partition", &["model", "document", "routing", "charge", "storage", "sql", "index", "heat"]),
