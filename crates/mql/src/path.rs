@@ -3,6 +3,7 @@
 //! A part of a path speaks of a member of a document. On an array it speaks of that member of each element that is a
 //! document, and, where it is a number, of the element at that place. Only one level of arrays is looked through.
 
+use crate::error::{Result, fail};
 use crate::value::{Document, Str, Value};
 
 /// One value that a path reaches.
@@ -114,4 +115,36 @@ fn collect(value: &Value, path: &[Str], so_far: &str, found: &mut Vec<Value>, th
         }
         _ => found.push(Value::Null),
     }
+}
+
+/// The parts of a path behind its `$`.
+pub(crate) fn field_path(path: &str) -> Result<Vec<Str>> {
+    if path.is_empty() {
+        fail!(16872, "'$' by itself is not a valid FieldPath");
+    }
+    if path.ends_with('.') {
+        fail!(40353, "FieldPath must not end with a '.'.");
+    }
+    let parts: Vec<Str> = path.split('.').map(Str::from).collect();
+    if parts.len() > 200 {
+        fail!(5984700, "FieldPath is too long");
+    }
+    for part in &parts {
+        check_field_name(part)?;
+    }
+    Ok(parts)
+}
+
+/// Checks one part of a path in an expression.
+pub(crate) fn check_field_name(part: &str) -> Result<()> {
+    if part.is_empty() {
+        fail!(15998, "FieldPath field names may not be empty strings.");
+    }
+    if part.starts_with('$') && !matches!(part, "$id" | "$ref" | "$db") {
+        fail!(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField.");
+    }
+    if part.contains('\0') {
+        fail!(16411, "FieldPath field names may not contain '\0'.");
+    }
+    Ok(())
 }

@@ -116,7 +116,7 @@ fn sort_path(name: &str) -> Result<Vec<Str>> {
     if name.is_empty() {
         fail!(40352, "FieldPath cannot be constructed with empty string");
     }
-    crate::expression::field_path(name)
+    crate::path::field_path(name)
 }
 
 fn check_direction(value: &Value) -> Result<()> {

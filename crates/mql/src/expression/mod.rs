@@ -51,7 +51,6 @@ pub use tree::Expression;
 pub(crate) use arithmetic::add_numbers;
 pub(crate) use dates::{DateUnit, add_units};
 pub(crate) use number::Deviation;
-pub(crate) use parse::{check_field_name, field_path};
 pub(crate) use percentile::{Percentiles, parse_percentiles};
 pub(crate) use picks::count_argument;
 pub(crate) use scope::check_variable_name;

@@ -5,6 +5,7 @@ use super::tree::{Expression, Tree};
 use super::{MANY, Operator, conversion, objects, percentile};
 use super::{branches, date_arguments, lists, operator, picks, regexes, sort_array, trims};
 use crate::error::{Result, fail};
+use crate::path::{check_field_name, field_path};
 use crate::value::{Document, Str, Value};
 
 /// Levels of operators that an expression may have.
@@ -42,38 +43,6 @@ pub(super) fn parse_at(value: &Value, scope: &Scope, depth: usize) -> Result<Exp
         }
         _ => Ok(Expression::constant(value.clone())),
     }
-}
-
-/// The parts of a path behind its `$`.
-pub(crate) fn field_path(path: &str) -> Result<Vec<Str>> {
-    if path.is_empty() {
-        fail!(16872, "'$' by itself is not a valid FieldPath");
-    }
-    if path.ends_with('.') {
-        fail!(40353, "FieldPath must not end with a '.'.");
-    }
-    let parts: Vec<Str> = path.split('.').map(Str::from).collect();
-    if parts.len() > 200 {
-        fail!(5984700, "FieldPath is too long");
-    }
-    for part in &parts {
-        check_field_name(part)?;
-    }
-    Ok(parts)
-}
-
-/// Checks one part of a path in an expression.
-pub(crate) fn check_field_name(part: &str) -> Result<()> {
-    if part.is_empty() {
-        fail!(15998, "FieldPath field names may not be empty strings.");
-    }
-    if part.starts_with('$') && !matches!(part, "$id" | "$ref" | "$db") {
-        fail!(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField.");
-    }
-    if part.contains('\0') {
-        fail!(16411, "FieldPath field names may not contain '\0'.");
-    }
-    Ok(())
 }
 
 fn parse_variable(text: &str, scope: &Scope) -> Result<Expression> {

@@ -5,10 +5,11 @@ use super::output::collection_name;
 use super::run::{Context, Operator, Stage};
 use super::simple::with_member;
 use crate::error::{Result, error, fail};
-use crate::expression::{Expression, Scope, field_path, parse as parse_expression, path_value};
+use crate::expression::{Expression, Scope, parse as parse_expression, path_value};
 use crate::filter::Filter;
 use crate::order::Key;
 use crate::path;
+use crate::path::field_path;
 use crate::value::{Str, Value};
 use std::collections::BTreeSet;
 

@@ -5,9 +5,10 @@ use super::parse::Pipeline;
 use super::run::{Context, Operator, Stage};
 use super::simple::with_member;
 use crate::error::{Result, error, fail};
-use crate::expression::{Expression, Scope, field_path, parse as parse_expression, path_value};
+use crate::expression::{Expression, Scope, parse as parse_expression, path_value};
 use crate::order;
 use crate::path;
+use crate::path::field_path;
 use crate::value::{Document, Str, Value};
 
 /// The collection that a stage reads, of another database if one is named.

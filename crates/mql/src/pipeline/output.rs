@@ -221,7 +221,7 @@ fn parse_on(on: Option<&Value>) -> Result<Vec<Str>> {
         Some(other) => vec![field(other, 51186)?],
     };
     for (at, name) in fields.iter().enumerate() {
-        crate::expression::field_path(name)?;
+        crate::path::field_path(name)?;
         if fields[..at].contains(name) {
             fail!(31465, "Found a duplicate field '{name}' in $merge 'on'");
         }

@@ -2,8 +2,9 @@
 
 use super::run::{Context, Operator, Stage};
 use crate::error::{Result, error, fail};
-use crate::expression::{Expression, Scope, field_path, parse as parse_expression};
+use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::filter::Filter;
+use crate::path::field_path;
 use crate::projection::Projection;
 use crate::value::{Document, Str, Value};
 use std::sync::Arc;

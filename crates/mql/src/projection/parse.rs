@@ -2,7 +2,8 @@
 
 use super::tree::{Branch, Child, Mode, Projection};
 use crate::error::{Result, fail};
-use crate::expression::{self, Scope, check_field_name};
+use crate::expression::{self, Scope};
+use crate::path::check_field_name;
 use crate::value::{Document, Str, Value};
 
 /// Levels that a projection may have.
