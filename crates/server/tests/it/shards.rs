@@ -55,7 +55,7 @@ fn shards_may_be_added_and_never_left_out() {
     server.kill();
 
     let text = refused(command(&["serve", "--listen=127.0.0.1:0", "--shards=1", "--data-dir"]).arg(&data));
-    assert!(text.contains("has 2 shards") && text.contains("--shards 2 or more"), "{text}");
+    assert!(text.contains("there are 2 shards") && text.contains("--shards 2 or more"), "{text}");
 
     let mut server = start_in(&data, &["--shards=4"]);
     assert_complete(&server.client());

@@ -173,7 +173,9 @@ fn requests_to_the_store_are_counted() {
     let count = |operation: &str| {
         let page = server.client().get("/metrics", &[]).expect_status(200).text();
         let name = format!("shardlake_store_requests_total{{operation=\"{operation}\"}} ");
-        page.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |count| count.parse::<u64>().unwrap())
+        page.lines()
+            .find_map(|line| line.strip_prefix(&name))
+            .map_or(0, |count| count.parse::<u64>().unwrap())
     };
     let before = count("Put");
     for number in 0..10 {
