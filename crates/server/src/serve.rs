@@ -81,14 +81,7 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
         stopping: watch::Sender::new(false),
     };
     let door = Door::open(bound, connections, &descriptors);
-    if door.connections_max < config.limits.connections_max {
-        tracing::info!(
-            connections_max = door.connections_max,
-            asked = config.limits.connections_max,
-            open_files_max = files_max,
-            "fewer connections than --max-connections: the system allows no more open files"
-        );
-    }
+    door.tell_of_fewer_connections(config.limits.connections_max, files_max);
 
     let started = tokio::select! {
         account = start(&config, &mut home, &clock, &random) => Some(account),
@@ -198,6 +191,18 @@ impl Door {
         };
         let accepting = bound.into_iter().map(accept).collect();
         Door { accepting, connections, slots, connections_max }
+    }
+
+    fn tell_of_fewer_connections(&self, asked: usize, open_files_max: u64) {
+        let connections_max = self.connections_max;
+        if connections_max < asked {
+            tracing::info!(
+                connections_max,
+                asked,
+                open_files_max,
+                "fewer connections than --max-connections: the system allows no more open files"
+            );
+        }
     }
 
     fn abort(&self) {

@@ -114,6 +114,7 @@ const CLOCKS: &[(&str, &str)] = &[
     ("crates/cluster/tests/it/takers.rs", "tokio's clock, paused, and a clock of ours that goes with it"),
     ("crates/storage/tests/it/slow.rs", "tokio's clock, paused: it moves by the engine's delays alone"),
     ("tests-sdk/js/support.mjs", "waits for an event"),
+    ("tests-sdk/stores/gateway.py", "waits for the start of a store"),
     ("tests-sdk/python/own/lease_processor.py", "an example for users, which holds leases by the clock"),
     ("tests-sdk/python/own/test_motion.py", "waits for the end of a split"),
     ("tests-sdk/python/own/test_processors.py", "waits for events of other processes"),
