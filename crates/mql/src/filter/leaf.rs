@@ -1,6 +1,7 @@
 //! Conditions on one value.
 
 use super::bits::Bits;
+use super::geo::GeoTest;
 use super::{Matched, Node};
 use crate::decimal::Rounding;
 use crate::error::{Result, fail};
@@ -37,6 +38,7 @@ pub(super) enum Leaf {
     /// An element that meets operators.
     ElementValue(Box<Node>),
     Bits(Bits),
+    Geo(GeoTest),
     Never,
 }
 
@@ -123,6 +125,7 @@ impl Leaf {
                 _ => false,
             },
             Leaf::Bits(bits) => bits.holds_for(value),
+            Leaf::Geo(test) => test.holds_for(value),
             Leaf::Never => false,
         })
     }

@@ -4,11 +4,15 @@
 //! |---|---|
 //! | `parse.rs`, `operators.rs` | documents to conditions |
 //! | `leaf.rs`, `bits.rs` | conditions on one value |
+//! | `geo.rs`, `geo_parse.rs`, `geo_shape.rs` | `$geoWithin`, `$geoIntersects` |
 //! | `schema.rs`, `schema_parse.rs` | `$jsonSchema` |
 //!
 //! A condition on a path holds if one of the values that the path reaches meets it; `$ne`, `$nin` and `$not` deny the whole.
 
 mod bits;
+mod geo;
+mod geo_parse;
+mod geo_shape;
 mod leaf;
 mod operators;
 mod parse;

@@ -2,6 +2,7 @@
 
 use super::Node;
 use super::bits::Bits;
+use super::geo::GeoTest;
 use super::leaf::{Comparison, Leaf};
 use super::parse::parse_at;
 use crate::decimal::Rounding;
@@ -118,7 +119,8 @@ fn parse_one(name: &str, value: &Value, scope: &Scope, depth: usize, wrap: Wrap<
         "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => {
             wrap(Leaf::Bits(Bits::parse(name, value)?))
         }
-        "$geoWithin" | "$geoIntersects" | "$near" | "$nearSphere" | "$within" => {
+        "$geoWithin" | "$geoIntersects" | "$within" => wrap(Leaf::Geo(GeoTest::parse(name, value)?)),
+        "$near" | "$nearSphere" => {
             fail!(NOT_SUPPORTED, "{name} is not supported")
         }
         "$where" | "$text" | "$expr" | "$jsonSchema" => fail!(BAD_VALUE, "unknown operator: {name}"),

@@ -1,0 +1,228 @@
+//! GeoJSON and legacy coordinates to shapes.
+
+use super::geo::Query;
+use super::geo_shape::{Point, Shape, Space};
+use crate::error::{BAD_VALUE, Result, error, fail};
+use crate::value::{Document, Value};
+
+/// The shape that a `$geoWithin` or `$geoIntersects` names.
+pub(super) fn parse_query(name: &str, operand: &Value, within: bool) -> Result<Query> {
+    let Value::Document(operand) = operand else {
+        fail!(BAD_VALUE, "geometry must be an object: {name}: {operand}");
+    };
+    let Some((kind, shape)) = operand.first() else {
+        fail!(BAD_VALUE, "{name} needs a geometry");
+    };
+    match &**kind {
+        "$geometry" => {
+            let Value::Document(geometry) = shape else {
+                fail!(BAD_VALUE, "$geometry must be an object, found {}", shape.type_name());
+            };
+            check_crs(geometry)?;
+            let parsed = match geojson(geometry) {
+                Ok(parsed) => parsed,
+                // Coordinates without a type are a pair.
+                Err(_) if !geometry.has("type") && !geometry.has("coordinates") => Shape {
+                    places: vec![
+                        legacy(shape).ok_or_else(|| error!(BAD_VALUE, "unknown geo specifier: {shape}"))?,
+                    ],
+                    ..Shape::default()
+                },
+                Err(error) => return Err(error),
+            };
+            if within && parsed.polygons.is_empty() {
+                fail!(BAD_VALUE, "$geoWithin not supported with provided geometry: {geometry}");
+            }
+            Ok(Query::Shape(parsed, Space::Sphere))
+        }
+        "$box" if within => parse_box(shape),
+        "$polygon" if within => parse_polygon(shape),
+        "$center" | "$centerSphere" if within => parse_circle(kind, shape),
+        other => fail!(BAD_VALUE, "unknown geo specifier: {other}"),
+    }
+}
+
+fn check_crs(geometry: &Document) -> Result<()> {
+    let Some(crs) = geometry.get("crs") else { return Ok(()) };
+    let name = crs
+        .as_document()
+        .filter(|crs| crs.get("type").and_then(Value::as_str) == Some("name"))
+        .and_then(|crs| crs.get("properties")?.as_document()?.get("name")?.as_str().map(str::to_owned));
+    match name.as_deref() {
+        Some("urn:ogc:def:crs:OGC:1.3:CRS84" | "EPSG:4326" | "urn:x-mongodb:crs:strictwinding:EPSG:4326") => {
+            Ok(())
+        }
+        _ => fail!(BAD_VALUE, "Unknown CRS name: {crs}"),
+    }
+}
+
+/// The shape of a value of a document, if it is one.
+pub(super) fn document_shape(value: &Value) -> Option<Shape> {
+    if let Value::Document(document) = value
+        && document.has("type")
+        && let Ok(shape) = geojson(document)
+    {
+        return Some(shape);
+    }
+    legacy(value).map(|point| Shape { places: vec![point], ..Shape::default() })
+}
+
+/// A pair of numbers, in an array or as the first members of a document.
+fn legacy(value: &Value) -> Option<Point> {
+    let numbers: Vec<f64> = match value {
+        Value::Array(items) => items.iter().take(2).filter_map(Value::to_f64).collect(),
+        Value::Document(document) => {
+            document.iter().take(2).filter_map(|(_, value)| value.to_f64()).collect()
+        }
+        _ => return None,
+    };
+    match numbers[..] {
+        [x, y] => Some((x, y)),
+        _ => None,
+    }
+}
+
+fn geojson(geometry: &Document) -> Result<Shape> {
+    let wrong = |words: &str| error!(BAD_VALUE, "{words}: {geometry}");
+    let kind =
+        geometry.get("type").and_then(Value::as_str).ok_or_else(|| wrong("GeoJSON type must be a string"))?;
+    let mut shape = Shape::default();
+    if kind == "GeometryCollection" {
+        let parts = geometry.get("geometries").and_then(Value::as_array);
+        let parts = parts.filter(|parts| !parts.is_empty());
+        for part in
+            parts.ok_or_else(|| wrong("GeometryCollection geometries must be a non-empty array"))?.iter()
+        {
+            let part = part.as_document().ok_or_else(|| wrong("a geometry must be an object"))?;
+            let inner = geojson(part)?;
+            shape.places.extend(inner.places);
+            shape.lines.extend(inner.lines);
+            shape.polygons.extend(inner.polygons);
+        }
+        return Ok(shape);
+    }
+    let coordinates = geometry.get("coordinates").and_then(Value::as_array);
+    let coordinates = coordinates.ok_or_else(|| wrong("GeoJSON coordinates must be an array"))?;
+    let whole = Value::Array(coordinates.clone());
+    match kind {
+        "Point" => shape.places.push(position(&whole)?),
+        "MultiPoint" => shape.places = list(&whole, position)?,
+        "LineString" => shape.lines.push(line(&whole)?),
+        "MultiLineString" => shape.lines = list(&whole, line)?,
+        "Polygon" => shape.polygons.push(list(&whole, ring)?),
+        "MultiPolygon" => shape.polygons = list(&whole, |polygon| list(polygon, ring))?,
+        _ => return Err(wrong("unknown GeoJSON type")),
+    }
+    Ok(shape)
+}
+
+/// A place on the sphere.
+fn position(value: &Value) -> Result<Point> {
+    let items = value.as_array().ok_or_else(|| error!(BAD_VALUE, "Point must be an array: {value}"))?;
+    let numbers: Option<Vec<f64>> = items.iter().map(Value::to_f64).collect();
+    match numbers.as_deref() {
+        Some([longitude, latitude, ..]) => {
+            if !(-180.0..=180.0).contains(longitude) || !(-90.0..=90.0).contains(latitude) {
+                fail!(BAD_VALUE, "longitude/latitude is out of bounds, lng: {longitude} lat: {latitude}");
+            }
+            Ok((*longitude, *latitude))
+        }
+        _ => fail!(BAD_VALUE, "Point must only contain numeric elements, at least two: {value}"),
+    }
+}
+
+fn list<T>(value: &Value, each: impl Fn(&Value) -> Result<T>) -> Result<Vec<T>> {
+    match value {
+        Value::Array(items) if !items.is_empty() => items.iter().map(each).collect(),
+        other => fail!(BAD_VALUE, "GeoJSON coordinates must be a non-empty array: {other}"),
+    }
+}
+
+fn line(value: &Value) -> Result<Vec<Point>> {
+    let points = list(value, position)?;
+    let mut distinct = points.clone();
+    distinct.dedup();
+    if distinct.len() < 2 {
+        fail!(BAD_VALUE, "GeoJSON LineString must have at least 2 vertices: {value}");
+    }
+    Ok(points)
+}
+
+fn ring(value: &Value) -> Result<Vec<Point>> {
+    let points = list(value, position)?;
+    if points.first() != points.last() {
+        fail!(BAD_VALUE, "Loop is not closed: {value}");
+    }
+    let mut distinct = points.clone();
+    distinct.dedup();
+    if distinct.len() < 4 {
+        fail!(BAD_VALUE, "Loop must have at least 3 different vertices: {value}");
+    }
+    Ok(distinct)
+}
+
+/// Numbered or named members as a list.
+fn members(value: &Value) -> Option<Vec<Value>> {
+    match value {
+        Value::Array(items) => Some(items.to_vec()),
+        Value::Document(document) => Some(document.iter().map(|(_, value)| value.clone()).collect()),
+        _ => None,
+    }
+}
+
+fn flat_point(value: &Value) -> Result<Point> {
+    let items =
+        members(value).ok_or_else(|| error!(BAD_VALUE, "Point must be an array or object: {value}"))?;
+    match (items.first().and_then(Value::to_f64), items.get(1).and_then(Value::to_f64)) {
+        (Some(x), Some(y)) if items.len() == 2 => Ok((x, y)),
+        _ => fail!(BAD_VALUE, "Point must only contain numeric elements: {value}"),
+    }
+}
+
+fn parse_box(value: &Value) -> Result<Query> {
+    let corners =
+        members(value).ok_or_else(|| error!(BAD_VALUE, "$box must be an array or object: {value}"))?;
+    let [low, high, ..] = &corners[..] else { fail!(BAD_VALUE, "$box needs two points: {value}") };
+    let ((a, b), (c, d)) = (flat_point(low)?, flat_point(high)?);
+    let (left, right, bottom, top) = (a.min(c), a.max(c), b.min(d), b.max(d));
+    let ring = vec![(left, bottom), (right, bottom), (right, top), (left, top), (left, bottom)];
+    Ok(Query::Shape(Shape { polygons: vec![vec![ring]], ..Shape::default() }, Space::Plane))
+}
+
+fn parse_polygon(value: &Value) -> Result<Query> {
+    let points =
+        members(value).ok_or_else(|| error!(BAD_VALUE, "$polygon must be an array or object: {value}"))?;
+    let points: Result<Vec<Point>> = points.iter().map(flat_point).collect();
+    let mut ring = points?;
+    if ring.len() < 3 {
+        fail!(BAD_VALUE, "Polygon must have at least 3 points: {value}");
+    }
+    if ring.first() != ring.last() {
+        ring.push(ring[0]);
+    }
+    Ok(Query::Shape(Shape { polygons: vec![vec![ring]], ..Shape::default() }, Space::Plane))
+}
+
+fn parse_circle(kind: &str, value: &Value) -> Result<Query> {
+    let parts =
+        members(value).ok_or_else(|| error!(BAD_VALUE, "{kind} must be an array or object: {value}"))?;
+    let [centre, radius] = &parts[..] else {
+        fail!(BAD_VALUE, "{kind} needs a centre and a radius: {value}")
+    };
+    let radius = match radius.to_f64() {
+        Some(radius) if radius >= 0.0 && (radius.is_finite() || kind == "$center") => radius,
+        _ => fail!(BAD_VALUE, "radius must be a non-negative number: {radius}"),
+    };
+    if kind == "$center" {
+        return Ok(Query::Circle(flat_point(centre)?, radius, Space::Plane));
+    }
+    let centre = match centre {
+        Value::Document(geometry) if geometry.has("type") => {
+            let shape = geojson(geometry)?;
+            *shape.places.first().ok_or_else(|| error!(BAD_VALUE, "{kind} needs a point: {value}"))?
+        }
+        other => flat_point(other)?,
+    };
+    position(&Value::array(vec![Value::Double(centre.0), Value::Double(centre.1)]))?;
+    Ok(Query::Circle(centre, radius, Space::Sphere))
+}

@@ -1,0 +1,186 @@
+//! Shapes of points, lines and polygons, in a plane or on a sphere.
+
+pub(super) type Point = (f64, f64);
+type Vector = [f64; 3];
+
+/// Places, lines and polygons; the first ring of a polygon is its outside, the others are holes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shape {
+    pub places: Vec<Point>,
+    pub lines: Vec<Vec<Point>>,
+    pub polygons: Vec<Vec<Vec<Point>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Space {
+    Plane,
+    Sphere,
+}
+
+/// Values below this count as zero.
+const NEARLY: f64 = 1e-12;
+
+impl Shape {
+    /// All corners.
+    pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
+        let rings = self.polygons.iter().flatten();
+        self.places.iter().chain(self.lines.iter().chain(rings).flatten()).copied()
+    }
+
+    /// All sides of lines and rings.
+    fn sides(&self) -> impl Iterator<Item = (Point, Point)> + '_ {
+        let lines = self.lines.iter().chain(self.polygons.iter().flatten());
+        lines.flat_map(|line| line.windows(2).map(|pair| (pair[0], pair[1])))
+    }
+}
+
+fn vector((longitude, latitude): Point) -> Vector {
+    let (longitude, latitude) = (longitude.to_radians(), latitude.to_radians());
+    [latitude.cos() * longitude.cos(), latitude.cos() * longitude.sin(), latitude.sin()]
+}
+
+fn cross(a: Vector, b: Vector) -> Vector {
+    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+}
+
+fn dot(a: Vector, b: Vector) -> f64 {
+    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+}
+
+impl Space {
+    /// In radians on the sphere.
+    pub fn distance(self, left: Point, right: Point) -> f64 {
+        match self {
+            Space::Plane => (left.0 - right.0).hypot(left.1 - right.1),
+            Space::Sphere => {
+                let (left, right) = (vector(left), vector(right));
+                let sine = dot(cross(left, right), cross(left, right)).sqrt();
+                sine.atan2(dot(left, right))
+            }
+        }
+    }
+
+    /// On which side of the line through two points a third one lies: 1, −1, or 0 on the line.
+    fn side(self, from: Point, to: Point, point: Point) -> i32 {
+        let turn = match self {
+            Space::Plane => (to.0 - from.0) * (point.1 - from.1) - (to.1 - from.1) * (point.0 - from.0),
+            Space::Sphere => dot(cross(vector(from), vector(to)), vector(point)),
+        };
+        i32::from(turn > NEARLY) - i32::from(turn < -NEARLY)
+    }
+
+    /// Whether a point lies on the side between two points.
+    fn is_on(self, from: Point, to: Point, point: Point) -> bool {
+        let length = self.distance(from, to);
+        let way = self.distance(from, point) + self.distance(point, to);
+        (way - length).abs() < 1e-10 && self.side(from, to, point) == 0
+    }
+
+    /// Whether two sides cross, each in the inside of the other.
+    fn cross(self, (a, b): (Point, Point), (c, d): (Point, Point)) -> bool {
+        let sides = [self.side(a, b, c), self.side(a, b, d), self.side(c, d, a), self.side(c, d, b)];
+        if sides.contains(&0) || sides[0] == sides[1] || sides[2] == sides[3] {
+            return false;
+        }
+        // On a sphere the great circles also meet on the other side.
+        self == Space::Plane || sides[0] == -sides[2] && self.distance(a, c) < std::f64::consts::PI
+    }
+
+    /// Whether two sides have a point in common.
+    fn touch(self, left: (Point, Point), right: (Point, Point)) -> bool {
+        self.cross(left, right)
+            || self.is_on(left.0, left.1, right.0)
+            || self.is_on(left.0, left.1, right.1)
+            || self.is_on(right.0, right.1, left.0)
+            || self.is_on(right.0, right.1, left.1)
+    }
+
+    fn is_on_ring(self, ring: &[Point], point: Point) -> bool {
+        ring.windows(2).any(|pair| self.is_on(pair[0], pair[1], point))
+    }
+
+    /// Whether a point lies inside a ring; its edge counts.
+    fn is_in_ring(self, ring: &[Point], point: Point) -> bool {
+        self.is_on_ring(ring, point) || self.winding(ring, point)
+    }
+
+    /// The sum of the angles under which a point sees the sides of a ring: a full turn inside, none outside.
+    fn winding(self, ring: &[Point], point: Point) -> bool {
+        let angle = |from: Point, to: Point| match self {
+            Space::Plane => {
+                let (a, b) = ((from.0 - point.0, from.1 - point.1), (to.0 - point.0, to.1 - point.1));
+                (a.0 * b.1 - a.1 * b.0).atan2(a.0 * b.0 + a.1 * b.1)
+            }
+            Space::Sphere => {
+                let own = vector(point);
+                let (a, b) = (cross(own, vector(from)), cross(own, vector(to)));
+                dot(cross(a, b), own).atan2(dot(a, b))
+            }
+        };
+        let sum: f64 = ring.windows(2).map(|pair| angle(pair[0], pair[1])).sum();
+        if sum.abs() < std::f64::consts::PI {
+            return false;
+        }
+        // The point opposite of a point inside sees a full turn as well; a ring is less than half the sphere.
+        self == Space::Plane
+            || ring.iter().map(|corner| dot(vector(*corner), vector(point))).sum::<f64>() > 0.0
+    }
+
+    fn is_in_polygon(self, rings: &[Vec<Point>], point: Point) -> bool {
+        let Some((outside, holes)) = rings.split_first() else { return false };
+        self.is_in_ring(outside, point)
+            && !holes.iter().any(|hole| self.is_in_ring(hole, point) && !self.is_on_ring(hole, point))
+    }
+}
+
+/// Whether a shape lies inside the polygons of another.
+pub(super) fn within(shape: &Shape, query: &Shape, space: Space) -> bool {
+    let is_inside = |point| query.polygons.iter().any(|polygon| space.is_in_polygon(polygon, point));
+    shape.points().all(is_inside)
+        && !shape.sides().any(|side| query.sides().any(|other| space.cross(side, other)))
+        && !query.polygons.iter().flat_map(|rings| rings.iter().skip(1)).flatten().any(|corner| {
+            shape.polygons.iter().any(|polygon| {
+                space.is_in_polygon(polygon, *corner)
+                    && !polygon.iter().any(|ring| space.is_on_ring(ring, *corner))
+            })
+        })
+}
+
+/// Whether two shapes have a point in common.
+pub(super) fn intersects(left: &Shape, right: &Shape, space: Space) -> bool {
+    let covers = |shape: &Shape, point: Point| {
+        shape.places.iter().any(|place| space.distance(*place, point) < NEARLY)
+            || shape.lines.iter().any(|line| space.is_on_ring(line, point))
+            || shape.polygons.iter().any(|polygon| space.is_in_polygon(polygon, point))
+    };
+    left.points().any(|point| covers(right, point))
+        || right.points().any(|point| covers(left, point))
+        || left.sides().any(|side| right.sides().any(|other| space.touch(side, other)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn square(size: f64) -> Shape {
+        let ring = vec![(-size, -size), (size, -size), (size, size), (-size, size), (-size, -size)];
+        Shape { polygons: vec![vec![ring]], ..Shape::default() }
+    }
+
+    #[test]
+    fn squares_hold_what_is_inside_them() {
+        for space in [Space::Plane, Space::Sphere] {
+            let place = |x, y| Shape { places: vec![(x, y)], ..Shape::default() };
+            assert!(within(&place(1.0, 2.0), &square(10.0), space));
+            assert!(within(&place(10.0, 10.0), &square(10.0), space), "a corner belongs to the square");
+            assert!(!within(&place(11.0, 0.0), &square(10.0), space));
+            assert!(!within(&place(170.0, 0.0), &square(10.0), space), "the other side of the sphere");
+            assert!(
+                within(&square(5.0), &square(10.0), space) && !within(&square(10.0), &square(5.0), space)
+            );
+            assert!(intersects(&square(10.0), &square(5.0), space));
+            let line = Shape { lines: vec![vec![(-20.0, 0.0), (20.0, 0.0)]], ..Shape::default() };
+            assert!(intersects(&line, &square(10.0), space) && !within(&line, &square(10.0), space));
+        }
+    }
+}
