@@ -11,7 +11,9 @@ use prometheus_client::registry::{Registry, Unit};
 /// Seconds. A directory takes a millisecond, a cloud tens, one far away or overloaded more.
 const LATENCY_BUCKETS: [f64; 12] = [0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
+/// As in price lists. Builds without object storage make no requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[cfg_attr(not(feature = "object-storage"), allow(dead_code))]
 pub enum Operation {
     Get,
     Put,
