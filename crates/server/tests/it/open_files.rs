@@ -73,6 +73,7 @@ fn idle_connections_leave_storage_the_files_that_it_needs() {
     assert!(open("shardlake_connections_refused_total") > 0, "those beyond the slots are told");
     assert!(server.log().contains("fewer connections than --max-connections"), "{}", server.log());
     drop(_idle);
+    eventually("the server has seen that they are gone", || open("shardlake_connections") <= 2);
     assert_healthy(&server);
 }
 
