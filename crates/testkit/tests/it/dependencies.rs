@@ -65,6 +65,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("script-runs", &["model", "document", "sql", "partition", "script", "serving", "items", "queries"]),
     (
+        "collections",
+        &["model", "document", "routing", "mql", "partition", "serving", "resources", "items", "queries"],
+    ),
+    (
         "projections",
         &[
             "model",
@@ -101,6 +105,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "items",
             "queries",
             "script-runs",
+            "collections",
             "projections",
             "backup",
         ],
@@ -108,7 +113,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("signature", &["model"]),
     ("operator", &["model", "account", "signature"]),
     ("gateway-nosql", &["model", "document", "account", "signature", "operator"]),
-    ("gateway-mongo", &["model", "document", "account"]),
+    ("gateway-mongo", &["model", "document", "mql", "account"]),
     (
         "server",
         &[

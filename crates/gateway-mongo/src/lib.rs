@@ -1,0 +1,1 @@
+//! The MongoDB wire protocol: messages, sessions, cursors and commands over the account.
