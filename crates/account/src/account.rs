@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
+use shardlake_collections::Collections;
 use shardlake_items::Items;
 use shardlake_model::{ConsistencyLevel, Limits, Result};
 use shardlake_projections::Projections;
@@ -49,6 +50,7 @@ pub(crate) struct AccountState {
     /// Items, queries and scripts, one on top of the other.
     pub script_runs: ScriptRuns,
     pub resources: Resources,
+    pub collections: Collections,
     pub upkeep: Upkeep,
     pub projections: Projections,
     pub backups: Backups,
@@ -100,10 +102,23 @@ impl Account {
         let serving = Serving::open(shards, options_of_serving).await?;
         let resources = Resources::new(serving.clone(), scripts.clone());
         let queries = Queries::new(Items::new(serving.clone()), scripts.clone());
+        let collections = Collections::new(queries.clone(), resources.clone());
         let upkeep = Upkeep::start(serving, options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), resources.clone())?;
         let script_runs = ScriptRuns::new(queries, scripts);
-        Ok(Account(Arc::new(AccountState { script_runs, resources, upkeep, projections, backups })))
+        Ok(Account(Arc::new(AccountState {
+            script_runs,
+            resources,
+            collections,
+            upkeep,
+            projections,
+            backups,
+        })))
+    }
+
+    /// The containers as collections of documents.
+    pub fn collections(&self) -> &Collections {
+        &self.0.collections
     }
 
     pub fn limits(&self) -> &Limits {

@@ -30,6 +30,8 @@ pub use shardlake_capacity::policy::{NextStep, SplitReason};
 pub use shardlake_catalog::{
     MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
+/// Containers as collections of documents, for the front end that speaks of them.
+pub use shardlake_collections as collections;
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value};
 pub use shardlake_heat::{HeatReport, Series};

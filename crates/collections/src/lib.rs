@@ -1,1 +1,53 @@
-//! Collections of documents over containers of items: what MongoDB's commands ask for, on the engine that all front ends share.
+//! Collections of documents over containers of items: what MongoDB's commands ask for, on the engine that all front ends share
+//! (spec mongo.md). A collection is a container, a document is an item; there is no second copy.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `collections.rs` | finds a collection or a view by its name |
+//! | `catalog.rs`, `meta.rs` | databases, collections and views as they are made, listed and dropped; what is kept with them |
+//! | `indexes.rs`, `index_policy.rs`, `uniqueness.rs` | indexes by name, the one policy that serves them, and unique ones |
+//! | `names.rs`, `identity.rs`, `stored.rs` | documents to bodies of items and back, one for one |
+//! | `shard_key.rs` | the partition key as documents name it |
+//! | `plan.rs` | from a filter to what the engine is asked |
+//! | `reads.rs`, `aggregate.rs`, `output.rs` | finding documents; pipelines, and where their results go |
+//! | `insert.rs`, `update.rs`, `change.rs` | writes, each document as one step |
+//! | `duplicates.rs`, `failure.rs`, `request.rs` | errors in MongoDB's codes; what a command carries |
+//!
+//! Nothing here knows messages, sessions or cursors. Times to wait, connections and users are the gateway's.
+
+mod aggregate;
+mod catalog;
+mod change;
+mod collections;
+mod duplicates;
+mod failure;
+mod identity;
+mod index_policy;
+mod indexes;
+mod insert;
+mod meta;
+mod names;
+mod output;
+mod plan;
+mod reads;
+mod request;
+mod shard_key;
+mod stored;
+mod uniqueness;
+mod update;
+
+pub use aggregate::Aggregation;
+pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, flag};
+pub use collections::{Collection, Collections, Found, Namespace};
+pub use failure::{Failure, Result};
+pub use identity::{Identity, text_of, value_of};
+pub use indexes::{IndexChange, identity_index};
+pub use insert::Inserted;
+pub use meta::{DatabaseMeta, Meta, View};
+pub use names::{shown_name, stored_name};
+pub use plan::{Plan, plan};
+pub use reads::{Find, Finding, MEMORY_BYTES_MAX, Source};
+pub use request::Request;
+pub use shard_key::ShardKey;
+pub use stored::{body_of, document_of};
+pub use update::{Action, Done, Statement};

@@ -8,7 +8,7 @@
 //! | id | identity |
 //! |---|---|
 //! | string | itself |
-//! | number | `$num:` and its digits, or the shortest text of a double |
+//! | number | `$num:` and its digits, or the shortest text of a double; `$dec:`, digits, `E`, exponent for a decimal that is neither |
 //! | boolean, null | `$bool:true`, `$bool:false`, `$null` |
 //! | ObjectId | `$oid:` and 24 lower-case hex digits |
 //! | date | `$date:` and its milliseconds |
@@ -16,7 +16,8 @@
 //! | other binary | `$bin:`, its subtype in hex, `:`, base64url without padding |
 //! | timestamp | `$ts:` seconds `.` increment |
 //! | MinKey, MaxKey | `$minKey`, `$maxKey` |
-//! | anything else | none: it cannot be an id |
+//! | document, code, symbol, DBPointer | `$hash:` and the SHA-256 of its canonical bytes, in hex: equal ones hash alike |
+//! | array, regular expression, undefined | none: it cannot be an id |
 
 use std::borrow::Cow;
 
@@ -24,8 +25,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::json_out::write_double;
-use crate::non_json::{NonJson, hex};
+use crate::non_json::{DecimalParts, NonJson, decimal_parts, hex};
 use crate::raw::{BsonKind, RawDocument, RawValue};
+use sha2::{Digest, Sha256};
 
 /// An item's identity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,6 +60,16 @@ impl From<String> for ItemId {
     }
 }
 
+/// The bytes that base64url text without padding stands for.
+pub fn bytes_of_url_text(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text).ok()
+}
+
+/// Bytes as base64url text without padding.
+pub fn url_text_of_bytes(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
 /// How an operation names an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemName {
@@ -85,7 +97,8 @@ fn identity(value: RawValue<'_>) -> Option<Cow<'_, str>> {
         RawValue::Int(number) => Cow::Owned(format!("$num:{number}")),
         RawValue::Double(number) => Cow::Owned(of_double(number)),
         RawValue::NonJson(value) => Cow::Owned(of_non_json(value)?),
-        RawValue::Array(_) | RawValue::Object(_) => return None,
+        RawValue::Object(_) => Cow::Owned(of_hash(value)),
+        RawValue::Array(_) => return None,
     })
 }
 
@@ -96,17 +109,105 @@ fn of_double(number: f64) -> String {
     }
     let mut text = b"$num:".to_vec();
     write_double(number, &mut text);
+    text.retain(|byte| *byte != b'+');
     String::from_utf8(text).expect("a number is ASCII")
+}
+
+fn of_decimal(bits: u128) -> String {
+    let (negative, mut coefficient, mut exponent) = match decimal_parts(bits) {
+        DecimalParts::Nan => return "$num:NaN".to_owned(),
+        DecimalParts::Infinity { negative } => return of_infinity(negative),
+        DecimalParts::Finite { negative, coefficient, exponent } => (negative, coefficient, exponent),
+    };
+    if coefficient == 0 {
+        return "$num:0".to_owned();
+    }
+    while coefficient % 10 == 0 {
+        (coefficient, exponent) = (coefficient / 10, exponent + 1);
+    }
+    let sign = if negative { "-" } else { "" };
+    let whole = u32::try_from(exponent)
+        .ok()
+        .and_then(|exponent| 10u128.checked_pow(exponent)?.checked_mul(coefficient));
+    let signed =
+        whole.and_then(|whole| i128::try_from(whole).ok()).map(|whole| if negative { -whole } else { whole });
+    if let Some(whole) = signed.and_then(|whole| i64::try_from(whole).ok()) {
+        return format!("$num:{whole}");
+    }
+    let double: f64 = format!("{sign}{coefficient}e{exponent}").parse().unwrap_or(f64::NAN);
+    if double.is_finite() && is_exactly(double.abs(), coefficient, exponent) {
+        return of_double(double);
+    }
+    format!("$dec:{sign}{coefficient}E{exponent}")
+}
+
+/// Whether a double is exactly a coefficient without trailing zeros times a power of ten. 767 digits hold every double.
+fn is_exactly(double: f64, coefficient: u128, exponent: i32) -> bool {
+    let text = format!("{double:.770e}");
+    let Some((digits, scale)) = text.split_once('e') else { return false };
+    let digits: String = digits.chars().filter(char::is_ascii_digit).collect();
+    let kept = digits.trim_end_matches('0');
+    let own = coefficient.to_string();
+    kept == own && scale.parse::<i32>().is_ok_and(|scale| scale == exponent + own.len() as i32 - 1)
+}
+
+fn of_infinity(negative: bool) -> String {
+    if negative { "$num:-Infinity".to_owned() } else { "$num:Infinity".to_owned() }
+}
+
+fn of_hash(value: RawValue<'_>) -> String {
+    let mut bytes = Vec::new();
+    write_canonical(value, &mut bytes);
+    format!("$hash:{}", hex(&Sha256::digest(&bytes)))
+}
+
+/// Bytes that are the same for equal values, and for no others: kind, length and content, members in order.
+fn write_canonical(value: RawValue<'_>, out: &mut Vec<u8>) {
+    let mut content = Vec::new();
+    let kind = match value {
+        RawValue::Object(document) => {
+            for (name, value) in document.iter() {
+                content.extend_from_slice(&(name.len() as u64).to_le_bytes());
+                content.extend_from_slice(name.as_bytes());
+                write_canonical(value, &mut content);
+            }
+            b'd'
+        }
+        RawValue::Array(array) => {
+            array.iter().for_each(|element| write_canonical(element, &mut content));
+            b'a'
+        }
+        RawValue::String(text) => {
+            content.extend_from_slice(text.as_bytes());
+            b's'
+        }
+        RawValue::NonJson(value) if of_non_json(value).is_none_or(|text| text.starts_with("$hash:")) => {
+            content.push(value.kind().map_or(0, |kind| kind as u8));
+            content.extend_from_slice(value.bytes());
+            b'v'
+        }
+        scalar => {
+            content.extend_from_slice(identity(scalar).unwrap_or_default().as_bytes());
+            b'i'
+        }
+    };
+    out.push(kind);
+    out.extend_from_slice(&(content.len() as u64).to_le_bytes());
+    out.extend_from_slice(&content);
 }
 
 fn of_non_json(value: NonJson<'_>) -> Option<String> {
     let bytes = value.bytes();
     Some(match value.kind()? {
         BsonKind::Double => match f64::from_le_bytes(*bytes.first_chunk()?) {
-            f64::INFINITY => "$num:Infinity".to_owned(),
-            f64::NEG_INFINITY => "$num:-Infinity".to_owned(),
+            infinite if infinite.is_infinite() => of_infinity(infinite < 0.0),
             _ => "$num:NaN".to_owned(),
         },
+        BsonKind::Decimal128 => of_decimal(u128::from_le_bytes(*bytes.first_chunk()?)),
+        BsonKind::Symbol | BsonKind::Code | BsonKind::CodeWithScope | BsonKind::DbPointer => {
+            let kind = [bytes, &[value.kind]].concat();
+            format!("$hash:{}", hex(&Sha256::digest(&kind)))
+        }
         BsonKind::ObjectId => format!("$oid:{}", hex(bytes)),
         BsonKind::Date => format!("$date:{}", i64::from_le_bytes(*bytes.first_chunk()?)),
         BsonKind::Timestamp => {
@@ -132,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_ids_are_one_identity_and_containers_are_none() {
+    fn equal_ids_are_one_identity_and_arrays_are_none() {
         let of = |value| ItemId::of_value(value).map(ItemId::into_string);
         for value in [RawValue::Int(1), RawValue::Double(1.0)] {
             assert_eq!(of(value).as_deref(), Some("$num:1"));

@@ -40,6 +40,20 @@ impl<'a> NonJson<'a> {
         self.bytes
     }
 
+    /// The double nearest to a decimal that is finite.
+    pub fn finite_decimal(&self) -> Option<f64> {
+        if self.kind != kind::DECIMAL128 {
+            return None;
+        }
+        match decimal_parts(u128::from_le_bytes(*self.bytes.first_chunk()?)) {
+            DecimalParts::Finite { negative, coefficient, exponent } => {
+                let sign = if negative { "-" } else { "" };
+                format!("{sign}{coefficient}e{exponent}").parse().ok()
+            }
+            _ => None,
+        }
+    }
+
     /// Of code with scope.
     pub(crate) fn scope(&self) -> Option<RawDocument<'a>> {
         if self.kind != kind::CODE_WITH_SCOPE {
@@ -186,15 +200,21 @@ fn date(milliseconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
-/// A decimal128 as the type prints itself: its digits with all zeros, scientific where plain digits would need more zeros.
-fn decimal(bits: u128) -> String {
+/// What a decimal128 means.
+pub(crate) enum DecimalParts {
+    Nan,
+    Infinity { negative: bool },
+    Finite { negative: bool, coefficient: u128, exponent: i32 },
+}
+
+pub(crate) fn decimal_parts(bits: u128) -> DecimalParts {
     const BIAS: i32 = 6176;
     const COEFFICIENT_MAX: u128 = 10u128.pow(34) - 1;
-    let sign = if bits >> 127 == 1 { "-" } else { "" };
+    let negative = bits >> 127 == 1;
     let combination = (bits >> 122) as u32 & 0x1F;
     match combination {
-        0x1F => return "NaN".to_owned(),
-        0x1E => return format!("{sign}Infinity"),
+        0x1F => return DecimalParts::Nan,
+        0x1E => return DecimalParts::Infinity { negative },
         _ => {}
     }
     // With a leading 11 the coefficient would have more than 34 digits: such an encoding stands for zero.
@@ -203,7 +223,17 @@ fn decimal(bits: u128) -> String {
         _ => ((bits >> 113) as i32 & 0x3FFF, bits & ((1 << 113) - 1)),
     };
     let coefficient = if coefficient > COEFFICIENT_MAX { 0 } else { coefficient };
-    let (exponent, digits) = (biased - BIAS, coefficient.to_string());
+    DecimalParts::Finite { negative, coefficient, exponent: biased - BIAS }
+}
+
+/// A decimal128 as the type prints itself: its digits with all zeros, scientific where plain digits would need more zeros.
+fn decimal(bits: u128) -> String {
+    let sign = if bits >> 127 == 1 { "-" } else { "" };
+    let (exponent, digits) = match decimal_parts(bits) {
+        DecimalParts::Nan => return "NaN".to_owned(),
+        DecimalParts::Infinity { .. } => return format!("{sign}Infinity"),
+        DecimalParts::Finite { coefficient, exponent, .. } => (exponent, coefficient.to_string()),
+    };
     let length = i32::try_from(digits.len()).expect("at most 34 digits");
     let scientific = exponent + length - 1;
     if exponent > 0 || scientific < -6 {

@@ -1,10 +1,11 @@
 //! What front ends ask for on items: plain data, with bodies and keys as values.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use shardlake_document::{Body, ItemName, PatchOperation};
 use shardlake_model::{PartitionKey, Preconditions};
-use shardlake_partition::ItemReply;
+use shardlake_partition::{ItemChange, ItemReply};
 use shardlake_sql::Condition;
 
 /// A partial update.
@@ -40,6 +41,11 @@ pub enum ItemWrite {
     Delete {
         item: ItemName,
         preconditions: Preconditions,
+    },
+    /// Whatever the change makes of what is there, which keeps its id and its partition key.
+    Change {
+        item: ItemName,
+        change: Arc<dyn ItemChange>,
     },
 }
 
@@ -103,7 +109,7 @@ impl ItemWrite {
             ItemWrite::Create { body } | ItemWrite::Upsert { body, .. } | ItemWrite::Replace { body, .. } => {
                 Some(body)
             }
-            ItemWrite::Patch { .. } | ItemWrite::Delete { .. } => None,
+            ItemWrite::Patch { .. } | ItemWrite::Delete { .. } | ItemWrite::Change { .. } => None,
         }
     }
 }

@@ -73,6 +73,12 @@ impl Items {
                 let id = self.resolved(container, &logical, item).await?;
                 (logical, Operation::Delete { id, preconditions })
             }
+            ItemWrite::Change { item, change } => {
+                let logical = key_of_read(container, key)?;
+                let id = self.resolved(container, &logical, item).await?;
+                validate_item_id(&id, &shape.limits)?;
+                (logical, Operation::Change { id, change })
+            }
         })
     }
 

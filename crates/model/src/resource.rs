@@ -16,6 +16,9 @@ pub struct Database {
     pub etag: [u8; 16],
     /// Unix seconds.
     pub timestamp: u64,
+    /// What a front end keeps with it, which nobody else reads: text of the front end's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +27,9 @@ pub struct Container {
     pub etag: [u8; 16],
     pub timestamp: u64,
     pub definition: ContainerDefinition,
+    /// As for databases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 /// A physical partition as clients see it.

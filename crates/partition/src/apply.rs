@@ -4,10 +4,12 @@ use shardlake_index::SYSTEM_TERMS;
 use shardlake_model::{Error, ErrorKind, Preconditions};
 use shardlake_stdx::Guid;
 
+use crate::beside::HEAVY_BYTES;
 use crate::change_log::ChangeKind;
 use crate::item::StoredItem;
-use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody};
+use crate::operation::{Changed, CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody};
 use crate::plan::{self, Stamp};
+use crate::prepare::prepare_body;
 use crate::read_set::{Plan, Stop};
 use crate::shape::ContainerShape;
 use crate::transaction::{ItemName, Transaction};
@@ -68,6 +70,51 @@ impl Transaction<'_> {
                 reply.outcome = Outcome::Patched;
                 reply.meta.charge_centi += self.shape.charges.patch_operations(operations.len() as u64).0;
                 Ok(reply)
+            }
+            Operation::Change { change, .. } => {
+                if !self.is_beside && existing.as_ref().is_some_and(StoredItem::is_heavy) {
+                    return Err(Stop::Heavy);
+                }
+                let changed = change.change(existing.as_ref())?;
+                self.changed(command, &name, (existing, expired), changed, etag)
+            }
+        }
+    }
+
+    fn changed(
+        &mut self,
+        command: &CommandContext,
+        name: &ItemName<'_>,
+        (existing, expired): (Option<StoredItem>, Option<StoredItem>),
+        changed: Changed,
+        etag: Guid,
+    ) -> Plan<ItemReply> {
+        match (changed, existing) {
+            (Changed::Nothing, Some(item)) => {
+                let anything = Preconditions::default();
+                Ok(plan::read_reply(self.origin, self.shape, command, item, &anything)?)
+            }
+            (Changed::Nothing | Changed::Removed, None) => {
+                let meta = self.origin.meta(self.shape.charges.not_found().0, 0);
+                Ok(ItemReply { outcome: Outcome::NotModified, item: None, meta })
+            }
+            (Changed::Removed, Some(item)) => {
+                let charge_centi = self.end_charged(name, item, ChangeKind::Delete)?;
+                let meta = self.origin.meta(charge_centi, self.lsn);
+                Ok(ItemReply { outcome: Outcome::Deleted, item: None, meta })
+            }
+            (Changed::Put(body), existing) => {
+                if !self.is_beside && body.as_bytes().len() > HEAVY_BYTES {
+                    return Err(Stop::Heavy);
+                }
+                let item = prepare_body(body, self.shape)?;
+                if item.id != name.id {
+                    return Err(Error::internal("a change gave an item another identity").into());
+                }
+                match existing {
+                    Some(existing) => self.replace(name, &item, existing, etag),
+                    None => self.create(name, &item, etag, expired),
+                }
             }
         }
     }

@@ -102,7 +102,8 @@ pub use interactive::{LogicalTransaction, OwnItems};
 pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
 pub use operation::{
-    BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody,
+    BatchFailure, BatchReply, Changed, CommandContext, ItemChange, ItemReply, LogicalKey, Operation, Outcome,
+    PreparedBody,
 };
 pub use partition::{Partition, PartitionIdentity};
 pub use prepare::{extract_partition_key, prepare, prepare_body, validate_item_id};

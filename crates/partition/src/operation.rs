@@ -76,6 +76,28 @@ pub enum Operation {
         id: String,
         preconditions: Preconditions,
     },
+    /// Whatever the change makes of what is there.
+    Change {
+        id: String,
+        change: Arc<dyn ItemChange>,
+    },
+}
+
+/// A change that depends on the stored version: one step, which nothing comes between.
+///
+/// It is pure: a plan that stops is made again, and the last answer counts.
+pub trait ItemChange: std::fmt::Debug + Send + Sync {
+    fn change(&self, existing: Option<&StoredItem>) -> Result<Changed>;
+}
+
+/// What a change makes of an item.
+#[derive(Debug)]
+pub enum Changed {
+    /// It stays as it is, or stays away.
+    Nothing,
+    /// A body with the same identity and partition key.
+    Put(Body),
+    Removed,
 }
 
 impl Operation {
@@ -85,7 +107,10 @@ impl Operation {
             Operation::Create { item } | Operation::Upsert { item, .. } | Operation::Replace { item, .. } => {
                 Some(item)
             }
-            Operation::Delete { .. } | Operation::Patch { .. } | Operation::Read { .. } => None,
+            Operation::Delete { .. }
+            | Operation::Patch { .. }
+            | Operation::Read { .. }
+            | Operation::Change { .. } => None,
         }
     }
 
@@ -96,7 +121,8 @@ impl Operation {
             Operation::Replace { id, .. }
             | Operation::Delete { id, .. }
             | Operation::Patch { id, .. }
-            | Operation::Read { id, .. } => id,
+            | Operation::Read { id, .. }
+            | Operation::Change { id, .. } => id,
         }
     }
 }

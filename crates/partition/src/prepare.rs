@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use shardlake_document::{Body, RawDocument, RawValue, identity_of, write_members};
+use shardlake_document::{Body, ItemId, NonJson, RawDocument, RawValue, identity_of, write_members};
 use shardlake_model::{Error, KeyComponent, KeyPath, Limits, PartitionKey, Result};
 
 use crate::beside::{HEAVY_BYTES, beside};
@@ -50,7 +50,8 @@ pub fn validate_item_id(id: &str, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// The key value that a body carries: missing properties, arrays and objects are undefined.
+/// The key value that a body carries: missing properties, arrays and objects are undefined. Of what JSON lacks, a decimal is the
+/// nearest double, and everything else that can be an id is the text that it has as one.
 pub fn extract_partition_key(body: RawDocument<'_>, paths: &[KeyPath]) -> PartitionKey {
     let component = |path: &KeyPath| match body.get_path(&path.0) {
         Some(RawValue::Null) => KeyComponent::Null,
@@ -58,9 +59,16 @@ pub fn extract_partition_key(body: RawDocument<'_>, paths: &[KeyPath]) -> Partit
         Some(RawValue::Int(number)) => KeyComponent::Number(number as f64),
         Some(RawValue::Double(number)) => KeyComponent::Number(number),
         Some(RawValue::String(text)) => KeyComponent::String(text.to_owned()),
-        Some(RawValue::Array(_) | RawValue::Object(_) | RawValue::NonJson(_)) | None => {
-            KeyComponent::Undefined
-        }
+        Some(RawValue::NonJson(value)) => key_of_non_json(value),
+        Some(RawValue::Array(_) | RawValue::Object(_)) | None => KeyComponent::Undefined,
     };
     PartitionKey(paths.iter().map(component).collect())
+}
+
+fn key_of_non_json(value: NonJson<'_>) -> KeyComponent {
+    if let Some(number) = value.finite_decimal() {
+        return KeyComponent::Number(number);
+    }
+    let text = ItemId::of_value(RawValue::NonJson(value)).map(ItemId::into_string);
+    text.map_or(KeyComponent::Undefined, KeyComponent::String)
 }

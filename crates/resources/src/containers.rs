@@ -27,6 +27,18 @@ impl Resources {
         definition: ContainerDefinition,
         throughput: Option<Throughput>,
     ) -> Result<ContainerHandle> {
+        self.create_container_keeping(ctx, database, definition, throughput, None).await
+    }
+
+    /// The same with what a front end keeps with the container.
+    pub async fn create_container_keeping(
+        &self,
+        ctx: &RequestContext,
+        database: &str,
+        definition: ContainerDefinition,
+        throughput: Option<Throughput>,
+        kept: Option<String>,
+    ) -> Result<ContainerHandle> {
         let limits = self.limits();
         let definition = definition.normalise(limits)?;
         validate_computed_properties(&definition)?;
@@ -49,7 +61,7 @@ impl Resources {
             let throughput = asked.or_else(|| needs_own.then_some(least));
             let rid = resources.new_container_rid(owner.database.rid, draft);
             let etag = resources.random().guid().0;
-            let container = Container { rid, etag, timestamp: now.seconds(), definition };
+            let container = Container { rid, etag, timestamp: now.seconds(), definition, kept };
             // What nobody asked for is not enforced, so no partitions are needed for it.
             let record = resources.new_record(live, draft, container, asked, now);
             draft.containers.put(rid, record);
@@ -152,7 +164,8 @@ impl Resources {
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
             let definition = replacement_of(&old.container, &definition, &preconditions)?;
-            let container = Container { rid, etag, timestamp: now.seconds(), definition };
+            let kept = old.container.kept.clone();
+            let container = Container { rid, etag, timestamp: now.seconds(), definition, kept };
             let index = index_moved_to(&old.index, &container)?;
             draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
             Ok(())

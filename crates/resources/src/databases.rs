@@ -35,7 +35,7 @@ impl Resources {
                 let resource = (format!("dbs/{rid}/"), rid.to_string());
                 resources.add_offer(draft, resource, (throughput, true), now);
             }
-            Ok(draft.databases.put(rid, Database { id, rid, etag, timestamp: now.seconds() }))
+            Ok(draft.databases.put(rid, Database { id, rid, etag, timestamp: now.seconds(), kept: None }))
         };
         let (database, _) = self.change(plan).await?;
         Ok(database)

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `databases.rs`, `containers.rs`, `offers.rs` | databases, containers and their throughput |
+//! | `kept.rs` | what a front end keeps with them |
 //! | `users.rs`, `permissions.rs` | users of a database; what a permission grants, and whether it still does |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources of a container |
 //!
@@ -10,6 +11,7 @@
 
 mod containers;
 mod databases;
+mod kept;
 mod offers;
 mod permissions;
 mod scripts;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use shardlake_script::Scripts;
 use shardlake_serving::Serving;
 
+pub use kept::Redefined;
 pub use permissions::{GrantedChild, ResourceLink};
 pub use scripts::ScriptWrite;
 

@@ -210,6 +210,9 @@ fn operation_of(write: &ItemWrite) -> Result<TriggerOperation> {
         ItemWrite::Patch { .. } => {
             return Err(Error::unsupported("triggers do not run at patches: nothing was done"));
         }
+        ItemWrite::Change { .. } => {
+            return Err(Error::unsupported("triggers do not run at changes of documents: nothing was done"));
+        }
     })
 }
 

@@ -34,6 +34,19 @@ pub enum Predicate {
     Exists {
         path: ValuePath,
     },
+    /// There is an array.
+    IsArray {
+        path: ValuePath,
+    },
+    /// There is an object.
+    IsObject {
+        path: ValuePath,
+    },
+    /// There is an array with an element of this value.
+    Contains {
+        path: ValuePath,
+        value: Value,
+    },
     All(Vec<Predicate>),
     Any(Vec<Predicate>),
     Not(Box<Predicate>),
@@ -126,6 +139,12 @@ fn condition(predicate: &Predicate, parameters: &mut Vec<(String, Value)>) -> Ex
             if bounds.is_empty() { is_defined(path) } else { joined(bounds, true) }
         }
         Predicate::Exists { path } => is_defined(path),
+        Predicate::IsArray { path } => call("IS_ARRAY", vec![property(path)]),
+        Predicate::IsObject { path } => call("IS_OBJECT", vec![property(path)]),
+        Predicate::Contains { path, value } => {
+            let parameter = parameter(value, parameters);
+            call("ARRAY_CONTAINS", vec![property(path), parameter])
+        }
         Predicate::All(parts) => joined(parts.iter().map(|part| condition(part, parameters)).collect(), true),
         Predicate::Any(parts) => {
             joined(parts.iter().map(|part| condition(part, parameters)).collect(), false)
@@ -143,15 +162,22 @@ fn compare(
     value: &Value,
     parameters: &mut Vec<(String, Value)>,
 ) -> Expression {
-    let name = format!("@p{}", parameters.len());
-    parameters.push((name.clone(), value.clone()));
-    let right = Box::new(Expression::Parameter(name));
+    let right = Box::new(parameter(value, parameters));
     Expression::Binary { operator, left: Box::new(property(path)), right }
 }
 
+fn parameter(value: &Value, parameters: &mut Vec<(String, Value)>) -> Expression {
+    let name = format!("@p{}", parameters.len());
+    parameters.push((name.clone(), value.clone()));
+    Expression::Parameter(name)
+}
+
 fn is_defined(path: &[String]) -> Expression {
-    let arguments = vec![property(path)];
-    Expression::Call { name: "IS_DEFINED".to_owned(), arguments, span: Span::default() }
+    call("IS_DEFINED", vec![property(path)])
+}
+
+fn call(name: &str, arguments: Vec<Expression>) -> Expression {
+    Expression::Call { name: name.to_owned(), arguments, span: Span::default() }
 }
 
 /// All of no conditions hold, any of none does not.

@@ -31,7 +31,7 @@ fn rid(number: u32) -> ContainerRid {
 fn container(number: u32, id: &str, ranges: Vec<RangeRecord>) -> ContainerRecord {
     let definition = ContainerDefinition::new(id, PartitionKeyDefinition::hash("/pk"));
     ContainerRecord {
-        container: Container { rid: rid(number), etag: [0; 16], timestamp: 0, definition },
+        container: Container { rid: rid(number), etag: [0; 16], timestamp: 0, definition, kept: None },
         ranges,
         generation: 1,
         session_version: 0,
@@ -44,7 +44,7 @@ fn container(number: u32, id: &str, ranges: Vec<RangeRecord>) -> ContainerRecord
 fn sound() -> Definitions {
     let mut definitions =
         Definitions { numbers: Numbers { partition: 10, ..Numbers::default() }, ..Definitions::default() };
-    let database = Database { id: "d".into(), rid: DATABASE, etag: [0; 16], timestamp: 0 };
+    let database = Database { id: "d".into(), rid: DATABASE, etag: [0; 16], timestamp: 0, kept: None };
     definitions.databases.put(DATABASE, database);
     let ranges = vec![range(1, 0, "", "20"), range(2, 1, "20", "FF")];
     definitions.containers.put(rid(1), container(1, "one", ranges));
@@ -127,7 +127,7 @@ fn records_without_their_owner_are_named() {
     let mut definitions = sound();
     let user = |database, number| UserRid { database, number };
     for rid in [user(DATABASE, 1), user(DATABASE, 2), user(DatabaseRid(8), 1)] {
-        definitions.users.put(rid, User { id: "u".into(), rid, etag: [0; 16], timestamp: 0 });
+        definitions.users.put(rid, User { id: "u".into(), rid, etag: [0; 16], timestamp: 0, kept: None });
     }
     assert_eq!(broken(&definitions).len(), 2, "a twin and an orphan");
 }

@@ -20,7 +20,9 @@ async fn writer(engine: &FaultEngine) -> (Writer, Shard) {
 fn with_database(turn: &Turn, number: u32) -> Arc<Change> {
     let mut draft = Definitions::clone(turn.definitions());
     let rid = DatabaseRid(number);
-    draft.databases.put(rid, Database { id: format!("d{number}"), rid, etag: [0; 16], timestamp: 0 });
+    draft
+        .databases
+        .put(rid, Database { id: format!("d{number}"), rid, etag: [0; 16], timestamp: 0, kept: None });
     turn.plan(draft).expect("sound")
 }
 
@@ -96,7 +98,9 @@ async fn draft_that_contradicts_itself_is_refused_and_changes_nothing() {
     let mut draft = Definitions::clone(turn.definitions());
     for number in [1, 2] {
         let rid = DatabaseRid(number);
-        draft.databases.put(rid, Database { id: "twin".into(), rid, etag: [0; 16], timestamp: 0 });
+        draft
+            .databases
+            .put(rid, Database { id: "twin".into(), rid, etag: [0; 16], timestamp: 0, kept: None });
     }
     assert!(matches!(turn.plan(draft), Err(CatalogError::Refused(_))));
     drop(turn);

@@ -1,0 +1,360 @@
+//! Databases, collections and views: made, listed, renamed, changed and dropped.
+
+use shardlake_model::{
+    Container, ContainerDefinition, Database, ErrorKind, PartitionKeyDefinition, Preconditions, Throughput,
+};
+use shardlake_mql::{Document, Value};
+use shardlake_resources::Redefined;
+
+use crate::collections::{Collection, Collections, Found, Namespace};
+use crate::failure::{Failure, Result};
+use crate::index_policy::{default_ttl_of, policy_of, unique_keys_of};
+use crate::meta::{DatabaseMeta, Meta, View};
+use crate::request::Request;
+use crate::shard_key::{ShardKey, UNSHARDED_PATH};
+
+/// What a collection is made with.
+#[derive(Debug, Clone, Default)]
+pub struct Creation {
+    /// As `listCollections` shows them.
+    pub options: Document,
+    /// Fields and how they are spread; none for a collection that is not sharded.
+    pub shard_key: Option<Document>,
+    pub throughput: Option<Throughput>,
+}
+
+/// A collection or a view, as it is listed.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    pub name: String,
+    pub view: Option<View>,
+    pub collection: Option<Collection>,
+}
+
+impl Collection {
+    /// The same for as long as the container is there.
+    pub fn uuid(&self) -> [u8; 16] {
+        let rid = self.handle.container().rid;
+        let mut uuid = [0; 16];
+        uuid[..4].copy_from_slice(&rid.database.0.to_be_bytes());
+        uuid[4..6].copy_from_slice(&(rid.number >> 16).to_be_bytes()[2..]);
+        uuid[10..12].copy_from_slice(&(rid.number & 0xFFFF).to_be_bytes()[2..]);
+        let seconds = self.handle.container().timestamp.to_be_bytes();
+        uuid[12..].copy_from_slice(&seconds[4..]);
+        // Version 4, variant 1.
+        uuid[6] = 0x40;
+        uuid[8] = 0x80;
+        uuid
+    }
+
+    pub fn is_sharded(&self) -> bool {
+        self.shard_key.is_sharded()
+    }
+
+    pub fn items(&self) -> u64 {
+        self.handle.usage().items
+    }
+}
+
+impl Collections {
+    pub async fn create_database(&self, request: &Request, database: &str) -> Result<()> {
+        match self.resources.create_database(&request.ctx, database, None).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Names of databases that another one's name differs from by case only are refused by the caller, who knows the words.
+    pub fn databases(&self) -> Vec<std::sync::Arc<Database>> {
+        self.resources.databases()
+    }
+
+    /// Makes a collection and, where there is none, its database. Error 48 where there is one of the name.
+    pub async fn create(
+        &self,
+        request: &Request,
+        namespace: &Namespace,
+        creation: Creation,
+    ) -> Result<Collection> {
+        if !matches!(self.find_name(namespace)?, Found::Nothing) {
+            return Err(exists(namespace));
+        }
+        self.create_database(request, &namespace.database).await?;
+        let meta = Meta {
+            is_open: true,
+            options: creation.options,
+            shard_key: creation.shard_key.clone(),
+            ..Meta::default()
+        };
+        let partition_key = partition_key_of(creation.shard_key.as_ref());
+        let mut definition = ContainerDefinition::new(&namespace.collection, partition_key);
+        definition.indexing_policy = policy_of(&meta, &definition);
+        let made = self
+            .resources
+            .create_container_keeping(
+                &request.ctx,
+                &namespace.database,
+                definition,
+                creation.throughput,
+                Some(meta.encoded()),
+            )
+            .await;
+        match made {
+            Ok(handle) => self.of_handle(namespace, handle),
+            Err(error) if error.kind() == ErrorKind::Conflict => Err(exists(namespace)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// For a write to a collection that is not there: it is made as if `create` had been asked.
+    pub(crate) async fn create_implicitly(
+        &self,
+        request: &Request,
+        namespace: &Namespace,
+    ) -> Result<Collection> {
+        match self.create(request, namespace, Creation::default()).await {
+            Err(failure) if failure.code == NAMESPACE_EXISTS => {
+                let made = self.writable(namespace)?;
+                made.ok_or_else(|| Failure::new(NAMESPACE_NOT_FOUND, format!("ns not found: {namespace}")))
+            }
+            other => other,
+        }
+    }
+
+    /// A container that another front end made is opened to this one before it is written to.
+    pub(crate) async fn opened(&self, request: &Request, collection: Collection) -> Result<Collection> {
+        if collection.meta.is_open {
+            return Ok(collection);
+        }
+        self.redefine(request, &collection, |meta, _| {
+            meta.is_open = true;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes what is kept with a collection, and what of its definition follows from that.
+    pub async fn redefine(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        change: impl Fn(&mut Meta, &mut ContainerDefinition) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Collection> {
+        let namespace = &collection.namespace;
+        let told = std::sync::Arc::new(std::sync::Mutex::new(None));
+        let tell = told.clone();
+        let redefined = move |container: &Container| {
+            let changed = || -> Result<Redefined> {
+                let mut meta = Meta::of(container)?;
+                let mut definition = container.definition.clone();
+                change(&mut meta, &mut definition)?;
+                Ok(Redefined { definition, kept: Some(meta.encoded()) })
+            };
+            changed().map_err(|failure| {
+                let message = failure.message.clone();
+                *tell.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(failure);
+                shardlake_model::Error::bad_request(message)
+            })
+        };
+        let outcome = self
+            .resources
+            .redefine_container(&request.ctx, &namespace.database, &namespace.collection, redefined)
+            .await;
+        let failure = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        match (outcome, failure) {
+            (Ok(handle), _) => self.of_handle(namespace, handle),
+            (Err(_), Some(failure)) => Err(failure),
+            (Err(error), None) => Err(error.into()),
+        }
+    }
+
+    /// Sets indexes, and the policy and unique keys that follow from them.
+    pub(crate) async fn set_indexes(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        change: impl Fn(&mut Vec<Document>) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Collection> {
+        self.redefine(request, collection, move |meta, definition| {
+            meta.is_open = true;
+            let before = default_ttl_of(meta);
+            change(&mut meta.indexes)?;
+            definition.indexing_policy = policy_of(meta, definition);
+            definition.unique_key_policy.unique_keys = unique_keys_of(meta);
+            let after = default_ttl_of(meta);
+            if before != after {
+                definition.default_ttl = after;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    pub async fn create_view(&self, request: &Request, database: &str, view: View) -> Result<()> {
+        let namespace = Namespace::new(database, &view.name);
+        if !matches!(self.find_name(&namespace)?, Found::Nothing) {
+            return Err(exists(&namespace));
+        }
+        self.create_database(request, database).await?;
+        self.change_database(database, move |meta| meta.views.push(view.clone())).await
+    }
+
+    /// Gives a view another definition.
+    pub async fn replace_view(&self, database: &str, view: View) -> Result<()> {
+        self.change_database(database, move |meta| {
+            meta.views.retain(|known| known.name != view.name);
+            meta.views.push(view.clone());
+        })
+        .await
+    }
+
+    /// Changes what is kept with a database.
+    pub async fn change_database(
+        &self,
+        database: &str,
+        change: impl Fn(&mut DatabaseMeta) + Send + 'static,
+    ) -> Result<()> {
+        let kept = move |database: &Database| {
+            let mut meta = DatabaseMeta::of(database)
+                .map_err(|failure| shardlake_model::Error::new(ErrorKind::Corrupt, failure.message))?;
+            change(&mut meta);
+            Ok(meta.encoded())
+        };
+        Ok(self.resources.keep_with_database(database, kept).await?)
+    }
+
+    /// Collections and views, by name.
+    pub fn list(&self, database: &str) -> Result<Vec<Listed>> {
+        let mut listed = Vec::new();
+        match self.resources.containers(database) {
+            Ok(handles) => {
+                for handle in handles {
+                    let namespace = Namespace::new(database, &handle.container().definition.id);
+                    let name = namespace.collection.clone();
+                    let collection = Some(self.of_handle(&namespace, handle)?);
+                    listed.push(Listed { name, view: None, collection });
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::OwnerNotFound | ErrorKind::NotFound) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for view in self.database_meta(database)?.views {
+            listed.push(Listed { name: view.name.clone(), view: Some(view), collection: None });
+        }
+        listed.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(listed)
+    }
+
+    /// Whether there was something of the name.
+    pub async fn drop(&self, request: &Request, namespace: &Namespace) -> Result<Option<Collection>> {
+        match self.find_name(namespace)? {
+            Found::Nothing => Ok(None),
+            Found::View(view) => {
+                let name = view.name;
+                self.change_database(&namespace.database, move |meta| {
+                    meta.views.retain(|known| known.name != name);
+                })
+                .await?;
+                Ok(None)
+            }
+            Found::Collection(collection) => {
+                let Namespace { database, collection: name } = namespace;
+                let anything = Preconditions::default();
+                let dropped = self.resources.delete_container(&request.ctx, database, name, &anything).await;
+                match dropped {
+                    Ok(()) => Ok(Some(collection)),
+                    Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::OwnerNotFound) => {
+                        Ok(None)
+                    }
+                    Err(error) => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    /// Whether it was there.
+    pub async fn drop_database(&self, request: &Request, database: &str) -> Result<bool> {
+        let anything = Preconditions::default();
+        match self.resources.delete_database(&request.ctx, database, &anything).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Within one database.
+    pub async fn rename(&self, from: &Namespace, to: &Namespace, drops_target: bool) -> Result<()> {
+        match self.find_name(from)? {
+            Found::Nothing => {
+                return Err(Failure::new(
+                    NAMESPACE_NOT_FOUND,
+                    format!("Source collection {from} does not exist"),
+                ));
+            }
+            Found::View(_) => {
+                return Err(Failure::new(166, format!("cannot rename view: {from}")));
+            }
+            Found::Collection(_) => {}
+        }
+        if from == to {
+            return Err(Failure::new(20, "Can't rename a collection to itself"));
+        }
+        if from.database != to.database {
+            return Err(Failure::new(
+                20,
+                "renameCollection between databases is not supported: copy the documents with $out or $merge",
+            ));
+        }
+        match self.find_name(to)? {
+            Found::View(_) => {
+                return Err(Failure::new(48, format!("a view already exists with the name {to}")));
+            }
+            Found::Collection(_) if !drops_target => {
+                return Err(Failure::new(NAMESPACE_EXISTS, "target namespace exists"));
+            }
+            _ => {}
+        }
+        let renamed = self
+            .resources
+            .rename_container(&from.database, &from.collection, &to.collection, drops_target)
+            .await;
+        renamed.map_err(|error| match error.kind() {
+            ErrorKind::Conflict => Failure::new(NAMESPACE_EXISTS, "target namespace exists"),
+            _ => error.into(),
+        })
+    }
+}
+
+pub const NAMESPACE_NOT_FOUND: i32 = 26;
+pub const NAMESPACE_EXISTS: i32 = 48;
+
+fn exists(namespace: &Namespace) -> Failure {
+    Failure::new(NAMESPACE_EXISTS, format!("Collection {namespace} already exists."))
+}
+
+/// Without a shard key all documents are one logical partition.
+fn partition_key_of(shard_key: Option<&Document>) -> PartitionKeyDefinition {
+    match shard_key {
+        None => {
+            let mut definition = PartitionKeyDefinition::hash(&format!("/{UNSHARDED_PATH}"));
+            definition.system_key = Some(true);
+            definition
+        }
+        Some(pattern) => {
+            let paths = ShardKey::stored_paths(pattern.iter().map(|(name, _)| name));
+            match &paths[..] {
+                [path] => PartitionKeyDefinition::hash(path),
+                paths => {
+                    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+                    PartitionKeyDefinition::multi_hash(&paths)
+                }
+            }
+        }
+    }
+}
+
+/// For commands that show a value where nothing is.
+pub fn flag(document: &Document, name: &str) -> bool {
+    document.get(name).is_some_and(Value::is_true)
+}

@@ -1,0 +1,185 @@
+//! Changing one document as one step: matched again, updated and checked on the version that is stored when its turn comes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shardlake_document::{Body, ItemName};
+use shardlake_items::{ItemWrite, WriteCommand};
+use shardlake_model::{Error, ErrorKind, PartitionKey};
+use shardlake_mql::{Document, Env, Filter, Matched, Update};
+use shardlake_partition::{Changed, ItemChange, Outcome, StoredItem};
+
+use crate::collections::{Collection, Collections};
+use crate::duplicates::duplicate_of;
+use crate::failure::{Failure, Result};
+use crate::request::Request;
+use crate::stored::{body_of, document_of};
+
+/// What is to become of a document.
+#[derive(Debug, Clone)]
+pub(crate) enum Intent {
+    Update(Arc<Update>),
+    Remove,
+    /// Stored where nothing is.
+    Insert(Document),
+    /// Written as it is.
+    Rewrite,
+}
+
+/// A change of one document, and what it came to when it was planned last.
+#[derive(Debug)]
+struct DocumentChange {
+    collection: Collection,
+    key: PartitionKey,
+    filter: Filter,
+    intent: Intent,
+    env: Env,
+    checks: bool,
+    came_to: Mutex<CameTo>,
+}
+
+#[derive(Debug, Default)]
+struct CameTo {
+    failure: Option<Failure>,
+    effect: Option<Effect>,
+    /// What was to be stored, for the words about a value that is taken.
+    written: Document,
+}
+
+/// What a change did.
+#[derive(Debug, Clone)]
+pub(crate) struct Effect {
+    pub before: Option<Document>,
+    pub after: Option<Document>,
+    pub matched: Matched,
+    pub is_modified: bool,
+}
+
+impl ItemChange for DocumentChange {
+    fn change(&self, existing: Option<&StoredItem>) -> shardlake_model::Result<Changed> {
+        let mut came_to = self.came_to.lock().unwrap_or_else(PoisonError::into_inner);
+        *came_to = CameTo::default();
+        self.changed(existing, &mut came_to).map_err(|failure| {
+            let error = Error::bad_request(failure.message.clone());
+            came_to.failure = Some(failure);
+            error
+        })
+    }
+}
+
+impl DocumentChange {
+    /// `None` for the effect means that there is nothing that the filter means.
+    fn changed(&self, existing: Option<&StoredItem>, came_to: &mut CameTo) -> Result<Changed> {
+        let old = existing.map(|item| document_of(item.body().as_bytes())).transpose()?;
+        let mut env = self.env.clone();
+        if let Intent::Insert(document) = &self.intent {
+            if old.is_some() {
+                return Ok(Changed::Nothing);
+            }
+            let (body, _) = body_of(document)?;
+            came_to.written = document.clone();
+            came_to.effect = Some(Effect {
+                before: None,
+                after: Some(document.clone()),
+                matched: Matched::default(),
+                is_modified: true,
+            });
+            return Ok(Changed::Put(body));
+        }
+        let Some(old) = old else { return Ok(Changed::Nothing) };
+        if let (Intent::Rewrite, Some(item)) = (&self.intent, existing) {
+            let body = Body::from_bson(item.body().as_bytes().to_vec());
+            return Ok(Changed::Put(body.map_err(|error| Failure::new(2, error.to_string()))?));
+        }
+        let Some(matched) = self.filter.matched(&old, &mut env)? else { return Ok(Changed::Nothing) };
+        let effect = |after, is_modified| Effect { before: Some(old.clone()), after, matched, is_modified };
+        let Intent::Update(update) = &self.intent else {
+            came_to.effect = Some(effect(None, true));
+            return Ok(Changed::Removed);
+        };
+        let updated = update.apply(&old, matched, false, &mut env)?;
+        if !updated.modified {
+            came_to.effect = Some(effect(Some(updated.document), false));
+            return Ok(Changed::Nothing);
+        }
+        let new = updated.document;
+        if self.checks {
+            self.collection.meta.check(&new, &mut env)?;
+        }
+        self.check_key(&new)?;
+        let (body, _) = body_of(&new)?;
+        came_to.written = new.clone();
+        came_to.effect = Some(effect(Some(new), true));
+        Ok(Changed::Put(body))
+    }
+
+    fn check_key(&self, new: &Document) -> Result<()> {
+        let shard_key = &self.collection.shard_key;
+        if shard_key.is_sharded() && !shard_key.of_stored(new).same(&self.key) {
+            let paths = shard_key.paths().join(", ");
+            let words = format!(
+                "the update would change the shard key '{paths}', which is immutable: delete the document and insert it anew"
+            );
+            return Err(Failure::new(66, words));
+        }
+        Ok(())
+    }
+}
+
+/// A document by its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Name {
+    pub key: PartitionKey,
+    pub id: String,
+}
+
+impl Collection {
+    pub(crate) fn name_of(&self, document: &Document) -> Result<Name> {
+        let id = crate::identity::text_of(&document.value("_id"))?;
+        Ok(Name { key: self.shard_key.of_stored(document), id })
+    }
+}
+
+impl Collections {
+    /// `None` where there is nothing that the filter means; for an insert, where something is there already.
+    pub(crate) async fn change(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        name: Name,
+        (filter, intent): (&Filter, Intent),
+        env: &Env,
+        checks: bool,
+    ) -> Result<Option<Effect>> {
+        let change = Arc::new(DocumentChange {
+            collection: collection.clone(),
+            key: name.key.clone(),
+            filter: filter.clone(),
+            intent,
+            env: env.clone(),
+            checks,
+            came_to: Mutex::default(),
+        });
+        let write = ItemWrite::Change { item: ItemName::from(name.id), change: change.clone() };
+        let command = WriteCommand { key: Some(name.key), write };
+        let reply = self.queries.write_item(&request.ctx, &collection.handle, command).await;
+        let came_to = std::mem::take(&mut *change.came_to.lock().unwrap_or_else(PoisonError::into_inner));
+        match reply {
+            Ok(reply) => {
+                request.charge(reply.meta.charge_centi);
+                debug_assert!(
+                    reply.outcome != Outcome::Deleted || came_to.effect.is_some(),
+                    "deleted what matched"
+                );
+                Ok(came_to.effect)
+            }
+            Err(error) => {
+                request.charge(error.meta().charge_centi);
+                Err(match (came_to.failure, error.kind()) {
+                    (Some(failure), _) => failure,
+                    (None, ErrorKind::Conflict) => duplicate_of(collection, &error, &came_to.written),
+                    (None, _) => error.into(),
+                })
+            }
+        }
+    }
+}

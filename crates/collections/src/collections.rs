@@ -1,0 +1,149 @@
+//! The collections of an account: finding them, and reading what is stored in them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use shardlake_model::{ContainerRid, ErrorKind};
+use shardlake_queries::Queries;
+use shardlake_resources::Resources;
+use shardlake_serving::ContainerHandle;
+
+use crate::failure::{Failure, Result};
+use crate::meta::{DatabaseMeta, KnownMeta, Meta, View};
+use crate::shard_key::ShardKey;
+
+/// Collections whose metadata are kept read; more than an account has.
+const KNOWN_MAX: usize = 4096;
+/// Views over views.
+const VIEW_DEPTH_MAX: usize = 20;
+
+/// Collections over the containers of an account. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Collections {
+    pub(crate) queries: Queries,
+    pub(crate) resources: Resources,
+    known: Arc<Mutex<HashMap<ContainerRid, KnownMeta>>>,
+}
+
+/// A database and a collection in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    pub database: String,
+    pub collection: String,
+}
+
+impl Namespace {
+    pub fn new(database: impl Into<String>, collection: impl Into<String>) -> Namespace {
+        Namespace { database: database.into(), collection: collection.into() }
+    }
+}
+
+impl std::fmt::Display for Namespace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.database, self.collection)
+    }
+}
+
+/// A collection as one command sees it.
+#[derive(Debug, Clone)]
+pub struct Collection {
+    pub namespace: Namespace,
+    pub handle: ContainerHandle,
+    pub meta: Arc<Meta>,
+    pub shard_key: Arc<ShardKey>,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone)]
+pub enum Found {
+    Nothing,
+    Collection(Collection),
+    View(View),
+}
+
+impl Collections {
+    pub fn new(queries: Queries, resources: Resources) -> Collections {
+        Collections { queries, resources, known: Arc::default() }
+    }
+
+    /// Where nothing is there, that is no error: it reads as empty.
+    pub fn find_name(&self, namespace: &Namespace) -> Result<Found> {
+        if let Some(collection) = self.collection(namespace)? {
+            return Ok(Found::Collection(collection));
+        }
+        Ok(match self.database_meta(&namespace.database)?.view(&namespace.collection) {
+            Some(view) => Found::View(view.clone()),
+            None => Found::Nothing,
+        })
+    }
+
+    pub fn collection(&self, namespace: &Namespace) -> Result<Option<Collection>> {
+        match self.resources.container(&namespace.database, &namespace.collection) {
+            // A resource id is no name here.
+            Ok(handle) if handle.is_by_rid() => Ok(None),
+            Ok(handle) => self.of_handle(namespace, handle).map(Some),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::OwnerNotFound) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn of_handle(&self, namespace: &Namespace, handle: ContainerHandle) -> Result<Collection> {
+        let meta = self.meta_of(&handle)?;
+        let shard_key = Arc::new(ShardKey::of(&handle.entry.shape.key_paths));
+        Ok(Collection { namespace: namespace.clone(), handle, meta, shard_key })
+    }
+
+    /// Read once for each version of the container's record.
+    fn meta_of(&self, handle: &ContainerHandle) -> Result<Arc<Meta>> {
+        let container = handle.container();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(&container.rid).filter(|found| found.etag == container.etag) {
+            return Ok(found.meta.clone());
+        }
+        let meta = Arc::new(Meta::of(container)?);
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(container.rid, KnownMeta { etag: container.etag, meta: meta.clone() });
+        Ok(meta)
+    }
+
+    pub fn database_meta(&self, database: &str) -> Result<DatabaseMeta> {
+        match self.resources.database(database) {
+            Ok(database) => DatabaseMeta::of(&database),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(DatabaseMeta::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The collection that a view is of in the end, and the stages from there to the view.
+    pub fn resolved_view(
+        &self,
+        database: &str,
+        view: &View,
+    ) -> Result<(Namespace, Vec<shardlake_mql::Value>)> {
+        let meta = self.database_meta(database)?;
+        let (mut on, mut stages) = (view.on.clone(), view.pipeline.clone());
+        for _ in 0..VIEW_DEPTH_MAX {
+            match meta.view(&on) {
+                None => return Ok((Namespace::new(database, on), stages)),
+                Some(next) => {
+                    stages = next.pipeline.iter().cloned().chain(stages).collect();
+                    on = next.on.clone();
+                }
+            }
+        }
+        Err(Failure::new(165, format!("View depth too deep: views over views end at {VIEW_DEPTH_MAX}")))
+    }
+
+    /// For a write: a view takes none.
+    pub(crate) fn writable(&self, namespace: &Namespace) -> Result<Option<Collection>> {
+        match self.find_name(namespace)? {
+            Found::View(_) => {
+                Err(Failure::new(166, format!("Namespace {namespace} is a view, not a collection")))
+            }
+            Found::Collection(collection) => Ok(Some(collection)),
+            Found::Nothing => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What goes wrong, in MongoDB's codes (spec mongo.md §7).
+
+use shardlake_model::{Error, ErrorKind};
+use shardlake_mql::{Document, Value};
+
+pub type Result<T, F = Failure> = std::result::Result<T, F>;
+
+/// An error as a command answers it.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub code: i32,
+    pub message: String,
+    /// Members besides code and message, such as `errInfo` or `keyPattern`.
+    pub details: Document,
+    /// Trying the same write again may succeed, and does no harm.
+    pub is_retryable: bool,
+}
+
+impl Failure {
+    pub fn new(code: i32, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into(), details: Document::new(), is_retryable: false }
+    }
+
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Failure {
+        self.details.push(name, value.into());
+        self
+    }
+
+    /// The name that belongs to the code, as far as the language knows it.
+    pub fn code_name(&self) -> String {
+        shardlake_mql::Error::new(self.code, "").code_name()
+    }
+}
+
+impl From<shardlake_mql::Error> for Failure {
+    fn from(error: shardlake_mql::Error) -> Failure {
+        Failure::new(error.code(), error.message())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let code = match error.kind() {
+            ErrorKind::BadRequest | ErrorKind::CrossPartitionQuery => 2,
+            ErrorKind::PartitionKeyMismatch => 66,
+            ErrorKind::StaleContainer | ErrorKind::OwnerNotFound | ErrorKind::NotFound => 26,
+            ErrorKind::Unauthorized => 18,
+            ErrorKind::Forbidden => 13,
+            ErrorKind::LogicalPartitionFull | ErrorKind::PartitionFull => 12501,
+            ErrorKind::SessionNotAvailable | ErrorKind::Timeout => 50,
+            ErrorKind::MethodNotAllowed => 20,
+            ErrorKind::Conflict => 11000,
+            ErrorKind::InProgress => 117,
+            ErrorKind::PartitionGone => 6,
+            ErrorKind::PreconditionFailed => 112,
+            ErrorKind::TooLarge => 10334,
+            ErrorKind::FailedDependency => 96,
+            ErrorKind::TooManyRequests => 16500,
+            ErrorKind::Unsupported => 238,
+            ErrorKind::Unavailable => 11600,
+            ErrorKind::Corrupt => 8,
+            ErrorKind::Internal => 1,
+        };
+        let is_retryable = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::Unavailable);
+        let failure = match error.kind() {
+            ErrorKind::TooManyRequests => {
+                let wait = error.retry_after_ms().unwrap_or(0);
+                let words = format!(
+                    "Error=16500, RetryAfterMs={wait}, Details='Request rate is large. {}'",
+                    error.message()
+                );
+                Failure::new(code, words).with("retryAfterMs", Value::Long(wait as i64))
+            }
+            _ => Failure::new(code, error.message()),
+        };
+        Failure { is_retryable, ..failure }
+    }
+}

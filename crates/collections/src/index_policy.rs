@@ -1,0 +1,89 @@
+//! Indexes of a collection as the one indexing policy of its container (spec mongo.md §17).
+
+use shardlake_model::{ContainerDefinition, ExcludedPath, IncludedPath, IndexingPolicy, UniqueKey};
+use shardlake_mql::{Document, Value};
+
+use crate::meta::Meta;
+use crate::names::stored_path;
+use crate::shard_key::ShardKey;
+
+/// Parts of a path up to which each may lie in an array; of longer ones everything below the first part is indexed.
+const PARTS_MAX: usize = 5;
+
+/// The policy that serves the indexes and the shard key.
+pub(crate) fn policy_of(meta: &Meta, definition: &ContainerDefinition) -> IndexingPolicy {
+    let mut paths: Vec<String> = Vec::new();
+    let mut is_everything = false;
+    let keys = definition.partition_key.paths.iter().filter(|path| !path.ends_with("_partitionKey"));
+    for path in keys {
+        let parts: Vec<String> = path.trim_start_matches('/').split('/').map(str::to_owned).collect();
+        add(&parts, &mut paths);
+    }
+    for index in &meta.indexes {
+        let Some(Value::Document(key)) = index.get("key") else { continue };
+        for (name, _) in key.iter() {
+            if name.split('.').any(|part| part == "$**") || name.contains(['"', '\\']) {
+                is_everything = true;
+            } else {
+                add(&stored_path(name), &mut paths);
+            }
+        }
+    }
+    if is_everything {
+        return IndexingPolicy::default();
+    }
+    paths.sort_unstable();
+    paths.dedup();
+    IndexingPolicy {
+        included_paths: paths.into_iter().map(|path| IncludedPath { path }).collect(),
+        excluded_paths: vec![ExcludedPath { path: "/*".to_owned() }],
+        ..IndexingPolicy::default()
+    }
+}
+
+/// The path itself with all that lies below it, through arrays, and what is on the way: a filter asks whether that is an array.
+fn add(parts: &[String], paths: &mut Vec<String>) {
+    let quoted = |part: &String| format!("\"{part}\"");
+    if parts.len() > PARTS_MAX {
+        paths.push(format!("/{}/*", quoted(&parts[0])));
+        return;
+    }
+    for length in 1..parts.len() {
+        let on_the_way: Vec<String> = parts[..length].iter().map(quoted).collect();
+        paths.push(format!("/{}/?", on_the_way.join("/")));
+    }
+    for arrays in 0..1u32 << (parts.len() - 1) {
+        let mut path = String::new();
+        for (at, part) in parts.iter().enumerate() {
+            path.push('/');
+            path.push_str(&quoted(part));
+            if at + 1 < parts.len() && arrays & 1 << at != 0 {
+                path.push_str("/[]");
+            }
+        }
+        path.push_str("/*");
+        paths.push(path);
+    }
+}
+
+pub(crate) fn unique_keys_of(meta: &Meta) -> Vec<UniqueKey> {
+    let is_unique = |index: &&Document| index.get("unique").is_some_and(Value::is_true);
+    let keys = meta.indexes.iter().filter(is_unique).filter_map(|index| index.get("key")?.as_document());
+    let mut unique: Vec<UniqueKey> = Vec::new();
+    for key in keys {
+        let key = UniqueKey { paths: ShardKey::stored_paths(key.iter().map(|(name, _)| name)) };
+        if !unique.contains(&key) {
+            unique.push(key);
+        }
+    }
+    unique
+}
+
+/// What a TTL index on the time of the last write means for the container.
+pub(crate) fn default_ttl_of(meta: &Meta) -> Option<i64> {
+    meta.indexes.iter().find_map(|index| {
+        let key = index.get("key")?.as_document()?;
+        let is_time = key.len() == 1 && key.has("_ts");
+        index.get("expireAfterSeconds").filter(|_| is_time)?.to_i64_exact()
+    })
+}

@@ -1,0 +1,243 @@
+//! Inserting documents: many of one logical partition in one commit.
+
+use shardlake_document::Body;
+use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation};
+use shardlake_model::{ErrorKind, PartitionKey};
+use shardlake_mql::{Document, Value};
+
+use crate::collections::{Collection, Collections, Namespace};
+use crate::duplicates::duplicate;
+use crate::failure::{Failure, Result};
+use crate::request::Request;
+use crate::stored::{body_of, id_first};
+
+/// Of bodies in one commit, so that requests of others come between.
+const BATCH_BYTES_MAX: usize = 512 * 1024;
+
+/// What a write command of several statements came to.
+#[derive(Debug, Default)]
+pub struct Inserted {
+    pub count: u64,
+    /// By the statement's index.
+    pub failures: Vec<(usize, Failure)>,
+}
+
+/// A document on its way.
+struct Ready {
+    index: usize,
+    key: PartitionKey,
+    body: Body,
+}
+
+impl Collections {
+    /// Inserts documents, which get an `_id` where they have none. Makes the collection where there is none.
+    pub async fn insert(
+        &self,
+        request: &Request,
+        namespace: &Namespace,
+        documents: Vec<Document>,
+        is_ordered: bool,
+        checks: bool,
+    ) -> Result<Inserted> {
+        let collection = match self.writable(namespace)? {
+            Some(collection) => collection,
+            None => self.create_implicitly(request, namespace).await?,
+        };
+        let collection = self.opened(request, collection).await?;
+        let mut inserted = Inserted::default();
+        let mut waiting: Vec<Ready> = Vec::new();
+        let mut bytes = 0;
+        for (index, document) in documents.into_iter().enumerate() {
+            match self.ready(request, &collection, document, checks) {
+                Ok((key, body)) => {
+                    let limit = self.queries.limits().batch_operations_max;
+                    let fits = waiting.last().is_none_or(|last| last.key.same(&key))
+                        && waiting.len() < limit
+                        && bytes + body.as_bytes().len() <= BATCH_BYTES_MAX;
+                    if !fits {
+                        bytes = 0;
+                        self.flush(request, &collection, &mut waiting, is_ordered, &mut inserted).await?;
+                        if is_ordered && !inserted.failures.is_empty() {
+                            return Ok(inserted);
+                        }
+                    }
+                    bytes += body.as_bytes().len();
+                    waiting.push(Ready { index, key, body });
+                }
+                Err(failure) => {
+                    if is_ordered {
+                        self.flush(request, &collection, &mut waiting, is_ordered, &mut inserted).await?;
+                        if inserted.failures.is_empty() {
+                            inserted.failures.push((index, failure));
+                        }
+                        return Ok(inserted);
+                    }
+                    inserted.failures.push((index, failure));
+                }
+            }
+        }
+        self.flush(request, &collection, &mut waiting, is_ordered, &mut inserted).await?;
+        inserted.failures.sort_by_key(|(index, _)| *index);
+        Ok(inserted)
+    }
+
+    fn ready(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        document: Document,
+        checks: bool,
+    ) -> Result<(PartitionKey, Body)> {
+        let document = self.prepared(request, document)?;
+        if checks {
+            collection.meta.check(&document, &mut request.env())?;
+        }
+        let key = collection.shard_key.of_new(&document)?;
+        let (body, _) = body_of(&document)?;
+        Ok((key, body))
+    }
+
+    /// With an `_id` in front, and empty timestamps filled in.
+    pub(crate) fn prepared(&self, request: &Request, mut document: Document) -> Result<Document> {
+        if !document.has("_id") {
+            document.push_front("_id", Value::ObjectId(self.new_object_id(request)));
+        }
+        let mut document = id_first(document);
+        if let Some(Value::Document(id)) = document.get("_id")
+            && let Some((name, _)) = id.iter().find(|(name, _)| name.starts_with('$'))
+        {
+            let words =
+                format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage");
+            return Err(Failure::new(52, words));
+        }
+        let now = request.ctx.now.seconds() as u32;
+        let names: Vec<_> = document
+            .iter()
+            .filter(|(_, value)| matches!(value, Value::Timestamp(0, 0)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in names.iter().filter(|name| &***name != "_id") {
+            document.set(name, Value::Timestamp(now, 1 + (self.queries.random().below(1 << 20) as u32)));
+        }
+        Ok(document)
+    }
+
+    pub(crate) fn new_object_id(&self, request: &Request) -> [u8; 12] {
+        let mut id = [0; 12];
+        self.queries.random().fill(&mut id);
+        id[..4].copy_from_slice(&(request.ctx.now.seconds() as u32).to_be_bytes());
+        id
+    }
+
+    /// Writes what waits, which is of one logical partition. A batch with a document that fails writes nothing: then those
+    /// before it go by themselves, and those behind it where the order does not matter.
+    async fn flush(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        waiting: &mut Vec<Ready>,
+        is_ordered: bool,
+        inserted: &mut Inserted,
+    ) -> Result<()> {
+        let mut rest = std::mem::take(waiting);
+        while !rest.is_empty() {
+            match self.insert_batch(request, collection, &rest).await {
+                Ok(()) => {
+                    inserted.count += rest.len() as u64;
+                    return Ok(());
+                }
+                Err((_, failure)) if rest.len() == 1 => {
+                    inserted.failures.push((rest[0].index, failure));
+                    return Ok(());
+                }
+                Err((Some(0), failure)) => {
+                    inserted.failures.push((rest[0].index, failure));
+                    if is_ordered {
+                        return Ok(());
+                    }
+                    rest.remove(0);
+                }
+                Err((at, failure)) => {
+                    // A batch that fails as a whole is cut in two, which ends with single documents.
+                    let behind = rest.split_off(at.unwrap_or(rest.len() / 2));
+                    let Err((_, again)) = self.insert_batch(request, collection, &rest).await else {
+                        inserted.count += rest.len() as u64;
+                        rest = behind;
+                        if at.is_some() {
+                            inserted.failures.push((rest[0].index, failure));
+                            if is_ordered {
+                                return Ok(());
+                            }
+                            rest.remove(0);
+                        }
+                        continue;
+                    };
+                    if rest.len() == 1 {
+                        inserted.failures.push((rest[0].index, again));
+                        if is_ordered {
+                            return Ok(());
+                        }
+                        rest = behind;
+                    } else {
+                        rest.extend(behind);
+                        self.flush_one_by_one(request, collection, rest, is_ordered, inserted).await;
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn flush_one_by_one(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        rest: Vec<Ready>,
+        is_ordered: bool,
+        inserted: &mut Inserted,
+    ) {
+        for ready in rest {
+            match self.insert_batch(request, collection, std::slice::from_ref(&ready)).await {
+                Ok(()) => inserted.count += 1,
+                Err((_, failure)) => {
+                    inserted.failures.push((ready.index, failure));
+                    if is_ordered {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// All or nothing. The error says which document was at fault, if one was.
+    async fn insert_batch(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        documents: &[Ready],
+    ) -> Result<(), (Option<usize>, Failure)> {
+        let key = &documents[0].key;
+        let operation = |ready: &Ready| {
+            let write = ItemWrite::Create { body: ready.body.clone() };
+            Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write) })
+        };
+        let operations = documents.iter().map(operation).collect();
+        let reply = self.queries.batch(&request.ctx, &collection.handle, key, operations).await;
+        let reply = reply.map_err(|error| (None, Failure::from(error)))?;
+        request.charge(reply.meta.charge_centi);
+        match reply.outcome {
+            Ok(_) => Ok(()),
+            Err(failed) => {
+                let failure = match failed.error.kind() {
+                    ErrorKind::Conflict => {
+                        let body = documents.get(failed.index).map(|ready| ready.body.as_bytes());
+                        duplicate(collection, &failed.error, body)
+                    }
+                    _ => failed.error.into(),
+                };
+                Err((Some(failed.index), failure))
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What is kept with containers and databases for this door: indexes by name, validators, views.
+//!
+//! It is a BSON document as base64url text. A container that another front end made has none; what it would say follows from
+//! the definition.
+
+use std::sync::Arc;
+
+use shardlake_document::{bytes_of_url_text, url_text_of_bytes};
+use shardlake_model::{Container, Database};
+use shardlake_mql::{Document, Filter, Scope, Value};
+
+use crate::failure::{Failure, Result};
+use crate::shard_key::ShardKey;
+
+/// What a collection is besides its container.
+#[derive(Debug, Clone, Default)]
+pub struct Meta {
+    /// Made by this door, or opened to it by a write.
+    pub is_open: bool,
+    /// As `listIndexes` shows them, without `_id_`.
+    pub indexes: Vec<Document>,
+    /// As `listCollections` shows them.
+    pub options: Document,
+    /// The pattern as it was declared, which tells `1` from `"hashed"`.
+    pub shard_key: Option<Document>,
+    /// Of `options`.
+    pub validator: Option<Filter>,
+}
+
+impl Meta {
+    pub fn of(container: &Container) -> Result<Meta> {
+        let Some(kept) = &container.kept else { return Ok(Meta::default()) };
+        let kept = decoded(kept)?;
+        let documents = |name: &str| match kept.get(name) {
+            Some(Value::Array(items)) => {
+                items.iter().filter_map(Value::as_document).map(|item| Document::clone(item)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let options = kept.get("options").and_then(Value::as_document).map(|found| Document::clone(found));
+        let options = options.unwrap_or_default();
+        let shard_key = kept.get("shardKey").and_then(Value::as_document).map(|found| Document::clone(found));
+        let validator = match options.get("validator") {
+            Some(Value::Document(filter)) if !filter.is_empty() => {
+                Some(Filter::parse(filter, &Scope::new())?)
+            }
+            _ => None,
+        };
+        Ok(Meta { is_open: true, indexes: documents("indexes"), options, shard_key, validator })
+    }
+
+    pub fn encoded(&self) -> String {
+        let mut kept = Document::new();
+        let indexes = self.indexes.iter().cloned().map(Value::document).collect();
+        kept.push("indexes", Value::array(indexes));
+        kept.push("options", Value::document(self.options.clone()));
+        if let Some(shard_key) = &self.shard_key {
+            kept.push("shardKey", Value::document(shard_key.clone()));
+        }
+        url_text_of_bytes(&kept.to_bytes())
+    }
+
+    /// The pattern of a sharded collection.
+    pub fn shard_key_pattern(&self, key: &ShardKey) -> Option<Document> {
+        if !key.is_sharded() {
+            return None;
+        }
+        self.shard_key.clone().or_else(|| {
+            let hashed = |path: &String| (path.as_str().into(), Value::string("hashed"));
+            Some(key.paths().iter().map(hashed).collect())
+        })
+    }
+
+    /// Refuses a document that the validator refuses.
+    pub fn check(&self, document: &Document, env: &mut shardlake_mql::Env) -> Result<()> {
+        let Some(validator) = &self.validator else { return Ok(()) };
+        let says = |name: &str, word: &str| self.options.get(name).and_then(Value::as_str) == Some(word);
+        if says("validationLevel", "off") || says("validationAction", "warn") {
+            return Ok(());
+        }
+        if validator.matches(document, env)? {
+            return Ok(());
+        }
+        let mut info = Document::one("failingDocumentId", document.value("_id"));
+        let details = Document::one("operatorName", "validator");
+        info.push("details", Value::document(details));
+        Err(Failure::new(121, "Document failed validation").with("errInfo", info))
+    }
+}
+
+/// A view: another collection through a pipeline.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub name: String,
+    pub on: String,
+    pub pipeline: Vec<Value>,
+}
+
+/// What a database has besides its containers.
+#[derive(Debug, Clone, Default)]
+pub struct DatabaseMeta {
+    pub views: Vec<View>,
+    /// Users as `createUser` made them, by the gateway's rules.
+    pub users: Vec<Document>,
+}
+
+impl DatabaseMeta {
+    pub fn of(database: &Database) -> Result<DatabaseMeta> {
+        let Some(kept) = &database.kept else { return Ok(DatabaseMeta::default()) };
+        let kept = decoded(kept)?;
+        let mut meta = DatabaseMeta::default();
+        if let Some(Value::Array(views)) = kept.get("views") {
+            for view in views.iter().filter_map(Value::as_document) {
+                let text = |name: &str| view.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+                let pipeline = view.get("pipeline").and_then(Value::as_array);
+                let pipeline = pipeline.map_or_else(Vec::new, |stages| stages.to_vec());
+                meta.views.push(View { name: text("name"), on: text("viewOn"), pipeline });
+            }
+        }
+        if let Some(Value::Array(users)) = kept.get("users") {
+            meta.users =
+                users.iter().filter_map(Value::as_document).map(|user| Document::clone(user)).collect();
+        }
+        Ok(meta)
+    }
+
+    pub fn encoded(&self) -> Option<String> {
+        if self.views.is_empty() && self.users.is_empty() {
+            return None;
+        }
+        let views = self.views.iter().map(|view| {
+            let mut shown = Document::one("name", view.name.as_str());
+            shown.push("viewOn", Value::string(&view.on));
+            shown.push("pipeline", Value::array(view.pipeline.clone()));
+            Value::document(shown)
+        });
+        let mut kept = Document::one("views", views.collect::<Vec<_>>());
+        kept.push("users", Value::array(self.users.iter().cloned().map(Value::document).collect()));
+        Some(url_text_of_bytes(&kept.to_bytes()))
+    }
+
+    pub fn view(&self, name: &str) -> Option<&View> {
+        self.views.iter().find(|view| view.name == name)
+    }
+}
+
+fn decoded(text: &str) -> Result<Document> {
+    let bytes = bytes_of_url_text(text)
+        .ok_or_else(|| Failure::new(8, "what is kept with a collection is damaged"))?;
+    Ok(Document::from_bytes(&bytes)?)
+}
+
+/// The same, for as long as the container is what it is.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownMeta {
+    pub etag: [u8; 16],
+    pub meta: Arc<Meta>,
+}

@@ -1,0 +1,213 @@
+//! `$out` and `$merge`: the results of a pipeline, written (spec mongo.md §15).
+
+use std::sync::Arc;
+
+use shardlake_mql::{
+    Document, MergeTarget, Output, Scope, SortPattern, Str, Update, Value, WhenMatched, WhenNotMatched,
+    parse_expression,
+};
+
+use crate::catalog::Creation;
+use crate::collections::{Collection, Collections, Namespace};
+use crate::failure::{Failure, Result};
+use crate::request::Request;
+use crate::update::{Action, Statement};
+
+impl Collections {
+    /// Writes results where a pipeline sends them; `database` is the command's.
+    pub async fn write_output(
+        &self,
+        request: &Arc<Request>,
+        database: &str,
+        output: &Output,
+        rows: Vec<Value>,
+    ) -> Result<()> {
+        match output {
+            Output::Replace { database: other, collection } => {
+                let database = other.as_deref().unwrap_or(database);
+                self.replace_with(request, &Namespace::new(database, &**collection), rows).await
+            }
+            Output::Merge(target) => {
+                let database = target.database.as_deref().unwrap_or(database);
+                let namespace = Namespace::new(database, &*target.collection);
+                self.merge(request, &namespace, target, rows).await
+            }
+        }
+    }
+
+    /// Everything is written to a collection beside the target, which then takes its name: readers see one or the other.
+    async fn replace_with(&self, request: &Arc<Request>, target: &Namespace, rows: Vec<Value>) -> Result<()> {
+        let old = self.writable(target)?;
+        if old.as_ref().is_some_and(Collection::is_sharded) {
+            return Err(Failure::new(
+                28769,
+                format!("$out to the sharded collection {target} is not supported: use $merge"),
+            ));
+        }
+        let beside = format!("tmp.agg_out.{}", self.queries.random().guid());
+        let beside = Namespace::new(&target.database, beside);
+        let options = old.as_ref().map(|old| old.meta.options.clone()).unwrap_or_default();
+        let made = self.create(request, &beside, Creation { options, ..Creation::default() }).await?;
+        if let Some(old) = &old {
+            let indexes = old.meta.indexes.clone();
+            self.set_indexes(request, &made, move |own| {
+                own.clone_from(&indexes);
+                Ok(())
+            })
+            .await?;
+        }
+        let documents = rows.into_iter().filter_map(|row| row.as_document().map(|row| Document::clone(row)));
+        let filled = self.insert(request, &beside, documents.collect(), true, true).await;
+        let failure = match filled {
+            Ok(inserted) => inserted.failures.into_iter().next().map(|(_, failure)| failure),
+            Err(failure) => Some(failure),
+        };
+        if let Some(failure) = failure {
+            self.drop(request, &beside).await?;
+            return Err(failure);
+        }
+        self.rename(&beside, target, true).await
+    }
+
+    async fn merge(
+        &self,
+        request: &Arc<Request>,
+        namespace: &Namespace,
+        target: &MergeTarget,
+        rows: Vec<Value>,
+    ) -> Result<()> {
+        let collection = self.writable(namespace)?;
+        let on = match (&target.on[..], &collection) {
+            ([], Some(collection)) => {
+                let keys = collection.shard_key.paths().iter().map(|path| Str::from(path.as_str()));
+                let mut on = vec![Str::from("_id")];
+                on.extend(keys.filter(|path| &**path != "_id"));
+                on
+            }
+            ([], None) => vec![Str::from("_id")],
+            (on, _) => on.to_vec(),
+        };
+        if !are_unique(&on, collection.as_ref()) {
+            return Err(Failure::new(51183, "Cannot find index to verify that join fields will be unique"));
+        }
+        if collection.is_none() {
+            self.create_implicitly(request, namespace).await?;
+        }
+        for row in rows {
+            self.merge_row(request, namespace, target, &on, &row).await?;
+        }
+        Ok(())
+    }
+
+    async fn merge_row(
+        &self,
+        request: &Arc<Request>,
+        namespace: &Namespace,
+        target: &MergeTarget,
+        on: &[Str],
+        row: &Value,
+    ) -> Result<()> {
+        let mut new = row.as_document().map(|row| Document::clone(row)).unwrap_or_default();
+        if !new.has("_id") && on.iter().any(|path| &**path == "_id") {
+            new.push_front("_id", Value::ObjectId(self.new_object_id(request)));
+        }
+        let mut filter = Document::new();
+        for path in on {
+            let value = value_at(&new, path);
+            match value {
+                Value::Missing | Value::Null | Value::Undefined => {
+                    return Err(Failure::new(
+                        51132,
+                        "$merge write error: 'on' field cannot be missing, null or undefined",
+                    ));
+                }
+                Value::Array(_) => {
+                    return Err(Failure::new(51185, "$merge write error: 'on' field cannot be an array"));
+                }
+                value => filter.push(path.clone(), Value::document(Document::one("$eq", value))),
+            }
+        }
+        let mut variables = Document::new();
+        let update = match &target.matched {
+            WhenMatched::Keep | WhenMatched::Fail => {
+                Value::document(Document::one("$setOnInsert", new.clone()))
+            }
+            WhenMatched::Replace => Value::document(new.clone()),
+            WhenMatched::Merge => {
+                let mut set = new.clone();
+                set.remove("_id");
+                if set.is_empty() {
+                    Value::document(Document::one("$setOnInsert", new.clone()))
+                } else {
+                    Value::document(Document::one("$set", set))
+                }
+            }
+            WhenMatched::Pipeline(stages) => {
+                let literal = |value: Value| Value::document(Document::one("$literal", value));
+                variables.push("new", literal(Value::document(new.clone())));
+                for (name, expression) in target.variables.iter().flat_map(Document::iter) {
+                    let value =
+                        parse_expression(expression, &Scope::new())?.evaluate_on(&mut request.env(), row)?;
+                    variables.set(name, literal(value));
+                }
+                Value::array(stages.clone())
+            }
+        };
+        let (scope, env) = request.bound(&variables)?;
+        let update = Update::parse(&update, &[], &scope)?;
+        let keeps = matches!(target.matched, WhenMatched::Keep | WhenMatched::Fail);
+        let mut statement = Statement {
+            parsed: shardlake_mql::Filter::parse(&filter, &Scope::new())?,
+            filter,
+            action: Action::Update { update: Arc::new(update), is_upsert: false },
+            is_multi: false,
+            sort: SortPattern::default(),
+            env,
+            checks: true,
+        };
+        let done = self.run_statement(request, namespace, &mut statement).await?;
+        if done.matched > 0 {
+            let fails = keeps && matches!(target.matched, WhenMatched::Fail);
+            return match fails {
+                true => Err(Failure::new(11000, "$merge found a matching document in the target collection")),
+                false => Ok(()),
+            };
+        }
+        match target.not_matched {
+            WhenNotMatched::Discard => Ok(()),
+            WhenNotMatched::Fail => Err(Failure::new(
+                13113,
+                "$merge could not find a matching document in the target collection for at least one document",
+            )),
+            WhenNotMatched::Insert => {
+                let inserted = self.insert(request, namespace, vec![new], true, true).await?;
+                inserted.failures.into_iter().next().map_or(Ok(()), |(_, failure)| Err(failure))
+            }
+        }
+    }
+}
+
+/// Whether documents are told apart by these fields.
+fn are_unique(on: &[Str], collection: Option<&Collection>) -> bool {
+    let is = |paths: &[&str]| {
+        paths.len() == on.len() && paths.iter().all(|path| on.iter().any(|own| **own == **path))
+    };
+    let Some(collection) = collection else { return is(&["_id"]) };
+    let mut identity = vec!["_id"];
+    identity.extend(collection.shard_key.paths().iter().map(String::as_str).filter(|path| *path != "_id"));
+    let unique = collection.meta.indexes.iter().filter(|index| crate::catalog::flag(index, "unique"));
+    let mut keys = unique.filter_map(|index| index.get("key")?.as_document());
+    is(&identity) || keys.any(|key| is(&key.iter().map(|(name, _)| &**name).collect::<Vec<_>>()))
+}
+
+fn value_at(document: &Document, path: &str) -> Value {
+    let mut value = Value::document(document.clone());
+    for part in path.split('.') {
+        value = match &value {
+            Value::Document(inner) => inner.value(part),
+            Value::Array(_) => return value,
+            _ => return Value::Missing,
+        };
+    }
+    value
+}

@@ -1,0 +1,248 @@
+//! From a filter to what the engine is asked: where the documents lie, and a condition that they all meet.
+//!
+//! The condition is weaker than the filter, never stronger: what it lets through is matched again, as a document. Queries of
+//! the engine compare values as JSON shows them and do not look into arrays, so each leaf also lets through whatever may
+//! hide the value: an array on the way, or an object that stands for a type which JSON lacks.
+
+use shardlake_document::Value as Plain;
+use shardlake_items::FeedScope;
+use shardlake_model::PartitionKey;
+use shardlake_mql::{Document, Value};
+use shardlake_sql::{ItemQuery, Predicate};
+
+use crate::identity;
+use crate::names::stored_path;
+use crate::shard_key::ShardKey;
+
+/// Values of one `$in` that are looked up one by one.
+const IN_MAX: usize = 1000;
+
+/// How the documents of a filter are reached.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The shard key that the filter names, if it names one whole.
+    pub key: Option<PartitionKey>,
+    pub scope: FeedScope,
+    /// The identity of the one document that it can be.
+    pub id: Option<String>,
+    pub query: ItemQuery,
+}
+
+/// Plans a filter on a collection with this shard key.
+pub fn plan(filter: &Document, shard_key: &ShardKey) -> Plan {
+    let key = shard_key.of_equalities(|path| equality(filter, path));
+    let id = equality(filter, "_id").and_then(|value| identity::text_of(&value).ok());
+    let is_whole = shard_key.is_whole(&key);
+    let scope = if key.0.is_empty() { FeedScope::All } else { FeedScope::Key(key.clone()) };
+    let query = ItemQuery { filter: condition(filter), ..ItemQuery::default() };
+    Plan { key: is_whole.then_some(key), scope, id, query }
+}
+
+/// The value that a filter demands of a path, and nothing else of it: a scalar, which arrays may hold too.
+fn equality(filter: &Document, path: &str) -> Option<Value> {
+    for (name, value) in filter.iter() {
+        match (&**name, value) {
+            ("$and", Value::Array(parts)) => {
+                let found = parts.iter().filter_map(Value::as_document).find_map(|part| equality(part, path));
+                if found.is_some() {
+                    return found;
+                }
+            }
+            (name, Value::Document(operators)) if name == path && is_operators(operators) => {
+                return operators.get("$eq").filter(|value| is_scalar(value)).cloned();
+            }
+            (name, value) if name == path && (is_scalar(value) || path == "_id") => {
+                return (!matches!(value, Value::Regex(_))).then(|| value.clone());
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn is_scalar(value: &Value) -> bool {
+    !matches!(value, Value::Document(_) | Value::Array(_) | Value::Regex(_) | Value::Null | Value::Undefined)
+}
+
+fn is_operators(document: &Document) -> bool {
+    document.first().is_some_and(|(name, _)| name.starts_with('$'))
+}
+
+/// What every document meets that meets the filter; `None` where nothing can be said.
+fn condition(filter: &Document) -> Option<Predicate> {
+    let parts: Vec<Predicate> = filter.iter().filter_map(|(name, value)| member(name, value)).collect();
+    (!parts.is_empty()).then_some(Predicate::All(parts))
+}
+
+fn member(name: &str, value: &Value) -> Option<Predicate> {
+    let parts = || value.as_array().map(|parts| parts.iter().map(|part| condition(part.as_document()?)));
+    match name {
+        "$and" => {
+            let known: Vec<Predicate> = parts()?.flatten().collect();
+            (!known.is_empty()).then_some(Predicate::All(known))
+        }
+        // One branch that says nothing says that anything may be.
+        "$or" => parts()?.collect::<Option<Vec<_>>>().map(Predicate::Any),
+        _ if name.starts_with('$') => None,
+        path => match value {
+            Value::Document(operators) if is_operators(operators) => {
+                let known: Vec<Predicate> =
+                    operators.iter().filter_map(|(operator, value)| leaf(path, operator, value)).collect();
+                (!known.is_empty()).then_some(Predicate::All(known))
+            }
+            value => leaf(path, "$eq", value),
+        },
+    }
+}
+
+fn leaf(path: &str, operator: &str, value: &Value) -> Option<Predicate> {
+    match operator {
+        "$eq" => equal(path, value),
+        "$in" => {
+            let values = value.as_array()?;
+            if values.len() > IN_MAX {
+                return None;
+            }
+            values.iter().map(|value| equal(path, value)).collect::<Option<Vec<_>>>().map(Predicate::Any)
+        }
+        "$gt" | "$gte" => range(path, Some((value, operator == "$gte")), None),
+        "$lt" | "$lte" => range(path, None, Some((value, operator == "$lte"))),
+        _ => None,
+    }
+}
+
+fn equal(path: &str, value: &Value) -> Option<Predicate> {
+    if path == "_id" {
+        return equal_id(value);
+    }
+    let stored = stored_path(path);
+    let mut any = hidden_in(&stored);
+    match value {
+        Value::ObjectId(_) | Value::Date(_) => {
+            let (member, text) = shown(value)?;
+            any.push(Predicate::Equal { path: below(&stored, member), value: Plain::String(text) });
+            any.push(Predicate::IsArray { path: stored });
+        }
+        value => {
+            let plain = plain(value)?;
+            any.push(Predicate::Equal { path: stored.clone(), value: plain.clone() });
+            any.push(Predicate::Contains { path: stored.clone(), value: plain });
+            any.extend(hidden_at(&stored, value));
+        }
+    }
+    Some(Predicate::Any(any))
+}
+
+/// Both forms in which an identity may be stored.
+fn equal_id(value: &Value) -> Option<Predicate> {
+    let path = vec!["id".to_owned()];
+    let text = identity::text_of(value).ok()?;
+    let mut any = vec![Predicate::Equal { path: path.clone(), value: Plain::String(text) }];
+    if let Some(plain) = plain(value)
+        && !matches!(plain, Plain::String(_))
+    {
+        any.push(Predicate::Equal { path: path.clone(), value: plain });
+    }
+    any.push(Predicate::IsObject { path });
+    Some(Predicate::Any(any))
+}
+
+type Bound<'v> = Option<(&'v Value, bool)>;
+
+fn range(path: &str, from: Bound<'_>, to: Bound<'_>) -> Option<Predicate> {
+    let (value, _) = from.or(to)?;
+    if path == "_id" {
+        return range_of_ids(value, from.is_some());
+    }
+    let stored = stored_path(path);
+    let mut any = hidden_in(&stored);
+    match value {
+        Value::ObjectId(_) => {
+            let (member, text) = shown(value)?;
+            let bound = (Plain::String(text), true);
+            let (from, to) = if from.is_some() { (Some(bound), None) } else { (None, Some(bound)) };
+            any.push(Predicate::Range { path: below(&stored, member), from, to });
+            any.push(Predicate::IsArray { path: stored });
+        }
+        // Shown as text with or without milliseconds, so that seconds are compared: one more, one less.
+        Value::Date(at) => {
+            const SECOND: i64 = 1000;
+            let whole = at.div_euclid(SECOND) * SECOND;
+            let member = "$date";
+            let bound = if from.is_some() { whole - SECOND } else { whole + 2 * SECOND };
+            let (_, text) = shown(&Value::Date(bound))?;
+            let bound = (Plain::String(text), true);
+            let (from, to) = if from.is_some() { (Some(bound), None) } else { (None, Some(bound)) };
+            let dates = below(&stored, member);
+            any.push(Predicate::Range { path: dates.clone(), from, to });
+            any.push(Predicate::IsObject { path: dates });
+            any.push(Predicate::IsArray { path: stored });
+        }
+        Value::Bool(_) | Value::Null | Value::MinKey | Value::MaxKey => return None,
+        value => {
+            let bound = |bound: Bound<'_>| Some((plain(bound?.0)?, true));
+            // The engine orders text by UTF-16.
+            if matches!(value, Value::String(text) if text.chars().any(|c| c >= '\u{D7FF}')) {
+                return None;
+            }
+            plain(value)?;
+            any.push(Predicate::Range { path: stored.clone(), from: bound(from), to: bound(to) });
+            any.push(Predicate::IsArray { path: stored.clone() });
+            any.extend(hidden_at(&stored, value));
+        }
+    }
+    Some(Predicate::Any(any))
+}
+
+/// Of identities only those that are ObjectIds lie in their own order.
+fn range_of_ids(value: &Value, is_from: bool) -> Option<Predicate> {
+    let Value::ObjectId(_) = value else { return None };
+    let text = |text: &str| Plain::String(text.to_owned());
+    let own = Plain::String(identity::text_of(value).ok()?);
+    let (from, to) = if is_from { (own, text("$oid;")) } else { (text("$oid:"), own) };
+    let path = vec!["id".to_owned()];
+    Some(Predicate::Range { path, from: Some((from, true)), to: Some((to, true)) })
+}
+
+/// Arrays on the way to a path.
+fn hidden_in(path: &[String]) -> Vec<Predicate> {
+    (1..path.len()).map(|length| Predicate::IsArray { path: path[..length].to_vec() }).collect()
+}
+
+/// A number may be a decimal, a text a symbol: both are shown as objects.
+fn hidden_at(path: &[String], value: &Value) -> Option<Predicate> {
+    let may_hide = value.is_number() || matches!(value, Value::String(_));
+    may_hide.then(|| Predicate::IsObject { path: path.to_vec() })
+}
+
+fn below(path: &[String], member: &str) -> Vec<String> {
+    path.iter().cloned().chain([member.to_owned()]).collect()
+}
+
+/// The member and the text that JSON shows a value by.
+fn shown(value: &Value) -> Option<(&'static str, String)> {
+    let bytes = Document::one("", value.clone()).to_bytes();
+    let raw = shardlake_document::RawDocument::assume_valid(&bytes).get("")?;
+    let Plain::Object(members) = Plain::from_raw(raw) else { return None };
+    let (name, text) = members.into_iter().next()?;
+    let Plain::String(text) = text else { return None };
+    let member = if name == "$oid" { "$oid" } else { "$date" };
+    Some((member, text))
+}
+
+/// A value that JSON has as well.
+fn plain(value: &Value) -> Option<Plain> {
+    Some(match value {
+        Value::Bool(value) => Plain::Bool(*value),
+        Value::String(text) => Plain::String(text.to_string()),
+        Value::Int(value) => Plain::Int(i64::from(*value)),
+        Value::Long(value) => Plain::Int(*value),
+        Value::Double(value) if value.is_finite() => Plain::Double(*value),
+        // Only numbers that are exactly this one are found under it.
+        Value::Decimal(value) => {
+            let whole = value.to_integer().and_then(|whole| i64::try_from(whole).ok());
+            whole.map(Plain::Int)?
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,323 @@
+//! Documents of a collection that may meet a filter, page by page.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use shardlake_document::ItemName;
+use shardlake_items::{ItemRead, ReadCommand};
+use shardlake_model::{ErrorKind, Preconditions};
+use shardlake_mql::{Document, Env, Filter, FindProjection, Matched, SortKey, SortPattern, Value};
+use shardlake_queries::ItemsRequest;
+use shardlake_sql::BuiltQuery;
+
+use crate::collections::{Collection, Collections};
+use crate::failure::{Failure, Result};
+use crate::plan::{Plan, plan};
+use crate::request::Request;
+use crate::stored::document_of;
+
+/// Bytes that a sort, or whatever needs all documents, may hold.
+pub const MEMORY_BYTES_MAX: usize = 100 * 1024 * 1024;
+
+/// A walk over the documents that a plan names.
+#[derive(Debug)]
+pub struct Scan {
+    collections: Collections,
+    collection: Collection,
+    plan: Plan,
+    built: BuiltQuery,
+    continuation: Option<String>,
+    is_done: bool,
+}
+
+impl Scan {
+    pub fn new(collections: &Collections, collection: Collection, filter: &Document) -> Scan {
+        let plan = plan(filter, &collection.shard_key);
+        let built = plan.query.build();
+        Scan { collections: collections.clone(), collection, plan, built, continuation: None, is_done: false }
+    }
+
+    /// The next documents, perhaps none; `None` at the end.
+    pub async fn next(&mut self, request: &Request) -> Result<Option<Vec<Document>>> {
+        if self.is_done {
+            return Ok(None);
+        }
+        if let (Some(key), Some(id)) = (&self.plan.key, &self.plan.id) {
+            self.is_done = true;
+            let read =
+                ItemRead { item: ItemName::from(id.as_str()), preconditions: Preconditions::default() };
+            let command = ReadCommand { key: Some(key.clone()), read };
+            let reply = self.collections.queries.read(&request.ctx, &self.collection.handle, command).await;
+            let item = match reply {
+                Ok(reply) => {
+                    request.charge(reply.meta.charge_centi);
+                    reply.item
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    request.charge(error.meta().charge_centi);
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let found = item.map(|item| document_of(item.body().as_bytes())).transpose()?;
+            return Ok(Some(found.into_iter().collect()));
+        }
+        let asked = ItemsRequest {
+            built: &self.built,
+            scope: self.plan.scope.clone(),
+            max_items: Some(-1),
+            continuation: self.continuation.as_deref(),
+        };
+        let page = self.collections.queries.find_items(&request.ctx, &self.collection.handle, asked).await?;
+        request.charge(page.meta.charge_centi);
+        self.continuation = page.continuation;
+        self.is_done = self.continuation.is_none();
+        page.rows.iter().map(document_of).collect::<Result<Vec<_>>>().map(Some)
+    }
+}
+
+/// What a `find` asks for, parsed.
+#[derive(Debug)]
+pub struct Find {
+    pub filter: Document,
+    pub parsed: Filter,
+    pub projection: Option<FindProjection>,
+    pub sort: SortPattern,
+    pub skip: u64,
+    /// 0 for all.
+    pub limit: u64,
+    pub env: Env,
+}
+
+/// Where documents come from.
+#[derive(Debug)]
+pub enum Source {
+    Scan(Box<Scan>),
+    /// They are there already: those of a view, or of a collection that is not.
+    Ready(VecDeque<Value>),
+}
+
+impl Source {
+    pub(crate) async fn next_page(&mut self, request: &Request) -> Result<Option<Vec<Value>>> {
+        match self {
+            Source::Scan(scan) => {
+                let page = scan.next(request).await?;
+                Ok(page.map(|page| page.into_iter().map(Value::document).collect()))
+            }
+            Source::Ready(ready) if ready.is_empty() => Ok(None),
+            Source::Ready(ready) => Ok(Some(ready.drain(..).collect())),
+        }
+    }
+}
+
+/// A `find` at work. What it answers is made as it is asked for; a sort reads everything first.
+#[derive(Debug)]
+pub struct Finding {
+    find: Find,
+    source: Source,
+    /// Found, and not yet handed out.
+    ready: VecDeque<(Value, Matched)>,
+    left: u64,
+    to_skip: u64,
+    is_sorted: bool,
+    is_done: bool,
+}
+
+impl Finding {
+    pub fn new(find: Find, source: Source) -> Finding {
+        let left = if find.limit == 0 { u64::MAX } else { find.limit };
+        let to_skip = find.skip;
+        Finding { find, source, ready: VecDeque::new(), left, to_skip, is_sorted: false, is_done: false }
+    }
+
+    /// Up to so many documents and about so many bytes, one at least where there is one; and whether there may be more.
+    pub async fn next(
+        &mut self,
+        request: &Request,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> Result<(Vec<Value>, bool)> {
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        while out.len() < documents_max && self.left > 0 {
+            let Some((document, matched)) = self.take(request).await? else { break };
+            if self.to_skip > 0 {
+                self.to_skip -= 1;
+                continue;
+            }
+            let shown = match &self.find.projection {
+                Some(projection) => projection.apply(&document, matched, &mut self.find.env)?,
+                None => document.clone(),
+            };
+            let size = shown.size();
+            if !out.is_empty() && bytes + size > bytes_max {
+                self.ready.push_front((document, matched));
+                break;
+            }
+            bytes += size;
+            out.push(shown);
+            self.left -= 1;
+        }
+        // A batch that is full knows whether it was the last one.
+        let more = self.left > 0 && (!self.ready.is_empty() || self.look(request).await?);
+        Ok((out, more))
+    }
+
+    async fn look(&mut self, request: &Request) -> Result<bool> {
+        match self.take(request).await? {
+            Some(found) => {
+                self.ready.push_front(found);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    async fn take(&mut self, request: &Request) -> Result<Option<(Value, Matched)>> {
+        if !self.find.sort.is_empty() && !self.is_sorted {
+            self.sort(request).await?;
+        }
+        loop {
+            if let Some(found) = self.ready.pop_front() {
+                return Ok(Some(found));
+            }
+            if !self.fill(request).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Matches another page; false at the end.
+    async fn fill(&mut self, request: &Request) -> Result<bool> {
+        if self.is_done {
+            return Ok(false);
+        }
+        let Some(page) = self.source.next_page(request).await? else {
+            self.is_done = true;
+            return Ok(false);
+        };
+        for value in page {
+            if let Value::Document(document) = &value
+                && let Some(matched) = self.find.parsed.matched(document, &mut self.find.env)?
+            {
+                self.ready.push_back((value, matched));
+            }
+        }
+        Ok(true)
+    }
+
+    async fn sort(&mut self, request: &Request) -> Result<()> {
+        self.is_sorted = true;
+        let wanted = usize::try_from(self.to_skip.saturating_add(self.left)).unwrap_or(usize::MAX);
+        let mut sorter = Sorter::new(self.find.sort.clone(), wanted);
+        loop {
+            for (value, matched) in std::mem::take(&mut self.ready) {
+                sorter.push(value, matched)?;
+            }
+            if !self.fill(request).await? {
+                break;
+            }
+        }
+        self.ready = sorter.finish().into();
+        Ok(())
+    }
+}
+
+/// The first of many in an order, within the bound of memory.
+struct Sorter {
+    pattern: SortPattern,
+    wanted: usize,
+    kept: Vec<(SortKey, Value, Matched)>,
+    bytes: usize,
+}
+
+impl Sorter {
+    fn new(pattern: SortPattern, wanted: usize) -> Sorter {
+        Sorter { pattern, wanted, kept: Vec::new(), bytes: 0 }
+    }
+
+    fn push(&mut self, value: Value, matched: Matched) -> Result<()> {
+        let key = self.pattern.key(&value)?;
+        self.bytes += value.size();
+        self.kept.push((key, value, matched));
+        if self.kept.len() >= self.wanted.saturating_mul(2).max(1024) {
+            self.cut();
+        }
+        if self.bytes > MEMORY_BYTES_MAX {
+            let words = format!(
+                "Sort exceeded memory limit of {MEMORY_BYTES_MAX} bytes: narrow the filter, or ask for fewer documents with limit"
+            );
+            return Err(Failure::new(292, words));
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self) {
+        let pattern = &self.pattern;
+        self.kept.sort_by(|(left, ..), (right, ..)| pattern.compare_keys(left, right));
+        self.kept.truncate(self.wanted);
+        self.bytes = self.kept.iter().map(|(_, value, _)| value.size()).sum();
+    }
+
+    fn finish(mut self) -> Vec<(Value, Matched)> {
+        self.cut();
+        self.kept.into_iter().map(|(_, value, matched)| (value, matched)).collect()
+    }
+}
+
+impl Collections {
+    /// The documents of a collection that may meet a filter; none of one that is not there.
+    pub fn scan(&self, collection: Option<Collection>, filter: &Document) -> Source {
+        match collection {
+            Some(collection) => Source::Scan(Box::new(Scan::new(self, collection, filter))),
+            None => Source::Ready(VecDeque::new()),
+        }
+    }
+
+    /// All documents that meet a filter, within the bound of memory.
+    pub async fn matching(
+        &self,
+        request: &Arc<Request>,
+        mut source: Source,
+        filter: &Filter,
+        env: &mut Env,
+    ) -> Result<Vec<Value>> {
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        while let Some(page) = source.next_page(request).await? {
+            for value in page {
+                let Value::Document(document) = &value else { continue };
+                if !filter.matches(document, env)? {
+                    continue;
+                }
+                bytes += value.size();
+                if bytes > MEMORY_BYTES_MAX {
+                    let words =
+                        format!("more than {MEMORY_BYTES_MAX} bytes of documents match: narrow the filter");
+                    return Err(Failure::new(292, words));
+                }
+                found.push(value);
+            }
+        }
+        Ok(found)
+    }
+
+    /// How many documents meet a filter.
+    pub async fn count_matching(
+        &self,
+        request: &Request,
+        mut source: Source,
+        filter: &Filter,
+        env: &mut Env,
+    ) -> Result<u64> {
+        let mut count = 0;
+        while let Some(page) = source.next_page(request).await? {
+            for value in &page {
+                if let Value::Document(document) = value
+                    && filter.matches(document, env)?
+                {
+                    count += 1;
+                }
+            }
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,43 @@
+//! What a command carries through all that it does: time, chance, and what it costs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shardlake_model::RequestContext;
+use shardlake_mql::{Document, Env, Scope};
+
+use crate::failure::Result;
+
+/// One command at work.
+#[derive(Debug)]
+pub struct Request {
+    pub ctx: RequestContext,
+    charge_centi: AtomicU64,
+    seed: u64,
+}
+
+impl Request {
+    /// `seed` decides what is drawn by chance.
+    pub fn new(ctx: RequestContext, seed: u64) -> Request {
+        Request { ctx, charge_centi: AtomicU64::new(0), seed }
+    }
+
+    /// Hundredths of a request unit, so far.
+    pub fn charge_centi(&self) -> u64 {
+        self.charge_centi.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn charge(&self, centi: u64) {
+        self.charge_centi.fetch_add(centi, Ordering::Relaxed);
+    }
+
+    /// What expressions know of the command.
+    pub fn env(&self) -> Env {
+        let now = self.ctx.now;
+        Env::new(now.milliseconds() as i64, self.seed).with_cluster_time((now.seconds() as u32, 1))
+    }
+
+    /// With the variables of a command's `let`.
+    pub fn bound(&self, variables: &Document) -> Result<(Scope, Env)> {
+        Ok(Scope::with_variables(variables, self.env())?)
+    }
+}

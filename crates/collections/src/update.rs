@@ -1,0 +1,274 @@
+//! Updates, deletes and `findAndModify`: the documents that a filter means, changed one by one, each as one step.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt};
+use shardlake_mql::{Document, Env, Filter, Matched, SortPattern, Update, Value, upsert_base};
+
+use crate::change::{Effect, Intent, Name};
+use crate::collections::{Collection, Collections, Namespace};
+use crate::failure::{Failure, Result};
+use crate::reads::{MEMORY_BYTES_MAX, Scan};
+use crate::request::Request;
+
+/// Documents of one statement that are changed at a time; enough to fill a group commit.
+const CONCURRENCY: usize = 32;
+/// How often a statement looks again because others were faster.
+const ROUNDS_MAX: usize = 64;
+
+/// Which documents, and what is to become of them.
+#[derive(Debug)]
+pub struct Statement {
+    pub filter: Document,
+    pub parsed: Filter,
+    pub action: Action,
+    pub is_multi: bool,
+    pub sort: SortPattern,
+    pub env: Env,
+    /// Validators are asked.
+    pub checks: bool,
+}
+
+#[derive(Debug, Clone)]
+pub enum Action {
+    Update { update: Arc<Update>, is_upsert: bool },
+    Remove,
+}
+
+/// What a statement did.
+#[derive(Debug, Default)]
+pub struct Done {
+    pub matched: u64,
+    pub modified: u64,
+    /// The `_id` of a document that was made.
+    pub upserted: Option<Value>,
+    /// Of a statement that means one document: before and after.
+    pub before: Option<Document>,
+    pub after: Option<Document>,
+    /// How the filter met the document.
+    pub met: Matched,
+}
+
+impl Done {
+    fn note(&mut self, effect: Effect) {
+        self.matched += 1;
+        self.modified += u64::from(effect.is_modified);
+        (self.before, self.after, self.met) = (effect.before, effect.after, effect.matched);
+    }
+}
+
+impl Statement {
+    fn intent(&self) -> Intent {
+        match &self.action {
+            Action::Update { update, .. } => Intent::Update(update.clone()),
+            Action::Remove => Intent::Remove,
+        }
+    }
+}
+
+impl Collections {
+    /// Runs one statement. Makes the collection where an upsert needs it.
+    pub async fn run_statement(
+        &self,
+        request: &Request,
+        namespace: &Namespace,
+        statement: &mut Statement,
+    ) -> Result<Done> {
+        let collection = match self.writable(namespace)? {
+            Some(collection) => self.opened(request, collection).await?,
+            None => match &statement.action {
+                Action::Update { is_upsert: true, .. } => self.create_implicitly(request, namespace).await?,
+                _ => return Ok(Done::default()),
+            },
+        };
+        for _ in 0..ROUNDS_MAX {
+            let done = match statement.is_multi {
+                true => self.change_all(request, &collection, statement).await?,
+                false => self.change_one(request, &collection, statement).await?,
+            };
+            if done.matched > 0 {
+                return Ok(done);
+            }
+            let Action::Update { update, is_upsert: true } = &statement.action else { return Ok(done) };
+            let update = update.clone();
+            if let Some(done) = self.upsert(request, &collection, statement, &update).await? {
+                return Ok(done);
+            }
+        }
+        Err(Failure::new(
+            112,
+            "other writers changed the same documents again and again: nothing was done, retry",
+        ))
+    }
+
+    async fn change_all(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        statement: &mut Statement,
+    ) -> Result<Done> {
+        // All names first: a changed document may come again in the order of an index.
+        let names = self.names(request, collection, statement).await?;
+        let intent = statement.intent();
+        let (parsed, env, checks) = (&statement.parsed, &statement.env, statement.checks);
+        let effects: Vec<Option<Effect>> = futures::stream::iter(names)
+            .map(|name| self.change(request, collection, name, (parsed, intent.clone()), env, checks))
+            .buffered(CONCURRENCY)
+            .map_ok(|effect| effect.map(|effect| Effect { before: None, after: None, ..effect }))
+            .try_collect()
+            .await?;
+        let mut done = Done::default();
+        effects.into_iter().flatten().for_each(|effect| done.note(effect));
+        Ok(done)
+    }
+
+    async fn names(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        statement: &mut Statement,
+    ) -> Result<Vec<Name>> {
+        let mut scan = Scan::new(self, collection.clone(), &statement.filter);
+        let (mut names, mut bytes) = (Vec::new(), 0);
+        while let Some(page) = scan.next(request).await? {
+            for document in page {
+                if statement.parsed.matches(&document, &mut statement.env)? {
+                    let name = collection.name_of(&document)?;
+                    bytes += 2 * name.id.len() + 128;
+                    names.push(name);
+                }
+            }
+            if bytes > MEMORY_BYTES_MAX {
+                return Err(Failure::new(292, "the statement means too many documents: narrow its filter"));
+            }
+        }
+        Ok(names)
+    }
+
+    async fn change_one(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        statement: &mut Statement,
+    ) -> Result<Done> {
+        let mut done = Done::default();
+        if !statement.sort.is_empty() {
+            for name in self.names_in_order(request, collection, statement).await? {
+                if let Some(effect) = self.change_named(request, collection, statement, name).await? {
+                    done.note(effect);
+                    break;
+                }
+            }
+            return Ok(done);
+        }
+        let plan = crate::plan::plan(&statement.filter, &collection.shard_key);
+        if let (Some(key), Some(id)) = (plan.key, plan.id) {
+            // It can only be this one: no look before.
+            let effect = self.change_named(request, collection, statement, Name { key, id }).await?;
+            effect.into_iter().for_each(|effect| done.note(effect));
+            return Ok(done);
+        }
+        let mut scan = Scan::new(self, collection.clone(), &statement.filter);
+        while let Some(page) = scan.next(request).await? {
+            for document in page {
+                if !statement.parsed.matches(&document, &mut statement.env)? {
+                    continue;
+                }
+                let name = collection.name_of(&document)?;
+                if let Some(effect) = self.change_named(request, collection, statement, name).await? {
+                    done.note(effect);
+                    return Ok(done);
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    async fn change_named(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        statement: &Statement,
+        name: Name,
+    ) -> Result<Option<Effect>> {
+        let what = (&statement.parsed, statement.intent());
+        self.change(request, collection, name, what, &statement.env, statement.checks).await
+    }
+
+    async fn names_in_order(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        statement: &mut Statement,
+    ) -> Result<Vec<Name>> {
+        let mut scan = Scan::new(self, collection.clone(), &statement.filter);
+        let mut keyed = Vec::new();
+        let mut bytes = 0;
+        while let Some(page) = scan.next(request).await? {
+            for document in page {
+                if statement.parsed.matches(&document, &mut statement.env)? {
+                    let name = collection.name_of(&document)?;
+                    let document = Value::document(document);
+                    let key = statement.sort.key(&document)?;
+                    bytes += key.values().iter().map(Value::size).sum::<usize>() + name.id.len() + 128;
+                    keyed.push((key, name));
+                }
+            }
+            if bytes > MEMORY_BYTES_MAX {
+                return Err(Failure::new(292, "the statement means too many documents: narrow its filter"));
+            }
+        }
+        keyed.sort_by(|(left, _), (right, _)| statement.sort.compare_keys(left, right));
+        Ok(keyed.into_iter().map(|(_, name)| name).collect())
+    }
+
+    /// `None` where a document of the identity has come meanwhile that the filter means: then it is to be updated.
+    async fn upsert(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        statement: &mut Statement,
+        update: &Update,
+    ) -> Result<Option<Done>> {
+        let equalities = upsert_base(&statement.filter)?;
+        let base = match update.is_replacement() {
+            true => equalities.get("_id").map_or_else(Document::new, |id| Document::one("_id", id.clone())),
+            false => equalities.clone(),
+        };
+        let mut document = update.apply(&base, Matched::default(), true, &mut statement.env)?.document;
+        // The shard key of a replacement may be said by the filter alone.
+        for path in collection.shard_key.paths() {
+            if !path.contains('.')
+                && !document.has(path)
+                && let Some(value) = equalities.get(path)
+            {
+                document.push(path.as_str(), value.clone());
+            }
+        }
+        let document = self.prepared(request, document)?;
+        if statement.checks {
+            collection.meta.check(&document, &mut statement.env)?;
+        }
+        let key = collection.shard_key.of_new(&document)?;
+        let (_, identity) = crate::stored::body_of(&document)?;
+        let name = Name { key, id: identity.text };
+        let id = document.value("_id");
+        let what = (&statement.parsed, Intent::Insert(document.clone()));
+        let effect = self.change(request, collection, name.clone(), what, &statement.env, false).await?;
+        if effect.is_some() {
+            let after = effect.and_then(|effect| effect.after);
+            return Ok(Some(Done { matched: 1, upserted: Some(id), after, ..Done::default() }));
+        }
+        // Is it one that the filter means, or one that only has the same identity?
+        let mut scan = Scan::new(self, collection.clone(), &statement.filter);
+        while let Some(page) = scan.next(request).await? {
+            for found in page {
+                if statement.parsed.matches(&found, &mut statement.env)? {
+                    return Ok(None);
+                }
+            }
+        }
+        let taken = shardlake_model::Error::new(shardlake_model::ErrorKind::Conflict, "");
+        Err(crate::duplicates::duplicate_of(collection, &taken, &document))
+    }
+}

@@ -1,0 +1,89 @@
+//! What a front end keeps with databases and containers, changed together with definitions.
+
+use shardlake_catalog::{ContainerRecord, Definitions};
+use shardlake_model::{Container, ContainerDefinition, Database, RequestContext, Result};
+use shardlake_partition::retention_of;
+use shardlake_serving::{ContainerHandle, LiveCatalog, conflict, index_moved_to, not_found};
+
+use crate::Resources;
+
+/// A container's new definition, and what is kept with it.
+#[derive(Debug, Clone)]
+pub struct Redefined {
+    pub definition: ContainerDefinition,
+    pub kept: Option<String>,
+}
+
+impl Resources {
+    /// Changes what is kept with a database, by a function of what is kept now.
+    pub async fn keep_with_database(
+        &self,
+        id: &str,
+        change: impl FnOnce(&Database) -> Result<Option<String>> + Send + 'static,
+    ) -> Result<()> {
+        let id = id.to_owned();
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let entry = live.database(&id).ok_or_else(|| not_found("database", &id))?;
+            let kept = change(&entry.database)?;
+            let rid = entry.database.rid;
+            draft.databases.put(rid, Database { kept, ..Database::clone(&entry.database) });
+            Ok(())
+        };
+        self.change(plan).await?;
+        Ok(())
+    }
+
+    /// Changes a container's definition and what is kept with it, by a function of what they are now. Unlike a client's replace
+    /// it may change unique keys, which its caller sees to.
+    pub async fn redefine_container(
+        &self,
+        ctx: &RequestContext,
+        database: &str,
+        container: &str,
+        change: impl Fn(&Container) -> Result<Redefined> + Send + 'static,
+    ) -> Result<ContainerHandle> {
+        let old = self.container(database, container)?.entry;
+        let rid = old.record.container.rid;
+        let retention = {
+            let Redefined { definition, kept } = change(&old.record.container)?;
+            let definition = definition.normalise(self.limits())?;
+            let container = Container { definition, kept, ..Container::clone(&old.record.container) };
+            retention_of(&container.definition)
+        };
+        let (etag, now, limits, id) =
+            (self.random().guid().0, ctx.now, self.limits().clone(), container.to_owned());
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+            let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
+            let Redefined { definition, kept } = change(&old.container)?;
+            let definition = definition.normalise(&limits)?;
+            let container = Container { rid, etag, timestamp: now.seconds(), definition, kept };
+            let index = index_moved_to(&old.index, &container)?;
+            draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
+            Ok(())
+        };
+        let entry = self.redefine(rid, retention, plan).await?;
+        Ok(ContainerHandle { entry, by_rid: false })
+    }
+
+    /// Gives a container another name in its database. A container of that name gives way where it is asked to.
+    pub async fn rename_container(&self, database: &str, from: &str, to: &str, replaces: bool) -> Result<()> {
+        let (database, from, to) = (database.to_owned(), from.to_owned(), to.to_owned());
+        let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
+            let owner = live.database(&database).ok_or_else(|| not_found("database", &database))?;
+            let (entry, _) = owner.container(&from).ok_or_else(|| not_found("container", &from))?;
+            if let Some((taken, _)) = owner.container(&to) {
+                if !replaces {
+                    return Err(conflict("container", &to));
+                }
+                draft.remove_container(taken.record.container.rid);
+            }
+            let rid = entry.record.container.rid;
+            let mut record = ContainerRecord::clone(&entry.record);
+            record.container.definition.id = to;
+            draft.containers.put(rid, record);
+            Ok(())
+        };
+        self.change(plan).await?;
+        Ok(())
+    }
+}
