@@ -1,1 +1,58 @@
 //! The MongoDB wire protocol: messages, sessions, cursors and commands over the account.
+//!
+//! # The way of a request
+//!
+//! ```text
+//! connection_loop   reads a message within its bounds (`memory`)
+//!   wire            frame, checksum, compression, sections → one document, the command
+//!   dispatch        finds its row in the `table`, checks what holds for all commands, enters the session → a [`call::Call`]
+//!     commands/     what needs no documents: greetings, sessions, cursors, what the server says of itself
+//!     data/         what needs the engine: documents, collections, indexes
+//!   dispatch        `ok`, write concern, or the error with its code, name and labels → bytes
+//!   wire            a message again, in the compression of the request
+//! ```
+//!
+//! # A command
+//!
+//! A row `command!("count", count).read()` and an `async fn count(call: &Call) -> Result<Reply>`. The row says what holds before the command runs: who
+//! may run it, in a transaction or not, with which concerns ([`call::Command`]). The function first reads its fields by a table,
+//! `call.arguments(FIELDS)?`, which answers unknown, missing and mistyped ones; what every command may have is in `call.generic`. It answers a `Document`
+//! (`.into()`), to which the dispatcher adds `ok`. Errors are [`errors::CommandError`], made of a code and words, or by `?` from an error of the engine or
+//! the language.
+//!
+//! # A cursor
+//!
+//! A command that reads makes a [`cursors::BatchSource`]: "the next documents, at most so many and so large, until this deadline". It hands it to
+//! `call.open_cursor(namespace, source, options)`, which asks it for the first batch, keeps it for `getMore` unless that was all, and makes the
+//! reply. Documents are handed over as BSON. A source that is not being read holds its position and nothing else. `Listed` is a source of
+//! documents that are in memory.
+//!
+//! # A retryable write
+//!
+//! `call.retryable` is there where the command has a `txnNumber`. Before a statement runs, `replay(statement)` tells what it answered when it ran before;
+//! after its write is acknowledged, `record(statement, result)` keeps it. Results are kept in memory and die with the server.
+
+// The commands on data, which most of this is for, are not here yet.
+#![allow(dead_code, unused_imports)]
+
+mod access;
+mod arguments;
+mod call;
+mod commands;
+mod connection_loop;
+mod cursors;
+mod data;
+mod deployment;
+mod dispatch;
+mod errors;
+mod gateway;
+mod memory;
+mod reply;
+mod sessions;
+mod table;
+mod wire;
+
+pub use cursors::CursorLimits;
+pub use deployment::MongoSettings;
+pub use gateway::MongoGateway;
+pub use sessions::SessionLimits;

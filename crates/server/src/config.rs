@@ -16,6 +16,8 @@ use crate::settings::{
 use crate::tracing_export;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:8081";
+/// Of a server with demo data.
+const DEMO_MONGO_LISTEN: &str = "127.0.0.1:27017";
 const DEFAULT_DATA_DIR: &str = "shardlake-data";
 /// The HTTP library reads headers into a buffer of at least this size.
 const HEADER_SIZE_BYTES_MIN: u64 = 8 * 1024;
@@ -36,6 +38,7 @@ pub struct Config {
     pub cache_size_bytes: u64,
     pub write_buffer_size_bytes: u64,
     pub listen: Vec<ListenAddress>,
+    pub mongo: MongoConfig,
     pub tls_names: Vec<String>,
     pub tls_files: Option<TlsFiles>,
     pub key_file: Option<PathBuf>,
@@ -63,6 +66,15 @@ pub struct ListenAddress {
     /// Host as clients should use it: as written, or a loopback address for "all interfaces".
     pub host: String,
     pub addresses: Vec<SocketAddr>,
+}
+
+/// The listeners for MongoDB's drivers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MongoConfig {
+    pub listen: Vec<ListenAddress>,
+    /// An address that another program has is no error: nobody asked for it.
+    pub is_optional: bool,
+    pub has_test_commands: bool,
 }
 
 /// An account in an object store, and this server among those that may serve it.
@@ -119,6 +131,11 @@ impl Config {
             (None, None) => None,
             _ => return Err("--tls-cert and --tls-key belong together: give both or neither".into()),
         };
+        let mongo = mongo(
+            settings.mongo_listen,
+            settings.demo.is_some(),
+            settings.mongo_test_commands.unwrap_or(false),
+        )?;
         if settings.demo.is_none()
             && (settings.demo_customers.is_some() || settings.demo_seed_number.is_some())
         {
@@ -136,7 +153,8 @@ impl Config {
             shards: settings.shards.map(shards).transpose()?,
             cache_size_bytes: settings.cache_size.map_or(256 << 20, |size| size.0),
             write_buffer_size_bytes: settings.write_buffer_size.map_or(32 << 20, |size| size.0),
-            listen: listen.iter().map(|text| ListenAddress::parse(text)).collect::<Result<_, _>>()?,
+            listen: ListenAddress::parse_all("--listen", &listen)?,
+            mongo,
             tls_names: settings.tls_name.unwrap_or_default(),
             tls_files,
             key_file: settings.key_file,
@@ -191,8 +209,16 @@ impl Config {
 
     /// Whether only this machine can reach the server.
     pub fn is_loopback_only(&self) -> bool {
-        self.listen.iter().flat_map(|listen| &listen.addresses).all(|address| address.ip().is_loopback())
+        let listeners = self.listen.iter().chain(&self.mongo.listen);
+        listeners.flat_map(|listen| &listen.addresses).all(|address| address.ip().is_loopback())
     }
+}
+
+fn mongo(listen: Option<Vec<String>>, is_demo: bool, has_test_commands: bool) -> Result<MongoConfig, String> {
+    let is_optional = listen.is_none();
+    let default = || if is_demo { vec![DEMO_MONGO_LISTEN.to_owned()] } else { Vec::new() };
+    let listen = ListenAddress::parse_all("--mongo-listen", &listen.unwrap_or_else(default))?;
+    Ok(MongoConfig { listen, is_optional, has_test_commands })
 }
 
 fn positive(name: &str, number: usize) -> Result<usize, String> {
@@ -267,20 +293,24 @@ fn consistency(name: Option<&str>) -> Result<ConsistencyLevel, String> {
 }
 
 impl ListenAddress {
-    fn parse(text: &str) -> Result<ListenAddress, String> {
+    fn parse_all(setting: &str, texts: &[String]) -> Result<Vec<ListenAddress>, String> {
+        texts.iter().map(|text| ListenAddress::parse(setting, text)).collect()
+    }
+
+    fn parse(setting: &str, text: &str) -> Result<ListenAddress, String> {
         let malformed =
-            || format!("--listen '{text}' is no address with a port: write 127.0.0.1:8081 or [::1]:8081");
+            || format!("{setting} '{text}' is no address with a port: write 127.0.0.1:8081 or [::1]:8081");
         let (host, port) = text.rsplit_once(':').ok_or_else(malformed)?;
         let port: u16 = port.parse().map_err(|_| malformed())?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let resolved = (bare, port).to_socket_addrs();
         let mut addresses: Vec<SocketAddr> = resolved
-            .map_err(|error| format!("--listen '{text}': '{host}' has no address: {error}"))?
+            .map_err(|error| format!("{setting} '{text}': '{host}' has no address: {error}"))?
             .collect();
         addresses.sort_by_key(|address| address.is_ipv6());
         addresses.dedup();
         if addresses.is_empty() {
-            return Err(format!("--listen '{text}': '{host}' has no address"));
+            return Err(format!("{setting} '{text}': '{host}' has no address"));
         }
         // A free port is taken once: the same number need not be free on a second address.
         if port == 0 {

@@ -34,7 +34,7 @@ use crate::sent_body::SentBody;
 use crate::stream_tasks::StreamTasks;
 use crate::watched_io::{Activity, InFlight, Protocol, WatchedIo};
 
-const TLS_HANDSHAKE: u8 = 0x16;
+pub const TLS_HANDSHAKE: u8 = 0x16;
 const HTTP2_OPENING: &[u8] = b"PRI ";
 /// HTTP/2 clients send their opening in one piece; this often, this far apart, is looked for the rest of a part of it.
 const PART_LOOKS_MAX: usize = 50;

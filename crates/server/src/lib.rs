@@ -40,6 +40,7 @@ mod listener;
 mod logging;
 mod metrics;
 mod metrics_page;
+mod mongo;
 mod near_miss;
 mod operate;
 mod partition_metrics;

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::config::ListenAddress;
-use crate::connection::Connections;
+use crate::metrics::Metrics;
 
 const BACKLOG: u32 = 4096;
 const REFUSAL_MAX: Duration = Duration::from_millis(500);
@@ -29,12 +29,13 @@ pub struct Bound {
     pub authority: String,
 }
 
-pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<Bound>, String> {
+/// Binds what `setting` says.
+pub fn bind(setting: &str, addresses: &[ListenAddress]) -> Result<Vec<Bound>, String> {
     let mut bound = Vec::new();
     for listen in addresses {
         for address in &listen.addresses {
-            let listener = bind_one(*address).map_err(|error| explain(*address, &error))?;
-            let local = listener.local_addr().map_err(|error| explain(*address, &error))?;
+            let listener = bind_one(*address).map_err(|error| explain(setting, *address, &error))?;
+            let local = listener.local_addr().map_err(|error| explain(setting, *address, &error))?;
             bound.push(Bound { listener, authority: format!("{}:{}", listen.host, local.port()) });
         }
     }
@@ -49,25 +50,46 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-fn explain(address: SocketAddr, error: &io::Error) -> String {
+fn explain(setting: &str, address: SocketAddr, error: &io::Error) -> String {
     let advice = match error.kind() {
-        io::ErrorKind::AddrInUse => ": another program serves there; choose another with --listen, or port 0",
-        io::ErrorKind::PermissionDenied => ": this port is reserved; choose one above 1023 with --listen",
-        io::ErrorKind::AddrNotAvailable => ": this machine does not have that address",
-        _ => "",
+        io::ErrorKind::AddrInUse => {
+            format!(": another program serves there; choose another with {setting}, or port 0")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!(": this port is reserved; choose one above 1023 with {setting}")
+        }
+        io::ErrorKind::AddrNotAvailable => ": this machine does not have that address".to_owned(),
+        _ => String::new(),
     };
     format!("the address {address} cannot be served on ({error}){advice}")
 }
 
 /// What bounds the connections of all listeners together.
+#[derive(Clone)]
 pub struct Slots {
     pub connections: Arc<Semaphore>,
     /// Connections that are told that there are too many.
     pub refusals: Arc<Semaphore>,
 }
 
-/// Accepts until the task is dropped or aborted.
-pub async fn accept(listener: TcpListener, connections: Arc<Connections>, slots: Slots) {
+/// How a connection that is one too many is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    Http,
+    /// By its end: the protocol has no words before a request.
+    Close,
+}
+
+/// Accepts until the task is dropped or aborted, and serves each connection in a task of its own.
+pub async fn accept<F, S>(
+    listener: TcpListener,
+    (slots, refusal): (Slots, Refusal),
+    metrics: Arc<Metrics>,
+    serve: F,
+) where
+    F: Fn(TcpStream) -> S,
+    S: Future<Output = ()> + Send + 'static,
+{
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -78,17 +100,19 @@ pub async fn accept(listener: TcpListener, connections: Arc<Connections>, slots:
                 continue;
             }
         };
-        let metrics = &connections.front.metrics;
         if let Ok(slot) = slots.connections.clone().try_acquire_owned() {
-            let connections = connections.clone();
             metrics.connections.inc();
+            let (served, metrics) = (serve(stream), metrics.clone());
             tokio::spawn(async move {
-                connections.serve(stream).await;
-                connections.front.metrics.connections.dec();
+                served.await;
+                metrics.connections.dec();
                 drop(slot);
             });
         } else {
             metrics.connections_refused.inc();
+            if refusal == Refusal::Close {
+                continue;
+            }
             if let Ok(refusal) = slots.refusals.clone().try_acquire_owned() {
                 tokio::spawn(async move {
                     let _too_slow = tokio::time::timeout(REFUSAL_MAX, refuse(stream)).await;

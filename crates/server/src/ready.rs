@@ -16,6 +16,9 @@ pub struct ReadyRecord {
     version: &'static str,
     /// Every address that answers, plain and TLS.
     pub endpoints: Vec<String>,
+    /// For MongoDB's drivers, where they are served.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    mongo: Vec<String>,
     /// Only the well-known key, which is no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'static str>,
@@ -49,6 +52,7 @@ impl ReadyRecord {
             ready: true,
             version: env!("CARGO_PKG_VERSION"),
             endpoints: [with("http"), with("https")].concat(),
+            mongo: Vec::new(),
             key,
             key_file,
             durability: config.durability.name(),
@@ -58,6 +62,11 @@ impl ReadyRecord {
             pid: std::process::id(),
             start_ms: started.as_millis() as u64,
         }
+    }
+
+    /// Every address that answers MongoDB's drivers, plain and TLS.
+    pub fn add_mongo(&mut self, authorities: &[String]) {
+        self.mongo = authorities.iter().map(|authority| format!("mongodb://{authority}/")).collect();
     }
 
     pub fn print(&self) -> io::Result<()> {
@@ -98,9 +107,13 @@ impl ReadyRecord {
                 "print(products.upsert_item({\"id\": \"1\", \"categoryId\": \"bikes\", \"name\": \"Tourer\"}))",
             )
         };
+        let mongo = match self.mongo.as_slice() {
+            [] => String::new(),
+            addresses => format!("  MongoDB    {}\n", addresses.join("  ")),
+        };
         let python_key = self.key.unwrap_or("<a key from the key file>");
         let text = format!(
-            "\n  Shardlake {} is ready ({} durability)\n\n  endpoint   {}\n  key        {key}\n  data       {data}\n  CA         {ca}\n  stop       Ctrl-C\n\n  \
+            "\n  Shardlake {} is ready ({} durability)\n\n  endpoint   {}\n{mongo}  key        {key}\n  data       {data}\n  CA         {ca}\n  stop       Ctrl-C\n\n  \
              Try it: pip install azure-cosmos, then\n\n    \
              from azure.cosmos import CosmosClient, PartitionKey\n    \
              client = CosmosClient(\"{endpoint}\", \"{python_key}\")\n    \

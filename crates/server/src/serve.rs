@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_account::{Account, AccountOptions};
+use shardlake_gateway_mongo::MongoGateway;
 use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
 use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random};
@@ -31,8 +32,9 @@ use crate::front::Front;
 use crate::home::Home;
 use crate::host_check::HostCheck;
 use crate::keys::AccountKeys;
-use crate::listener::{self, Bound, Slots};
+use crate::listener::{self, Bound, Refusal, Slots};
 use crate::metrics::Metrics;
+use crate::mongo::{self, MongoConnections};
 use crate::ready::ReadyRecord;
 use crate::script_worker;
 use crate::seed::{self, Seed};
@@ -56,7 +58,8 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let (clock, random) = (Clock::System, Random::System);
     let mut signals = Signals::listen()?;
     let files_max = descriptors::raise_limit();
-    let bound = listener::bind(&config.listen)?;
+    let bound = listener::bind("--listen", &config.listen)?;
+    let bound_for_mongo = mongo::bind(&config.mongo)?;
     let authorities: Vec<String> = bound.iter().map(|bound| bound.authority.clone()).collect();
     let store_metrics = config.store.as_ref().map(|_| StoreMetrics::default());
     let (mut home, descriptors) = tokio::select! {
@@ -80,7 +83,7 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
         clock: clock.clone(),
         stopping: watch::Sender::new(false),
     };
-    let door = Door::open(bound, connections, &descriptors);
+    let mut door = Door::open(bound, connections, &descriptors);
     door.tell_of_fewer_connections(config.limits.connections_max, files_max);
 
     let started = tokio::select! {
@@ -99,7 +102,7 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
         }
     };
     let settings = GatewaySettings {
-        keys: keys.keys,
+        keys: keys.keys.clone(),
         clock_skew_max: config.clock_skew_max,
         body_size_bytes_max: config.limits.body_size_bytes_max,
         request_timeout: config.limits.request_max,
@@ -107,7 +110,13 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
         ..GatewaySettings::default()
     };
     front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
-    let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed());
+    let mongo_authorities: Vec<String> =
+        bound_for_mongo.iter().map(|bound| bound.authority.clone()).collect();
+    if !bound_for_mongo.is_empty() {
+        door.open_for_mongo(bound_for_mongo, mongo::gateway(&account, &config, &keys));
+    }
+    let mut record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed());
+    record.add_mongo(&mongo_authorities);
     record.print().map_err(|error| format!("the ready record cannot be printed: {error}"))?;
     tracing::info!(endpoints = ?record.endpoints, durability = config.durability.name(), "ready");
     let is_terminal = std::io::stderr().is_terminal();
@@ -174,7 +183,7 @@ async fn start(config: &Config, home: &mut Home, clock: &Clock, random: &Random)
 struct Door {
     accepting: Vec<JoinHandle<()>>,
     connections: Arc<Connections>,
-    slots: Arc<Semaphore>,
+    slots: Slots,
     connections_max: usize,
 }
 
@@ -183,14 +192,35 @@ impl Door {
         let connections_max = descriptors.connections_max.min(Semaphore::MAX_PERMITS);
         connections.front.metrics.connections_max.set(connections_max as i64);
         let connections = Arc::new(connections);
-        let slots = Arc::new(Semaphore::new(connections_max));
-        let refusals = Arc::new(Semaphore::new(descriptors.refusals_max));
+        let slots = Slots {
+            connections: Arc::new(Semaphore::new(connections_max)),
+            refusals: Arc::new(Semaphore::new(descriptors.refusals_max)),
+        };
         let accept = |bound: Bound| {
-            let slots = Slots { connections: slots.clone(), refusals: refusals.clone() };
-            tokio::spawn(listener::accept(bound.listener, connections.clone(), slots))
+            let (connections, metrics) = (connections.clone(), connections.front.metrics.clone());
+            let serve = move |stream| {
+                let connections = connections.clone();
+                async move { connections.serve(stream).await }
+            };
+            tokio::spawn(listener::accept(bound.listener, (slots.clone(), Refusal::Http), metrics, serve))
         };
         let accepting = bound.into_iter().map(accept).collect();
         Door { accepting, connections, slots, connections_max }
+    }
+
+    /// Begins to accept on the other door's listeners, under the same bound. Clients that came earlier have waited.
+    fn open_for_mongo(&mut self, bound: Vec<Bound>, gateway: MongoGateway) {
+        let served = Arc::new(MongoConnections { gateway, connections: self.connections.clone() });
+        for bound in bound {
+            let (served, metrics) = (served.clone(), self.connections.front.metrics.clone());
+            let serve = move |stream| {
+                let served = served.clone();
+                async move { served.serve(stream).await }
+            };
+            let accepting =
+                listener::accept(bound.listener, (self.slots.clone(), Refusal::Close), metrics, serve);
+            self.accepting.push(tokio::spawn(accepting));
+        }
     }
 
     fn tell_of_fewer_connections(&self, asked: usize, open_files_max: u64) {
@@ -214,7 +244,7 @@ impl Door {
         self.abort();
         self.connections.stopping.send_replace(true);
         let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
-        let _all_ended = self.slots.acquire_many(all).await;
+        let _all_ended = self.slots.connections.acquire_many(all).await;
     }
 }
 

@@ -100,6 +100,19 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "one_or_many")]
     pub listen: Option<Vec<String>>,
 
+    /// Address to serve MongoDB's drivers on, repeatable; port 0 takes a free one [default: none; 127.0.0.1:27017 with demo data if it is free]
+    ///
+    /// Plain and TLS share the port. Anything but a loopback address makes the account reachable for others, as with --listen: clients then
+    /// prove with a key of the account, or with a user's password, who they are.
+    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',', help_heading = "Network")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "one_or_many")]
+    pub mongo_listen: Option<Vec<String>>,
+
+    /// Have commands that test suites of MongoDB's drivers need, such as fail points; never where data matters
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Network")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mongo_test_commands: Option<bool>,
+
     /// Further name or address for the server's certificate, repeatable
     ///
     /// localhost, the loopback addresses and this machine's name are always in it. A new name makes a new

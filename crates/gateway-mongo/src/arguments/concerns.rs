@@ -1,0 +1,165 @@
+//! Read and write concerns: checked for form. There is one copy, and what is acknowledged is durable, so most of them ask for what is so
+//! anyway.
+
+use shardlake_mql::{Document, Value};
+
+use super::fields::{Arguments, Field, optional, wrong_type};
+use super::types::Types;
+use crate::errors::{CommandError, Result, code, error, fail};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadLevel {
+    Local,
+    Available,
+    Majority,
+    Linearizable,
+    Snapshot,
+}
+
+impl ReadLevel {
+    pub fn name(self) -> &'static str {
+        match self {
+            ReadLevel::Local => "local",
+            ReadLevel::Available => "available",
+            ReadLevel::Majority => "majority",
+            ReadLevel::Linearizable => "linearizable",
+            ReadLevel::Snapshot => "snapshot",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadConcern {
+    pub level: Option<ReadLevel>,
+    /// Seconds and counter.
+    pub after_cluster_time: Option<(u32, u32)>,
+}
+
+impl ReadConcern {
+    pub fn parse(document: &Document) -> Result<ReadConcern> {
+        const FIELDS: &[Field] = &[
+            optional("level", Types::STRING),
+            optional("afterClusterTime", Types::TIMESTAMP),
+            optional("afterOpTime", Types::OBJECT),
+            optional("atClusterTime", Types::TIMESTAMP),
+            optional("allowTransactionTableSnapshot", Types::BOOL_ONLY),
+            optional("waitLastStableRecoveryTimestamp", Types::BOOL_ONLY),
+            optional("provenance", Types::STRING),
+        ];
+        let arguments = Arguments::of_document("readConcern", document, FIELDS)?;
+        for name in ["afterClusterTime", "atClusterTime"] {
+            if let Some(value @ Value::Null) = document.get(name) {
+                return Err(wrong_type(&format!("readConcern.{name}"), value, Types::TIMESTAMP));
+            }
+        }
+        let after_cluster_time = match arguments.given("afterClusterTime") {
+            Some(Value::Timestamp(seconds, counter)) => Some((*seconds, *counter)),
+            _ => None,
+        };
+        let level = arguments.string("level").map(read_level).transpose()?;
+        Ok(ReadConcern { level, after_cluster_time })
+    }
+}
+
+fn read_level(name: &str) -> Result<ReadLevel> {
+    use ReadLevel::{Available, Linearizable, Local, Majority, Snapshot};
+    let levels = [Local, Available, Majority, Linearizable, Snapshot];
+    let found = levels.into_iter().find(|level| level.name() == name);
+    found.ok_or_else(|| {
+        error!(
+            code::BAD_VALUE,
+            "Enumeration value '{name}' for field 'readConcern.level' is not a valid value."
+        )
+    })
+}
+
+/// Who has to have a write before it is acknowledged.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Acknowledgement {
+    /// Nobody: the client wants no result.
+    Nobody,
+    /// So many servers.
+    Servers(u32),
+    Majority,
+    /// A name, or a document of tags, that no configuration has.
+    Unknown(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct WriteConcern {
+    pub acknowledgement: Acknowledgement,
+    pub is_journaled: bool,
+}
+
+impl WriteConcern {
+    pub fn parse(document: &Document) -> Result<WriteConcern> {
+        const FIELDS: &[Field] = &[
+            optional("w", Types::ANY),
+            optional("j", Types::BOOL),
+            optional("wtimeout", Types::NUMBER),
+            optional("fsync", Types::BOOL),
+            optional("wElectionId", Types::ANY),
+            optional("wOpTime", Types::ANY),
+            optional("getLastError", Types::ANY),
+            optional("provenance", Types::STRING),
+        ];
+        let arguments = Arguments::of_document("writeConcern", document, FIELDS)?;
+        if let Some(name) = arguments.string("provenance")
+            && ![
+                "clientSupplied",
+                "implicitDefault",
+                "customDefault",
+                "getLastErrorDefaults",
+                "internalWriteDefault",
+            ]
+            .contains(&name)
+        {
+            fail!(
+                code::BAD_VALUE,
+                "Enumeration value '{name}' for field 'writeConcern.provenance' is not a valid value."
+            );
+        }
+        let is_journaled = arguments.bool("j").unwrap_or(false);
+        let acknowledgement = arguments.given("w").map_or(Ok(Acknowledgement::Majority), acknowledgement)?;
+        Ok(WriteConcern { acknowledgement, is_journaled })
+    }
+
+    /// Whether the client wants to hear no result.
+    pub fn is_unacknowledged(&self) -> bool {
+        self.acknowledgement == Acknowledgement::Nobody && !self.is_journaled
+    }
+
+    /// What is told of a write that is done, where fewer servers have it than were asked for.
+    pub fn unsatisfied(&self) -> Option<CommandError> {
+        match &self.acknowledgement {
+            Acknowledgement::Servers(2..) => {
+                Some(error!(code::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes"))
+            }
+            Acknowledgement::Unknown(name) => {
+                Some(error!(code::UNKNOWN_WRITE_CONCERN, "No write concern mode named '{name}' found"))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn acknowledgement(value: &Value) -> Result<Acknowledgement> {
+    const SERVERS_MAX: i64 = 50;
+    match value {
+        Value::String(name) if **name == *"majority" => Ok(Acknowledgement::Majority),
+        Value::String(name) => Ok(Acknowledgement::Unknown(name.to_string())),
+        Value::Document(tags) => {
+            let first = tags.first().map(|(name, _)| name.to_string());
+            Ok(Acknowledgement::Unknown(first.unwrap_or_default()))
+        }
+        number if number.is_number() => match super::fields::truncated(number) {
+            Some(0) => Ok(Acknowledgement::Nobody),
+            Some(count @ 1..=SERVERS_MAX) => Ok(Acknowledgement::Servers(count as u32)),
+            _ => Err(error!(
+                code::FAILED_TO_PARSE,
+                "w has to be a non-negative number and not greater than {SERVERS_MAX}"
+            )),
+        },
+        _ => Err(error!(code::FAILED_TO_PARSE, "w has to be a number, string, or object")),
+    }
+}

@@ -1,0 +1,207 @@
+//! The fields that a command has: each with its types, in one table, checked in the order in which the client wrote them.
+//!
+//! An unknown field is 40415, one that is there twice 40413, a wrong type 14, a missing one 40414. Null and undefined stand for a field
+//! that is not there.
+
+use std::sync::Arc;
+
+use shardlake_mql::{Document, Value};
+
+use super::generic;
+use super::types::Types;
+use crate::errors::{Result, code, error, fail};
+
+/// One field of a command, or of a document inside a command.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    name: &'static str,
+    types: Types,
+    is_required: bool,
+}
+
+pub const fn required(name: &'static str, types: Types) -> Field {
+    Field { name, types, is_required: true }
+}
+
+pub const fn optional(name: &'static str, types: Types) -> Field {
+    Field { name, types, is_required: false }
+}
+
+/// The fields of a document, once they have passed the check.
+#[derive(Debug, Clone, Copy)]
+pub struct Arguments<'b> {
+    context: &'b str,
+    body: &'b Document,
+}
+
+impl<'b> Arguments<'b> {
+    /// The fields of a command. Its first field, which names it, may be of any type unless `fields` says more of it;
+    /// what every command may have is passed over.
+    pub fn of_command(body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
+        let name = body.first().map_or("", |(name, _)| &**name);
+        let is_free = |place: usize, field: &str| {
+            (place == 0 && fields.iter().all(|known| known.name != field)) || generic::is_generic(field)
+        };
+        Arguments::checked(name, body, fields, is_free)
+    }
+
+    /// The fields of a document that is the field `context` of something.
+    pub fn of_document(context: &'b str, body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
+        Arguments::checked(context, body, fields, |_, _| false)
+    }
+
+    fn checked(
+        context: &'b str,
+        body: &'b Document,
+        fields: &[Field],
+        is_free: impl Fn(usize, &str) -> bool,
+    ) -> Result<Arguments<'b>> {
+        for (place, (name, value)) in body.iter().enumerate() {
+            if is_free(place, name) {
+                continue;
+            }
+            let Some(field) = fields.iter().find(|field| *field.name == **name) else {
+                fail!(code::UNKNOWN_FIELD, "BSON field '{context}.{name}' is an unknown field.");
+            };
+            if body.iter().take(place).any(|(earlier, _)| earlier == name) {
+                fail!(code::DUPLICATE_FIELD, "BSON field '{context}.{name}' is a duplicate field");
+            }
+            if !matches!(value, Value::Null | Value::Undefined) && !field.types.has(value) {
+                return Err(wrong_type(&format!("{context}.{name}"), value, field.types));
+            }
+        }
+        let arguments = Arguments { context, body };
+        match fields.iter().find(|field| field.is_required && arguments.given(field.name).is_none()) {
+            Some(field) => {
+                let name = field.name;
+                Err(error!(
+                    code::MISSING_FIELD,
+                    "BSON field '{context}.{name}' is missing but a required field"
+                ))
+            }
+            None => Ok(arguments),
+        }
+    }
+
+    pub fn body(&self) -> &'b Document {
+        self.body
+    }
+
+    /// A field that is there and not null.
+    pub fn given(&self, name: &str) -> Option<&'b Value> {
+        self.body.get(name).filter(|value| !matches!(value, Value::Null | Value::Undefined))
+    }
+
+    pub fn document(&self, name: &str) -> Option<&'b Arc<Document>> {
+        self.given(name)?.as_document()
+    }
+
+    pub fn array(&self, name: &str) -> Option<&'b [Value]> {
+        self.given(name)?.as_array().map(|items| items.as_slice())
+    }
+
+    pub fn string(&self, name: &str) -> Option<&'b str> {
+        self.given(name)?.as_str()
+    }
+
+    pub fn bool(&self, name: &str) -> Option<bool> {
+        self.given(name).map(Value::is_true)
+    }
+
+    /// A number without its fraction; what is no number of 64 bits becomes the nearest.
+    pub fn i64(&self, name: &str) -> Option<i64> {
+        self.given(name).and_then(truncated)
+    }
+
+    /// A whole number of at least zero: below it 2.
+    pub fn count(&self, name: &str) -> Result<Option<u64>> {
+        match self.i64(name) {
+            None => Ok(None),
+            Some(number) => u64::try_from(number).map(Some).map_err(|_| {
+                let context = self.context;
+                error!(
+                    code::BAD_VALUE,
+                    "BSON field '{context}.{name}' value must be >= 0, actual value '{number}'"
+                )
+            }),
+        }
+    }
+
+    /// The documents of an array; another item is 14.
+    pub fn documents(&self, name: &str) -> Result<Vec<&'b Arc<Document>>> {
+        let items = self.array(name).unwrap_or_default();
+        let document = |(place, item): (usize, &'b Value)| {
+            item.as_document()
+                .ok_or_else(|| wrong_type(&format!("{}.{name}.{place}", self.context), item, Types::OBJECT))
+        };
+        items.iter().enumerate().map(document).collect()
+    }
+}
+
+/// A number without its fraction. A number that is none is zero, one beyond 64 bits the last of them.
+pub fn truncated(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(i64::from(*number)),
+        Value::Long(number) => Some(*number),
+        Value::Decimal(_) => value.to_i64_exact().or_else(|| value.to_f64().map(|number| number as i64)),
+        _ => value.to_f64().map(|number| number as i64),
+    }
+}
+
+pub fn wrong_type(path: &str, value: &Value, expected: Types) -> crate::errors::CommandError {
+    let (actual, expected) = (value.type_name(), expected.describe());
+    error!(code::TYPE_MISMATCH, "BSON field '{path}' is the wrong type '{actual}', expected {expected}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: &[Field] = &[
+        required("cursors", Types::ARRAY),
+        optional("batchSize", Types::NUMBER),
+        optional("isFast", Types::BOOL),
+    ];
+
+    fn body(fields: &[(&str, Value)]) -> Document {
+        let mut body = Document::one("killCursors", "c");
+        fields.iter().for_each(|(name, value)| body.push(*name, value.clone()));
+        body
+    }
+
+    fn code_of(fields: &[(&str, Value)]) -> i32 {
+        Arguments::of_command(&body(fields), FIELDS).expect_err("wrong").code()
+    }
+
+    #[test]
+    fn fields_are_checked_in_the_order_in_which_they_were_written() {
+        let list = || ("cursors", Value::array(vec![]));
+        assert_eq!(code_of(&[]), 40414);
+        assert_eq!(code_of(&[("cursors", Value::Null)]), 40414);
+        assert_eq!(code_of(&[("cursors", Value::Int(1)), ("odd", Value::Null)]), 14);
+        assert_eq!(code_of(&[("odd", Value::Null), ("cursors", Value::Int(1))]), 40415);
+        assert_eq!(code_of(&[list(), list()]), 40413);
+        assert_eq!(code_of(&[list(), ("isFast", Value::string("yes"))]), 14);
+    }
+
+    #[test]
+    fn what_every_command_may_have_is_passed_over_and_null_is_nothing() {
+        let body = body(&[
+            ("cursors", Value::array(vec![])),
+            ("batchSize", Value::Null),
+            ("lsid", Value::Int(5)),
+            ("$db", Value::string("d")),
+            ("comment", Value::MinKey),
+        ]);
+        let arguments = Arguments::of_command(&body, FIELDS).expect("right");
+        assert_eq!(arguments.i64("batchSize"), None);
+        assert_eq!(arguments.array("cursors").map(<[Value]>::len), Some(0));
+    }
+
+    #[test]
+    fn numbers_lose_their_fractions() {
+        assert_eq!(truncated(&Value::Double(-2.9)), Some(-2));
+        assert_eq!(truncated(&Value::Double(f64::NAN)), Some(0));
+        assert_eq!(truncated(&Value::Double(1e300)), Some(i64::MAX));
+    }
+}

@@ -1,0 +1,13 @@
+//! What a command says, read once and checked: its own fields by a table, those of every command, names.
+
+mod concerns;
+mod fields;
+mod generic;
+mod namespace;
+mod types;
+
+pub use concerns::{Acknowledgement, ReadConcern, ReadLevel, WriteConcern};
+pub use fields::{Arguments, Field, optional, required, truncated, wrong_type};
+pub use generic::{Generic, SessionId, TransactionPart, milliseconds};
+pub use namespace::{check_collection, check_database, collection};
+pub use types::Types;

@@ -1,0 +1,116 @@
+//! A row of the table of commands.
+
+use futures::future::BoxFuture;
+
+use super::Call;
+use crate::errors::Result;
+use crate::reply::Reply;
+
+/// Does what a command asks. An error is told as it is.
+pub type Handler = for<'c> fn(&'c Call) -> BoxFuture<'c, Result<Reply>>;
+
+/// A command: its name, what holds for it before it is run, and what runs it.
+///
+/// A command reads, needs a user where the server asks for one, may not run in a transaction and is not part of the stable interface, unless the
+/// methods below say otherwise.
+#[derive(Clone, Copy)]
+pub struct Command {
+    pub name: &'static str,
+    /// Older spellings.
+    pub aliases: &'static [&'static str],
+    pub rules: Rules,
+    pub handler: Handler,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // columns of a table
+pub struct Rules {
+    pub needs_user: bool,
+    /// Not with a read-only key.
+    pub is_write: bool,
+    pub is_admin_only: bool,
+    pub in_transaction: bool,
+    /// With `txnNumber`, where no statement is for many documents.
+    pub is_retryable: bool,
+    pub is_stable: bool,
+    /// Takes read concerns other than `local`.
+    pub has_read_concern: bool,
+    pub has_write_concern: bool,
+    /// Its answer may be a batch of many megabytes.
+    pub has_batch: bool,
+}
+
+impl Command {
+    pub const fn new(name: &'static str, handler: Handler) -> Command {
+        let rules = Rules {
+            needs_user: true,
+            is_write: false,
+            is_admin_only: false,
+            in_transaction: false,
+            is_retryable: false,
+            is_stable: false,
+            has_read_concern: false,
+            has_write_concern: false,
+            has_batch: false,
+        };
+        Command { name, aliases: &[], rules, handler }
+    }
+
+    pub const fn alias(mut self, aliases: &'static [&'static str]) -> Command {
+        self.aliases = aliases;
+        self
+    }
+
+    /// Before authentication, too.
+    pub const fn open(mut self) -> Command {
+        self.rules.needs_user = false;
+        self
+    }
+
+    /// Changes something, and takes a write concern.
+    pub const fn write(mut self) -> Command {
+        self.rules.is_write = true;
+        self.rules.has_write_concern = true;
+        self
+    }
+
+    /// Reads documents, and takes a read concern.
+    pub const fn read(mut self) -> Command {
+        self.rules.has_read_concern = true;
+        self
+    }
+
+    pub const fn admin_only(mut self) -> Command {
+        self.rules.is_admin_only = true;
+        self
+    }
+
+    pub const fn in_transaction(mut self) -> Command {
+        self.rules.in_transaction = true;
+        self
+    }
+
+    pub const fn retryable(mut self) -> Command {
+        self.rules.is_retryable = true;
+        self
+    }
+
+    pub const fn stable(mut self) -> Command {
+        self.rules.is_stable = true;
+        self
+    }
+
+    pub const fn with_batch(mut self) -> Command {
+        self.rules.has_batch = true;
+        self
+    }
+}
+
+/// A row: `command!("ping", ping)` for `async fn ping(call: &Call) -> Result<Reply>`.
+macro_rules! command {
+    ($name:expr, $handler:path) => {
+        $crate::call::Command::new($name, |call| Box::pin($handler(call)))
+    };
+}
+
+pub(crate) use command;

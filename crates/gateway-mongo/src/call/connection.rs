@@ -1,0 +1,53 @@
+//! What is known of a connection beyond its bytes: who speaks on it, and what was agreed at its beginning.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use shardlake_mql::Document;
+
+use crate::access::{Conversation, Principal};
+
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends {
+    pub client: SocketAddr,
+    pub server: SocketAddr,
+}
+
+#[derive(Debug)]
+pub struct Connection {
+    pub id: i32,
+    pub ends: Ends,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub struct State {
+    /// Who has proved to be somebody.
+    pub principal: Option<Arc<Principal>>,
+    /// A proof in progress.
+    pub conversation: Option<Conversation>,
+    /// What the client says that it is; once.
+    pub client: Option<Arc<Document>>,
+}
+
+impl Connection {
+    pub fn new(id: i32, ends: Ends) -> Connection {
+        Connection { id, ends, state: Mutex::default() }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn principal(&self) -> Option<Arc<Principal>> {
+        self.state().principal.clone()
+    }
+
+    /// The name that the application gave itself.
+    pub fn application(&self) -> Option<String> {
+        let client = self.state().client.clone()?;
+        let application = client.value("application");
+        application.as_document()?.value("name").as_str().map(str::to_owned)
+    }
+}

@@ -1,0 +1,120 @@
+//! One command as it is carried out: what it says, who says it, and what of the server it may use.
+
+mod command;
+mod connection;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_model::RequestContext;
+use shardlake_mql::{Document, Value};
+
+pub(crate) use command::command;
+pub use command::{Command, Handler, Rules};
+pub use connection::{Connection, Ends};
+
+use crate::access::Principal;
+use crate::arguments::{self, Arguments, Field, Generic};
+use crate::cursors::{BATCH_SIZE_BYTES_MAX, BatchSource, FIRST_BATCH_DOCUMENTS, NewCursor, Owner, Wants};
+use crate::deployment::Deployment;
+use crate::errors::Result;
+use crate::reply::{CursorReply, Reply};
+use crate::sessions::{RetryableWrite, Session};
+
+/// A command, its client, and the server.
+pub struct Call {
+    pub deployment: Arc<Deployment>,
+    pub connection: Arc<Connection>,
+    /// As the table has it, whatever spelling came.
+    pub name: &'static str,
+    /// The whole command. Its first field is the command's.
+    pub body: Document,
+    pub generic: Generic,
+    /// `None` where the client proved nothing, and need not.
+    pub principal: Option<Arc<Principal>>,
+    /// Of the `lsid`, where there is one.
+    pub session: Option<Arc<Session>>,
+    /// Where the command has a `txnNumber` and is no part of a transaction.
+    pub retryable: Option<RetryableWrite>,
+    /// Deadline, activity and time, for the engine.
+    pub context: RequestContext,
+}
+
+/// How a client wants to read a result.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CursorOptions {
+    /// `None`: 101 documents, or what the bytes allow. Zero opens the cursor and reads nothing.
+    pub batch_size: Option<u64>,
+    /// The cursor ends with its first batch.
+    pub is_single_batch: bool,
+    /// It ends with its session and not before.
+    pub is_kept: bool,
+    /// It waits for news, as change streams do.
+    pub is_awaiting: bool,
+}
+
+impl Call {
+    pub fn database(&self) -> &str {
+        &self.generic.database
+    }
+
+    /// The value of the command's first field.
+    pub fn first(&self) -> &Value {
+        self.body.first().map_or(&Value::Null, |(_, value)| value)
+    }
+
+    /// The collection that the first field names.
+    pub fn collection(&self) -> Result<&str> {
+        arguments::collection(self.database(), self.first())
+    }
+
+    /// The fields of the command, checked.
+    pub fn arguments(&self, fields: &[Field]) -> Result<Arguments<'_>> {
+        Arguments::of_command(&self.body, fields)
+    }
+
+    /// Who may go on with what the command opens.
+    pub fn owner(&self) -> Owner {
+        let user = self.principal.as_ref().map(|principal| principal.key());
+        Owner { user, session: self.session.as_ref().map(|session| session.key.id) }
+    }
+
+    /// Answers with the first batch of a source, and keeps what is left of it for `getMore`. `namespace` is `database.collection`.
+    pub async fn open_cursor(
+        &self,
+        namespace: String,
+        mut source: Box<dyn BatchSource>,
+        options: CursorOptions,
+    ) -> Result<Reply> {
+        let mut answer =
+            CursorReply { id: 0, namespace, is_first: true, documents: Vec::new(), resume_token: None };
+        let mut is_last = false;
+        if options.batch_size != Some(0) {
+            let wants = Wants {
+                documents_max: Some(options.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)),
+                size_bytes_max: BATCH_SIZE_BYTES_MAX,
+                patience: None,
+                context: self.context.clone(),
+            };
+            let batch = source.next(&wants).await?;
+            is_last = batch.is_last;
+            answer.documents = batch.documents;
+            answer.resume_token = batch.resume_token;
+        }
+        if !is_last && !options.is_single_batch {
+            answer.id = self.deployment.cursors.open(NewCursor {
+                namespace: answer.namespace.clone(),
+                owner: self.owner(),
+                source,
+                is_kept: options.is_kept,
+                is_awaiting: options.is_awaiting,
+            })?;
+        }
+        Ok(Reply { fields: Document::new(), cursor: Some(answer) })
+    }
+
+    /// Time that is left of the command's.
+    pub fn time_left(&self) -> Duration {
+        self.context.deadline.saturating_sub(self.deployment.account.clock().elapsed())
+    }
+}

@@ -1,0 +1,79 @@
+//! `getMore` and `killCursors`.
+
+use shardlake_mql::{Document, Value};
+
+use crate::arguments::{Field, Types, check_collection, milliseconds, optional, required, wrong_type};
+use crate::call::{Call, Command, command};
+use crate::cursors::{BATCH_SIZE_BYTES_MAX, Killed, Wants};
+use crate::errors::{Result, code, fail};
+use crate::reply::{CursorReply, Reply};
+
+pub static CURSORS: &[Command] = &[
+    command!("getMore", get_more).in_transaction().stable().with_batch(),
+    command!("killCursors", kill_cursors).stable(),
+];
+
+async fn get_more(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("getMore", Types::LONG),
+        required("collection", Types::STRING),
+        optional("batchSize", Types::NUMBER),
+        optional("term", Types::LONG),
+        optional("lastKnownCommittedOpTime", Types::OBJECT),
+        optional("includeQueryStatsMetrics", Types::BOOL),
+    ];
+    let arguments = call.arguments(FIELDS)?;
+    let id = arguments.i64("getMore").unwrap_or_default();
+    let collection = arguments.string("collection").unwrap_or_default();
+    check_collection(call.database(), collection)?;
+    let batch_size = arguments.count("batchSize")?;
+    let namespace = format!("{}.{collection}", call.database());
+    let mut cursor = call.deployment.cursors.borrow(id, &namespace, &call.owner())?;
+    let patience = call.body.get("maxTimeMS").filter(|value| !matches!(value, Value::Null));
+    if patience.is_some() && !cursor.is_awaiting {
+        fail!(code::BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor");
+    }
+    let wants = Wants {
+        // None and zero leave it to the bytes.
+        documents_max: batch_size.filter(|size| *size > 0),
+        size_bytes_max: BATCH_SIZE_BYTES_MAX,
+        patience: patience.map(|value| milliseconds("maxTimeMS", value)).transpose()?,
+        context: call.context.clone(),
+    };
+    let batch = cursor.source().next(&wants).await?;
+    let left = if batch.is_last { 0 } else { id };
+    if batch.is_last {
+        cursor.close();
+    }
+    let cursor = CursorReply {
+        id: left,
+        namespace,
+        is_first: false,
+        documents: batch.documents,
+        resume_token: batch.resume_token,
+    };
+    Ok(Reply { fields: Document::new(), cursor: Some(cursor) })
+}
+
+async fn kill_cursors(call: &Call) -> Result<Reply> {
+    let arguments =
+        call.arguments(&[required("killCursors", Types::STRING), required("cursors", Types::ARRAY)])?;
+    let namespace = format!("{}.{}", call.database(), call.collection()?);
+    let owner = call.owner();
+    let (mut killed, mut missing, mut alive) = (Vec::new(), Vec::new(), Vec::new());
+    for (place, item) in arguments.array("cursors").unwrap_or_default().iter().enumerate() {
+        let Value::Long(id) = item else {
+            return Err(wrong_type(&format!("killCursors.cursors.{place}"), item, Types::LONG));
+        };
+        match call.deployment.cursors.kill(*id, &namespace, &owner) {
+            Killed::Yes => killed.push(Value::Long(*id)),
+            Killed::NotFound => missing.push(Value::Long(*id)),
+            Killed::Alive => alive.push(Value::Long(*id)),
+        }
+    }
+    let mut reply = Document::one("cursorsKilled", Value::array(killed));
+    reply.push("cursorsNotFound", Value::array(missing));
+    reply.push("cursorsAlive", Value::array(alive));
+    reply.push("cursorsUnknown", Value::array(Vec::new()));
+    Ok(reply.into())
+}

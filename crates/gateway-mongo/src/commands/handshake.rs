@@ -1,0 +1,92 @@
+//! The greeting: what a driver asks first, and again every few seconds.
+//!
+//! The server shows itself as a router (`msg: "isdbgrid"`), so that drivers use sessions, retryable writes and transactions without
+//! having to know addresses. `topologyVersion` is left out: with it drivers would wait in a greeting for news.
+
+use shardlake_mql::{Document, Value};
+
+use crate::arguments::{Field, Types, optional};
+use crate::call::{Call, Command, command};
+use crate::errors::{Result, code, fail};
+use crate::reply::Reply;
+use crate::sessions::TIMEOUT_MINUTES;
+use crate::wire::Compressor;
+
+pub const WIRE_VERSION_MAX: i32 = 25;
+pub const OBJECT_SIZE_BYTES_MAX: i32 = 16 << 20;
+const MESSAGE_SIZE_BYTES_MAX: i32 = 48_000_000;
+const WRITE_BATCH_MAX: i32 = 100_000;
+
+pub static HANDSHAKE: &[Command] = &[
+    command!("hello", hello).open().stable(),
+    command!("isMaster", is_master).alias(&["ismaster"]).open(),
+    command!("isdbgrid", is_dbgrid),
+];
+
+const FIELDS: &[Field] = &[
+    optional("helloOk", Types::BOOL),
+    optional("client", Types::OBJECT),
+    optional("compression", Types::ARRAY),
+    optional("saslSupportedMechs", Types::STRING.or(Types::OBJECT)),
+    optional("speculativeAuthenticate", Types::OBJECT),
+    optional("loadBalanced", Types::BOOL),
+    optional("topologyVersion", Types::OBJECT),
+    optional("maxAwaitTimeMS", Types::NUMBER),
+    optional("backpressure", Types::ANY),
+    optional("hostInfo", Types::ANY),
+    optional("internalClient", Types::ANY),
+];
+
+async fn hello(call: &Call) -> Result<Reply> {
+    greet(call, "isWritablePrimary")
+}
+
+async fn is_master(call: &Call) -> Result<Reply> {
+    greet(call, "ismaster")
+}
+
+fn greet(call: &Call, writable: &str) -> Result<Reply> {
+    let arguments = call.arguments(FIELDS)?;
+    if let Some(client) = arguments.document("client") {
+        let mut state = call.connection.state();
+        if state.client.as_ref().is_some_and(|known| known.to_bytes() != client.to_bytes()) {
+            fail!(
+                code::CLIENT_METADATA_CANNOT_BE_MUTATED,
+                "The client metadata document may only be sent in the first hello"
+            );
+        }
+        state.client = Some(client.clone());
+    }
+    let mut reply = Document::new();
+    if arguments.bool("helloOk").unwrap_or(false) {
+        reply.push("helloOk", Value::Bool(true));
+    }
+    reply.push(writable, Value::Bool(true));
+    reply.push("msg", Value::string("isdbgrid"));
+    reply.push("maxBsonObjectSize", Value::Int(OBJECT_SIZE_BYTES_MAX));
+    reply.push("maxMessageSizeBytes", Value::Int(MESSAGE_SIZE_BYTES_MAX));
+    reply.push("maxWriteBatchSize", Value::Int(WRITE_BATCH_MAX));
+    reply.push("localTime", Value::Date(call.context.now.milliseconds() as i64));
+    reply.push("logicalSessionTimeoutMinutes", Value::Int(TIMEOUT_MINUTES));
+    reply.push("connectionId", Value::Int(call.connection.id));
+    reply.push("minWireVersion", Value::Int(0));
+    reply.push("maxWireVersion", Value::Int(WIRE_VERSION_MAX));
+    reply.push("readOnly", Value::Bool(false));
+    let compressors = shared_compressors(arguments.array("compression").unwrap_or_default());
+    if !compressors.is_empty() {
+        reply.push("compression", Value::array(compressors));
+    }
+    Ok(reply.into())
+}
+
+/// Those of the client's that this server has, in the client's order.
+fn shared_compressors(offered: &[Value]) -> Vec<Value> {
+    let is_known = |name: &&Value| name.as_str().and_then(Compressor::of_name).is_some();
+    offered.iter().filter(is_known).cloned().collect()
+}
+
+async fn is_dbgrid(call: &Call) -> Result<Reply> {
+    let mut reply = Document::one("isdbgrid", 1);
+    reply.push("hostname", Value::string(call.connection.ends.server.to_string()));
+    Ok(reply.into())
+}

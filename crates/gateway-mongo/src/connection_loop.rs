@@ -1,0 +1,190 @@
+//! One connection from its first message to its end: read, answer, write, in the order in which messages came.
+//!
+//! A client may send the next message before it has the answer to the last one; it waits in the connection's buffer. The loop ends when
+//! the client ends it, breaks the protocol, says nothing for too long, or the server stops: a command that is being carried out is answered first.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::watch;
+
+use crate::call::Connection;
+use crate::deployment::Deployment;
+use crate::dispatch::{self, Answered};
+use crate::memory::{BATCH_BYTES, Hold, Memory};
+use crate::wire::{self, Answer, AnswerAs, Compressor, Fault, HEADER_SIZE_BYTES, Header, Incoming};
+
+/// Most commands fit in it with their headers.
+const BUFFER_SIZE_BYTES: usize = 8 << 10;
+
+pub struct Loop<'s, T> {
+    pub deployment: &'s Arc<Deployment>,
+    pub memory: &'s Memory,
+    pub connection: Arc<Connection>,
+    pub io: BufReader<T>,
+    pub stopping: watch::Receiver<bool>,
+    last_reply: i32,
+}
+
+enum Next {
+    GoOn,
+    End,
+}
+
+/// How an answer goes back.
+struct Way {
+    response_to: i32,
+    answer_as: AnswerAs,
+    compressor: Option<Compressor>,
+}
+
+impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
+    pub fn new(
+        deployment: &'s Arc<Deployment>,
+        memory: &'s Memory,
+        connection: Arc<Connection>,
+        io: T,
+        stopping: watch::Receiver<bool>,
+    ) -> Loop<'s, T> {
+        let io = BufReader::with_capacity(BUFFER_SIZE_BYTES, io);
+        Loop { deployment, memory, connection, io, stopping, last_reply: 0 }
+    }
+
+    pub async fn run(mut self) -> io::Result<()> {
+        while let Some(header) = self.header().await? {
+            match self.message(header).await? {
+                Next::GoOn => {}
+                Next::End => break,
+            }
+        }
+        self.io.shutdown().await
+    }
+
+    /// The header of the next message; `None` where the connection is to end.
+    async fn header(&mut self) -> io::Result<Option<Header>> {
+        let mut bytes = [0; HEADER_SIZE_BYTES];
+        let idle_max = self.deployment.settings.idle_max;
+        let first = tokio::select! {
+            read = tokio::time::timeout(idle_max, self.io.read(&mut bytes[..1])) => read,
+            _ = self.stopping.wait_for(|stopping| *stopping) => return Ok(None),
+        };
+        let Ok(read) = first else {
+            tracing::debug!(connection = self.connection.id, "closed: idle for too long");
+            return Ok(None);
+        };
+        if read? == 0 {
+            return Ok(None);
+        }
+        self.in_time(|io| Box::pin(io.read_exact(&mut bytes[1..]))).await?;
+        let header = Header::parse(&bytes);
+        if header.is_none() {
+            self.note(&Fault::close("a message has an impossible length"));
+        }
+        Ok(header)
+    }
+
+    /// Reading goes on only as long as a message may take.
+    async fn in_time<'a, R>(
+        &'a mut self,
+        read: impl FnOnce(&'a mut BufReader<T>) -> futures::future::BoxFuture<'a, io::Result<R>>,
+    ) -> io::Result<R> {
+        let time = self.deployment.settings.message_max;
+        tokio::time::timeout(time, read(&mut self.io)).await?
+    }
+
+    async fn message(&mut self, header: Header) -> io::Result<Next> {
+        let time = self.deployment.settings.message_max;
+        let (incoming, hold) = match self.incoming(&header, time).await? {
+            Ok(incoming) => incoming,
+            Err(fault) => return self.refuse(&header, fault).await,
+        };
+        let Incoming { body, answer_as, compressor } = incoming;
+        let way = Way { response_to: header.request_id, answer_as, compressor };
+        let mut batch = Hold::default();
+        if dispatch::has_batch(&body) {
+            let Some(taken) = self.memory.take(BATCH_BYTES, time).await else {
+                self.note(&Fault::close("there is no memory for an answer"));
+                return Ok(Next::End);
+            };
+            batch = taken;
+        }
+        // In memory of its own: a connection that waits for its client should be small.
+        let answered = Box::pin(dispatch::answer(self.deployment, &self.connection, body)).await;
+        drop(hold);
+        self.memory.settle(&mut batch, answered.document.len());
+        if answered.closes_connection {
+            return Ok(Next::End);
+        }
+        self.send(answered, way).await?;
+        Ok(Next::GoOn)
+    }
+
+    /// Reads and unpacks a message, with room for it.
+    async fn incoming(
+        &mut self,
+        header: &Header,
+        time: Duration,
+    ) -> io::Result<Result<(Incoming, (Hold, Hold)), Fault>> {
+        let no_memory = || Fault::close("there is no memory for a message");
+        let Some(hold) = self.memory.take_for_message(header.length, time).await else {
+            return Ok(Err(no_memory()));
+        };
+        let mut payload = vec![0; header.payload_size_bytes()];
+        self.in_time(|io| Box::pin(io.read_exact(&mut payload))).await?;
+        let counters = &self.deployment.counters;
+        counters.bytes_in.fetch_add(header.length as u64, Ordering::Relaxed);
+        counters.requests.fetch_add(1, Ordering::Relaxed);
+        let unpacked = match wire::unpacked_size_bytes(header, &payload) {
+            Ok(bytes) => bytes.saturating_sub(payload.len()),
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let Some(more) = self.memory.take_for_message(unpacked, time).await else {
+            return Ok(Err(no_memory()));
+        };
+        Ok(wire::decode(header, &payload).map(|incoming| (incoming, (hold, more))))
+    }
+
+    async fn refuse(&mut self, header: &Header, fault: Fault) -> io::Result<Next> {
+        self.note(&fault);
+        let (error, answer_as, next) = match fault {
+            Fault::Close(_) => return Ok(Next::End),
+            Fault::RefuseAndClose(error) => (error, AnswerAs::Message, Next::End),
+            Fault::Refuse { error, answer_as } => (error, answer_as, Next::GoOn),
+        };
+        let way = Way { response_to: header.request_id, answer_as, compressor: None };
+        self.send(dispatch::failed("", &error), way).await?;
+        Ok(next)
+    }
+
+    async fn send(&mut self, answered: Answered, way: Way) -> io::Result<()> {
+        if way.answer_as == AnswerAs::Nothing {
+            return Ok(());
+        }
+        self.last_reply = self.last_reply.wrapping_add(1);
+        let is_plain = dispatch::is_never_compressed(answered.name);
+        let message = wire::encode(&Answer {
+            document: &answered.document,
+            failed: answered.failed,
+            id: self.last_reply,
+            response_to: way.response_to,
+            answer_as: way.answer_as,
+            compressor: way.compressor.filter(|_| !is_plain),
+        });
+        drop(answered);
+        self.deployment.counters.bytes_out.fetch_add(message.len() as u64, Ordering::Relaxed);
+        self.in_time(|io| {
+            Box::pin(async move {
+                io.write_all(&message).await?;
+                io.flush().await
+            })
+        })
+        .await
+    }
+
+    fn note(&self, fault: &Fault) {
+        tracing::debug!(connection = self.connection.id, ?fault, "a message is refused");
+    }
+}

@@ -1,0 +1,257 @@
+//! The open cursors of a server: who owns each, when it was last used, and what ends it.
+//!
+//! A cursor is in the registry while nobody reads from it; `getMore` takes it out and puts it back ([`Borrowed`]). A cursor that is killed
+//! while it is out is not put back. One lock guards the table, and nothing is awaited under it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use shardlake_stdx::{Clock, Random};
+
+use super::source::BatchSource;
+use crate::arguments::SessionId;
+use crate::errors::{Result, code, error, fail};
+
+/// Who may go on with a cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// `None` where no client has to say who it is.
+    pub user: Option<Arc<str>>,
+    /// `None` where the command that opened it had none.
+    pub session: Option<SessionId>,
+}
+
+/// What ends cursors that nobody uses, and how many there may be.
+#[derive(Debug, Clone, Copy)]
+pub struct CursorLimits {
+    pub idle_max: Duration,
+    pub count_max: usize,
+}
+
+impl Default for CursorLimits {
+    fn default() -> Self {
+        CursorLimits { idle_max: Duration::from_secs(600), count_max: 10_000 }
+    }
+}
+
+/// A cursor as a command hands it in.
+pub struct NewCursor {
+    /// `database.collection`.
+    pub namespace: String,
+    pub owner: Owner,
+    pub source: Box<dyn BatchSource>,
+    /// It ends with its session and not before.
+    pub is_kept: bool,
+    /// `getMore` may say how long it waits.
+    pub is_awaiting: bool,
+}
+
+pub struct Cursors {
+    table: Arc<Mutex<HashMap<i64, Entry>>>,
+    clock: Clock,
+    random: Random,
+    limits: CursorLimits,
+}
+
+struct Entry {
+    namespace: String,
+    owner: Owner,
+    is_kept: bool,
+    is_awaiting: bool,
+    last_used: Duration,
+    state: State,
+}
+
+enum State {
+    Idle(Box<dyn BatchSource>),
+    /// A command reads from it.
+    Borrowed,
+    /// Its collection is gone: the next command is told so.
+    Ended(&'static str),
+}
+
+/// What became of a cursor that was to be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Killed {
+    Yes,
+    NotFound,
+    /// It belongs to somebody else.
+    Alive,
+}
+
+impl Cursors {
+    pub fn new(clock: Clock, random: Random, limits: CursorLimits) -> Cursors {
+        Cursors { table: Arc::default(), clock, random, limits }
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<i64, Entry>> {
+        locked(&self.table)
+    }
+
+    /// Keeps a cursor for its owner, and names it.
+    pub fn open(&self, cursor: NewCursor) -> Result<i64> {
+        let now = self.clock.elapsed();
+        let mut table = self.table();
+        if table.len() >= self.limits.count_max {
+            remove_idle(&mut table, now, self.limits.idle_max);
+        }
+        if table.len() >= self.limits.count_max {
+            fail!(
+                code::TOO_MANY_REQUESTS,
+                "{} cursors are open: read some to their end, or kill them",
+                self.limits.count_max
+            );
+        }
+        let id = loop {
+            let id = (self.random.u64() >> 1) as i64;
+            if id != 0 && !table.contains_key(&id) {
+                break id;
+            }
+        };
+        let NewCursor { namespace, owner, source, is_kept, is_awaiting } = cursor;
+        let state = State::Idle(source);
+        table.insert(id, Entry { namespace, owner, is_kept, is_awaiting, last_used: now, state });
+        Ok(id)
+    }
+
+    /// Takes a cursor out to read from it.
+    pub fn borrow(&self, id: i64, namespace: &str, owner: &Owner) -> Result<Borrowed> {
+        let now = self.clock.elapsed();
+        let mut table = self.table();
+        remove_if_idle(&mut table, id, now, self.limits.idle_max);
+        let Some(entry) = table.get_mut(&id) else {
+            fail!(code::CURSOR_NOT_FOUND, "cursor id {id} not found");
+        };
+        entry.check(id, namespace, owner)?;
+        if let State::Ended(reason) = entry.state {
+            table.remove(&id);
+            fail!(code::QUERY_PLAN_KILLED, "{reason}");
+        }
+        match std::mem::replace(&mut entry.state, State::Borrowed) {
+            State::Idle(source) => Ok(Borrowed {
+                id,
+                is_awaiting: entry.is_awaiting,
+                source: Some(source),
+                table: self.table.clone(),
+                clock: self.clock.clone(),
+            }),
+            _ => Err(error!(code::CURSOR_IN_USE, "cursor id {id} is already in use")),
+        }
+    }
+
+    pub fn kill(&self, id: i64, namespace: &str, owner: &Owner) -> Killed {
+        let mut table = self.table();
+        match table.get(&id) {
+            Some(entry) if entry.owner.user != owner.user => Killed::Alive,
+            Some(entry) if entry.namespace == namespace => {
+                table.remove(&id);
+                Killed::Yes
+            }
+            _ => Killed::NotFound,
+        }
+    }
+
+    /// Ends the cursors of sessions that ended.
+    pub fn kill_of_sessions(&self, ended: impl Fn(&Owner) -> bool) {
+        self.table().retain(|_, entry| !ended(&entry.owner));
+    }
+
+    /// A collection is gone, or a whole database: `is_gone` says of which names. Their cursors tell why at their next use.
+    pub fn end_of_namespaces(&self, is_gone: impl Fn(&str) -> bool, reason: &'static str) {
+        for entry in self.table().values_mut().filter(|entry| is_gone(&entry.namespace)) {
+            entry.state = State::Ended(reason);
+        }
+    }
+
+    /// Ends what nobody has used for too long.
+    pub fn expire(&self) {
+        let now = self.clock.elapsed();
+        remove_idle(&mut self.table(), now, self.limits.idle_max);
+    }
+
+    pub fn count(&self) -> usize {
+        self.table().len()
+    }
+}
+
+impl Entry {
+    fn check(&self, id: i64, namespace: &str, owner: &Owner) -> Result<()> {
+        if self.namespace != namespace {
+            let own = &self.namespace;
+            fail!(
+                code::UNAUTHORIZED,
+                "Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {own}"
+            );
+        }
+        if self.owner.user != owner.user {
+            fail!(code::UNAUTHORIZED, "cursor id {id} was not created by the authenticated user");
+        }
+        if self.owner.session != owner.session {
+            fail!(
+                code::CURSOR_OF_ANOTHER_SESSION,
+                "Cannot run getMore on cursor {id}, which was created in another session, or without one"
+            );
+        }
+        Ok(())
+    }
+
+    fn is_idle(&self, now: Duration, idle_max: Duration) -> bool {
+        let is_out = matches!(self.state, State::Borrowed);
+        !is_out && !self.is_kept && now.saturating_sub(self.last_used) >= idle_max
+    }
+}
+
+fn remove_idle(table: &mut HashMap<i64, Entry>, now: Duration, idle_max: Duration) {
+    table.retain(|_, entry| !entry.is_idle(now, idle_max));
+}
+
+fn remove_if_idle(table: &mut HashMap<i64, Entry>, id: i64, now: Duration, idle_max: Duration) {
+    if table.get(&id).is_some_and(|entry| entry.is_idle(now, idle_max)) {
+        table.remove(&id);
+    }
+}
+
+/// A change of the table is made whole under the lock, so a panic leaves nothing half done.
+fn locked(table: &Mutex<HashMap<i64, Entry>>) -> MutexGuard<'_, HashMap<i64, Entry>> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A cursor that a command reads from. It goes back when this is dropped, as it was: also when the command is.
+pub struct Borrowed {
+    pub id: i64,
+    pub is_awaiting: bool,
+    source: Option<Box<dyn BatchSource>>,
+    table: Arc<Mutex<HashMap<i64, Entry>>>,
+    clock: Clock,
+}
+
+impl Borrowed {
+    pub fn source(&mut self) -> &mut dyn BatchSource {
+        &mut **self.source.as_mut().expect("it is given back only when this is dropped")
+    }
+
+    /// Its last batch was read: it does not go back.
+    pub fn close(mut self) {
+        self.source = None;
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        let mut table = locked(&self.table);
+        match self.source.take() {
+            Some(source) => {
+                if let Some(entry) = table.get_mut(&self.id)
+                    && matches!(entry.state, State::Borrowed)
+                {
+                    entry.state = State::Idle(source);
+                    entry.last_used = self.clock.elapsed();
+                }
+            }
+            None => {
+                table.remove(&self.id);
+            }
+        }
+    }
+}

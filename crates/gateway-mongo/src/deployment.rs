@@ -1,0 +1,127 @@
+//! What all connections share: the account, the settings, the open sessions and cursors, and what is counted.
+
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use shardlake_account::Account;
+
+use crate::cursors::{CursorLimits, Cursors};
+use crate::sessions::{SessionLimits, Sessions};
+
+/// How the gateway behaves.
+#[derive(Debug, Clone)]
+pub struct MongoSettings {
+    /// Clients must prove who they are.
+    pub requires_authentication: bool,
+    /// Commands that only tests need, such as fail points.
+    pub has_test_commands: bool,
+    /// Time for a command.
+    pub request_timeout: Duration,
+    /// A connection that says nothing for so long is closed.
+    pub idle_max: Duration,
+    /// Time for the rest of a message whose beginning is there, and for a client to take an answer.
+    pub message_max: Duration,
+    /// Of messages and answers of all connections together.
+    pub message_bytes_max: u64,
+    /// The version of this program.
+    pub version: &'static str,
+    /// What the server was started with, for `getCmdLineOpts`.
+    pub arguments: Vec<String>,
+    pub sessions: SessionLimits,
+    pub cursors: CursorLimits,
+}
+
+impl Default for MongoSettings {
+    fn default() -> Self {
+        MongoSettings {
+            requires_authentication: false,
+            has_test_commands: false,
+            request_timeout: Duration::from_secs(60),
+            idle_max: Duration::from_secs(1800),
+            message_max: Duration::from_secs(60),
+            message_bytes_max: 512 << 20,
+            version: env!("CARGO_PKG_VERSION"),
+            arguments: Vec::new(),
+            sessions: SessionLimits::default(),
+            cursors: CursorLimits::default(),
+        }
+    }
+}
+
+pub struct Deployment {
+    pub account: Account,
+    pub settings: MongoSettings,
+    pub sessions: Sessions,
+    pub cursors: Cursors,
+    pub counters: Counters,
+    /// When the gateway was opened, in terms of the account's clock.
+    pub started: Duration,
+    last_connection: AtomicI32,
+}
+
+/// Totals since the start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub connections: AtomicUsize,
+    pub connections_made: AtomicU64,
+    pub requests: AtomicU64,
+    pub bytes_in: AtomicU64,
+    pub bytes_out: AtomicU64,
+    pub operations: OperationCounters,
+}
+
+/// Commands by kind, as `serverStatus` tells them.
+#[derive(Debug, Default)]
+pub struct OperationCounters {
+    pub insert: AtomicU64,
+    pub query: AtomicU64,
+    pub update: AtomicU64,
+    pub delete: AtomicU64,
+    pub getmore: AtomicU64,
+    pub command: AtomicU64,
+}
+
+impl OperationCounters {
+    pub fn count(&self, command: &str) {
+        let counter = match command {
+            "insert" => &self.insert,
+            "find" => &self.query,
+            "update" => &self.update,
+            "delete" => &self.delete,
+            "getMore" => &self.getmore,
+            _ => &self.command,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Deployment {
+    pub fn new(account: Account, settings: MongoSettings) -> Deployment {
+        let (clock, random) = (account.clock().clone(), account.random().clone());
+        Deployment {
+            sessions: Sessions::new(clock.clone(), random.clone(), settings.sessions),
+            cursors: Cursors::new(clock.clone(), random, settings.cursors),
+            counters: Counters::default(),
+            started: clock.elapsed(),
+            last_connection: AtomicI32::new(0),
+            account,
+            settings,
+        }
+    }
+
+    /// A number for a connection. They begin anew after two thousand million.
+    pub fn next_connection(&self) -> i32 {
+        self.last_connection.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & i32::MAX
+    }
+
+    /// Ends what nobody has used for too long, with what belonged to it. Somebody calls this now and then.
+    pub fn expire(&self) {
+        let ended = self.sessions.expire();
+        if !ended.is_empty() {
+            self.cursors.kill_of_sessions(|owner| {
+                ended.iter().any(|key| Some(key.id) == owner.session && key.user == owner.user)
+            });
+        }
+        self.cursors.expire();
+    }
+}

@@ -1,0 +1,146 @@
+//! What a command answers when it fails: a code, words, and labels that drivers act on.
+
+pub mod code;
+mod code_names;
+mod of_engine;
+
+pub use code_names::code_name;
+
+use std::fmt;
+
+use shardlake_mql::{Document, Value};
+
+/// A result whose error goes to the client.
+pub type Result<T, E = CommandError> = std::result::Result<T, E>;
+
+/// A failed command. Boxed, because it is rare and results are not.
+#[derive(Clone)]
+pub struct CommandError(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    code: i32,
+    message: String,
+    labels: Vec<&'static str>,
+    /// Further fields of the reply.
+    fields: Document,
+}
+
+/// Drivers repeat the write.
+pub const RETRYABLE_WRITE: &str = "RetryableWriteError";
+/// Drivers repeat the transaction.
+pub const TRANSIENT_TRANSACTION: &str = "TransientTransactionError";
+
+impl CommandError {
+    pub fn new(code: i32, message: impl Into<String>) -> CommandError {
+        let (message, labels, fields) = (message.into(), Vec::new(), Document::new());
+        CommandError(Box::new(Inner { code, message, labels, fields }))
+    }
+
+    /// A feature of the reference that this server does not have; the words name it.
+    pub fn not_supported(message: impl Into<String>) -> CommandError {
+        CommandError::new(code::COMMAND_NOT_SUPPORTED, message)
+    }
+
+    pub fn with_label(mut self, label: &'static str) -> CommandError {
+        if !self.0.labels.contains(&label) {
+            self.0.labels.push(label);
+        }
+        self
+    }
+
+    pub fn without_label(mut self, label: &str) -> CommandError {
+        self.0.labels.retain(|own| *own != label);
+        self
+    }
+
+    /// Adds a field to the reply, such as `keyPattern`.
+    pub fn with_field(mut self, name: &str, value: impl Into<Value>) -> CommandError {
+        self.0.fields.push(name, value.into());
+        self
+    }
+
+    pub fn code(&self) -> i32 {
+        self.0.code
+    }
+
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub fn labels(&self) -> &[&'static str] {
+        &self.0.labels
+    }
+
+    /// The reply of a command that failed as a whole.
+    pub fn reply(&self) -> Document {
+        let inner = &*self.0;
+        let mut reply = Document::with_capacity(5 + inner.fields.len());
+        reply.push("ok", Value::Double(0.0));
+        reply.push("errmsg", Value::string(&inner.message));
+        reply.push("code", Value::Int(inner.code));
+        reply.push("codeName", Value::string(code_name(inner.code)));
+        inner.fields.iter().for_each(|(name, value)| reply.push(name.clone(), value.clone()));
+        if !inner.labels.is_empty() {
+            let labels = inner.labels.iter().map(|label| Value::string(label));
+            reply.push("errorLabels", Value::array(labels.collect()));
+        }
+        reply
+    }
+
+    /// The field `writeConcernError` of a write that is done, but not as widely as its client asked for.
+    pub fn write_concern_error(&self) -> Document {
+        let mut field = Document::with_capacity(3);
+        field.push("code", Value::Int(self.code()));
+        field.push("codeName", Value::string(code_name(self.code())));
+        field.push("errmsg", Value::string(self.message()));
+        field
+    }
+
+    /// The entry in `writeErrors` of a statement that failed.
+    pub fn write_error(&self, index: usize) -> Document {
+        let inner = &*self.0;
+        let mut entry = Document::with_capacity(3 + inner.fields.len());
+        entry.push("index", Value::Int(index as i32));
+        entry.push("code", Value::Int(inner.code));
+        entry.push("errmsg", Value::string(&inner.message));
+        inner.fields.iter().for_each(|(name, value)| entry.push(name.clone(), value.clone()));
+        entry
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} ({})", self.message(), code_name(self.code()))
+    }
+}
+
+impl fmt::Debug for CommandError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl From<shardlake_mql::Error> for CommandError {
+    fn from(error: shardlake_mql::Error) -> CommandError {
+        CommandError::new(error.code(), error.message())
+    }
+}
+
+/// An error with a code and a text like `format!`.
+macro_rules! error {
+    ($code:expr, $($words:tt)+) => {
+        $crate::errors::CommandError::new($code, format!($($words)+))
+    };
+}
+
+/// Leaves the function with such an error.
+macro_rules! fail {
+    ($code:expr, $($words:tt)+) => {
+        return Err($crate::errors::CommandError::new($code, format!($($words)+)))
+    };
+}
+
+pub(crate) use {error, fail};

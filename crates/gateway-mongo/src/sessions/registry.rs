@@ -1,0 +1,133 @@
+//! The logical sessions of a server: made at first use, ended by their clients, by time, or by whoever may kill them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use shardlake_stdx::{Clock, Random};
+
+use super::statements::{ResultSpace, Statements};
+use crate::arguments::SessionId;
+use crate::errors::{Result, code, fail};
+
+/// How long a session lives after its last use, as clients are told.
+pub const TIMEOUT_MINUTES: i32 = 30;
+
+#[derive(Debug, Clone, Copy)]
+pub struct SessionLimits {
+    pub count_max: usize,
+    pub idle_max: Duration,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        SessionLimits { count_max: 100_000, idle_max: Duration::from_secs(TIMEOUT_MINUTES as u64 * 60) }
+    }
+}
+
+/// The same id of two users names two sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SessionKey {
+    pub id: SessionId,
+    /// `None` where no client has to say who it is.
+    pub user: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+pub struct Session {
+    pub key: SessionKey,
+    pub statements: Arc<Statements>,
+}
+
+pub struct Sessions {
+    table: Mutex<HashMap<SessionKey, Entry>>,
+    space: Arc<ResultSpace>,
+    clock: Clock,
+    random: Random,
+    limits: SessionLimits,
+}
+
+struct Entry {
+    session: Arc<Session>,
+    last_used: Duration,
+}
+
+impl Sessions {
+    pub fn new(clock: Clock, random: Random, limits: SessionLimits) -> Sessions {
+        Sessions { table: Mutex::default(), space: Arc::default(), clock, random, limits }
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<SessionKey, Entry>> {
+        // Changes are made whole under the lock, so a panic leaves nothing half done.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new session of a user.
+    pub fn start(&self, user: Option<Arc<str>>) -> Result<Arc<Session>> {
+        let id = SessionId(self.random.guid().0);
+        self.enter(SessionKey { id, user })
+    }
+
+    /// The session of this name, which is made if there is none, and lives on.
+    pub fn enter(&self, key: SessionKey) -> Result<Arc<Session>> {
+        let now = self.clock.elapsed();
+        let mut table = self.table();
+        if let Some(entry) = table.get_mut(&key) {
+            if now.saturating_sub(entry.last_used) < self.limits.idle_max {
+                entry.last_used = now;
+                return Ok(entry.session.clone());
+            }
+            table.remove(&key);
+        }
+        if table.len() >= self.limits.count_max {
+            remove_idle(&mut table, now, self.limits.idle_max);
+        }
+        if table.len() >= self.limits.count_max {
+            fail!(
+                code::TOO_MANY_SESSIONS,
+                "{} sessions are open: end some with endSessions",
+                self.limits.count_max
+            );
+        }
+        let statements = Arc::new(Statements::new(self.space.clone()));
+        let session = Arc::new(Session { key: key.clone(), statements });
+        table.insert(key, Entry { session: session.clone(), last_used: now });
+        Ok(session)
+    }
+
+    /// Lets sessions that are there live on.
+    pub fn refresh<'k>(&self, keys: impl IntoIterator<Item = &'k SessionKey>) {
+        let now = self.clock.elapsed();
+        let mut table = self.table();
+        for key in keys {
+            if let Some(entry) = table.get_mut(key) {
+                entry.last_used = now;
+            }
+        }
+    }
+
+    /// Ends the sessions that `ends` names. What belonged to them is ended by the caller.
+    pub fn end(&self, ends: impl Fn(&SessionKey) -> bool) {
+        self.table().retain(|key, _| !ends(key));
+    }
+
+    /// Ends what nobody has used for too long, and names it.
+    pub fn expire(&self) -> Vec<SessionKey> {
+        let now = self.clock.elapsed();
+        remove_idle(&mut self.table(), now, self.limits.idle_max)
+    }
+
+    pub fn count(&self) -> usize {
+        self.table().len()
+    }
+}
+
+fn remove_idle(table: &mut HashMap<SessionKey, Entry>, now: Duration, idle_max: Duration) -> Vec<SessionKey> {
+    let is_idle = |entry: &Entry| now.saturating_sub(entry.last_used) >= idle_max;
+    let idle: Vec<SessionKey> =
+        table.iter().filter(|(_, entry)| is_idle(entry)).map(|(key, _)| key.clone()).collect();
+    idle.iter().for_each(|key| {
+        table.remove(key);
+    });
+    idle
+}

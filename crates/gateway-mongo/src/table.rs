@@ -1,0 +1,63 @@
+//! The table of commands: every room's rows, by each spelling.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use shardlake_mql::{Document, Value};
+
+use crate::call::{Call, Command, command};
+use crate::errors::Result;
+use crate::reply::Reply;
+use crate::{commands, data};
+
+static OWN: &[Command] = &[command!("listCommands", list_commands).stable()];
+
+static TABLE: LazyLock<HashMap<&'static str, &'static Command>> = LazyLock::new(|| {
+    let spellings =
+        |row: &'static Command| row.aliases.iter().chain([&row.name]).map(move |name| (*name, row));
+    rows().flat_map(spellings).collect()
+});
+
+/// All of them. Commands on data have a room of their own.
+fn rows() -> impl Iterator<Item = &'static Command> {
+    let rooms = [OWN, commands::HANDSHAKE, commands::DIAGNOSTIC, commands::SESSIONS, commands::CURSORS];
+    rooms.into_iter().chain([data::commands()]).flatten()
+}
+
+pub fn find(name: &str) -> Option<&'static Command> {
+    TABLE.get(name).copied()
+}
+
+async fn list_commands(call: &Call) -> Result<Reply> {
+    call.arguments(&[])?;
+    let mut rows: Vec<&Command> = rows().collect();
+    rows.sort_unstable_by_key(|row| row.name);
+    let mut listed = Document::new();
+    for row in rows {
+        listed.push(row.name, describe(row).into());
+    }
+    Ok(Document::one("commands", listed).into())
+}
+
+fn describe(row: &Command) -> Document {
+    let api: Vec<Value> = if row.rules.is_stable { vec![Value::string("1")] } else { Vec::new() };
+    let mut described = Document::new();
+    described.push("help", Value::string(""));
+    described.push("requiresAuth", Value::Bool(row.rules.needs_user));
+    described.push("secondaryOk", Value::Bool(!row.rules.is_write));
+    described.push("adminOnly", Value::Bool(row.rules.is_admin_only));
+    described.push("apiVersions", Value::array(api));
+    described.push("deprecatedApiVersions", Value::array(Vec::new()));
+    described
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_spelling_stands_for_two_commands() {
+        let spellings: usize = rows().map(|row| 1 + row.aliases.len()).sum();
+        assert_eq!(TABLE.len(), spellings);
+    }
+}

@@ -1,0 +1,29 @@
+//! What is wrong with a message, and whether its connection can go on.
+
+use crate::errors::CommandError;
+
+#[derive(Debug)]
+pub enum Fault {
+    /// The frame cannot be trusted, or is of a kind that nothing answers: the connection ends.
+    Close(String),
+    /// The client is told, then the connection ends.
+    RefuseAndClose(CommandError),
+    /// The client is told; the next message begins where its header says.
+    Refuse { error: CommandError, answer_as: AnswerAs },
+}
+
+/// In which kind of message an answer goes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerAs {
+    Message,
+    /// For the first message of old clients.
+    Reply,
+    /// The client wants none.
+    Nothing,
+}
+
+impl Fault {
+    pub fn close(reason: impl Into<String>) -> Fault {
+        Fault::Close(reason.into())
+    }
+}
