@@ -123,6 +123,7 @@ impl Config {
     pub fn new(settings: Settings) -> Result<Config, String> {
         let durability = settings.durability.unwrap_or(DurabilityMode::Sync);
         let store = store(&settings, durability)?;
+        let limits = ConnectionLimits::new(&settings)?;
         let nowhere = durability == DurabilityMode::Memory && settings.data_dir.is_none();
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA_DIR));
         let listen = settings.listen.unwrap_or_else(|| vec![DEFAULT_LISTEN.to_owned()]);
@@ -173,20 +174,7 @@ impl Config {
                 None | Some(HeatMode::On) => HeatRecording::On,
                 Some(HeatMode::Off) => HeatRecording::Off,
             },
-            limits: ConnectionLimits {
-                connections_max: positive("--max-connections", settings.max_connections.unwrap_or(10_000))?,
-                header_size_bytes_max: settings
-                    .max_header_size
-                    .map_or(64 << 10, |size| size.0.max(HEADER_SIZE_BYTES_MIN))
-                    as usize,
-                body_size_bytes_max: settings.max_body_size.map_or(4 << 20, |size| size.0) as usize,
-                message_bytes_max: settings
-                    .message_memory
-                    .map_or(MESSAGE_BYTES_DEFAULT, |size| size.0.max(MESSAGE_BYTES_MIN)),
-                request_max: seconds("--request-seconds", settings.request_seconds, 60)?,
-                header_max: seconds("--header-seconds", settings.header_seconds, 20)?,
-                idle_max: seconds("--idle-seconds", settings.idle_seconds, 300)?,
-            },
+            limits,
             limits_scale: settings.limits_scale.unwrap_or_default(),
             numbers: match settings.numbers {
                 None | Some(NumbersRule::Exact) => Numbers::Exact,
@@ -211,6 +199,25 @@ impl Config {
     pub fn is_loopback_only(&self) -> bool {
         let listeners = self.listen.iter().chain(&self.mongo.listen);
         listeners.flat_map(|listen| &listen.addresses).all(|address| address.ip().is_loopback())
+    }
+}
+
+impl ConnectionLimits {
+    fn new(settings: &Settings) -> Result<ConnectionLimits, String> {
+        Ok(ConnectionLimits {
+            connections_max: positive("--max-connections", settings.max_connections.unwrap_or(10_000))?,
+            header_size_bytes_max: settings
+                .max_header_size
+                .map_or(64 << 10, |size| size.0.max(HEADER_SIZE_BYTES_MIN))
+                as usize,
+            body_size_bytes_max: settings.max_body_size.map_or(4 << 20, |size| size.0) as usize,
+            message_bytes_max: settings
+                .message_memory
+                .map_or(MESSAGE_BYTES_DEFAULT, |size| size.0.max(MESSAGE_BYTES_MIN)),
+            request_max: seconds("--request-seconds", settings.request_seconds, 60)?,
+            header_max: seconds("--header-seconds", settings.header_seconds, 20)?,
+            idle_max: seconds("--idle-seconds", settings.idle_seconds, 300)?,
+        })
     }
 }
 

@@ -65,8 +65,9 @@ impl ReadyRecord {
     }
 
     /// Every address that answers MongoDB's drivers, plain and TLS.
-    pub fn add_mongo(&mut self, authorities: &[String]) {
+    pub fn with_mongo(mut self, authorities: &[String]) -> ReadyRecord {
         self.mongo = authorities.iter().map(|authority| format!("mongodb://{authority}/")).collect();
+        self
     }
 
     pub fn print(&self) -> io::Result<()> {

@@ -110,13 +110,10 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
         ..GatewaySettings::default()
     };
     front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
-    let mongo_authorities: Vec<String> =
-        bound_for_mongo.iter().map(|bound| bound.authority.clone()).collect();
-    if !bound_for_mongo.is_empty() {
-        door.open_for_mongo(bound_for_mongo, mongo::gateway(&account, &config, &keys));
-    }
-    let mut record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed());
-    record.add_mongo(&mongo_authorities);
+    let gateway_for_mongo = || mongo::gateway(&account, &config, &keys);
+    let mongo_authorities = door.open_for_mongo(bound_for_mongo, gateway_for_mongo);
+    let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed())
+        .with_mongo(&mongo_authorities);
     record.print().map_err(|error| format!("the ready record cannot be printed: {error}"))?;
     tracing::info!(endpoints = ?record.endpoints, durability = config.durability.name(), "ready");
     let is_terminal = std::io::stderr().is_terminal();
@@ -209,8 +206,13 @@ impl Door {
     }
 
     /// Begins to accept on the other door's listeners, under the same bound. Clients that came earlier have waited.
-    fn open_for_mongo(&mut self, bound: Vec<Bound>, gateway: MongoGateway) {
-        let served = Arc::new(MongoConnections { gateway, connections: self.connections.clone() });
+    /// Answers how they are called.
+    fn open_for_mongo(&mut self, bound: Vec<Bound>, gateway: impl FnOnce() -> MongoGateway) -> Vec<String> {
+        let authorities = bound.iter().map(|bound| bound.authority.clone()).collect();
+        if bound.is_empty() {
+            return authorities;
+        }
+        let served = Arc::new(MongoConnections { gateway: gateway(), connections: self.connections.clone() });
         for bound in bound {
             let (served, metrics) = (served.clone(), self.connections.front.metrics.clone());
             let serve = move |stream| {
@@ -221,6 +223,7 @@ impl Door {
                 listener::accept(bound.listener, (self.slots.clone(), Refusal::Close), metrics, serve);
             self.accepting.push(tokio::spawn(accepting));
         }
+        authorities
     }
 
     fn tell_of_fewer_connections(&self, asked: usize, open_files_max: u64) {
