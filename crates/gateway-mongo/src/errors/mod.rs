@@ -82,7 +82,7 @@ impl CommandError {
         reply.push("codeName", Value::string(code_name(inner.code)));
         inner.fields.iter().for_each(|(name, value)| reply.push(name.clone(), value.clone()));
         if !inner.labels.is_empty() {
-            let labels = inner.labels.iter().map(|label| Value::string(label));
+            let labels = inner.labels.iter().map(Value::string);
             reply.push("errorLabels", Value::array(labels.collect()));
         }
         reply
