@@ -52,6 +52,20 @@ impl Collections {
         self.run(request, database, pipeline, source, env).await
     }
 
+    /// What stages give of documents that are there already.
+    pub async fn run_on(
+        &self,
+        request: &Arc<Request>,
+        database: &str,
+        stages: Vec<Value>,
+        documents: Vec<Value>,
+        scope: Scope,
+        env: Env,
+    ) -> Result<Vec<Value>> {
+        let pipeline = Pipeline::parse(&stages, &scope)?;
+        self.run(request, database.to_owned(), pipeline, Source::Ready(documents.into()), env).await
+    }
+
     async fn run(
         &self,
         request: &Arc<Request>,

@@ -1,0 +1,132 @@
+//! `aggregate`: pipelines over a collection, or over documents that they make themselves.
+
+use shardlake_account::collections::{Aggregation, Found, Namespace};
+use shardlake_mql::{Document, Pipeline, Value};
+
+use super::common::{check_collation, check_created, document};
+use super::find::check_hint;
+use super::statistics;
+use crate::arguments::{Arguments, Field, Types, optional, required};
+use crate::call::{Call, CursorOptions};
+use crate::cursors::Listed;
+use crate::errors::{Result, code, fail};
+use crate::reply::Reply;
+
+const AGGREGATE: &[Field] = &[
+    required("pipeline", Types::ARRAY),
+    optional("cursor", Types::OBJECT),
+    optional("explain", Types::BOOL),
+    optional("allowDiskUse", Types::BOOL),
+    optional("bypassDocumentValidation", Types::BOOL),
+    optional("hint", Types::STRING.or(Types::OBJECT)),
+    optional("collation", Types::OBJECT),
+    optional("let", Types::OBJECT),
+    optional("needsMerge", Types::BOOL),
+    optional("fromMongos", Types::BOOL),
+    optional("exchange", Types::OBJECT),
+];
+
+pub async fn aggregate(call: &Call) -> Result<Reply> {
+    let arguments = call.arguments(AGGREGATE)?;
+    let collection = match call.first() {
+        Value::String(_) => Some(call.collection()?.to_owned()),
+        number if number.to_f64() == Some(1.0) => None,
+        number if number.is_number() => {
+            fail!(
+                code::FAILED_TO_PARSE,
+                "Invalid command format: the 'aggregate' field must specify a collection name or 1"
+            )
+        }
+        other => fail!(code::TYPE_MISMATCH, "collection name has invalid type {}", other.type_name()),
+    };
+    let stages = stages(&arguments)?;
+    check_collation(arguments.given("collation"))?;
+    let batch_size = match arguments.document("cursor") {
+        Some(cursor) => {
+            let cursor = Arguments::of_document("cursor", cursor, &[optional("batchSize", Types::NUMBER)])?;
+            cursor.count("batchSize")?
+        }
+        None if arguments.bool("explain") == Some(true) => None,
+        None => fail!(
+            code::FAILED_TO_PARSE,
+            "The 'cursor' option is required, except for aggregate with the explain argument"
+        ),
+    };
+    if arguments.bool("explain") == Some(true) {
+        fail!(code::NOT_IMPLEMENTED, "aggregate with explain is not supported");
+    }
+    let request = call.request();
+    let (scope, env) = request.bound(&document(&arguments, "let"))?;
+    let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
+    let namespace = Namespace::new(call.database(), name);
+    if let Some(documents) = statistics::answered_stage(call, &namespace, collection.is_some(), &stages)? {
+        let rest = stages[1..].to_vec();
+        let documents =
+            call.collections().run_on(&request, call.database(), rest, documents, scope, env).await?;
+        return answer(call, namespace, documents, batch_size).await;
+    }
+    let parsed = Pipeline::parse(&stages, &scope)?;
+    if collection.is_none() && !parsed.makes_documents() {
+        fail!(
+            code::INVALID_NAMESPACE,
+            "{{aggregate: 1}} is not valid for a pipeline that begins with {}",
+            first_name(&stages)
+        );
+    }
+    if collection.is_some() && parsed.makes_documents() {
+        fail!(code::INVALID_NAMESPACE, "$documents is only valid with {{aggregate: 1}}");
+    }
+    if let Found::Collection(found) = call.collections().find_name(&namespace)? {
+        check_hint(&found, arguments.given("hint"))?;
+    }
+    if let Some(output) = parsed.output() {
+        let target = match output {
+            shardlake_mql::Output::Replace { database, collection } => (database.clone(), collection.clone()),
+            shardlake_mql::Output::Merge(merge) => (merge.database.clone(), merge.collection.clone()),
+        };
+        let database = target.0.as_deref().unwrap_or(call.database());
+        check_created(&Namespace::new(database, &*target.1))?;
+        if call.is_read_only() {
+            fail!(code::UNAUTHORIZED, "not authorized to write with a read-only key");
+        }
+    }
+    let aggregation = Aggregation { database: call.database().to_owned(), collection, stages, scope, env };
+    let rows = call.collections().aggregate(&request, aggregation).await?;
+    let rows = match parsed.output() {
+        Some(output) => {
+            call.collections().write_output(&request, call.database(), output, rows).await?;
+            Vec::new()
+        }
+        None => rows,
+    };
+    answer(call, namespace, rows, batch_size).await
+}
+
+async fn answer(
+    call: &Call,
+    namespace: Namespace,
+    rows: Vec<Value>,
+    batch_size: Option<u64>,
+) -> Result<Reply> {
+    let documents = rows.into_iter().filter_map(|row| match row {
+        Value::Document(document) => Some(Document::clone(&document)),
+        _ => None,
+    });
+    let options = CursorOptions { batch_size, ..CursorOptions::default() };
+    call.open_cursor(namespace.to_string(), Box::new(Listed::new(documents)), options).await
+}
+
+fn stages(arguments: &Arguments<'_>) -> Result<Vec<Value>> {
+    let stages = arguments.array("pipeline").unwrap_or_default();
+    for stage in stages {
+        if stage.as_document().is_none() {
+            fail!(code::TYPE_MISMATCH, "Each element of the 'pipeline' array must be an object");
+        }
+    }
+    Ok(stages.to_vec())
+}
+
+fn first_name(stages: &[Value]) -> String {
+    let first = stages.first().and_then(Value::as_document).and_then(|stage| stage.first());
+    first.map_or_else(|| "nothing".to_owned(), |(name, _)| name.to_string())
+}

@@ -1,0 +1,470 @@
+//! `create`, `drop`, `dropDatabase`, `renameCollection`, `collMod`.
+
+use std::sync::Arc;
+
+use shardlake_account::collections::{Creation, Found, Namespace, View};
+use shardlake_mql::{Document, Filter, Pipeline, Scope, Value, identical_documents};
+
+use super::common::{check_collation, check_created, check_written};
+use crate::arguments::{Arguments, Field, Types, check_collection, check_database, optional, required};
+use crate::call::Call;
+use crate::errors::{Result, code, error, fail};
+use crate::reply::Reply;
+
+/// Options of a collection that are kept and shown as they were given.
+const KEPT: [&str; 6] = [
+    "validator",
+    "validationLevel",
+    "validationAction",
+    "changeStreamPreAndPostImages",
+    "storageEngine",
+    "indexOptionDefaults",
+];
+/// Levels and actions of validators.
+const LEVELS: [&str; 3] = ["off", "strict", "moderate"];
+const ACTIONS: [&str; 3] = ["error", "warn", "errorAndLog"];
+
+const CREATE: &[Field] = &[
+    optional("capped", Types::BOOL),
+    optional("autoIndexId", Types::BOOL),
+    optional("idIndex", Types::OBJECT),
+    optional("size", Types::NUMBER),
+    optional("max", Types::NUMBER),
+    optional("storageEngine", Types::OBJECT),
+    optional("validator", Types::OBJECT),
+    optional("validationLevel", Types::STRING),
+    optional("validationAction", Types::STRING),
+    optional("indexOptionDefaults", Types::OBJECT),
+    optional("viewOn", Types::STRING),
+    optional("pipeline", Types::ARRAY),
+    optional("collation", Types::OBJECT),
+    optional("changeStreamPreAndPostImages", Types::OBJECT),
+    optional("timeseries", Types::OBJECT),
+    optional("expireAfterSeconds", Types::NUMBER),
+    optional("clusteredIndex", Types::BOOL.or(Types::OBJECT)),
+    optional("encryptedFields", Types::OBJECT),
+    optional("temp", Types::BOOL),
+    optional("flags", Types::NUMBER),
+    optional("recordIdsReplicated", Types::BOOL),
+    optional("shardKey", Types::OBJECT),
+];
+
+pub async fn create(call: &Call) -> Result<Reply> {
+    let namespace = call.written_namespace()?;
+    let arguments = call.arguments(CREATE)?;
+    check_created(&namespace)?;
+    check_collation(arguments.given("collation"))?;
+    for option in ["capped", "timeseries", "clusteredIndex", "encryptedFields"] {
+        if arguments.given(option).is_some_and(Value::is_true) {
+            fail!(code::FEATURE_NOT_SUPPORTED, "{option} collections are not supported");
+        }
+    }
+    for option in ["size", "max"] {
+        if arguments.given(option).is_some() {
+            fail!(code::INVALID_OPTIONS, "the '{option}' field requires that capped is true");
+        }
+    }
+    if arguments.given("expireAfterSeconds").is_some() {
+        fail!(code::INVALID_OPTIONS, "'expireAfterSeconds' requires a clustered or time-series collection");
+    }
+    check_id_index(&arguments)?;
+    let validator = arguments.document("validator");
+    if arguments.given("viewOn").is_none() && arguments.given("pipeline").is_some() {
+        fail!(code::INVALID_OPTIONS, "'pipeline' requires 'viewOn' to also be specified");
+    }
+    if let Some(on) = arguments.string("viewOn") {
+        return create_view(call, &namespace, on, &arguments).await;
+    }
+    check_validation(&arguments)?;
+    if let Some(validator) = validator {
+        check_validator(&namespace, validator)?;
+    }
+    let options: Document = call
+        .body
+        .iter()
+        .filter(|(name, _)| KEPT.contains(&&***name))
+        .filter(|(_, value)| !matches!(value, Value::Null))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    match call.collections().find_name(&namespace)? {
+        Found::Nothing => {}
+        Found::Collection(found) if identical_documents(&found.meta.options, &options) => {
+            return Ok(Reply::ok());
+        }
+        _ => fail!(48, "namespace {namespace} already exists, but with different options"),
+    }
+    check_case(call, &namespace.database)?;
+    let shard_key = arguments.document("shardKey").map(|key| Document::clone(key));
+    let creation = Creation { options, shard_key, throughput: None };
+    call.collections().create(&call.request(), &namespace, creation).await?;
+    Ok(Reply::ok())
+}
+
+fn check_id_index(arguments: &Arguments<'_>) -> Result<()> {
+    let Some(index) = arguments.document("idIndex") else { return Ok(()) };
+    let key = index.get("key").and_then(Value::as_document);
+    let is_right =
+        key.is_some_and(|key| key.len() == 1 && key.get("_id").and_then(Value::to_f64) == Some(1.0));
+    if key.is_none() {
+        fail!(code::FAILED_TO_PARSE, "The 'key' field is a required property of an index specification");
+    }
+    if !is_right {
+        fail!(code::BAD_VALUE, "The field 'key' for an _id index must be {{_id: 1}}");
+    }
+    check_collation(index.get("collation"))
+}
+
+fn check_validation(arguments: &Arguments<'_>) -> Result<()> {
+    for (option, allowed) in [("validationLevel", LEVELS), ("validationAction", ACTIONS)] {
+        if let Some(word) = arguments.string(option)
+            && !allowed.contains(&word)
+        {
+            fail!(
+                code::BAD_VALUE,
+                "Enumeration value '{word}' for field 'create.{option}' is not a valid value."
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_validator(namespace: &Namespace, validator: &Arc<Document>) -> Result<()> {
+    if matches!(&*namespace.database, "admin" | "local" | "config") {
+        fail!(
+            code::INVALID_OPTIONS,
+            "Document validators are not allowed on collection {namespace} in the {} database",
+            namespace.database
+        );
+    }
+    Filter::parse(validator, &Scope::new())?;
+    Ok(())
+}
+
+async fn create_view(
+    call: &Call,
+    namespace: &Namespace,
+    on: &str,
+    arguments: &Arguments<'_>,
+) -> Result<Reply> {
+    for option in [
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "idIndex",
+        "storageEngine",
+        "autoIndexId",
+        "changeStreamPreAndPostImages",
+    ] {
+        if arguments.given(option).is_some() {
+            fail!(code::INVALID_OPTIONS, "option '{option}' is not allowed for a view");
+        }
+    }
+    let view = checked_view(call, namespace, on, arguments.array("pipeline").unwrap_or_default())?;
+    match call.collections().find_name(namespace)? {
+        Found::Nothing => {}
+        Found::View(known)
+            if known.on == view.on
+                && shardlake_mql::equal(
+                    &Value::array(known.pipeline.clone()),
+                    &Value::array(view.pipeline.clone()),
+                ) =>
+        {
+            return Ok(Reply::ok());
+        }
+        _ => fail!(48, "namespace {namespace} already exists, but with different options"),
+    }
+    call.collections().create_view(&call.request(), &namespace.database, view).await?;
+    Ok(Reply::ok())
+}
+
+/// A view whose pipeline reads, and does not end in itself.
+fn checked_view(call: &Call, namespace: &Namespace, on: &str, stages: &[Value]) -> Result<View> {
+    check_collection(&namespace.database, on)?;
+    for stage in stages {
+        if stage.as_document().is_none() {
+            fail!(code::TYPE_MISMATCH, "Each element of the 'pipeline' array must be an object");
+        }
+    }
+    let parsed = Pipeline::parse(stages, &Scope::new())?;
+    if parsed.output().is_some() {
+        fail!(167, "The aggregation stage $out or $merge cannot be used in a view definition");
+    }
+    let view = View { name: namespace.collection.clone(), on: on.to_owned(), pipeline: stages.to_vec() };
+    let meta = call.collections().database_meta(&namespace.database)?;
+    let mut seen = vec![namespace.collection.clone()];
+    let mut next = on.to_owned();
+    loop {
+        if seen.contains(&next) {
+            fail!(5, "View cycle detected: {} -> {next}", seen.join(" -> "));
+        }
+        if seen.len() > 20 {
+            fail!(165, "View depth limit exceeded; maximum depth is 20");
+        }
+        seen.push(next.clone());
+        match meta.view(&next) {
+            Some(over) => next = over.on.clone(),
+            None => return Ok(view),
+        }
+    }
+}
+
+/// Databases whose names differ by case only are one too many.
+pub fn check_case(call: &Call, database: &str) -> Result<()> {
+    let collections = call.collections();
+    let twin = collections
+        .databases()
+        .iter()
+        .find(|known| known.id != database && known.id.eq_ignore_ascii_case(database))
+        .map(|known| known.id.clone());
+    match twin {
+        Some(twin) => Err(error!(
+            13297,
+            "db already exists with different case already have: [{twin}] trying to create [{database}]"
+        )),
+        None => Ok(()),
+    }
+}
+
+pub async fn drop_collection(call: &Call) -> Result<Reply> {
+    let namespace = call.namespace()?;
+    check_written(&namespace)?;
+    call.arguments(&[optional("collectionUUID", Types::BINARY)])?;
+    let dropped = call.collections().drop(&call.request(), &namespace).await?;
+    let name = namespace.to_string();
+    call.deployment.cursors.end_of_namespaces(|known| known == name, "collection dropped");
+    let mut reply = Document::new();
+    if let Some(collection) = dropped {
+        reply.push("nIndexesWas", Value::Int(collection.indexes().len() as i32));
+        reply.push("ns", Value::string(name));
+    }
+    Ok(reply.into())
+}
+
+pub async fn drop_database(call: &Call) -> Result<Reply> {
+    call.arguments(&[])?;
+    if call.first().to_f64() != Some(1.0) {
+        fail!(5_255_100, "Expected an argument of 1 for dropDatabase");
+    }
+    let database = call.database();
+    if matches!(database, "config" | "local") {
+        fail!(code::ILLEGAL_OPERATION, "Cannot drop '{database}' database");
+    }
+    let was_there = call.collections().drop_database(&call.request(), database).await?;
+    let start = format!("{database}.");
+    call.deployment.cursors.end_of_namespaces(|known| known.starts_with(&start), "database dropped");
+    match was_there {
+        true => Ok(Document::one("dropped", database).into()),
+        false => Ok(Reply::ok()),
+    }
+}
+
+fn split(name: &str) -> Result<Namespace> {
+    let Some((database, collection)) = name.split_once('.') else {
+        fail!(code::INVALID_NAMESPACE, "Invalid namespace specified '{name}'");
+    };
+    check_database(database)?;
+    check_collection(database, collection)?;
+    Ok(Namespace::new(database, collection))
+}
+
+pub async fn rename(call: &Call) -> Result<Reply> {
+    let arguments = call.arguments(&[
+        required("renameCollection", Types::STRING),
+        required("to", Types::STRING),
+        optional("dropTarget", Types::BOOL.or(Types::BINARY)),
+        optional("stayTemp", Types::BOOL),
+        optional("collectionUUID", Types::BINARY),
+    ])?;
+    let from = split(arguments.string("renameCollection").unwrap_or_default())?;
+    let to = split(arguments.string("to").unwrap_or_default())?;
+    for namespace in [&from, &to] {
+        if namespace.collection.starts_with("system.") {
+            fail!(code::ILLEGAL_OPERATION, "renaming system collections is not allowed: {namespace}");
+        }
+    }
+    check_created(&to)?;
+    let drops = arguments.bool("dropTarget") == Some(true);
+    call.collections().rename(&from, &to, drops).await?;
+    let (from, to) = (from.to_string(), to.to_string());
+    call.deployment.cursors.end_of_namespaces(|known| known == from || known == to, "collection renamed");
+    Ok(Reply::ok())
+}
+
+pub async fn coll_mod(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        optional("index", Types::OBJECT),
+        optional("validator", Types::OBJECT),
+        optional("validationLevel", Types::STRING),
+        optional("validationAction", Types::STRING),
+        optional("viewOn", Types::STRING),
+        optional("pipeline", Types::ARRAY),
+        optional("changeStreamPreAndPostImages", Types::OBJECT),
+        optional("cappedSize", Types::NUMBER),
+        optional("cappedMax", Types::NUMBER),
+        optional("expireAfterSeconds", Types::NUMBER.or(Types::STRING)),
+        optional("timeseries", Types::OBJECT),
+        optional("dryRun", Types::BOOL),
+    ];
+    let namespace = call.written_namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    for option in ["cappedSize", "cappedMax", "timeseries", "expireAfterSeconds"] {
+        if arguments.given(option).is_some() {
+            fail!(code::FEATURE_NOT_SUPPORTED, "collMod with {option} is not supported");
+        }
+    }
+    let found = call.collections().find_name(&namespace)?;
+    let changes_view = arguments.given("viewOn").is_some() || arguments.given("pipeline").is_some();
+    let collection = match found {
+        Found::Nothing => fail!(code::NAMESPACE_NOT_FOUND, "ns does not exist: {namespace}"),
+        Found::View(view) => {
+            let others =
+                ["index", "validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
+            if let Some(option) = others.iter().find(|option| arguments.given(option).is_some()) {
+                fail!(code::INVALID_OPTIONS, "option not supported on a view: {option}");
+            }
+            if changes_view {
+                let (Some(on), Some(stages)) = (arguments.string("viewOn"), arguments.array("pipeline"))
+                else {
+                    fail!(
+                        code::INVALID_OPTIONS,
+                        "Must specify both 'viewOn' and 'pipeline' when modifying a view"
+                    );
+                };
+                let view = View { name: view.name, ..checked_view(call, &namespace, on, stages)? };
+                call.collections().replace_view(&namespace.database, view).await?;
+            }
+            return Ok(Reply::ok());
+        }
+        Found::Collection(collection) => collection,
+    };
+    if changes_view {
+        fail!(
+            code::INVALID_OPTIONS,
+            "'viewOn' and 'pipeline' are options of views: {namespace} is a collection"
+        );
+    }
+    check_validation(&arguments)?;
+    let validator = arguments.document("validator");
+    if let Some(validator) = validator {
+        check_validator(&namespace, validator)?;
+    }
+    let mut reply = Document::new();
+    let request = call.request();
+    if let Some(index) = arguments.document("index") {
+        change_index(call, &collection, index, &mut reply).await?;
+    }
+    let changed: Vec<(String, Value)> =
+        ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"]
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), arguments.given(name)?.clone())))
+            .collect();
+    if !changed.is_empty() {
+        call.collections()
+            .redefine(&request, &collection, move |meta, _| {
+                meta.is_open = true;
+                for (name, value) in &changed {
+                    let is_empty = value.as_document().is_some_and(|document| document.is_empty());
+                    let value = if name == "validator" && is_empty { Value::Missing } else { value.clone() };
+                    meta.options.set(&name.as_str().into(), value);
+                }
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(reply.into())
+}
+
+async fn change_index(
+    call: &Call,
+    collection: &shardlake_account::collections::Collection,
+    index: &Arc<Document>,
+    reply: &mut Document,
+) -> Result<()> {
+    let fields = Arguments::of_document(
+        "collMod.index",
+        index,
+        &[
+            optional("name", Types::STRING),
+            optional("keyPattern", Types::OBJECT),
+            optional("expireAfterSeconds", Types::NUMBER),
+            optional("hidden", Types::BOOL),
+            optional("unique", Types::BOOL),
+            optional("prepareUnique", Types::BOOL),
+            optional("forceNonUnique", Types::BOOL),
+        ],
+    )?;
+    let hint = match (fields.string("name"), fields.document("keyPattern")) {
+        (Some(_), Some(_)) => fail!(code::INVALID_OPTIONS, "Cannot specify both key pattern and name."),
+        (None, None) => fail!(code::INVALID_OPTIONS, "Must specify either index name or key pattern."),
+        (Some(name), None) => Value::string(name),
+        (None, Some(key)) => Value::Document(key.clone()),
+    };
+    for option in ["unique", "prepareUnique", "forceNonUnique"] {
+        if fields.given(option).is_some() {
+            fail!(
+                code::FEATURE_NOT_SUPPORTED,
+                "collMod of an index with {option} is not supported: create a unique index"
+            );
+        }
+    }
+    let known = collection.indexes().into_iter().find(|known| match &hint {
+        Value::String(name) => known.get("name").and_then(Value::as_str) == Some(name),
+        Value::Document(key) => known.get("key").and_then(Value::as_document).is_some_and(|own| {
+            shardlake_mql::equal(&Value::Document(own.clone()), &Value::Document(key.clone()))
+        }),
+        _ => false,
+    });
+    let Some(known) = known else { fail!(27, "cannot find index {hint} for ns {}", collection.namespace) };
+    let name = known.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if fields.given("expireAfterSeconds").is_none() && fields.given("hidden").is_none() {
+        fail!(code::INVALID_OPTIONS, "no expireAfterSeconds, hidden, unique, or prepareUnique field");
+    }
+    if name == "_id_" {
+        fail!(code::BAD_VALUE, "can't hide or expire the _id index");
+    }
+    let mut options = Document::new();
+    if let Some(seconds) = fields.given("expireAfterSeconds") {
+        let whole = seconds.to_f64().unwrap_or(-1.0);
+        if !(0.0..=2_147_483_647.0).contains(&whole) {
+            fail!(
+                code::INVALID_OPTIONS,
+                "TTL index 'expireAfterSeconds' option must be within an acceptable range"
+            );
+        }
+        let old = known.value("expireAfterSeconds");
+        if !old.is_missing() {
+            reply.push("expireAfterSeconds_old", Value::Long(old.to_i64_exact().unwrap_or_default()));
+        }
+        reply.push("expireAfterSeconds_new", Value::Long(whole as i64));
+        options.push("expireAfterSeconds", Value::Int(whole as i32));
+    }
+    if let Some(hidden) = fields.bool("hidden") {
+        let old = known.get("hidden").is_some_and(Value::is_true);
+        if old != hidden {
+            reply.push("hidden_old", Value::Bool(old));
+            reply.push("hidden_new", Value::Bool(hidden));
+        }
+        options.push("hidden", Value::Bool(hidden));
+    }
+    let remove_hidden = options.get("hidden").is_some_and(|hidden| !hidden.is_true());
+    call.collections()
+        .redefine(&call.request(), collection, move |meta, definition| {
+            meta.is_open = true;
+            for index in meta.indexes.iter_mut() {
+                if index.get("name").and_then(Value::as_str) == Some(&name) {
+                    for (option, value) in options.iter() {
+                        let gone = remove_hidden && &**option == "hidden";
+                        index.set(option, if gone { Value::Missing } else { value.clone() });
+                    }
+                    let is_time =
+                        index.get("key").and_then(Value::as_document).is_some_and(|key| key.has("_ts"));
+                    if let Some(seconds) = options.get("expireAfterSeconds").filter(|_| is_time) {
+                        definition.default_ttl = seconds.to_i64_exact();
+                    }
+                }
+            }
+            Ok(())
+        })
+        .await?;
+    Ok(())
+}

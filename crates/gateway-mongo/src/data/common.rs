@@ -1,0 +1,112 @@
+//! What commands on documents share.
+
+use std::sync::Arc;
+
+use shardlake_account::collections::{Collections, Failure, Namespace, Request};
+use shardlake_mql::{Document, SortPattern, Value};
+
+use crate::access::Access;
+use crate::arguments::Arguments;
+use crate::call::Call;
+use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, error, fail};
+
+impl From<Failure> for CommandError {
+    fn from(failure: Failure) -> CommandError {
+        let Failure { code, message, details, is_retryable } = failure;
+        let mut told = CommandError::new(code, message);
+        for (name, value) in details.iter() {
+            told = told.with_field(name, value.clone());
+        }
+        if is_retryable { told.with_label(RETRYABLE_WRITE) } else { told }
+    }
+}
+
+impl Call {
+    pub(super) fn collections(&self) -> &Collections {
+        self.deployment.account.collections()
+    }
+
+    /// What the engine does for this command is done in its name.
+    pub(super) fn request(&self) -> Arc<Request> {
+        Arc::new(Request::new(self.context.clone(), self.deployment.account.random().u64()))
+    }
+
+    /// The client may not write.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.principal.as_ref().is_some_and(|principal| principal.access == Access::ReadOnly)
+    }
+
+    /// The namespace of the command's first field.
+    pub(super) fn namespace(&self) -> Result<Namespace> {
+        Ok(Namespace::new(self.database(), self.collection()?))
+    }
+
+    /// The same for a write: names that belong to the server are refused.
+    pub(super) fn written_namespace(&self) -> Result<Namespace> {
+        let namespace = self.namespace()?;
+        check_written(&namespace)?;
+        Ok(namespace)
+    }
+}
+
+/// Whether a client may write to a collection of this name.
+pub fn check_written(namespace: &Namespace) -> Result<()> {
+    let name = &namespace.collection;
+    if name.contains('$') {
+        fail!(code::INVALID_NAMESPACE, "Invalid collection name: '{name}'");
+    }
+    if name.starts_with("system.") {
+        fail!(code::INVALID_NAMESPACE, "cannot write to {namespace}");
+    }
+    if matches!(&*namespace.database, "config" | "local") {
+        fail!(code::UNAUTHORIZED, "the database '{}' is read only", namespace.database);
+    }
+    Ok(())
+}
+
+/// Whether a collection of this name may be made.
+pub fn check_created(namespace: &Namespace) -> Result<()> {
+    check_written(namespace)?;
+    let name = &namespace.collection;
+    if name.contains(['/', '\\', '?', '#']) {
+        fail!(code::INVALID_NAMESPACE, "Invalid collection name: '{name}' has one of / \\ ? #");
+    }
+    Ok(())
+}
+
+/// A document field, or an empty one.
+pub fn document(arguments: &Arguments<'_>, name: &str) -> Document {
+    arguments.document(name).map(|found| Document::clone(found)).unwrap_or_default()
+}
+
+/// Strings are compared by their bytes only.
+pub fn check_collation(value: Option<&Value>) -> Result<()> {
+    let Some(Value::Document(collation)) = value else { return Ok(()) };
+    match collation.get("locale") {
+        _ if collation.is_empty() => Ok(()),
+        Some(Value::String(locale)) if &**locale == "simple" => Ok(()),
+        Some(Value::String(locale)) => Err(error!(
+            code::FEATURE_NOT_SUPPORTED,
+            "collations are not supported: leave out locale '{locale}', or use 'simple'"
+        )),
+        Some(other) => Err(error!(
+            code::TYPE_MISMATCH,
+            "BSON field 'collation.locale' is the wrong type '{}', expected type 'string'",
+            other.type_name()
+        )),
+        None => {
+            Err(error!(code::MISSING_FIELD, "BSON field 'collation.locale' is missing but a required field"))
+        }
+    }
+}
+
+/// The order that a command asks for; that of storage is no order.
+pub fn sort(pattern: &Document) -> Result<SortPattern> {
+    if pattern.has("$natural") {
+        if pattern.len() > 1 {
+            fail!(code::BAD_VALUE, "Cannot include '$natural' in compound sort");
+        }
+        return Ok(SortPattern::default());
+    }
+    Ok(SortPattern::parse(pattern)?)
+}

@@ -1,0 +1,234 @@
+//! `find`, `count`, `distinct`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use shardlake_account::collections::{Collection, Find, Finding, Found, Request, Source};
+use shardlake_mql::{Document, Filter, FindProjection, Str, Value, compare, equal};
+
+use super::common::{check_collation, document, sort};
+use crate::arguments::{Arguments, Field, Types, optional, required};
+use crate::call::{Call, CursorOptions};
+use crate::cursors::{Batch, BatchSource, Wants};
+use crate::errors::{Result, code, fail};
+use crate::reply::Reply;
+
+/// Of all values of a `distinct` together.
+const DISTINCT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+const FIND: &[Field] = &[
+    optional("filter", Types::OBJECT),
+    optional("projection", Types::OBJECT),
+    optional("sort", Types::OBJECT),
+    optional("hint", Types::STRING.or(Types::OBJECT)),
+    optional("skip", Types::NUMBER),
+    optional("limit", Types::NUMBER),
+    optional("batchSize", Types::NUMBER),
+    optional("singleBatch", Types::BOOL),
+    optional("max", Types::OBJECT),
+    optional("min", Types::OBJECT),
+    optional("returnKey", Types::BOOL),
+    optional("showRecordId", Types::BOOL),
+    optional("tailable", Types::BOOL),
+    optional("awaitData", Types::BOOL),
+    optional("noCursorTimeout", Types::BOOL),
+    optional("allowDiskUse", Types::BOOL),
+    optional("allowPartialResults", Types::BOOL),
+    optional("oplogReplay", Types::BOOL),
+    optional("collation", Types::OBJECT),
+    optional("let", Types::OBJECT),
+    optional("term", Types::LONG),
+];
+
+pub async fn find(call: &Call) -> Result<Reply> {
+    let namespace = call.namespace()?;
+    let arguments = call.arguments(FIND)?;
+    check_collation(arguments.given("collation"))?;
+    for option in ["returnKey", "showRecordId"] {
+        if arguments.bool(option) == Some(true) {
+            fail!(code::NOT_IMPLEMENTED, "find with {option} is not supported");
+        }
+    }
+    let is = |name: &str| arguments.bool(name) == Some(true);
+    if is("awaitData") && !is("tailable") {
+        fail!(code::FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'");
+    }
+    if is("tailable") {
+        fail!(code::BAD_VALUE, "error processing query: tailable cursor requested on non capped collection");
+    }
+    for (bound, missing) in [("min", 51173), ("max", 51174)] {
+        if arguments.document(bound).is_some_and(|bound| !bound.is_empty()) {
+            if arguments.given("hint").is_none() {
+                fail!(missing, "When using {bound}() a hint of which index to use must be provided");
+            }
+            fail!(code::NOT_IMPLEMENTED, "find with {bound} is not supported");
+        }
+    }
+    let request = call.request();
+    let (scope, env) = request.bound(&document(&arguments, "let"))?;
+    let filter = document(&arguments, "filter");
+    let parsed = Filter::parse(&filter, &scope)?;
+    let projection = document(&arguments, "projection");
+    let projection = match projection.is_empty() {
+        true => None,
+        false => Some(FindProjection::parse(&projection, &scope)?),
+    };
+    let sort = sort(&document(&arguments, "sort"))?;
+    let skip = arguments.count("skip")?.unwrap_or(0);
+    let limit = arguments.count("limit")?.unwrap_or(0);
+    let batch_size = arguments.count("batchSize")?;
+    let source = source(call, &request, &namespace, &filter, &arguments).await?;
+    let find = Find { filter, parsed, projection, sort, skip, limit, env };
+    let options = CursorOptions {
+        batch_size,
+        is_single_batch: is("singleBatch"),
+        is_kept: is("noCursorTimeout"),
+        ..CursorOptions::default()
+    };
+    let source = FindSource(Finding::new(find, source));
+    call.open_cursor(namespace.to_string(), Box::new(source), options).await
+}
+
+/// The documents of a collection or of a view.
+async fn source(
+    call: &Call,
+    request: &Arc<Request>,
+    namespace: &shardlake_account::collections::Namespace,
+    filter: &Document,
+    arguments: &Arguments<'_>,
+) -> Result<Source> {
+    let collections = call.collections();
+    Ok(match collections.find_name(namespace)? {
+        Found::Nothing => Source::Ready(VecDeque::new()),
+        Found::View(view) => {
+            if arguments
+                .given("hint")
+                .is_some_and(|hint| !matches!(hint, Value::Document(hint) if hint.is_empty()))
+            {
+                fail!(code::NOT_IMPLEMENTED, "hint on a view is not supported");
+            }
+            Source::Ready(collections.view_documents(request, &namespace.database, &view.name).await?)
+        }
+        Found::Collection(collection) => {
+            check_hint(&collection, arguments.given("hint"))?;
+            collections.scan(Some(collection), filter)
+        }
+    })
+}
+
+/// A hint that names no index is an error; one that does changes nothing, since the engine chooses by what is there.
+pub fn check_hint(collection: &Collection, hint: Option<&Value>) -> Result<()> {
+    if let Some(hint) = hint {
+        collection.hinted(hint)?;
+    }
+    Ok(())
+}
+
+/// A `find` as a cursor reads it.
+struct FindSource(Finding);
+
+impl BatchSource for FindSource {
+    fn next<'s>(&'s mut self, wants: &'s Wants) -> BoxFuture<'s, Result<Batch>> {
+        Box::pin(async move {
+            let request = Request::new(wants.context.clone(), 1);
+            let documents_max = wants.documents_max.map_or(usize::MAX, |max| max as usize);
+            let (found, more) = self.0.next(&request, documents_max, wants.size_bytes_max).await?;
+            let documents = found.iter().map(bytes_of).collect();
+            Ok(Batch { documents, is_last: !more, resume_token: None })
+        })
+    }
+}
+
+pub fn bytes_of(value: &Value) -> Bytes {
+    value.as_document().map(|document| Bytes::from(document.to_bytes())).unwrap_or_default()
+}
+
+pub async fn count(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        optional("query", Types::OBJECT),
+        optional("limit", Types::NUMBER),
+        optional("skip", Types::NUMBER),
+        optional("hint", Types::STRING.or(Types::OBJECT)),
+        optional("collation", Types::OBJECT),
+        optional("fields", Types::ANY),
+    ];
+    let namespace = call.namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    check_collation(arguments.given("collation"))?;
+    let query = document(&arguments, "query");
+    let skip = arguments.count("skip")?.unwrap_or(0);
+    let limit = arguments.i64("limit").unwrap_or(0).unsigned_abs();
+    let request = call.request();
+    let (scope, mut env) = request.bound(&Document::new())?;
+    let filter = Filter::parse(&query, &scope)?;
+    let found = call.collections().find_name(&namespace)?;
+    let all = match &found {
+        // Counted as it goes.
+        Found::Collection(collection)
+            if query.is_empty() && collection.handle.container().definition.default_ttl.is_none() =>
+        {
+            check_hint(collection, arguments.given("hint"))?;
+            collection.items()
+        }
+        _ => {
+            let source = source(call, &request, &namespace, &query, &arguments).await?;
+            call.collections().count_matching(&request, source, &filter, &mut env).await?
+        }
+    };
+    let counted = all.saturating_sub(skip).min(if limit == 0 { u64::MAX } else { limit });
+    let counted = i32::try_from(counted).map_or(Value::Long(counted as i64), Value::Int);
+    Ok(Document::one("n", counted).into())
+}
+
+pub async fn distinct(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("key", Types::STRING),
+        optional("query", Types::OBJECT),
+        optional("hint", Types::STRING.or(Types::OBJECT)),
+        optional("collation", Types::OBJECT),
+    ];
+    let namespace = call.namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    check_collation(arguments.given("collation"))?;
+    let key = arguments.string("key").unwrap_or_default();
+    if key.contains('\0') {
+        fail!(code::FAILED_TO_PARSE, "Key field cannot contain an embedded null byte");
+    }
+    let query = document(&arguments, "query");
+    let request = call.request();
+    let (scope, mut env) = request.bound(&Document::new())?;
+    let filter = Filter::parse(&query, &scope)?;
+    let source = source(call, &request, &namespace, &query, &arguments).await?;
+    let documents = call.collections().matching(&request, source, &filter, &mut env).await?;
+    let path: Vec<Str> = key.split('.').map(Str::from).collect();
+    let mut values = Vec::new();
+    documents.iter().for_each(|document| reach(document, &path, &mut values));
+    values.sort_by(compare);
+    values.dedup_by(|left, right| equal(left, right));
+    if values.iter().map(Value::size).sum::<usize>() > DISTINCT_BYTES_MAX {
+        fail!(17217, "distinct too big, 16mb cap");
+    }
+    Ok(Document::one("values", Value::array(values)).into())
+}
+
+/// The values at a path, arrays taken apart.
+fn reach(value: &Value, path: &[Str], found: &mut Vec<Value>) {
+    match (value, path.split_first()) {
+        (Value::Array(items), None) => found.extend(items.iter().cloned()),
+        (Value::Missing, _) => {}
+        (value, None) => found.push(value.clone()),
+        (Value::Document(document), Some((name, rest))) => reach(&document.value(name), rest, found),
+        (Value::Array(items), Some((name, rest))) => {
+            if let Some(item) = name.parse::<usize>().ok().and_then(|at| items.get(at)) {
+                reach(item, rest, found);
+            }
+            items
+                .iter()
+                .filter(|item| item.as_document().is_some())
+                .for_each(|item| reach(item, path, found));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,98 @@
+//! `createIndexes`, `listIndexes`, `dropIndexes`.
+
+use shardlake_account::collections::Found;
+use shardlake_mql::{Document, Value};
+
+use super::common::check_created;
+use crate::arguments::{Arguments, Field, Types, optional, required};
+use crate::call::{Call, CursorOptions};
+use crate::cursors::Listed;
+use crate::errors::{Result, code, fail};
+use crate::reply::Reply;
+
+pub async fn create_indexes(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("indexes", Types::ARRAY),
+        optional("ignoreUnknownIndexOptions", Types::BOOL),
+        optional("commitQuorum", Types::STRING.or(Types::NUMBER)),
+        optional("returnOnStart", Types::BOOL),
+    ];
+    let namespace = call.written_namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    check_created(&namespace)?;
+    let specifications: Vec<Document> =
+        arguments.documents("indexes")?.into_iter().map(|found| Document::clone(found)).collect();
+    if specifications.is_empty() {
+        fail!(code::BAD_VALUE, "Must specify at least one index to create");
+    }
+    check_quorum(arguments.given("commitQuorum"))?;
+    let change = call.collections().create_indexes(&call.request(), &namespace, specifications).await?;
+    let mut reply = Document::one("numIndexesBefore", Value::Int(change.before as i32));
+    reply.push("numIndexesAfter", Value::Int(change.after as i32));
+    reply.push("createdCollectionAutomatically", Value::Bool(change.made_collection));
+    if change.before == change.after {
+        reply.push("note", Value::string("all indexes already exist"));
+    }
+    Ok(reply.into())
+}
+
+/// Every index is made on the one copy that there is.
+fn check_quorum(quorum: Option<&Value>) -> Result<()> {
+    match quorum {
+        None => Ok(()),
+        Some(Value::String(word)) if matches!(&**word, "votingMembers" | "majority") => Ok(()),
+        Some(Value::String(word)) => {
+            fail!(79, "No write concern mode named '{word}' found in replica set configuration")
+        }
+        Some(number) => match number.to_f64() {
+            Some(count) if count < 0.0 => {
+                fail!(code::FAILED_TO_PARSE, "commitQuorum has to be a non-negative value, not {number}")
+            }
+            Some(count) if count > 1.0 => {
+                fail!(100, "Not enough data-bearing nodes: the commit quorum asks for {number}, there is 1")
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
+pub async fn list_indexes(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        optional("cursor", Types::OBJECT),
+        optional("includeBuildUUIDs", Types::BOOL),
+        optional("includeIndexBuildInfo", Types::BOOL),
+    ];
+    let namespace = call.namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    let batch_size = match arguments.document("cursor") {
+        Some(cursor) => Arguments::of_document("cursor", cursor, &[optional("batchSize", Types::NUMBER)])?
+            .count("batchSize")?,
+        None => None,
+    };
+    let collection = match call.collections().find_name(&namespace)? {
+        Found::Collection(collection) => collection,
+        Found::View(_) => fail!(166, "Namespace {namespace} is a view, not a collection"),
+        Found::Nothing => fail!(code::NAMESPACE_NOT_FOUND, "ns does not exist: {namespace}"),
+    };
+    let options =
+        CursorOptions { batch_size: Some(batch_size.unwrap_or(u64::MAX)), ..CursorOptions::default() };
+    call.open_cursor(namespace.to_string(), Box::new(Listed::new(collection.indexes())), options).await
+}
+
+pub async fn drop_indexes(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[required("index", Types::ANY)];
+    let namespace = call.written_namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    let which = arguments.given("index").cloned().unwrap_or_default();
+    let collection = match call.collections().find_name(&namespace)? {
+        Found::Collection(collection) => collection,
+        Found::View(_) => fail!(166, "Namespace {namespace} is a view, not a collection"),
+        Found::Nothing => fail!(code::NAMESPACE_NOT_FOUND, "ns not found {namespace}"),
+    };
+    let before = call.collections().drop_indexes(&call.request(), &collection, &which).await?;
+    let mut reply = Document::one("nIndexesWas", Value::Int(before as i32));
+    if matches!(&which, Value::String(name) if &**name == "*") {
+        reply.push("msg", Value::string("non-_id indexes dropped for collection"));
+    }
+    Ok(reply.into())
+}

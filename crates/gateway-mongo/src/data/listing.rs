@@ -1,0 +1,133 @@
+//! `listDatabases`, `listCollections`.
+
+use shardlake_account::collections::{Listed, identity_index};
+use shardlake_mql::{Document, Filter, Scope, Value};
+
+use super::common::document;
+use crate::arguments::{Arguments, Field, Types, check_database, optional};
+use crate::call::{Call, CursorOptions};
+use crate::cursors::Listed as ListedSource;
+use crate::errors::{Result, code, fail};
+use crate::reply::Reply;
+
+pub async fn list_databases(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        optional("filter", Types::OBJECT),
+        optional("nameOnly", Types::BOOL),
+        optional("authorizedDatabases", Types::BOOL),
+    ];
+    let arguments = call.arguments(FIELDS)?;
+    let names_only = arguments.bool("nameOnly") == Some(true);
+    let filter = Filter::parse(&document(&arguments, "filter"), &Scope::new())?;
+    let mut databases: Vec<Value> = Vec::new();
+    let mut total = 0;
+    let mut env = call.request().env();
+    let mut known = call.collections().databases();
+    known.sort_by(|left, right| left.id.cmp(&right.id));
+    for database in known {
+        // What this door could not name is not shown.
+        if check_database(&database.id).is_err() {
+            continue;
+        }
+        let collections = call.collections().list(&database.id)?;
+        let size: u64 = collections
+            .iter()
+            .filter_map(|listed| listed.collection.as_ref())
+            .map(|collection| collection.handle.usage().size_bytes)
+            .sum();
+        let mut shown = Document::one("name", database.id.as_str());
+        if !names_only {
+            shown.push("sizeOnDisk", Value::Long(size as i64));
+            shown.push("empty", Value::Bool(collections.is_empty()));
+        }
+        let mut whole = Document::one("name", database.id.as_str());
+        whole.push("sizeOnDisk", Value::Long(size as i64));
+        whole.push("empty", Value::Bool(collections.is_empty()));
+        if filter.matches(if names_only { &shown } else { &whole }, &mut env)? {
+            total += size;
+            databases.push(Value::document(shown));
+        }
+    }
+    let mut reply = Document::one("databases", Value::array(databases));
+    if !names_only {
+        reply.push("totalSize", Value::Long(total as i64));
+        reply.push("totalSizeMb", Value::Long((total >> 20) as i64));
+    }
+    Ok(reply.into())
+}
+
+pub async fn list_collections(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        optional("filter", Types::OBJECT),
+        optional("nameOnly", Types::BOOL),
+        optional("authorizedCollections", Types::BOOL),
+        optional("cursor", Types::OBJECT),
+    ];
+    let arguments = call.arguments(FIELDS)?;
+    let names_only = arguments.bool("nameOnly") == Some(true);
+    let filter = Filter::parse(&document(&arguments, "filter"), &Scope::new())?;
+    let batch_size = match arguments.document("cursor") {
+        Some(cursor) => Arguments::of_document("cursor", cursor, &[optional("batchSize", Types::NUMBER)])?
+            .count("batchSize")?,
+        None => None,
+    };
+    if let Some(size) = batch_size
+        && size > i32::MAX as u64
+    {
+        fail!(code::BAD_VALUE, "BSON field 'listCollections.cursor.batchSize' is out of range: {size}");
+    }
+    let mut env = call.request().env();
+    let mut shown = Vec::new();
+    let listed = call.collections().list(call.database())?;
+    let has_views = listed.iter().any(|listed| listed.view.is_some());
+    let mut all: Vec<Document> = listed.iter().map(description).collect();
+    if has_views {
+        all.push(views_description());
+    }
+    for document in all {
+        if filter.matches(&document, &mut env)? {
+            shown.push(match names_only {
+                true => document
+                    .iter()
+                    .filter(|(name, _)| matches!(&***name, "name" | "type"))
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect(),
+                false => document,
+            });
+        }
+    }
+    let namespace = format!("{}.$cmd.listCollections", call.database());
+    let options =
+        CursorOptions { batch_size: Some(batch_size.unwrap_or(u64::MAX)), ..CursorOptions::default() };
+    call.open_cursor(namespace, Box::new(ListedSource::new(shown)), options).await
+}
+
+fn description(listed: &Listed) -> Document {
+    let mut shown = Document::one("name", listed.name.as_str());
+    if let Some(view) = &listed.view {
+        shown.push("type", Value::string("view"));
+        let mut options = Document::one("viewOn", view.on.as_str());
+        options.push("pipeline", Value::array(view.pipeline.clone()));
+        shown.push("options", Value::document(options));
+        shown.push("info", Value::document(Document::one("readOnly", Value::Bool(true))));
+        return shown;
+    }
+    shown.push("type", Value::string("collection"));
+    if let Some(collection) = &listed.collection {
+        shown.push("options", Value::document(collection.meta.options.clone()));
+        let mut info = Document::one("readOnly", Value::Bool(false));
+        info.push("uuid", Value::Binary(4, collection.uuid().as_slice().into()));
+        shown.push("info", Value::document(info));
+        shown.push("idIndex", Value::document(identity_index()));
+    }
+    shown
+}
+
+fn views_description() -> Document {
+    let mut shown = Document::one("name", "system.views");
+    shown.push("type", Value::string("collection"));
+    shown.push("options", Value::document(Document::new()));
+    shown.push("info", Value::document(Document::one("readOnly", Value::Bool(false))));
+    shown.push("idIndex", Value::document(identity_index()));
+    shown
+}

@@ -1,0 +1,244 @@
+//! How much there is: `collStats`, `dbStats`, `dataSize`, `validate`, and the stages that say the same.
+
+use shardlake_account::collections::{Collection, Found, Namespace};
+use shardlake_mql::{Document, Value};
+
+use crate::arguments::{Field, Types, optional, required};
+use crate::call::Call;
+use crate::errors::{Result, code, fail};
+use crate::reply::Reply;
+
+/// A number in the narrowest type that holds it, as the reference answers.
+fn number(value: u64) -> Value {
+    i32::try_from(value).map_or(Value::Long(value as i64), Value::Int)
+}
+
+fn scale_of(value: Option<i64>) -> Result<u64> {
+    match value {
+        None => Ok(1),
+        Some(scale) if scale >= 1 => Ok(scale as u64),
+        Some(scale) => fail!(code::BAD_VALUE, "scale has to be >= 1, is {scale}"),
+    }
+}
+
+fn storage_stats(namespace: &Namespace, collection: Option<&Collection>, scale: u64) -> Document {
+    let usage = collection.map(|collection| collection.handle.usage());
+    let (items, size) = usage.map_or((0, 0), |usage| (usage.items, usage.size_bytes));
+    let mut stats = Document::one("ns", namespace.to_string().as_str());
+    stats.push("size", number(size / scale));
+    stats.push("count", number(items));
+    if items > 0 {
+        stats.push("avgObjSize", number(size / items));
+    }
+    stats.push("numOrphanDocs", Value::Int(0));
+    stats.push("storageSize", number(size / scale));
+    stats.push("freeStorageSize", Value::Int(0));
+    stats.push("capped", Value::Bool(false));
+    let indexes = collection.map(Collection::indexes).unwrap_or_default();
+    stats.push("nindexes", number(indexes.len() as u64));
+    stats.push("indexBuilds", Value::array(Vec::new()));
+    stats.push("totalIndexSize", Value::Int(0));
+    let sizes: Document = indexes
+        .iter()
+        .filter_map(|index| Some((index.get("name")?.as_str()?.into(), Value::Int(0))))
+        .collect();
+    stats.push("indexSizes", Value::document(sizes));
+    stats.push("totalSize", number(size / scale));
+    stats.push("scaleFactor", number(scale));
+    stats.push("sharded", Value::Bool(collection.is_some_and(Collection::is_sharded)));
+    stats
+}
+
+pub async fn coll_stats(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[optional("scale", Types::NUMBER)];
+    let namespace = call.namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    let scale = scale_of(arguments.i64("scale"))?;
+    let collection = match call.collections().find_name(&namespace)? {
+        Found::Collection(collection) => Some(collection),
+        Found::View(_) => fail!(166, "Namespace {namespace} is a view, not a collection"),
+        Found::Nothing => None,
+    };
+    Ok(storage_stats(&namespace, collection.as_ref(), scale).into())
+}
+
+pub async fn db_stats(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[optional("scale", Types::NUMBER), optional("freeStorage", Types::NUMBER)];
+    let arguments = call.arguments(FIELDS)?;
+    let scale = scale_of(arguments.i64("scale"))?;
+    let listed = call.collections().list(call.database())?;
+    let collections: Vec<&Collection> =
+        listed.iter().filter_map(|listed| listed.collection.as_ref()).collect();
+    let usages = collections.iter().map(|collection| collection.handle.usage());
+    let (items, size) = usages.fold((0, 0), |sum, usage| (sum.0 + usage.items, sum.1 + usage.size_bytes));
+    let views = listed.iter().filter(|listed| listed.view.is_some()).count();
+    let indexes: usize = collections.iter().map(|collection| collection.indexes().len()).sum();
+    let double = |value: u64| Value::Double(value as f64 / scale as f64);
+    let mut stats = Document::one("db", call.database());
+    stats.push("collections", number(collections.len() as u64));
+    stats.push("views", number(views as u64));
+    stats.push("objects", number(items));
+    stats.push("avgObjSize", Value::Double(if items == 0 { 0.0 } else { size as f64 / items as f64 }));
+    stats.push("dataSize", double(size));
+    stats.push("storageSize", double(size));
+    stats.push("indexes", number(indexes as u64));
+    stats.push("indexSize", Value::Double(0.0));
+    stats.push("totalSize", double(size));
+    stats.push("scaleFactor", number(scale));
+    let disk = call.deployment.account.statistics().disk_bytes;
+    stats.push("fsUsedSize", double(disk));
+    stats.push("fsTotalSize", double(disk));
+    Ok(stats.into())
+}
+
+pub async fn data_size(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("dataSize", Types::STRING),
+        optional("keyPattern", Types::OBJECT),
+        optional("min", Types::OBJECT),
+        optional("max", Types::OBJECT),
+        optional("estimate", Types::BOOL),
+    ];
+    let arguments = call.arguments(FIELDS)?;
+    if arguments.given("min").is_some() || arguments.given("max").is_some() {
+        fail!(code::NOT_IMPLEMENTED, "dataSize with min and max is not supported");
+    }
+    let name = arguments.string("dataSize").unwrap_or_default();
+    let Some((database, collection)) = name.split_once('.') else {
+        fail!(code::INVALID_NAMESPACE, "Invalid namespace specified '{name}'");
+    };
+    let found = call.collections().collection(&Namespace::new(database, collection))?;
+    let usage = found.map(|found| found.handle.usage());
+    let (items, size) = usage.map_or((0, 0), |usage| (usage.items, usage.size_bytes));
+    let mut reply = Document::one("estimate", Value::Bool(arguments.bool("estimate") == Some(true)));
+    reply.push("size", number(size));
+    reply.push("numObjects", number(items));
+    reply.push("millis", Value::Int(0));
+    Ok(reply.into())
+}
+
+pub async fn validate(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        optional("full", Types::BOOL),
+        optional("repair", Types::BOOL),
+        optional("metadata", Types::BOOL),
+        optional("checkBSONConformance", Types::BOOL),
+        optional("background", Types::BOOL),
+    ];
+    let namespace = call.namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    if arguments.bool("repair") == Some(true) {
+        fail!(
+            code::NOT_IMPLEMENTED,
+            "validate with repair is not supported: stop the server and run 'shardlake verify'"
+        );
+    }
+    let collection = match call.collections().find_name(&namespace)? {
+        Found::Collection(collection) => collection,
+        Found::View(_) => fail!(166, "Cannot validate a view"),
+        Found::Nothing => {
+            fail!(code::NAMESPACE_NOT_FOUND, "Collection '{namespace}' does not exist to validate.")
+        }
+    };
+    let indexes = collection.indexes();
+    let keys: Document = indexes
+        .iter()
+        .filter_map(|index| Some((index.get("name")?.as_str()?.into(), number(collection.items()))))
+        .collect();
+    let mut reply = Document::one("ns", namespace.to_string().as_str());
+    reply.push("nInvalidDocuments", Value::Int(0));
+    reply.push("nNonCompliantDocuments", Value::Int(0));
+    reply.push("nrecords", number(collection.items()));
+    reply.push("nIndexes", number(indexes.len() as u64));
+    reply.push("keysPerIndex", Value::document(keys));
+    reply.push("valid", Value::Bool(true));
+    reply.push("repaired", Value::Bool(false));
+    for list in ["warnings", "errors", "extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
+        reply.push(list, Value::array(Vec::new()));
+    }
+    Ok(reply.into())
+}
+
+/// The documents of a first stage that the server answers itself; `None` for a pipeline that begins otherwise.
+pub fn answered_stage(
+    call: &Call,
+    namespace: &Namespace,
+    has_collection: bool,
+    stages: &[Value],
+) -> Result<Option<Vec<Value>>> {
+    let first = stages.first().and_then(Value::as_document).filter(|stage| stage.len() == 1);
+    let Some((name, options)) = first.and_then(|stage| stage.first()) else { return Ok(None) };
+    match &**name {
+        "$collStats" => {
+            if !has_collection {
+                fail!(code::INVALID_NAMESPACE, "$collStats is only valid on a collection");
+            }
+            coll_stats_stage(call, namespace, options).map(Some)
+        }
+        "$indexStats" => {
+            if !has_collection {
+                fail!(code::INVALID_NAMESPACE, "$indexStats is only valid on a collection");
+            }
+            if !options.as_document().is_some_and(|options| options.is_empty()) {
+                fail!(28803, "The $indexStats stage specification must be an empty object");
+            }
+            let found = call.collections().collection(namespace)?;
+            let shown = found.iter().flat_map(Collection::indexes).map(|index| {
+                let mut shown = Document::one("name", index.value("name"));
+                shown.push("key", index.value("key"));
+                shown.push("host", Value::string("shardlake"));
+                let mut accesses = Document::one("ops", Value::Long(0));
+                accesses.push("since", Value::Date(call.context.now.milliseconds() as i64));
+                shown.push("accesses", Value::document(accesses));
+                shown.push("spec", Value::document(index));
+                Value::document(shown)
+            });
+            Ok(Some(shown.collect()))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn coll_stats_stage(call: &Call, namespace: &Namespace, options: &Value) -> Result<Vec<Value>> {
+    let Value::Document(options) = options else {
+        fail!(code::FAILED_TO_PARSE, "$collStats must take a nested object but found: {options}");
+    };
+    for (option, value) in options.iter() {
+        match (&**option, value) {
+            ("latencyStats" | "storageStats" | "count" | "queryExecStats", Value::Document(_)) => {}
+            ("latencyStats" | "storageStats" | "count" | "queryExecStats", other) => fail!(
+                code::TYPE_MISMATCH,
+                "BSON field '$collStats.{option}' is the wrong type '{}', expected type 'object'",
+                other.type_name()
+            ),
+            (other, _) => fail!(code::UNKNOWN_FIELD, "BSON field '$collStats.{other}' is an unknown field."),
+        }
+    }
+    let collection = match call.collections().find_name(namespace)? {
+        Found::Collection(collection) => Some(collection),
+        Found::View(_) => fail!(166, "$collStats on a view is not supported"),
+        Found::Nothing => None,
+    };
+    let mut shown = Document::one("ns", namespace.to_string().as_str());
+    shown.push("host", Value::string("shardlake"));
+    shown.push("localTime", Value::Date(call.context.now.milliseconds() as i64));
+    if options.has("latencyStats") || options.has("queryExecStats") {
+        fail!(code::NOT_IMPLEMENTED, "$collStats with latencyStats or queryExecStats is not supported");
+    }
+    if let Some(Value::Document(storage)) = options.get("storageStats") {
+        let scale = scale_of(storage.get("scale").and_then(Value::to_i64_exact))?;
+        let mut stats = storage_stats(namespace, collection.as_ref(), scale);
+        stats.remove("ns");
+        shown.push("storageStats", Value::document(stats));
+    }
+    if options.has("count") {
+        let Some(collection) = &collection else {
+            fail!(
+                code::NAMESPACE_NOT_FOUND,
+                "Unable to retrieve count in $collStats stage: ns does not exist: {namespace}"
+            );
+        };
+        shown.push("count", number(collection.items()));
+    }
+    Ok(vec![Value::document(shown)])
+}

@@ -1,0 +1,377 @@
+//! `insert`, `update`, `delete`.
+
+use std::sync::Arc;
+
+use shardlake_account::collections::{Action, Done, Namespace, Statement};
+use shardlake_mql::{Document, Filter, SortPattern, Update, Value};
+
+use super::common::{check_collation, check_created, check_written, document, sort};
+use super::find::check_hint;
+use crate::arguments::{Arguments, Field, Types, optional, required};
+use crate::call::Call;
+use crate::errors::{CommandError, Result, code, error, fail};
+use crate::reply::Reply;
+
+const STATEMENTS_MAX: usize = 100_000;
+const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What all write commands have.
+fn is_ordered(arguments: &Arguments<'_>) -> bool {
+    arguments.bool("ordered") != Some(false)
+}
+
+fn statements<'b>(arguments: &Arguments<'b>, name: &str) -> Result<Vec<&'b Arc<Document>>> {
+    let statements = arguments.documents(name)?;
+    if statements.is_empty() || statements.len() > STATEMENTS_MAX {
+        fail!(
+            code::INVALID_LENGTH,
+            "Write batch sizes must be between 1 and {STATEMENTS_MAX}. Got {} operations.",
+            statements.len()
+        );
+    }
+    Ok(statements)
+}
+
+/// The number that a statement of a retryable write goes by.
+fn statement_ids(call: &Call, count: usize) -> Vec<i32> {
+    let first = call.body.get("stmtId").and_then(Value::to_i64_exact).unwrap_or(0) as i32;
+    match call.body.get("stmtIds") {
+        Some(Value::Array(ids)) if ids.len() == count => {
+            ids.iter().map(|id| id.to_i64_exact().unwrap_or(0) as i32).collect()
+        }
+        _ => (0..count as i32).map(|at| first + at).collect(),
+    }
+}
+
+pub async fn insert(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("documents", Types::ARRAY),
+        optional("ordered", Types::BOOL),
+        optional("bypassDocumentValidation", Types::BOOL),
+        optional("stmtId", Types::INTEGER),
+        optional("stmtIds", Types::ARRAY),
+        optional("maxTimeMS", Types::NUMBER),
+    ];
+    let namespace = call.written_namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    let documents = statements(&arguments, "documents")?;
+    let checks = arguments.bool("bypassDocumentValidation") != Some(true);
+    check_created(&namespace)?;
+    let ids = statement_ids(call, documents.len());
+    let (mut answer, mut todo, mut places) = (WriteAnswer::default(), Vec::new(), Vec::new());
+    for (place, found) in documents.iter().enumerate() {
+        if replayed(call, ids[place])?.is_some() {
+            answer.count += 1;
+            continue;
+        }
+        if found.size() > DOCUMENT_BYTES_MAX {
+            let told = error!(
+                code::BAD_VALUE,
+                "object to insert too large. size in bytes: {}, max size: {DOCUMENT_BYTES_MAX}",
+                found.size()
+            );
+            answer.errors.push((place, told));
+            if is_ordered(&arguments) {
+                break;
+            }
+            continue;
+        }
+        todo.push(Document::clone(found));
+        places.push(place);
+    }
+    let request = call.request();
+    let inserted =
+        call.collections().insert(&request, &namespace, todo, is_ordered(&arguments), checks).await?;
+    answer.count += inserted.count;
+    let failed: Vec<usize> = inserted.failures.iter().map(|(index, _)| *index).collect();
+    let stopped = failed.first().copied().filter(|_| is_ordered(&arguments)).unwrap_or(usize::MAX);
+    if let Some(retryable) = &call.retryable {
+        for (index, place) in places.iter().enumerate() {
+            if index < stopped && !failed.contains(&index) {
+                retryable.record(ids[*place], Document::one("n", Value::Int(1)));
+            }
+        }
+    }
+    let failures = inserted.failures.into_iter();
+    answer.errors.extend(failures.map(|(index, failure)| (places[index], CommandError::from(failure))));
+    answer.errors.sort_by_key(|(place, _)| *place);
+    if is_ordered(&arguments) {
+        answer.errors.truncate(1);
+    }
+    Ok(answer.reply(false))
+}
+
+/// What a statement answered when it was run before.
+fn replayed(call: &Call, id: i32) -> Result<Option<Arc<Document>>> {
+    match &call.retryable {
+        Some(retryable) => retryable.replay(id),
+        None => Ok(None),
+    }
+}
+
+#[derive(Default)]
+struct WriteAnswer {
+    count: u64,
+    modified: u64,
+    upserted: Vec<Value>,
+    errors: Vec<(usize, CommandError)>,
+}
+
+impl WriteAnswer {
+    fn note(&mut self, place: usize, result: &Document) {
+        let number = |name: &str| result.get(name).and_then(Value::to_i64_exact).unwrap_or(0) as u64;
+        self.count += number("n");
+        self.modified += number("nModified");
+        if let Some(id) = result.get("upserted") {
+            let mut entry = Document::one("index", Value::Int(place as i32));
+            entry.push("_id", id.clone());
+            self.upserted.push(Value::document(entry));
+        }
+    }
+
+    fn reply(self, shows_modified: bool) -> Reply {
+        let mut reply = Document::one("n", Value::Int(self.count as i32));
+        if !self.upserted.is_empty() {
+            reply.push("upserted", Value::array(self.upserted));
+        }
+        if shows_modified {
+            reply.push("nModified", Value::Int(self.modified as i32));
+        }
+        if !self.errors.is_empty() {
+            let errors = self.errors.iter().map(|(place, error)| Value::document(error.write_error(*place)));
+            reply.push("writeErrors", Value::array(errors.collect()));
+        }
+        reply.into()
+    }
+}
+
+/// What is kept of a statement that is done.
+fn result_of(done: &Done) -> Document {
+    let mut result = Document::one("n", Value::Int(done.matched as i32));
+    result.push("nModified", Value::Int(done.modified as i32));
+    if let Some(id) = &done.upserted {
+        result.push("upserted", id.clone());
+    }
+    result
+}
+
+pub async fn update(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("updates", Types::ARRAY),
+        optional("ordered", Types::BOOL),
+        optional("bypassDocumentValidation", Types::BOOL),
+        optional("let", Types::OBJECT),
+        optional("stmtId", Types::INTEGER),
+        optional("stmtIds", Types::ARRAY),
+        optional("runtimeConstants", Types::OBJECT),
+    ];
+    const STATEMENT: &[Field] = &[
+        required("q", Types::OBJECT),
+        required("u", Types::OBJECT.or(Types::ARRAY)),
+        optional("c", Types::OBJECT),
+        optional("multi", Types::BOOL),
+        optional("upsert", Types::BOOL),
+        optional("upsertSupplied", Types::BOOL),
+        optional("collation", Types::OBJECT),
+        optional("arrayFilters", Types::ARRAY),
+        optional("hint", Types::STRING.or(Types::OBJECT)),
+        optional("sort", Types::OBJECT),
+        optional("sampleId", Types::BINARY),
+        optional("allowShardKeyUpdatesWithoutFullShardKeyInQuery", Types::BOOL),
+    ];
+    let namespace = call.written_namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    let mut parsed = Vec::new();
+    for (place, statement) in statements(&arguments, "updates")?.into_iter().enumerate() {
+        let context = format!("update.updates.{place}");
+        let fields = Arguments::of_document(&context, statement, STATEMENT)?;
+        let is_multi = fields.bool("multi") == Some(true);
+        if is_multi && call.retryable.is_some() {
+            fail!(code::INVALID_OPTIONS, "Cannot use retryable writes with multi=true");
+        }
+        if is_multi && fields.document("sort").is_some() {
+            fail!(code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
+        }
+        parsed.push((Document::clone(statement), is_multi));
+    }
+    let lets = document(&arguments, "let");
+    let checks = arguments.bool("bypassDocumentValidation") != Some(true);
+    let ids = statement_ids(call, parsed.len());
+    let mut answer = WriteAnswer::default();
+    for (place, (statement, is_multi)) in parsed.iter().enumerate() {
+        if let Some(result) = replayed(call, ids[place])? {
+            answer.note(place, &result);
+            continue;
+        }
+        let fields = Arguments::of_document("update", statement, STATEMENT)?;
+        let outcome = async {
+            let mut statement = update_statement(call, &fields, &lets, *is_multi, checks)?;
+            check_statement_hint(call, &namespace, &fields)?;
+            if matches!(statement.action, Action::Update { is_upsert: true, .. }) {
+                check_created(&namespace)?;
+            }
+            let request = call.request();
+            Ok::<Done, CommandError>(
+                call.collections().run_statement(&request, &namespace, &mut statement).await?,
+            )
+        };
+        match outcome.await {
+            Ok(done) => {
+                let result = result_of(&done);
+                answer.note(place, &result);
+                if let Some(retryable) = &call.retryable {
+                    retryable.record(ids[place], result);
+                }
+            }
+            Err(error) => {
+                answer.errors.push((place, error));
+                if is_ordered(&arguments) {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(answer.reply(true))
+}
+
+fn check_statement_hint(call: &Call, namespace: &Namespace, fields: &Arguments<'_>) -> Result<()> {
+    if let (Some(hint), Some(collection)) = (fields.given("hint"), call.collections().collection(namespace)?)
+    {
+        check_hint(&collection, Some(hint))?;
+    }
+    Ok(())
+}
+
+fn update_statement(
+    call: &Call,
+    fields: &Arguments<'_>,
+    lets: &Document,
+    is_multi: bool,
+    checks: bool,
+) -> Result<Statement> {
+    check_collation(fields.given("collation"))?;
+    let constants = document(fields, "c");
+    let update = fields.given("u").cloned().unwrap_or_default();
+    if !constants.is_empty() && !matches!(update, Value::Array(_)) {
+        fail!(51198, "Constant values may only be specified for pipeline updates");
+    }
+    let mut variables = lets.clone();
+    constants.iter().for_each(|(name, value)| variables.set(name, value.clone()));
+    let array_filters = fields.array("arrayFilters").unwrap_or_default();
+    let is_upsert = fields.bool("upsert") == Some(true);
+    let sort = sort(&document(fields, "sort"))?;
+    statement(
+        call,
+        document(fields, "q"),
+        (&update, array_filters),
+        &variables,
+        (is_multi, is_upsert),
+        sort,
+        checks,
+    )
+}
+
+/// An update as the engine is asked for it.
+pub fn statement(
+    call: &Call,
+    filter: Document,
+    (update, array_filters): (&Value, &[Value]),
+    variables: &Document,
+    (is_multi, is_upsert): (bool, bool),
+    sort: SortPattern,
+    checks: bool,
+) -> Result<Statement> {
+    let (scope, env) = call.request().bound(variables)?;
+    let parsed = Filter::parse(&filter, &scope)?;
+    let update = Update::parse(update, array_filters, &scope)?;
+    if is_multi && update.is_replacement() {
+        fail!(code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
+    }
+    let action = Action::Update { update: Arc::new(update), is_upsert };
+    Ok(Statement { filter, parsed, action, is_multi, sort, env, checks })
+}
+
+pub async fn delete(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("deletes", Types::ARRAY),
+        optional("ordered", Types::BOOL),
+        optional("let", Types::OBJECT),
+        optional("stmtId", Types::INTEGER),
+        optional("stmtIds", Types::ARRAY),
+        optional("runtimeConstants", Types::OBJECT),
+    ];
+    const STATEMENT: &[Field] = &[
+        required("q", Types::OBJECT),
+        required("limit", Types::NUMBER),
+        optional("collation", Types::OBJECT),
+        optional("hint", Types::STRING.or(Types::OBJECT)),
+        optional("sampleId", Types::BINARY),
+    ];
+    let namespace = call.namespace()?;
+    check_written(&namespace)?;
+    let arguments = call.arguments(FIELDS)?;
+    let mut parsed = Vec::new();
+    for (place, statement) in statements(&arguments, "deletes")?.into_iter().enumerate() {
+        let context = format!("delete.deletes.{place}");
+        let fields = Arguments::of_document(&context, statement, STATEMENT)?;
+        let is_multi = match fields.given("limit").and_then(Value::to_f64) {
+            Some(0.0) => true,
+            Some(1.0) => false,
+            limit => fail!(
+                code::FAILED_TO_PARSE,
+                "The limit field in delete objects must be 0 or 1. Got {}",
+                limit.unwrap_or(f64::NAN)
+            ),
+        };
+        if is_multi && call.retryable.is_some() {
+            fail!(code::INVALID_OPTIONS, "Cannot use retryable writes with limit=0");
+        }
+        parsed.push((Document::clone(statement), is_multi));
+    }
+    let lets = document(&arguments, "let");
+    let ids = statement_ids(call, parsed.len());
+    let mut answer = WriteAnswer::default();
+    for (place, (statement, is_multi)) in parsed.iter().enumerate() {
+        if let Some(result) = replayed(call, ids[place])? {
+            answer.note(place, &result);
+            continue;
+        }
+        let fields = Arguments::of_document("delete", statement, STATEMENT)?;
+        let outcome = async {
+            check_collation(fields.given("collation"))?;
+            let (scope, env) = call.request().bound(&lets)?;
+            let filter = document(&fields, "q");
+            let parsed = Filter::parse(&filter, &scope)?;
+            check_statement_hint(call, &namespace, &fields)?;
+            let mut statement = Statement {
+                filter,
+                parsed,
+                action: Action::Remove,
+                is_multi: *is_multi,
+                sort: SortPattern::default(),
+                env,
+                checks: false,
+            };
+            let request = call.request();
+            Ok::<Done, CommandError>(
+                call.collections().run_statement(&request, &namespace, &mut statement).await?,
+            )
+        };
+        match outcome.await {
+            Ok(done) => {
+                let result = Document::one("n", Value::Int(done.matched as i32));
+                answer.note(place, &result);
+                if let Some(retryable) = &call.retryable {
+                    retryable.record(ids[place], result);
+                }
+            }
+            Err(error) => {
+                answer.errors.push((place, error));
+                if is_ordered(&arguments) {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(answer.reply(false))
+}
