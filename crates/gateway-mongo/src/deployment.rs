@@ -5,12 +5,18 @@ use std::time::Duration;
 
 use shardlake_account::Account;
 
+use crate::access::{Key, Users};
 use crate::cursors::{CursorLimits, Cursors};
+use crate::fail_points::FailPoints;
+use crate::operations::Operations;
 use crate::sessions::{SessionLimits, Sessions};
 
 /// How the gateway behaves.
 #[derive(Debug, Clone)]
 pub struct MongoSettings {
+    /// The name of the user that every key of the account stands for.
+    pub account_name: String,
+    pub keys: Vec<Key>,
     /// Clients must prove who they are.
     pub requires_authentication: bool,
     /// Commands that only tests need, such as fail points.
@@ -34,6 +40,8 @@ pub struct MongoSettings {
 impl Default for MongoSettings {
     fn default() -> Self {
         MongoSettings {
+            account_name: "localhost".into(),
+            keys: Vec::new(),
             requires_authentication: false,
             has_test_commands: false,
             request_timeout: Duration::from_secs(60),
@@ -53,6 +61,9 @@ pub struct Deployment {
     pub settings: MongoSettings,
     pub sessions: Sessions,
     pub cursors: Cursors,
+    pub users: Users,
+    pub fail_points: FailPoints,
+    pub operations: Operations,
     pub counters: Counters,
     /// When the gateway was opened, in terms of the account's clock.
     pub started: Duration,
@@ -101,6 +112,9 @@ impl Deployment {
         Deployment {
             sessions: Sessions::new(clock.clone(), random.clone(), settings.sessions),
             cursors: Cursors::new(clock.clone(), random, settings.cursors),
+            users: Users::new(&settings.account_name, &settings.keys),
+            fail_points: FailPoints::default(),
+            operations: Operations::default(),
             counters: Counters::default(),
             started: clock.elapsed(),
             last_connection: AtomicI32::new(0),

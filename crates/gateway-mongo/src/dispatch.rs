@@ -16,7 +16,8 @@ use crate::access::{Access, Principal};
 use crate::arguments::{Generic, ReadLevel, TransactionPart};
 use crate::call::{Call, Command, Connection};
 use crate::deployment::Deployment;
-use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, error, fail};
+use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, error, fail, is_retryable_code};
+use crate::fail_points::Strike;
 use crate::reply::Reply;
 use crate::sessions::SessionKey;
 use crate::table;
@@ -49,15 +50,20 @@ pub fn is_never_compressed(name: &str) -> bool {
 }
 
 pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, body: Document) -> Answered {
-    let row = match find(&body) {
+    let row = match find(deployment, &body) {
         Ok(row) => row,
         Err(error) => return failed("", &error),
     };
     deployment.counters.operations.count(row.name);
-    let run = AssertUnwindSafe(run(deployment, connection, row, body)).catch_unwind();
+    let is_repeatable = row.rules.is_retryable && body.has("txnNumber");
+    let strike = strike(deployment, connection, row.name).await;
+    if let Some(Strike { closes_connection: true, .. }) = strike {
+        return Answered { document: Vec::new(), failed: true, name: row.name, closes_connection: true };
+    }
+    let run = AssertUnwindSafe(run(deployment, connection, row, (body, strike))).catch_unwind();
     match run.await {
         Ok(Ok(document)) => Answered { document, failed: false, name: row.name, closes_connection: false },
-        Ok(Err(error)) => failed(row.name, &told(row, error)),
+        Ok(Err(error)) => failed(row.name, &told(is_repeatable, error)),
         Err(panic) => {
             tracing::error!(command = row.name, panic = panic_message(&*panic), "a command handler panicked");
             failed(row.name, &error!(code::INTERNAL_ERROR, "a defect of the server: see its log"))
@@ -70,9 +76,27 @@ pub fn failed(name: &'static str, error: &CommandError) -> Answered {
     Answered { document: error.reply().to_bytes(), failed: true, name, closes_connection: false }
 }
 
-/// Only writes that drivers may repeat carry the label that makes them.
-fn told(row: &Command, error: CommandError) -> CommandError {
-    if row.rules.is_retryable { error } else { error.without_label(RETRYABLE_WRITE) }
+/// Only writes that drivers may repeat carry the label that makes them, and all that may do.
+fn told(is_repeatable: bool, error: CommandError) -> CommandError {
+    if error.has_given_labels() {
+        return error;
+    }
+    match is_repeatable && is_retryable_code(error.code()) {
+        true => error.with_label(RETRYABLE_WRITE),
+        false => error.without_label(RETRYABLE_WRITE),
+    }
+}
+
+/// What a fail point does to this command, after the time for which it holds it up.
+async fn strike(deployment: &Deployment, connection: &Connection, name: &str) -> Option<Strike> {
+    if !deployment.settings.has_test_commands {
+        return None;
+    }
+    let strike = deployment.fail_points.strike(name, connection.application().as_deref())?;
+    if let Some(time) = strike.blocks_for {
+        tokio::time::sleep(time).await;
+    }
+    Some(strike)
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -80,28 +104,41 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-fn find(body: &Document) -> Result<&'static Command> {
+fn find(deployment: &Deployment, body: &Document) -> Result<&'static Command> {
     let name = body.first().map_or("", |(name, _)| &**name);
-    table::find(name).ok_or_else(|| error!(code::COMMAND_NOT_FOUND, "no such command: '{name}'"))
+    let is_here = |row: &&Command| !row.rules.is_for_tests || deployment.settings.has_test_commands;
+    table::find(name)
+        .filter(is_here)
+        .ok_or_else(|| error!(code::COMMAND_NOT_FOUND, "no such command: '{name}'"))
 }
 
 async fn run(
     deployment: &Arc<Deployment>,
     connection: &Arc<Connection>,
     row: &'static Command,
-    body: Document,
+    (body, strike): (Document, Option<Strike>),
 ) -> Result<Vec<u8>> {
     let principal = connection.principal();
     check_access(deployment, row, principal.as_deref())?;
+    let concern_error = match strike.map(Strike::into_outcome) {
+        None => None,
+        Some(outcome) => outcome?,
+    };
     let generic = Generic::parse(&body)?;
     check_rules(row, &generic)?;
     let call = enter(deployment, connection, row, (body, generic), principal).await?;
     let time = call.time_left() + GRACE;
-    let reply = match tokio::time::timeout(time, (row.handler)(&call)).await {
-        Ok(reply) => reply?,
-        Err(_) => fail!(code::MAX_TIME_EXPIRED, "operation exceeded time limit"),
+    let started = deployment.account.clock().elapsed();
+    let names = (row.name, call.generic.database.as_str());
+    let at_work = deployment.operations.begin(names, connection.id, started);
+    let reply = tokio::select! {
+        biased;
+        reply = (row.handler)(&call) => reply?,
+        () = at_work.killed() => fail!(code::INTERRUPTED, "operation was interrupted"),
+        () = tokio::time::sleep(time) => fail!(code::MAX_TIME_EXPIRED, "operation exceeded time limit"),
     };
-    Ok(finish(row, &call, reply))
+    drop(at_work);
+    Ok(finish(row, &call, reply, concern_error))
 }
 
 fn check_access(deployment: &Deployment, row: &Command, principal: Option<&Principal>) -> Result<()> {
@@ -194,21 +231,29 @@ async fn enter(
 }
 
 /// Adds what every reply has.
-fn finish(row: &Command, call: &Call, mut reply: Reply) -> Vec<u8> {
+fn finish(row: &Command, call: &Call, mut reply: Reply, given: Option<Arc<Document>>) -> Vec<u8> {
+    let fields = &mut reply.fields;
+    let mut concern_error = given.map(|error| Document::clone(&error));
     if let Some(concern) = &call.generic.write_concern
         && row.rules.has_write_concern
     {
         if concern.is_unacknowledged() {
-            reply.fields.remove("writeErrors");
+            fields.remove("writeErrors");
         }
-        if let Some(error) = concern.unsatisfied()
-            && !reply.fields.has("writeConcernError")
-        {
-            reply.fields.push("writeConcernError", error.write_concern_error().into());
-        }
+        concern_error =
+            concern_error.or_else(|| concern.unsatisfied().map(|error| error.write_concern_error()));
     }
-    if !reply.fields.has("ok") {
-        reply.fields.push("ok", Value::Double(1.0));
+    if let Some(error) = concern_error
+        && !fields.has("writeConcernError")
+    {
+        let code = error.value("code").to_i32_exact().unwrap_or_default();
+        if !error.has("errorLabels") && call.retryable.is_some() && is_retryable_code(code) {
+            fields.push("errorLabels", Value::array(vec![Value::string(RETRYABLE_WRITE)]));
+        }
+        fields.push("writeConcernError", error.into());
+    }
+    if !fields.has("ok") {
+        fields.push("ok", Value::Double(1.0));
     }
     reply.to_bytes()
 }

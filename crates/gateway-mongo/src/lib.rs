@@ -45,13 +45,16 @@ mod data;
 mod deployment;
 mod dispatch;
 mod errors;
+mod fail_points;
 mod gateway;
 mod memory;
+mod operations;
 mod reply;
 mod sessions;
 mod table;
 mod wire;
 
+pub use access::{Access, Key};
 pub use cursors::CursorLimits;
 pub use deployment::MongoSettings;
 pub use gateway::MongoGateway;

@@ -20,7 +20,16 @@ static TABLE: LazyLock<HashMap<&'static str, &'static Command>> = LazyLock::new(
 
 /// All of them. Commands on data have a room of their own.
 fn rows() -> impl Iterator<Item = &'static Command> {
-    let rooms = [OWN, commands::HANDSHAKE, commands::DIAGNOSTIC, commands::SESSIONS, commands::CURSORS];
+    let rooms = [
+        OWN,
+        commands::HANDSHAKE,
+        commands::AUTHENTICATION,
+        commands::DIAGNOSTIC,
+        commands::OPERATIONS,
+        commands::SESSIONS,
+        commands::CURSORS,
+        commands::FAIL_POINTS,
+    ];
     rooms.into_iter().chain([data::commands()]).flatten()
 }
 

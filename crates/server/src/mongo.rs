@@ -6,7 +6,8 @@ use std::io;
 use std::sync::Arc;
 
 use shardlake_account::Account;
-use shardlake_gateway_mongo::{MongoGateway, MongoSettings};
+use shardlake_gateway_mongo::{Access, Key, MongoGateway, MongoSettings};
+use shardlake_signature::AccountKey;
 use tokio::net::TcpStream;
 
 use crate::config::{Config, MongoConfig};
@@ -26,7 +27,15 @@ pub fn bind(config: &MongoConfig) -> Result<Vec<Bound>, String> {
 }
 
 pub fn gateway(account: &Account, config: &Config, keys: &AccountKeys) -> MongoGateway {
+    let key = |key: &AccountKey| Key {
+        text: key.key.trim().to_owned(),
+        access: match key.access {
+            shardlake_signature::Access::Full => Access::Full,
+            shardlake_signature::Access::ReadOnly => Access::ReadOnly,
+        },
+    };
     let settings = MongoSettings {
+        keys: keys.keys.iter().map(key).collect(),
         // The well-known key is no secret, and only this machine can reach a server that takes it.
         requires_authentication: !keys.accept_the_well_known(),
         has_test_commands: config.mongo.has_test_commands,

@@ -36,6 +36,8 @@ pub struct Rules {
     /// Takes read concerns other than `local`.
     pub has_read_concern: bool,
     pub has_write_concern: bool,
+    /// Is there only where a server is started for tests.
+    pub is_for_tests: bool,
     /// Its answer may be a batch of many megabytes.
     pub has_batch: bool,
 }
@@ -51,6 +53,7 @@ impl Command {
             is_stable: false,
             has_read_concern: false,
             has_write_concern: false,
+            is_for_tests: false,
             has_batch: false,
         };
         Command { name, aliases: &[], rules, handler }
@@ -97,6 +100,11 @@ impl Command {
 
     pub const fn stable(mut self) -> Command {
         self.rules.is_stable = true;
+        self
+    }
+
+    pub const fn for_tests(mut self) -> Command {
+        self.rules.is_for_tests = true;
         self
     }
 

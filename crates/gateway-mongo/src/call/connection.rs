@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use shardlake_mql::Document;
 
 use crate::access::{Conversation, Principal};
+use crate::errors::{Result, code, fail};
 
 /// The two ends of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +43,19 @@ impl Connection {
 
     pub fn principal(&self) -> Option<Arc<Principal>> {
         self.state().principal.clone()
+    }
+
+    /// Notes what the client says that it is; saying it again differently is an error.
+    pub fn introduce(&self, client: &Arc<Document>) -> Result<()> {
+        let mut state = self.state();
+        if state.client.as_ref().is_some_and(|known| known.to_bytes() != client.to_bytes()) {
+            fail!(
+                code::CLIENT_METADATA_CANNOT_BE_MUTATED,
+                "The client metadata document may only be sent in the first hello"
+            );
+        }
+        state.client = Some(client.clone());
+        Ok(())
     }
 
     /// The name that the application gave itself.

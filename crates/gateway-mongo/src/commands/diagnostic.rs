@@ -65,15 +65,18 @@ async fn build_info(call: &Call) -> Result<Reply> {
 
 async fn connection_status(call: &Call) -> Result<Reply> {
     let arguments = call.arguments(&[optional("showPrivileges", Types::BOOL)])?;
-    let mut users = Vec::new();
+    let (mut users, mut roles) = (Vec::new(), Vec::new());
     if let Some(principal) = &call.principal {
         let mut user = Document::one("user", principal.name.as_str());
         user.push("db", Value::string(&principal.database));
         users.push(user.into());
+        let mut role = Document::one("role", principal.access.role());
+        role.push("db", Value::string("admin"));
+        roles.push(role.into());
     }
     let mut info = Document::new();
     info.push("authenticatedUsers", Value::array(users));
-    info.push("authenticatedUserRoles", Value::array(Vec::new()));
+    info.push("authenticatedUserRoles", Value::array(roles));
     if arguments.bool("showPrivileges").unwrap_or(false) {
         info.push("authenticatedUserPrivileges", Value::array(Vec::new()));
     }

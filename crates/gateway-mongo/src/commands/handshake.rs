@@ -5,9 +5,11 @@
 
 use shardlake_mql::{Document, Value};
 
+use super::authentication::start_speculatively;
+use crate::access::Mechanism;
 use crate::arguments::{Field, Types, optional};
 use crate::call::{Call, Command, command};
-use crate::errors::{Result, code, fail};
+use crate::errors::Result;
 use crate::reply::Reply;
 use crate::sessions::TIMEOUT_MINUTES;
 use crate::wire::Compressor;
@@ -38,24 +40,17 @@ const FIELDS: &[Field] = &[
 ];
 
 async fn hello(call: &Call) -> Result<Reply> {
-    greet(call, "isWritablePrimary")
+    greet(call, "isWritablePrimary").await
 }
 
 async fn is_master(call: &Call) -> Result<Reply> {
-    greet(call, "ismaster")
+    greet(call, "ismaster").await
 }
 
-fn greet(call: &Call, writable: &str) -> Result<Reply> {
+async fn greet(call: &Call, writable: &str) -> Result<Reply> {
     let arguments = call.arguments(FIELDS)?;
     if let Some(client) = arguments.document("client") {
-        let mut state = call.connection.state();
-        if state.client.as_ref().is_some_and(|known| known.to_bytes() != client.to_bytes()) {
-            fail!(
-                code::CLIENT_METADATA_CANNOT_BE_MUTATED,
-                "The client metadata document may only be sent in the first hello"
-            );
-        }
-        state.client = Some(client.clone());
+        call.connection.introduce(client)?;
     }
     let mut reply = Document::new();
     if arguments.bool("helloOk").unwrap_or(false) {
@@ -75,6 +70,16 @@ fn greet(call: &Call, writable: &str) -> Result<Reply> {
     let compressors = shared_compressors(arguments.array("compression").unwrap_or_default());
     if !compressors.is_empty() {
         reply.push("compression", Value::array(compressors));
+    }
+    if arguments.given("saslSupportedMechs").is_some() {
+        // Of every user, so that nothing tells which there are.
+        let mechanisms = Mechanism::ALL.map(|mechanism| Value::string(mechanism.name()));
+        reply.push("saslSupportedMechs", Value::array(mechanisms.to_vec()));
+    }
+    if let Some(asked) = arguments.document("speculativeAuthenticate")
+        && let Some(answer) = start_speculatively(call, asked).await
+    {
+        reply.push("speculativeAuthenticate", answer.into());
     }
     Ok(reply.into())
 }

@@ -1,13 +1,19 @@
 //! Commands that need no documents: greetings, what the server says of itself, sessions, cursors.
 
+mod authentication;
 mod cursors;
 mod diagnostic;
+mod fail_points;
 mod handshake;
+mod operations;
 mod parameters;
 mod sessions;
 mod status;
 
+pub use authentication::AUTHENTICATION;
 pub use cursors::CURSORS;
 pub use diagnostic::DIAGNOSTIC;
+pub use fail_points::FAIL_POINTS;
 pub use handshake::HANDSHAKE;
+pub use operations::OPERATIONS;
 pub use sessions::SESSIONS;

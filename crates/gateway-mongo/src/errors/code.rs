@@ -2,6 +2,7 @@
 
 pub const INTERNAL_ERROR: i32 = 1;
 pub const BAD_VALUE: i32 = 2;
+pub const NO_SUCH_KEY: i32 = 4;
 pub const HOST_UNREACHABLE: i32 = 6;
 pub const UNKNOWN_ERROR: i32 = 8;
 pub const FAILED_TO_PARSE: i32 = 9;
@@ -9,6 +10,7 @@ pub const USER_NOT_FOUND: i32 = 11;
 pub const UNAUTHORIZED: i32 = 13;
 pub const TYPE_MISMATCH: i32 = 14;
 pub const INVALID_LENGTH: i32 = 16;
+pub const PROTOCOL_ERROR: i32 = 17;
 pub const AUTHENTICATION_FAILED: i32 = 18;
 pub const ILLEGAL_OPERATION: i32 = 20;
 pub const INVALID_BSON: i32 = 22;
@@ -48,8 +50,10 @@ pub const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;
 pub const OBJECT_TOO_LARGE: i32 = 10334;
 pub const DUPLICATE_KEY: i32 = 11000;
 pub const INTERRUPTED_AT_SHUTDOWN: i32 = 11600;
+pub const INTERRUPTED: i32 = 11601;
 pub const QUOTA_EXCEEDED: i32 = 12501;
 pub const TOO_MANY_REQUESTS: i32 = 16500;
+pub const INVALID_OPERATION: i32 = 26823;
 pub const DUPLICATE_FIELD: i32 = 40413;
 pub const MISSING_FIELD: i32 = 40414;
 pub const UNKNOWN_FIELD: i32 = 40415;

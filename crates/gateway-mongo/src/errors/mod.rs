@@ -6,6 +6,7 @@ mod of_engine;
 
 pub use code_names::code_name;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use shardlake_mql::{Document, Value};
@@ -21,20 +22,27 @@ pub struct CommandError(Box<Inner>);
 struct Inner {
     code: i32,
     message: String,
-    labels: Vec<&'static str>,
+    labels: Vec<Cow<'static, str>>,
+    /// Somebody else has said which labels there are.
+    has_given_labels: bool,
     /// Further fields of the reply.
     fields: Document,
 }
 
 /// Drivers repeat the write.
 pub const RETRYABLE_WRITE: &str = "RetryableWriteError";
+/// Whether drivers may repeat a write that failed with this code.
+pub fn is_retryable_code(code: i32) -> bool {
+    matches!(code, 6 | 7 | 89 | 91 | 134 | 189 | 262 | 9001 | 10107 | 11600 | 11602 | 13435 | 13436)
+}
+
 /// Drivers repeat the transaction.
 pub const TRANSIENT_TRANSACTION: &str = "TransientTransactionError";
 
 impl CommandError {
     pub fn new(code: i32, message: impl Into<String>) -> CommandError {
         let (message, labels, fields) = (message.into(), Vec::new(), Document::new());
-        CommandError(Box::new(Inner { code, message, labels, fields }))
+        CommandError(Box::new(Inner { code, message, labels, has_given_labels: false, fields }))
     }
 
     /// A feature of the reference that this server does not have; the words name it.
@@ -43,14 +51,25 @@ impl CommandError {
     }
 
     pub fn with_label(mut self, label: &'static str) -> CommandError {
-        if !self.0.labels.contains(&label) {
-            self.0.labels.push(label);
+        if !self.0.labels.iter().any(|own| own == label) {
+            self.0.labels.push(label.into());
         }
         self
     }
 
+    /// Exactly these labels, whatever the code.
+    pub fn with_given_labels(mut self, labels: impl IntoIterator<Item = String>) -> CommandError {
+        self.0.labels = labels.into_iter().map(Cow::Owned).collect();
+        self.0.has_given_labels = true;
+        self
+    }
+
+    pub fn has_given_labels(&self) -> bool {
+        self.0.has_given_labels
+    }
+
     pub fn without_label(mut self, label: &str) -> CommandError {
-        self.0.labels.retain(|own| *own != label);
+        self.0.labels.retain(|own| own != label);
         self
     }
 
@@ -68,7 +87,7 @@ impl CommandError {
         &self.0.message
     }
 
-    pub fn labels(&self) -> &[&'static str] {
+    pub fn labels(&self) -> &[Cow<'static, str>] {
         &self.0.labels
     }
 

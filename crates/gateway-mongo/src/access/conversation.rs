@@ -1,0 +1,89 @@
+//! A proof of identity from its first message to its last.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use shardlake_stdx::Random;
+
+use super::Principal;
+use super::mechanism::Mechanism;
+use super::scram::{ClientFirst, Credential, Exchange};
+use super::users::Users;
+use crate::errors::{CommandError, Result, code, error};
+
+const NONCE_SIZE_BYTES: usize = 24;
+
+/// A connection has one at most.
+#[derive(Debug)]
+pub struct Conversation {
+    database: String,
+    /// Who is proved without the empty round that older drivers want.
+    skips_empty_exchange: bool,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Challenged {
+        exchange: Exchange,
+        credentials: Arc<Vec<Credential>>,
+    },
+    /// The proof is good; the client has to say that the server's is, too.
+    Proved(Principal),
+}
+
+/// What the server says next, and who has been proved with it.
+#[derive(Debug)]
+pub struct Step {
+    pub payload: Vec<u8>,
+    pub proved: Option<Principal>,
+    /// `None` where nothing follows.
+    pub next: Option<Conversation>,
+}
+
+impl Conversation {
+    /// Answers a client's opening. What is wrong with it is not told.
+    pub async fn begin(
+        users: &Users,
+        random: &Random,
+        mechanism: Mechanism,
+        (database, payload): (&str, &[u8]),
+        skips_empty_exchange: bool,
+    ) -> Result<Step> {
+        let first = ClientFirst::parse(payload).ok_or_else(failed)?;
+        let credentials = users.credentials(mechanism, &first.user).await?;
+        let mut nonce = [0; NONCE_SIZE_BYTES];
+        random.fill(&mut nonce);
+        let salt = users.salt(mechanism, &first.user);
+        let (exchange, answer) =
+            Exchange::begin(mechanism, &first, &STANDARD.encode(nonce), &salt, mechanism.iterations());
+        let state = State::Challenged { exchange, credentials };
+        let next = Conversation { database: database.to_owned(), skips_empty_exchange, state };
+        Ok(Step { payload: answer.into_bytes(), proved: None, next: Some(next) })
+    }
+
+    pub fn go_on(self, users: &Users, payload: &[u8]) -> Result<Step> {
+        match self.state {
+            State::Challenged { exchange, credentials } => {
+                let (place, answer) = exchange.finish(payload, &credentials).ok_or_else(failed)?;
+                let principal = users.principal(&self.database, place).ok_or_else(failed)?;
+                let payload = answer.into_bytes();
+                if self.skips_empty_exchange {
+                    return Ok(Step { payload, proved: Some(principal), next: None });
+                }
+                let next = Conversation { state: State::Proved(principal), ..self };
+                Ok(Step { payload, proved: None, next: Some(next) })
+            }
+            State::Proved(principal) if payload.is_empty() => {
+                Ok(Step { payload: Vec::new(), proved: Some(principal), next: None })
+            }
+            State::Proved(_) => Err(failed()),
+        }
+    }
+}
+
+/// The same words whatever is wrong.
+fn failed() -> CommandError {
+    error!(code::AUTHENTICATION_FAILED, "Authentication failed.")
+}

@@ -1,0 +1,83 @@
+//! `configureFailPoint`, for servers that are started for tests.
+
+use std::time::Duration;
+
+use shardlake_mql::{Document, Value};
+
+use crate::arguments::{Arguments, Field, Types, optional, required};
+use crate::call::{Call, Command, command};
+use crate::errors::{CommandError, Result, code, error, fail};
+use crate::fail_points::{FailCommand, Mode, texts};
+use crate::reply::Reply;
+
+pub static FAIL_POINTS: &[Command] =
+    &[command!("configureFailPoint", configure_fail_point).admin_only().for_tests()];
+
+async fn configure_fail_point(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("configureFailPoint", Types::STRING),
+        required("mode", Types::STRING.or(Types::OBJECT)),
+        optional("data", Types::OBJECT),
+    ];
+    let arguments = call.arguments(FIELDS)?;
+    let name = arguments.string("configureFailPoint").unwrap_or_default();
+    if name != "failCommand" {
+        return Err(CommandError::not_supported(format!("the fail point {name}: only failCommand is there")));
+    }
+    let point = match mode(arguments.given("mode"))? {
+        None => None,
+        Some(mode) => Some((mode, data(arguments.document("data").map(|data| &**data))?)),
+    };
+    let count = call.deployment.fail_points.set(point);
+    Ok(Document::one("count", count as i64).into())
+}
+
+/// `None` switches it off.
+fn mode(value: Option<&Value>) -> Result<Option<Mode>> {
+    const FIELDS: &[Field] = &[optional("times", Types::NUMBER), optional("skip", Types::NUMBER)];
+    match value {
+        Some(Value::String(text)) if **text == *"off" => Ok(None),
+        Some(Value::String(text)) if **text == *"alwaysOn" => Ok(Some(Mode::Always)),
+        Some(Value::Document(document)) => {
+            let arguments = Arguments::of_document("mode", document, FIELDS)?;
+            match (arguments.count("times")?, arguments.count("skip")?) {
+                (Some(times), None) => Ok(Some(Mode::Times(times))),
+                (None, Some(skip)) => Ok(Some(Mode::Skip(skip))),
+                _ => Err(error!(code::BAD_VALUE, "mode has either times or skip")),
+            }
+        }
+        _ => Err(error!(code::BAD_VALUE, "mode is 'off', 'alwaysOn', {{times: n}} or {{skip: n}}")),
+    }
+}
+
+fn data(document: Option<&Document>) -> Result<FailCommand> {
+    const FIELDS: &[Field] = &[
+        required("failCommands", Types::ARRAY),
+        optional("errorCode", Types::NUMBER),
+        optional("errorLabels", Types::ARRAY),
+        optional("closeConnection", Types::BOOL),
+        optional("blockConnection", Types::BOOL),
+        optional("blockTimeMS", Types::NUMBER),
+        optional("appName", Types::STRING),
+        optional("writeConcernError", Types::OBJECT),
+        optional("failInternalCommands", Types::BOOL),
+        optional("failLocalClients", Types::BOOL),
+    ];
+    let Some(document) = document else { fail!(code::BAD_VALUE, "failCommand needs data") };
+    let arguments = Arguments::of_document("data", document, FIELDS)?;
+    let list = |name: &str| match arguments.given(name).map(texts) {
+        Some(None) => Err(error!(code::TYPE_MISMATCH, "data.{name} is a list of texts")),
+        found => Ok(found.flatten()),
+    };
+    let flag = |name| arguments.bool(name).unwrap_or(false);
+    let milliseconds = arguments.count("blockTimeMS")?.unwrap_or_default();
+    Ok(FailCommand {
+        commands: list("failCommands")?.unwrap_or_default(),
+        application: arguments.string("appName").map(str::to_owned),
+        error_code: arguments.i64("errorCode").map(|code| code as i32),
+        error_labels: list("errorLabels")?,
+        closes_connection: flag("closeConnection"),
+        blocks_for: flag("blockConnection").then_some(Duration::from_millis(milliseconds)),
+        write_concern_error: arguments.document("writeConcernError").cloned(),
+    })
+}
