@@ -21,6 +21,8 @@ pub struct MongoSettings {
     pub requires_authentication: bool,
     /// Commands that only tests need, such as fail points.
     pub has_test_commands: bool,
+    /// Connections of the server at once, for `serverStatus`; the server bounds them itself.
+    pub connections_max: usize,
     /// Time for a command.
     pub request_timeout: Duration,
     /// A connection that says nothing for so long is closed.
@@ -44,6 +46,7 @@ impl Default for MongoSettings {
             keys: Vec::new(),
             requires_authentication: false,
             has_test_commands: false,
+            connections_max: 10_000,
             request_timeout: Duration::from_secs(60),
             idle_max: Duration::from_secs(1800),
             message_max: Duration::from_secs(60),
@@ -76,6 +79,7 @@ pub struct Counters {
     pub connections: AtomicUsize,
     pub connections_made: AtomicU64,
     pub requests: AtomicU64,
+    pub failures: AtomicU64,
     pub bytes_in: AtomicU64,
     pub bytes_out: AtomicU64,
     pub operations: OperationCounters,

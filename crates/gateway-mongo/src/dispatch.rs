@@ -6,6 +6,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -63,7 +64,10 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
     let run = AssertUnwindSafe(run(deployment, connection, row, (body, strike))).catch_unwind();
     match run.await {
         Ok(Ok(document)) => Answered { document, failed: false, name: row.name, closes_connection: false },
-        Ok(Err(error)) => failed(row.name, &told(is_repeatable, error)),
+        Ok(Err(error)) => {
+            deployment.counters.failures.fetch_add(1, Ordering::Relaxed);
+            failed(row.name, &told(is_repeatable, error))
+        }
         Err(panic) => {
             tracing::error!(command = row.name, panic = panic_message(&*panic), "a command handler panicked");
             failed(row.name, &error!(code::INTERNAL_ERROR, "a defect of the server: see its log"))
@@ -211,7 +215,7 @@ async fn enter(
     let time = generic.time_max.map_or(time, |asked| asked.min(time));
     let deadline = account.clock().elapsed() + time;
     let retryable = match (&session, generic.transaction_number) {
-        (Some(session), Some(number)) => {
+        (Some(session), Some(number)) if row.rules.is_retryable => {
             let begun = tokio::time::timeout(time, session.statements.begin(number)).await;
             Some(begun.map_err(|_| error!(code::MAX_TIME_EXPIRED, "operation exceeded time limit"))??)
         }

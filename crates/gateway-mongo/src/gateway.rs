@@ -47,7 +47,10 @@ impl MongoGateway {
         T: AsyncRead + AsyncWrite + Unpin + Send,
     {
         let deployment = &self.0.deployment;
-        let connection = Arc::new(Connection::new(deployment.next_connection(), Ends { client, server }));
+        let connection = Arc::new(Connection::new(
+            (deployment.next_connection(), deployment.account.random().guid()),
+            Ends { client, server },
+        ));
         let _open = Open::new(deployment);
         Loop::new(deployment, &self.0.memory, connection, io, stopping).run().await
     }

@@ -39,6 +39,7 @@ pub fn gateway(account: &Account, config: &Config, keys: &AccountKeys) -> MongoG
         // The well-known key is no secret, and only this machine can reach a server that takes it.
         requires_authentication: !keys.accept_the_well_known(),
         has_test_commands: config.mongo.has_test_commands,
+        connections_max: config.limits.connections_max,
         request_timeout: config.limits.request_max,
         message_max: config.limits.request_max,
         message_bytes_max: config.limits.message_bytes_max,

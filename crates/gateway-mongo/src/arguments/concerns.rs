@@ -56,8 +56,33 @@ impl ReadConcern {
             Some(Value::Timestamp(seconds, counter)) => Some((*seconds, *counter)),
             _ => None,
         };
+        check_provenance(&arguments, "readConcern")?;
         let level = arguments.string("level").map(read_level).transpose()?;
+        if after_cluster_time == Some((0, 0)) {
+            fail!(code::INVALID_OPTIONS, "afterClusterTime cannot be a null timestamp");
+        }
+        if arguments.given("atClusterTime").is_some() && level != Some(ReadLevel::Snapshot) {
+            fail!(code::INVALID_OPTIONS, "atClusterTime is for the read concern level snapshot only");
+        }
         Ok(ReadConcern { level, after_cluster_time })
+    }
+}
+
+/// Where a concern comes from; nothing follows from it.
+fn check_provenance(arguments: &Arguments<'_>, concern: &str) -> Result<()> {
+    const NAMES: &[&str] = &[
+        "clientSupplied",
+        "implicitDefault",
+        "customDefault",
+        "getLastErrorDefaults",
+        "internalWriteDefault",
+    ];
+    match arguments.string("provenance") {
+        Some(name) if !NAMES.contains(&name) => Err(error!(
+            code::BAD_VALUE,
+            "Enumeration value '{name}' for field '{concern}.provenance' is not a valid value."
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -104,20 +129,9 @@ impl WriteConcern {
             optional("provenance", Types::STRING),
         ];
         let arguments = Arguments::of_document("writeConcern", document, FIELDS)?;
-        if let Some(name) = arguments.string("provenance")
-            && ![
-                "clientSupplied",
-                "implicitDefault",
-                "customDefault",
-                "getLastErrorDefaults",
-                "internalWriteDefault",
-            ]
-            .contains(&name)
-        {
-            fail!(
-                code::BAD_VALUE,
-                "Enumeration value '{name}' for field 'writeConcern.provenance' is not a valid value."
-            );
+        check_provenance(&arguments, "writeConcern")?;
+        if arguments.i64("wtimeout").is_some_and(|time| time > i64::from(i32::MAX)) {
+            fail!(code::FAILED_TO_PARSE, "wtimeout has to be less than 2^31 milliseconds");
         }
         let is_journaled = arguments.bool("j").unwrap_or(false);
         let acknowledgement = arguments.given("w").map_or(Ok(Acknowledgement::Majority), acknowledgement)?;

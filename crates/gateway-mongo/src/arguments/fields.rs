@@ -45,6 +45,12 @@ impl<'b> Arguments<'b> {
         Arguments::checked(name, body, fields, is_free)
     }
 
+    /// The same for a command that passes over what it does not know, as greetings do.
+    pub fn of_open_command(body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
+        let name = body.first().map_or("", |(name, _)| &**name);
+        Arguments::checked(name, body, fields, |_, field| fields.iter().all(|known| known.name != field))
+    }
+
     /// The fields of a document that is the field `context` of something.
     pub fn of_document(context: &'b str, body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
         Arguments::checked(context, body, fields, |_, _| false)

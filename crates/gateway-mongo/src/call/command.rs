@@ -30,6 +30,8 @@ pub struct Rules {
     pub is_write: bool,
     pub is_admin_only: bool,
     pub in_transaction: bool,
+    /// Commits or aborts one.
+    pub ends_transaction: bool,
     /// With `txnNumber`, where no statement is for many documents.
     pub is_retryable: bool,
     pub is_stable: bool,
@@ -49,6 +51,7 @@ impl Command {
             is_write: false,
             is_admin_only: false,
             in_transaction: false,
+            ends_transaction: false,
             is_retryable: false,
             is_stable: false,
             has_read_concern: false,
@@ -90,6 +93,11 @@ impl Command {
 
     pub const fn in_transaction(mut self) -> Command {
         self.rules.in_transaction = true;
+        self
+    }
+
+    pub const fn ends_transaction(mut self) -> Command {
+        self.rules.ends_transaction = true;
         self
     }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shardlake_mql::Document;
+use shardlake_stdx::Guid;
 
 use crate::access::{Conversation, Principal};
 use crate::errors::{Result, code, fail};
@@ -18,6 +19,8 @@ pub struct Ends {
 #[derive(Debug)]
 pub struct Connection {
     pub id: i32,
+    /// As clients are told; numbers begin anew with every start.
+    pub guid: Guid,
     pub ends: Ends,
     state: Mutex<State>,
 }
@@ -33,8 +36,8 @@ pub struct State {
 }
 
 impl Connection {
-    pub fn new(id: i32, ends: Ends) -> Connection {
-        Connection { id, ends, state: Mutex::default() }
+    pub fn new((id, guid): (i32, Guid), ends: Ends) -> Connection {
+        Connection { id, guid, ends, state: Mutex::default() }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {

@@ -56,12 +56,12 @@ async fn get_more(call: &Call) -> Result<Reply> {
 }
 
 async fn kill_cursors(call: &Call) -> Result<Reply> {
-    let arguments =
-        call.arguments(&[required("killCursors", Types::STRING), required("cursors", Types::ARRAY)])?;
     let namespace = format!("{}.{}", call.database(), call.collection()?);
+    let arguments = call.arguments(&[required("cursors", Types::ARRAY)])?;
     let owner = call.owner();
     let (mut killed, mut missing, mut alive) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, item) in arguments.array("cursors").unwrap_or_default().iter().enumerate() {
+    let items = arguments.array("cursors").unwrap_or_default().iter().enumerate();
+    for (place, item) in items.filter(|(_, item)| !matches!(item, Value::Null | Value::Undefined)) {
         let Value::Long(id) = item else {
             return Err(wrong_type(&format!("killCursors.cursors.{place}"), item, Types::LONG));
         };

@@ -80,7 +80,9 @@ async fn connection_status(call: &Call) -> Result<Reply> {
     if arguments.bool("showPrivileges").unwrap_or(false) {
         info.push("authenticatedUserPrivileges", Value::array(Vec::new()));
     }
-    Ok(Document::one("authInfo", info).into())
+    let mut reply = Document::one("authInfo", info);
+    reply.push("uuid", Value::Binary(4, call.connection.guid.0.as_slice().into()));
+    Ok(reply.into())
 }
 
 async fn whats_my_uri(call: &Call) -> Result<Reply> {
@@ -105,14 +107,17 @@ async fn get_log(call: &Call) -> Result<Reply> {
     let names = || Value::array(vec![Value::string("global"), Value::string("startupWarnings")]);
     match arguments.string("getLog").unwrap_or_default() {
         "*" => Ok(Document::one("names", names()).into()),
-        // The log goes to standard error and is not kept.
-        "global" | "startupWarnings" => {
-            let mut reply = Document::one("totalLinesWritten", 0);
-            reply.push("log", Value::array(Vec::new()));
-            Ok(reply.into())
-        }
+        "startupWarnings" => Ok(log_of(&[])),
+        // Lines are not kept.
+        "global" => Ok(log_of(&["the log of this server goes to its standard error"])),
         name => Err(error!(code::OPERATION_FAILED, "No log named '{name}'")),
     }
+}
+
+fn log_of(lines: &[&str]) -> Reply {
+    let mut reply = Document::one("totalLinesWritten", lines.len() as i32);
+    reply.push("log", Value::array(lines.iter().map(Value::string).collect()));
+    reply.into()
 }
 
 async fn features(call: &Call) -> Result<Reply> {

@@ -7,9 +7,9 @@ use shardlake_mql::{Document, Value};
 
 use super::authentication::start_speculatively;
 use crate::access::Mechanism;
-use crate::arguments::{Field, Types, optional};
+use crate::arguments::{Arguments, Field, Types, optional, wrong_type};
 use crate::call::{Call, Command, command};
-use crate::errors::Result;
+use crate::errors::{Result, code, error};
 use crate::reply::Reply;
 use crate::sessions::TIMEOUT_MINUTES;
 use crate::wire::Compressor;
@@ -29,7 +29,6 @@ const FIELDS: &[Field] = &[
     optional("helloOk", Types::BOOL),
     optional("client", Types::OBJECT),
     optional("compression", Types::ARRAY),
-    optional("saslSupportedMechs", Types::STRING.or(Types::OBJECT)),
     optional("speculativeAuthenticate", Types::OBJECT),
     optional("loadBalanced", Types::BOOL),
     optional("topologyVersion", Types::OBJECT),
@@ -48,7 +47,7 @@ async fn is_master(call: &Call) -> Result<Reply> {
 }
 
 async fn greet(call: &Call, writable: &str) -> Result<Reply> {
-    let arguments = call.arguments(FIELDS)?;
+    let arguments = Arguments::of_open_command(&call.body, FIELDS)?;
     if let Some(client) = arguments.document("client") {
         call.connection.introduce(client)?;
     }
@@ -71,7 +70,8 @@ async fn greet(call: &Call, writable: &str) -> Result<Reply> {
     if !compressors.is_empty() {
         reply.push("compression", Value::array(compressors));
     }
-    if arguments.given("saslSupportedMechs").is_some() {
+    if let Some(user) = call.body.get("saslSupportedMechs") {
+        check_user(user)?;
         // Of every user, so that nothing tells which there are.
         let mechanisms = Mechanism::ALL.map(|mechanism| Value::string(mechanism.name()));
         reply.push("saslSupportedMechs", Value::array(mechanisms.to_vec()));
@@ -82,6 +82,19 @@ async fn greet(call: &Call, writable: &str) -> Result<Reply> {
         reply.push("speculativeAuthenticate", answer.into());
     }
     Ok(reply.into())
+}
+
+/// `database.user`, or a document of both.
+fn check_user(value: &Value) -> Result<()> {
+    let is_user = match value {
+        Value::String(text) => text.split_once('.').is_some_and(|(_, user)| !user.is_empty()),
+        Value::Document(user) => ["user", "db"].iter().all(|name| user.value(name).as_str().is_some()),
+        other => return Err(wrong_type("saslSupportedMechs", other, Types::STRING)),
+    };
+    match is_user {
+        true => Ok(()),
+        false => Err(error!(code::BAD_VALUE, "saslSupportedMechs names a user as 'database.user'")),
+    }
 }
 
 /// Those of the client's that this server has, in the client's order.

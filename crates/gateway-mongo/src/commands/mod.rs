@@ -9,6 +9,7 @@ mod operations;
 mod parameters;
 mod sessions;
 mod status;
+mod transactions;
 
 pub use authentication::AUTHENTICATION;
 pub use cursors::CURSORS;
@@ -17,3 +18,4 @@ pub use fail_points::FAIL_POINTS;
 pub use handshake::HANDSHAKE;
 pub use operations::OPERATIONS;
 pub use sessions::SESSIONS;
+pub use transactions::TRANSACTIONS;

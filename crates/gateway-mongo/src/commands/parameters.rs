@@ -16,7 +16,9 @@ fn parameters(settings: &MongoSettings) -> Vec<(&'static str, Value)> {
     let session_minutes = (settings.sessions.idle_max.as_secs() / 60) as i32;
     let cursor_milliseconds = settings.cursors.idle_max.as_millis() as i64;
     vec![
+        ("allowDiskUseByDefault", Value::Bool(true)),
         ("authenticationMechanisms", Value::array(mechanisms.to_vec())),
+        ("authSchemaVersion", Value::Int(5)),
         ("cursorTimeoutMillis", Value::Long(cursor_milliseconds)),
         ("enableTestCommands", Value::Bool(settings.has_test_commands)),
         ("featureCompatibilityVersion", Document::one("version", version.as_str()).into()),

@@ -22,10 +22,16 @@ pub async fn server_status(call: &Call) -> Result<Reply> {
     reply.push("uptimeMillis", Value::Long(up.as_millis() as i64));
     reply.push("uptimeEstimate", Value::Long(up.as_secs() as i64));
     reply.push("localTime", Value::Date(call.context.now.milliseconds() as i64));
-    reply.push("connections", connections(&deployment.counters).into());
+    reply.push("connections", connections(&deployment.counters, deployment.settings.connections_max).into());
+    reply.push("asserts", asserts(&deployment.counters).into());
+    reply.push("globalLock", Document::one("totalTime", up.as_micros() as i64).into());
     reply.push("network", network(&deployment.counters).into());
     reply.push("opcounters", operations(&deployment.counters).into());
     reply.push("logicalSessionRecordCache", sessions(call).into());
+    reply.push("catalogStats", catalog(call).into());
+    if let Some(memory) = memory() {
+        reply.push("mem", memory.into());
+    }
     reply.push("storageEngine", Document::one("name", "shardlake").into());
     reply.push("metrics", metrics(call).into());
     Ok(reply.into())
@@ -35,11 +41,45 @@ fn long(counter: &AtomicU64) -> Value {
     Value::Long(counter.load(Ordering::Relaxed) as i64)
 }
 
-fn connections(counters: &Counters) -> Document {
+fn connections(counters: &Counters, connections_max: usize) -> Document {
+    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let current = counters.connections.load(Ordering::Relaxed);
-    let mut section = Document::one("current", i32::try_from(current).unwrap_or(i32::MAX));
+    let mut section = Document::one("current", number(current));
+    section.push("available", Value::Int(number(connections_max.saturating_sub(current))));
     section.push("totalCreated", long(&counters.connections_made));
     section
+}
+
+/// Commands that failed are the clients' mistakes; what is wrong with the server itself ends in its log.
+fn asserts(counters: &Counters) -> Document {
+    let mut section = Document::one("regular", 0);
+    section.push("warning", Value::Int(0));
+    section.push("msg", Value::Int(0));
+    section.push("user", long(&counters.failures));
+    section.push("rollovers", Value::Int(0));
+    section
+}
+
+fn catalog(call: &Call) -> Document {
+    let containers = call.deployment.account.statistics().containers;
+    let mut section = Document::one("collections", i32::try_from(containers).unwrap_or(i32::MAX));
+    section.push("capped", Value::Int(0));
+    section.push("timeseries", Value::Int(0));
+    section
+}
+
+/// In megabytes, as the operating system tells it; `None` where it does not.
+fn memory() -> Option<Document> {
+    const PAGE_SIZE_BYTES: u64 = 4096;
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let mut next = || pages.next()?.ok().map(|pages| (pages * PAGE_SIZE_BYTES >> 20) as i32);
+    let (total, resident) = (next()?, next()?);
+    let mut section = Document::one("bits", usize::BITS as i32);
+    section.push("resident", Value::Int(resident));
+    section.push("virtual", Value::Int(total));
+    section.push("supported", Value::Bool(true));
+    Some(section)
 }
 
 fn network(counters: &Counters) -> Document {
