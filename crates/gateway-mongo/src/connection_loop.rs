@@ -185,6 +185,6 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     }
 
     fn note(&self, fault: &Fault) {
-        tracing::debug!(connection = self.connection.id, ?fault, "a message is refused");
+        tracing::debug!(connection = self.connection.id, %fault, "a message is refused");
     }
 }

@@ -160,6 +160,9 @@ fn check_access(deployment: &Deployment, row: &Command, principal: Option<&Princ
 
 fn check_rules(row: &Command, generic: &Generic) -> Result<()> {
     let name = row.name;
+    if generic.transaction_part.is_some() && !row.rules.in_transaction {
+        fail!(code::NOT_IN_TRANSACTION, "Cannot run '{name}' in a multi-document transaction.");
+    }
     if row.rules.is_admin_only && generic.database != "admin" {
         fail!(code::UNAUTHORIZED, "{name} may only be run against the admin database.");
     }
@@ -176,29 +179,45 @@ fn check_rules(row: &Command, generic: &Generic) -> Result<()> {
 
 fn check_transaction(row: &Command, generic: &Generic) -> Result<()> {
     let name = row.name;
-    let is_numbered = generic.transaction_number.is_some();
-    if is_numbered && generic.session.is_none() {
-        fail!(code::INVALID_OPTIONS, "Transaction number requires a session ID to also be specified");
+    let Some(part) = generic.transaction_part else { return check_retryable(row, generic) };
+    if generic.transaction_number.is_none() {
+        fail!(code::INVALID_OPTIONS, "'autocommit' field requires a transaction number to also be specified");
     }
-    match generic.transaction_part {
-        Some(_) if !is_numbered => Err(error!(
-            code::INVALID_OPTIONS,
-            "'autocommit' field requires a transaction number to also be specified"
-        )),
-        Some(_) if !row.rules.in_transaction => {
-            Err(error!(code::NOT_IN_TRANSACTION, "Cannot run '{name}' in a multi-document transaction."))
-        }
-        Some(TransactionPart::First | TransactionPart::Later) => Err(error!(
-            code::NOT_IN_TRANSACTION,
-            "transactions are not supported yet: leave out startTransaction"
-        )),
-        None if is_numbered && !row.rules.is_retryable => Err(error!(
+    check_session(generic)?;
+    if row.rules.ends_transaction {
+        return match part {
+            TransactionPart::Later => Ok(()),
+            TransactionPart::First => {
+                Err(error!(code::NOT_IN_TRANSACTION, "{name} cannot begin a transaction"))
+            }
+        };
+    }
+    if generic.write_concern.is_some() {
+        fail!(code::INVALID_OPTIONS, "writeConcern is not allowed within a multi-statement transaction");
+    }
+    if part == TransactionPart::Later && generic.read_concern.is_some() {
+        fail!(code::INVALID_OPTIONS, "Only the first command in a transaction may specify a readConcern");
+    }
+    fail!(code::NOT_IN_TRANSACTION, "transactions are not supported yet: leave out startTransaction")
+}
+
+fn check_retryable(row: &Command, generic: &Generic) -> Result<()> {
+    let name = row.name;
+    if generic.transaction_number.is_some() && !row.rules.is_retryable {
+        fail!(
             code::NOT_A_RETRYABLE_WRITE,
             "txnNumber may only be provided for multi-document transactions and retryable write commands. \
              autocommit:false was not provided, and {name} is not a retryable write command."
-        )),
-        None => Ok(()),
+        );
     }
+    check_session(generic)
+}
+
+fn check_session(generic: &Generic) -> Result<()> {
+    if generic.transaction_number.is_some() && generic.session.is_none() {
+        fail!(code::INVALID_OPTIONS, "Transaction number requires a session ID to also be specified");
+    }
+    Ok(())
 }
 
 async fn enter(

@@ -55,6 +55,11 @@ impl MongoGateway {
         Loop::new(deployment, &self.0.memory, connection, io, stopping).run().await
     }
 
+    /// Bytes of messages and answers that are counted.
+    pub fn message_bytes(&self) -> u64 {
+        self.0.memory.held_bytes()
+    }
+
     /// Connections that are open.
     pub fn connections(&self) -> usize {
         self.0.deployment.counters.connections.load(Ordering::Relaxed)

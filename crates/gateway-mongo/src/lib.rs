@@ -32,9 +32,6 @@
 //! `call.retryable` is there where the command has a `txnNumber`. Before a statement runs, `replay(statement)` tells what it answered when it ran before;
 //! after its write is acknowledged, `record(statement, result)` keeps it. Results are kept in memory and die with the server.
 
-// The commands on data, which most of this is for, are not here yet.
-#![allow(dead_code, unused_imports)]
-
 mod access;
 mod arguments;
 mod call;

@@ -66,10 +66,6 @@ impl Operations {
 }
 
 impl AtWork<'_> {
-    pub fn number(&self) -> i32 {
-        self.number
-    }
-
     /// Waits until somebody wants the command to end.
     pub async fn killed(&self) {
         self.killed.notified().await;

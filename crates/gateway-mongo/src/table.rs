@@ -28,6 +28,7 @@ fn rows() -> impl Iterator<Item = &'static Command> {
         commands::OPERATIONS,
         commands::SESSIONS,
         commands::TRANSACTIONS,
+        commands::USERS,
         commands::CURSORS,
         commands::FAIL_POINTS,
     ];

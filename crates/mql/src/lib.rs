@@ -16,7 +16,7 @@ mod update;
 mod value;
 mod value_type;
 
-pub use decimal::Decimal;
+pub use decimal::{Decimal, Rounding};
 pub use error::{Error, Result};
 pub use expression::{Env, Expression, Scope, Sum, parse as parse_expression};
 pub use filter::{Filter, Matched};

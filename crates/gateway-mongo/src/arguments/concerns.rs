@@ -162,6 +162,9 @@ fn acknowledgement(value: &Value) -> Result<Acknowledgement> {
     match value {
         Value::String(name) if **name == *"majority" => Ok(Acknowledgement::Majority),
         Value::String(name) => Ok(Acknowledgement::Unknown(name.to_string())),
+        Value::Document(tags) if tags.is_empty() => {
+            Err(error!(code::FAILED_TO_PARSE, "tagged write concern requires tags"))
+        }
         Value::Document(tags) => {
             let first = tags.first().map(|(name, _)| name.to_string());
             Ok(Acknowledgement::Unknown(first.unwrap_or_default()))

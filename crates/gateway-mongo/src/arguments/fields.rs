@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use shardlake_mql::{Document, Value};
+use shardlake_mql::{Document, Rounding, Value};
 
 use super::generic;
 use super::types::Types;
@@ -89,10 +89,6 @@ impl<'b> Arguments<'b> {
         }
     }
 
-    pub fn body(&self) -> &'b Document {
-        self.body
-    }
-
     /// A field that is there and not null.
     pub fn given(&self, name: &str) -> Option<&'b Value> {
         self.body.get(name).filter(|value| !matches!(value, Value::Null | Value::Undefined))
@@ -114,7 +110,7 @@ impl<'b> Arguments<'b> {
         self.given(name).map(Value::is_true)
     }
 
-    /// A number without its fraction; what is no number of 64 bits becomes the nearest.
+    /// A number as an integer: see [`truncated`].
     pub fn i64(&self, name: &str) -> Option<i64> {
         self.given(name).and_then(truncated)
     }
@@ -144,12 +140,16 @@ impl<'b> Arguments<'b> {
     }
 }
 
-/// A number without its fraction. A number that is none is zero, one beyond 64 bits the last of them.
+/// A number as an integer, in the reference's way: a double loses its fraction, a decimal is rounded, half to even. A number that is
+/// none is zero, one beyond 64 bits the last of them.
 pub fn truncated(value: &Value) -> Option<i64> {
     match value {
         Value::Int(number) => Some(i64::from(*number)),
         Value::Long(number) => Some(*number),
-        Value::Decimal(_) => value.to_i64_exact().or_else(|| value.to_f64().map(|number| number as i64)),
+        Value::Decimal(number) => {
+            let whole = Value::Decimal(number.to_whole(Rounding::HalfEven));
+            whole.to_i64_exact().or_else(|| whole.to_f64().map(|number| number as i64))
+        }
         _ => value.to_f64().map(|number| number as i64),
     }
 }

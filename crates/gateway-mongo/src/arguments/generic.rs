@@ -28,7 +28,6 @@ const NAMES: &[&str] = &[
     "writeConcern",
     "$readPreference",
     "$clusterTime",
-    "$requestCharge",
     "$queryOptions",
     "$replData",
     "$oplogQueryData",
@@ -100,13 +99,10 @@ pub struct Generic {
     pub session: Option<SessionId>,
     pub transaction_number: Option<i64>,
     pub transaction_part: Option<TransactionPart>,
-    pub comment: Option<Value>,
     pub time_max: Option<Duration>,
     pub is_api_strict: bool,
     pub read_concern: Option<ReadConcern>,
     pub write_concern: Option<WriteConcern>,
-    /// The client wants to know what the command cost.
-    pub wants_charge: bool,
 }
 
 impl Generic {
@@ -135,7 +131,6 @@ impl Generic {
             session,
             transaction_number,
             transaction_part: transaction_part(given("autocommit"), given("startTransaction"))?,
-            comment: body.get("comment").cloned(),
             time_max: given("maxTimeMS").map(time_max).transpose()?.flatten(),
             is_api_strict: api(&given)?,
             read_concern: document(given("readConcern"), "readConcern")?
@@ -144,7 +139,6 @@ impl Generic {
             write_concern: document(given("writeConcern"), "writeConcern")?
                 .map(WriteConcern::parse)
                 .transpose()?,
-            wants_charge: given("$requestCharge").is_some_and(Value::is_true),
         })
     }
 }
@@ -197,7 +191,7 @@ fn time_max(value: &Value) -> Result<Option<Duration>> {
 }
 
 /// A whole number of milliseconds from 0 to 2^31-1.
-pub fn milliseconds(name: &str, value: &Value) -> Result<Duration> {
+fn milliseconds(name: &str, value: &Value) -> Result<Duration> {
     if !value.is_number() {
         return Err(wrong_type(name, value, Types::NUMBER));
     }

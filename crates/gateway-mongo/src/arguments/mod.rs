@@ -6,8 +6,8 @@ mod generic;
 mod namespace;
 mod types;
 
-pub use concerns::{Acknowledgement, ReadConcern, ReadLevel, WriteConcern};
+pub use concerns::ReadLevel;
 pub use fields::{Arguments, Field, optional, required, truncated, wrong_type};
-pub use generic::{Generic, SessionId, TransactionPart, milliseconds};
+pub use generic::{Generic, SessionId, TransactionPart};
 pub use namespace::{check_collection, check_database, collection};
 pub use types::Types;

@@ -37,7 +37,6 @@ impl Types {
     pub const OBJECT: Types = Types(1 << 3);
     pub const ARRAY: Types = Types(1 << 4);
     pub const BINARY: Types = Types(1 << 5);
-    pub const OBJECT_ID: Types = Types(1 << 7);
     /// A boolean and nothing else.
     pub const BOOL_ONLY: Types = Types(1 << 8);
     pub const TIMESTAMP: Types = Types(1 << 17);

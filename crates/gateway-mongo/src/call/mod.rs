@@ -9,8 +9,8 @@ use std::time::Duration;
 use shardlake_model::RequestContext;
 use shardlake_mql::{Document, Value};
 
+pub use command::Command;
 pub(crate) use command::command;
-pub use command::{Command, Handler, Rules};
 pub use connection::{Connection, Ends};
 
 use crate::access::Principal;
@@ -49,8 +49,6 @@ pub struct CursorOptions {
     pub is_single_batch: bool,
     /// It ends with its session and not before.
     pub is_kept: bool,
-    /// It waits for news, as change streams do.
-    pub is_awaiting: bool,
 }
 
 impl Call {
@@ -93,7 +91,6 @@ impl Call {
             let wants = Wants {
                 documents_max: Some(options.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)),
                 size_bytes_max: BATCH_SIZE_BYTES_MAX,
-                patience: None,
                 context: self.context.clone(),
             };
             let batch = source.next(&wants).await?;
@@ -107,7 +104,6 @@ impl Call {
                 owner: self.owner(),
                 source,
                 is_kept: options.is_kept,
-                is_awaiting: options.is_awaiting,
             })?;
         }
         Ok(Reply { fields: Document::new(), cursor: Some(answer) })

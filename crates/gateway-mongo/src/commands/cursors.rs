@@ -2,7 +2,7 @@
 
 use shardlake_mql::{Document, Value};
 
-use crate::arguments::{Field, Types, check_collection, milliseconds, optional, required, wrong_type};
+use crate::arguments::{Field, Types, check_collection, optional, required, wrong_type};
 use crate::call::{Call, Command, command};
 use crate::cursors::{BATCH_SIZE_BYTES_MAX, Killed, Wants};
 use crate::errors::{Result, code, fail};
@@ -29,15 +29,13 @@ async fn get_more(call: &Call) -> Result<Reply> {
     let batch_size = arguments.count("batchSize")?;
     let namespace = format!("{}.{collection}", call.database());
     let mut cursor = call.deployment.cursors.borrow(id, &namespace, &call.owner())?;
-    let patience = call.body.get("maxTimeMS").filter(|value| !matches!(value, Value::Null));
-    if patience.is_some() && !cursor.is_awaiting {
+    if call.generic.time_max.is_some() {
         fail!(code::BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor");
     }
     let wants = Wants {
         // None and zero leave it to the bytes.
         documents_max: batch_size.filter(|size| *size > 0),
         size_bytes_max: BATCH_SIZE_BYTES_MAX,
-        patience: patience.map(|value| milliseconds("maxTimeMS", value)).transpose()?,
         context: call.context.clone(),
     };
     let batch = cursor.source().next(&wants).await?;
@@ -56,20 +54,25 @@ async fn get_more(call: &Call) -> Result<Reply> {
 }
 
 async fn kill_cursors(call: &Call) -> Result<Reply> {
-    let namespace = format!("{}.{}", call.database(), call.collection()?);
+    call.collection()?;
     let arguments = call.arguments(&[required("cursors", Types::ARRAY)])?;
+    let items = arguments.array("cursors").unwrap_or_default().iter().enumerate();
+    let present = items.filter(|(_, item)| !matches!(item, Value::Null | Value::Undefined));
+    let id = |(place, item): (usize, &Value)| match item {
+        Value::Long(id) => Ok(*id),
+        other => Err(wrong_type(&format!("killCursors.cursors.{place}"), other, Types::LONG)),
+    };
+    // All are read before any is killed.
+    let ids = present.map(id).collect::<Result<Vec<i64>>>()?;
     let owner = call.owner();
     let (mut killed, mut missing, mut alive) = (Vec::new(), Vec::new(), Vec::new());
-    let items = arguments.array("cursors").unwrap_or_default().iter().enumerate();
-    for (place, item) in items.filter(|(_, item)| !matches!(item, Value::Null | Value::Undefined)) {
-        let Value::Long(id) = item else {
-            return Err(wrong_type(&format!("killCursors.cursors.{place}"), item, Types::LONG));
+    for id in ids {
+        let list = match call.deployment.cursors.kill(id, &owner) {
+            Killed::Yes => &mut killed,
+            Killed::NotFound => &mut missing,
+            Killed::Alive => &mut alive,
         };
-        match call.deployment.cursors.kill(*id, &namespace, &owner) {
-            Killed::Yes => killed.push(Value::Long(*id)),
-            Killed::NotFound => missing.push(Value::Long(*id)),
-            Killed::Alive => alive.push(Value::Long(*id)),
-        }
+        list.push(Value::Long(id));
     }
     let mut reply = Document::one("cursorsKilled", Value::array(killed));
     reply.push("cursorsNotFound", Value::array(missing));

@@ -87,7 +87,7 @@ async fn greet(call: &Call, writable: &str) -> Result<Reply> {
 /// `database.user`, or a document of both.
 fn check_user(value: &Value) -> Result<()> {
     let is_user = match value {
-        Value::String(text) => text.split_once('.').is_some_and(|(_, user)| !user.is_empty()),
+        Value::String(text) => text.contains('.'),
         Value::Document(user) => ["user", "db"].iter().all(|name| user.value(name).as_str().is_some()),
         other => return Err(wrong_type("saslSupportedMechs", other, Types::STRING)),
     };

@@ -10,6 +10,7 @@ mod parameters;
 mod sessions;
 mod status;
 mod transactions;
+mod users;
 
 pub use authentication::AUTHENTICATION;
 pub use cursors::CURSORS;
@@ -19,3 +20,4 @@ pub use handshake::HANDSHAKE;
 pub use operations::OPERATIONS;
 pub use sessions::SESSIONS;
 pub use transactions::TRANSACTIONS;
+pub use users::USERS;

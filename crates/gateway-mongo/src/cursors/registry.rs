@@ -43,8 +43,6 @@ pub struct NewCursor {
     pub source: Box<dyn BatchSource>,
     /// It ends with its session and not before.
     pub is_kept: bool,
-    /// `getMore` may say how long it waits.
-    pub is_awaiting: bool,
 }
 
 pub struct Cursors {
@@ -58,7 +56,6 @@ struct Entry {
     namespace: String,
     owner: Owner,
     is_kept: bool,
-    is_awaiting: bool,
     last_used: Duration,
     state: State,
 }
@@ -109,9 +106,9 @@ impl Cursors {
                 break id;
             }
         };
-        let NewCursor { namespace, owner, source, is_kept, is_awaiting } = cursor;
+        let NewCursor { namespace, owner, source, is_kept } = cursor;
         let state = State::Idle(source);
-        table.insert(id, Entry { namespace, owner, is_kept, is_awaiting, last_used: now, state });
+        table.insert(id, Entry { namespace, owner, is_kept, last_used: now, state });
         Ok(id)
     }
 
@@ -131,7 +128,6 @@ impl Cursors {
         match std::mem::replace(&mut entry.state, State::Borrowed) {
             State::Idle(source) => Ok(Borrowed {
                 id,
-                is_awaiting: entry.is_awaiting,
                 source: Some(source),
                 table: self.table.clone(),
                 clock: self.clock.clone(),
@@ -140,15 +136,16 @@ impl Cursors {
         }
     }
 
-    pub fn kill(&self, id: i64, namespace: &str, owner: &Owner) -> Killed {
+    /// Whatever collection the command names: the id is enough.
+    pub fn kill(&self, id: i64, owner: &Owner) -> Killed {
         let mut table = self.table();
         match table.get(&id) {
             Some(entry) if entry.owner.user != owner.user => Killed::Alive,
-            Some(entry) if entry.namespace == namespace => {
+            Some(_) => {
                 table.remove(&id);
                 Killed::Yes
             }
-            _ => Killed::NotFound,
+            None => Killed::NotFound,
         }
     }
 
@@ -220,7 +217,6 @@ fn locked(table: &Mutex<HashMap<i64, Entry>>) -> MutexGuard<'_, HashMap<i64, Ent
 /// A cursor that a command reads from. It goes back when this is dropped, as it was: also when the command is.
 pub struct Borrowed {
     pub id: i64,
-    pub is_awaiting: bool,
     source: Option<Box<dyn BatchSource>>,
     table: Arc<Mutex<HashMap<i64, Entry>>>,
     clock: Clock,

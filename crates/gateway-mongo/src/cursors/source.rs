@@ -1,7 +1,5 @@
 //! Where a cursor's documents come from: what a command that reads hands to the registry.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use shardlake_model::RequestContext;
@@ -28,8 +26,6 @@ pub struct Wants {
     pub documents_max: Option<u64>,
     /// The batch ends before the document that would go beyond it, but has at least one.
     pub size_bytes_max: usize,
-    /// How long a source that waits for news may wait for the first of them.
-    pub patience: Option<Duration>,
     /// Deadline, activity and time of the command.
     pub context: RequestContext,
 }

@@ -87,10 +87,6 @@ impl CommandError {
         &self.0.message
     }
 
-    pub fn labels(&self) -> &[Cow<'static, str>] {
-        &self.0.labels
-    }
-
     /// The reply of a command that failed as a whole.
     pub fn reply(&self) -> Document {
         let inner = &*self.0;

@@ -92,10 +92,6 @@ impl Drop for Statements {
 }
 
 impl RetryableWrite {
-    pub fn number(&self) -> i64 {
-        self.number
-    }
-
     /// What the statement answered when it was run; `None` where it was not.
     pub fn replay(&self, statement: i32) -> Result<Option<Arc<Document>>> {
         let state = self.statements.state();

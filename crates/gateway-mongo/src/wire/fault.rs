@@ -1,5 +1,7 @@
 //! What is wrong with a message, and whether its connection can go on.
 
+use std::fmt;
+
 use crate::errors::CommandError;
 
 #[derive(Debug)]
@@ -20,6 +22,15 @@ pub enum AnswerAs {
     Reply,
     /// The client wants none.
     Nothing,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Close(reason) => out.write_str(reason),
+            Fault::RefuseAndClose(error) | Fault::Refuse { error, .. } => error.fmt(out),
+        }
+    }
 }
 
 impl Fault {
