@@ -268,7 +268,7 @@ fn with_indexes(meta: &Meta, wanted: &[Document]) -> Result<Meta> {
         let is_same_name = |own: &&Document| own.get("name").and_then(Value::as_str) == name.as_str();
         let is_same_key = |own: &&Document| {
             own.get("key").and_then(Value::as_document).is_some_and(|known| same_key(known, &key))
-                && equal_options(own, index, &["collation", "partialFilterExpression", "sparse"])
+                && equal_options(own, index, &["collation", "partialFilterExpression", "sparse", "unique"])
         };
         if let Some(known) = meta.indexes.iter().find(is_same_name) {
             let words = format!("An existing index has the same name as the requested index: {name}");
@@ -385,6 +385,13 @@ fn checked(specification: Document) -> Result<Document> {
     let mut index = Document::one("v", Value::Int(2));
     index.push("key", Value::document(key));
     index.push("name", Value::String(name));
+    let is_sphere = index
+        .get("key")
+        .and_then(Value::as_document)
+        .is_some_and(|key| key.iter().any(|(_, kind)| kind.as_str() == Some("2dsphere")));
+    if is_sphere && !specification.has("2dsphereIndexVersion") {
+        index.push("2dsphereIndexVersion", Value::Int(3));
+    }
     for (option, value) in specification.iter() {
         let is_off =
             matches!(&**option, "unique" | "sparse" | "hidden" | "prepareUnique") && !value.is_true();
@@ -594,7 +601,7 @@ fn check_ttl(key: &Document, specification: &Document) -> Result<()> {
     let Some(seconds) = specification.get("expireAfterSeconds") else { return Ok(()) };
     if !seconds.is_number() {
         return Err(Failure::new(
-            14,
+            67,
             format!(
                 "TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{}'",
                 seconds.type_name()

@@ -20,6 +20,7 @@ impl Collections {
         request: &Arc<Request>,
         database: &str,
         output: &Output,
+        variables: &Document,
         rows: Vec<Value>,
     ) -> Result<()> {
         match output {
@@ -30,7 +31,7 @@ impl Collections {
             Output::Merge(target) => {
                 let database = target.database.as_deref().unwrap_or(database);
                 let namespace = Namespace::new(database, &*target.collection);
-                self.merge(request, &namespace, target, rows).await
+                self.merge(request, &namespace, (target, variables), rows).await
             }
         }
     }
@@ -73,7 +74,7 @@ impl Collections {
         &self,
         request: &Arc<Request>,
         namespace: &Namespace,
-        target: &MergeTarget,
+        (target, variables): (&MergeTarget, &Document),
         rows: Vec<Value>,
     ) -> Result<()> {
         let collection = self.writable(namespace)?;
@@ -90,11 +91,8 @@ impl Collections {
         if !are_unique(&on, collection.as_ref()) {
             return Err(Failure::new(51183, "Cannot find index to verify that join fields will be unique"));
         }
-        if collection.is_none() {
-            self.create_implicitly(request, namespace).await?;
-        }
         for row in rows {
-            self.merge_row(request, namespace, target, &on, &row).await?;
+            self.merge_row(request, namespace, (target, variables), &on, &row).await?;
         }
         Ok(())
     }
@@ -103,7 +101,7 @@ impl Collections {
         &self,
         request: &Arc<Request>,
         namespace: &Namespace,
-        target: &MergeTarget,
+        (target, given): (&MergeTarget, &Document),
         on: &[Str],
         row: &Value,
     ) -> Result<()> {
@@ -127,7 +125,7 @@ impl Collections {
                 value => filter.push(path.clone(), Value::document(Document::one("$eq", value))),
             }
         }
-        let mut variables = Document::new();
+        let mut variables = given.clone();
         let update = match &target.matched {
             WhenMatched::Keep | WhenMatched::Fail => {
                 Value::document(Document::one("$setOnInsert", new.clone()))
@@ -144,7 +142,7 @@ impl Collections {
             }
             WhenMatched::Pipeline(stages) => {
                 let literal = |value: Value| Value::document(Document::one("$literal", value));
-                variables.push("new", literal(Value::document(new.clone())));
+                variables.set(&"new".into(), literal(Value::document(new.clone())));
                 for (name, expression) in target.variables.iter().flat_map(Document::iter) {
                     let value =
                         parse_expression(expression, &Scope::new())?.evaluate_on(&mut request.env(), row)?;

@@ -30,6 +30,9 @@ pub struct Container {
     /// As for databases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
+    /// Made as a collection of documents: every element of an array counts for a unique key, and unique keys come and go.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_collection: bool,
 }
 
 /// A physical partition as clients see it.

@@ -18,7 +18,7 @@
 //! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and
 //! end in `00 01`, which keeps their order and makes no key a prefix of another. Partition 0 is the catalog's.
 
-use shardlake_document::{RawValue, encode_ordered_raw};
+use shardlake_document::{ItemId, RawValue, encode_ordered_raw};
 pub use shardlake_model::PartitionUid;
 use shardlake_model::{KeyComponent, PartitionKey, Result};
 use shardlake_routing::{Epk, EpkRange};
@@ -207,21 +207,22 @@ pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
 /// any key.
 pub(crate) fn unique_key(
     uid: PartitionUid,
-    index: u8,
+    slot: UniqueSlot,
     logical: &LogicalKey,
     values: &[Option<RawValue>],
 ) -> Vec<u8> {
     let mut key = header(uid, UNIQUE_KEYS, 64);
-    key.push(index);
+    match slot {
+        UniqueSlot::Place(place) => key.push(place),
+        UniqueSlot::Hash(hash) => {
+            key.push(HASHED_SLOT);
+            key.extend_from_slice(&hash.to_be_bytes());
+        }
+    }
     push_logical(&mut key, logical);
     let owner_end = key.len();
     for value in values {
-        // Missing values, and arrays and objects, which have no order, count as null.
-        let scalar = value.filter(|value| {
-            !matches!(value, RawValue::Array(_) | RawValue::Object(_) | RawValue::NonJson(_))
-        });
-        encode_ordered_raw(scalar.unwrap_or(RawValue::Null), &mut key)
-            .expect("scalars have an ordered encoding");
+        push_unique_value(*value, matches!(slot, UniqueSlot::Hash(_)), &mut key);
     }
     if key.len() - owner_end > UNIQUE_VALUES_BYTES_MAX {
         let hash = xxh3_128(&key[owner_end..]);
@@ -231,6 +232,59 @@ pub(crate) fn unique_key(
     }
     key
 }
+
+/// Which unique key of its container a row is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UniqueSlot {
+    /// Its place in a policy that never changes.
+    Place(u8),
+    /// A hash of its paths, where unique keys come and go.
+    Hash(u32),
+}
+
+/// What follows the slot in the key of a unique value, without its header: the logical partition and the values.
+pub(crate) fn after_unique_slot(rest: &[u8]) -> Option<(u32, &[u8])> {
+    let (first, after) = rest.split_first()?;
+    if *first != HASHED_SLOT {
+        return Some((u32::from(*first), after));
+    }
+    let (hash, after) = after.split_first_chunk()?;
+    Some((u32::from_be_bytes(*hash), after))
+}
+
+/// Begins the slots that are hashes; a container has fewer unique keys by place.
+const HASHED_SLOT: u8 = 0x80;
+
+/// Missing values, and arrays and objects, which have no order, count as null; of collections of documents objects count as what
+/// they are. What JSON lacks is told apart by the text that it has as an identity.
+fn push_unique_value(value: Option<RawValue<'_>>, of_documents: bool, key: &mut Vec<u8>) {
+    let text = match value {
+        Some(value @ RawValue::NonJson(_)) => ItemId::of_value(value).map(ItemId::into_string),
+        Some(value @ RawValue::Object(_)) if of_documents => ItemId::of_value(value).map(ItemId::into_string),
+        Some(RawValue::Array(_) | RawValue::Object(_)) | None => None,
+        Some(scalar) => {
+            return encode_ordered_raw(scalar, key).expect("scalars have an ordered encoding");
+        }
+    };
+    // Numbers are equal by value whatever their type.
+    let number = text.as_deref().and_then(|text| text.strip_prefix("$num:"));
+    let number = number.and_then(|digits| {
+        let whole = digits.parse().map(RawValue::Int).ok();
+        whole.or_else(|| digits.parse().ok().filter(|number: &f64| number.is_finite()).map(RawValue::Double))
+    });
+    match (number, text) {
+        (Some(number), _) => encode_ordered_raw(number, key).expect("numbers have an ordered encoding"),
+        (None, Some(text)) => {
+            key.push(TYPED_VALUE);
+            key.extend_from_slice(text.as_bytes());
+            key.push(0);
+        }
+        (None, None) => encode_ordered_raw(RawValue::Null, key).expect("null has an ordered encoding"),
+    }
+}
+
+/// Begins no encoding of a value.
+const TYPED_VALUE: u8 = 0xFE;
 
 /// Longer values of a unique key are hashed.
 const UNIQUE_VALUES_BYTES_MAX: usize = 2048;
@@ -306,9 +360,9 @@ fn push_terminated(key: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Policy index and logical partition of a unique key without its header.
-pub(crate) fn parse_unique_key(key: &[u8]) -> Option<(u8, LogicalKey)> {
-    let (index, mut rest) = key.split_first()?;
-    Some((*index, read_logical(&mut rest)?))
+pub(crate) fn parse_unique_key(key: &[u8]) -> Option<(u32, LogicalKey)> {
+    let (slot, mut rest) = after_unique_slot(key)?;
+    Some((slot, read_logical(&mut rest)?))
 }
 
 /// The parts of an item key without its header; `None` when it is malformed.

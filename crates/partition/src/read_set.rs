@@ -86,7 +86,8 @@ impl ReadSet {
             if let Some(record) = value.filter(|_| !shape.unique_keys.is_empty() && keys::is_item(&key)) {
                 let (logical, _) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
                 let body = Record::decode(&record).map_err(crate::corrupt)?.body;
-                follow.extend(shape.unique_keys_of(keys::uid_of(&key), &logical, body));
+                let unique = shape.unique_keys_of(keys::uid_of(&key), &logical, body);
+                follow.extend(unique.into_iter().map(|(_, key)| key));
             }
         }
         self.fetch_values(shard, follow).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_charge::ChargeTable;
-use shardlake_document::RawDocument;
+use shardlake_document::{RawDocument, RawValue};
 use shardlake_index::IndexLayout;
 use shardlake_model::{
     Container, ContainerDefinition, Error, KeyPath, Limits, PartitionKeyDefinition, PathMatcher, Result,
@@ -38,6 +38,53 @@ pub struct ContainerShape {
     pub retention: Option<Duration>,
     pub limits: Arc<Limits>,
     pub charges: ChargeTable,
+    /// Every element of an array counts for a unique key, and unique keys come and go.
+    pub is_collection: bool,
+}
+
+/// Combinations of elements that one item may have in one unique key; what is beyond is not told apart.
+const UNIQUE_COMBINATIONS_MAX: usize = 1000;
+
+/// Tells the unique keys of a collection apart, whichever others there are.
+fn slot_of(paths: &[KeyPath]) -> u32 {
+    let text: Vec<String> = paths.iter().map(|path| path.0.join("/")).collect();
+    crc32fast::hash(text.join("\n").as_bytes())
+}
+
+/// The combinations of values that an item has at some paths: of an array each element.
+fn unique_values<'d>(item: RawDocument<'d>, paths: &[KeyPath]) -> Vec<Vec<Option<RawValue<'d>>>> {
+    let mut combinations: Vec<Vec<Option<RawValue<'d>>>> = vec![Vec::new()];
+    for path in paths {
+        let mut values = Vec::new();
+        reach(RawValue::Object(item), &path.0, &mut values);
+        if values.is_empty() {
+            values.push(None);
+        }
+        combinations = combinations
+            .iter()
+            .flat_map(|before| values.iter().map(move |value| [&before[..], &[*value]].concat()))
+            .take(UNIQUE_COMBINATIONS_MAX)
+            .collect();
+    }
+    combinations
+}
+
+/// The values at a path, arrays on the way and at its end taken apart. An empty array is one value, unlike every other.
+fn reach<'d>(value: RawValue<'d>, path: &[String], found: &mut Vec<Option<RawValue<'d>>>) {
+    match (value, path.split_first()) {
+        (RawValue::Array(array), None) if array.is_empty() => found.push(Some(RawValue::String("\u{0}[]"))),
+        (RawValue::Array(array), None) => found.extend(array.iter().map(Some)),
+        (value, None) => found.push(Some(value)),
+        (RawValue::Object(document), Some((name, rest))) => match document.get(name) {
+            Some(value) => reach(value, rest, found),
+            None => found.push(None),
+        },
+        (RawValue::Array(array), Some(_)) => {
+            let documents = array.iter().filter(|element| matches!(element, RawValue::Object(_)));
+            documents.for_each(|element| reach(element, path, found));
+        }
+        _ => {}
+    }
 }
 
 impl ContainerShape {
@@ -74,6 +121,7 @@ impl ContainerShape {
             retention: retention_of(definition),
             limits,
             charges,
+            is_collection: container.is_collection,
         })
     }
 
@@ -94,17 +142,31 @@ impl ContainerShape {
         self.serving.iter().chain(&self.building).cloned().collect()
     }
 
-    /// Where the holders of an item's unique values lie, in the order of the policy.
-    pub(crate) fn unique_keys_of<'k>(
-        &'k self,
+    /// Where the holders of an item's unique values lie, each with the place of its key in the policy.
+    pub(crate) fn unique_keys_of(
+        &self,
         uid: PartitionUid,
-        logical: &'k LogicalKey,
-        item: RawDocument<'k>,
-    ) -> impl Iterator<Item = Bytes> + 'k {
-        self.unique_keys.iter().enumerate().map(move |(index, paths)| {
-            let values: Vec<_> = paths.iter().map(|path| item.get_path(&path.0)).collect();
-            Bytes::from(keys::unique_key(uid, index as u8, logical, &values))
-        })
+        logical: &LogicalKey,
+        item: RawDocument<'_>,
+    ) -> Vec<(usize, Bytes)> {
+        let mut found = Vec::new();
+        for (place, paths) in self.unique_keys.iter().enumerate() {
+            if !self.is_collection {
+                let values: Vec<_> = paths.iter().map(|path| item.get_path(&path.0)).collect();
+                let slot = keys::UniqueSlot::Place(place as u8);
+                found.push((place, Bytes::from(keys::unique_key(uid, slot, logical, &values))));
+                continue;
+            }
+            let slot = keys::UniqueSlot::Hash(slot_of(paths));
+            let mut own: Vec<Bytes> = unique_values(item, paths)
+                .iter()
+                .map(|values| Bytes::from(keys::unique_key(uid, slot, logical, values)))
+                .collect();
+            own.sort_unstable();
+            own.dedup();
+            found.extend(own.into_iter().map(|key| (place, key)));
+        }
+        found
     }
 
     /// Whether an item written at `timestamp_seconds` with its own `ttl` has run out by `now_seconds`.

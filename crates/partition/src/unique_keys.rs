@@ -19,11 +19,11 @@ impl Transaction<'_> {
         claim: Claim,
     ) -> Plan<()> {
         let shape = self.shape;
-        for (index, key) in shape.unique_keys_of(self.uid, logical, item.body()).enumerate() {
+        for (index, key) in shape.unique_keys_of(self.uid, logical, item.body()) {
             if claim == Claim::IfFree
                 && let Some(holder) = self.get(&key)?
                 && holder != id.as_bytes()
-                && self.is_live(logical, &holder)?
+                && self.has_still(logical, &holder, &key)?
             {
                 return Err(Stop::Error(violation(shape, index)));
             }
@@ -33,7 +33,8 @@ impl Transaction<'_> {
     }
 
     pub fn release_unique_keys(&mut self, logical: &LogicalKey, id: &str, old: &StoredItem) -> Plan<()> {
-        let keys: Vec<Bytes> = self.shape.unique_keys_of(self.uid, logical, old.body()).collect();
+        let keys = self.shape.unique_keys_of(self.uid, logical, old.body());
+        let keys: Vec<Bytes> = keys.into_iter().map(|(_, key)| key).collect();
         for (key, holder) in keys.iter().zip(self.get_all(&keys)?) {
             // An item that outlived its time may have lost the value to another one.
             if holder.is_some_and(|holder| holder == id.as_bytes()) {
@@ -56,10 +57,18 @@ impl Transaction<'_> {
         if wanted.is_empty() { Ok(values) } else { Err(Stop::Wanted(wanted)) }
     }
 
-    fn is_live(&self, logical: &LogicalKey, id: &[u8]) -> Plan<bool> {
+    /// Whether the item that was given a unique value is there and has it. Where unique keys come and go, rows outlive them.
+    fn has_still(&self, logical: &LogicalKey, id: &[u8], key: &Bytes) -> Plan<bool> {
         let id = std::str::from_utf8(id).map_err(crate::corrupt)?;
         let holder = self.item(&keys::item_key(self.uid, logical, id))?;
-        Ok(holder.is_some_and(|item| !item.is_expired(self.now.seconds())))
+        let Some(holder) = holder.filter(|item| !item.is_expired(self.now.seconds())) else {
+            return Ok(false);
+        };
+        if !self.shape.is_collection {
+            return Ok(true);
+        }
+        let own = self.shape.unique_keys_of(self.uid, logical, holder.body());
+        Ok(own.iter().any(|(_, own)| own == key))
     }
 }
 

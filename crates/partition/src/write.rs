@@ -201,7 +201,8 @@ pub(crate) fn footprint(
             if item.id != operation.id() {
                 keys.push(keys::item_key(origin.uid, logical, &item.id).into());
             }
-            keys.extend(shape.unique_keys_of(origin.uid, logical, item.body.raw()));
+            let unique = shape.unique_keys_of(origin.uid, logical, item.body.raw());
+            keys.extend(unique.into_iter().map(|(_, key)| key));
         }
     }
     keys.sort_unstable();

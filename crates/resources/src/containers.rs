@@ -61,7 +61,9 @@ impl Resources {
             let throughput = asked.or_else(|| needs_own.then_some(least));
             let rid = resources.new_container_rid(owner.database.rid, draft);
             let etag = resources.random().guid().0;
-            let container = Container { rid, etag, timestamp: now.seconds(), definition, kept };
+            let is_collection = kept.is_some();
+            let container =
+                Container { rid, etag, timestamp: now.seconds(), definition, kept, is_collection };
             // What nobody asked for is not enforced, so no partitions are needed for it.
             let record = resources.new_record(live, draft, container, asked, now);
             draft.containers.put(rid, record);
@@ -164,8 +166,7 @@ impl Resources {
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
             let definition = replacement_of(&old.container, &definition, &preconditions)?;
-            let kept = old.container.kept.clone();
-            let container = Container { rid, etag, timestamp: now.seconds(), definition, kept };
+            let container = Container { etag, timestamp: now.seconds(), definition, ..old.container.clone() };
             let index = index_moved_to(&old.index, &container)?;
             draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
             Ok(())

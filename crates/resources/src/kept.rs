@@ -56,7 +56,8 @@ impl Resources {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
             let Redefined { definition, kept } = change(&old.container)?;
             let definition = definition.normalise(&limits)?;
-            let container = Container { rid, etag, timestamp: now.seconds(), definition, kept };
+            let timestamp = now.seconds();
+            let container = Container { etag, timestamp, definition, kept, ..old.container.clone() };
             let index = index_moved_to(&old.index, &container)?;
             draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
             Ok(())

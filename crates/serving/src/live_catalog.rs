@@ -94,6 +94,12 @@ impl LiveCatalog {
                 continue;
             };
             self.database_names.insert(changed.key, database.id.clone());
+            if let Some(known) =
+                self.databases.get_mut(&database.id).filter(|known| known.database.rid == changed.key)
+            {
+                known.database = database.clone();
+                continue;
+            }
             let entry = DatabaseEntry {
                 database: database.clone(),
                 containers: FxHashMap::default(),
@@ -110,6 +116,7 @@ impl LiveCatalog {
         match (entry, owner) {
             (Some(entry), Some(owner)) => {
                 let entry = Arc::new(entry);
+                owner.forget_name_of(rid);
                 owner.containers.insert(entry.record.container.definition.id.clone(), entry.clone());
                 owner.containers_by_rid.insert(rid, entry);
             }
@@ -117,9 +124,8 @@ impl LiveCatalog {
                 return Err(Error::new(ErrorKind::Corrupt, format!("container {rid} has no database")));
             }
             (None, Some(owner)) => {
-                if let Some(old) = owner.containers_by_rid.remove(&rid) {
-                    owner.containers.remove(&old.record.container.definition.id);
-                }
+                owner.forget_name_of(rid);
+                owner.containers_by_rid.remove(&rid);
             }
             (None, None) => {}
         }
@@ -154,6 +160,15 @@ impl LiveCatalog {
 }
 
 impl DatabaseEntry {
+    /// Of a container that is to have another name, or to go. Another one may have its name already.
+    fn forget_name_of(&mut self, rid: ContainerRid) {
+        let Some(old) = self.containers_by_rid.get(&rid) else { return };
+        let name = &old.record.container.definition.id;
+        if self.containers.get(name).is_some_and(|named| named.record.container.rid == rid) {
+            self.containers.remove(name);
+        }
+    }
+
     /// Finds by name, then by rid; tells which.
     pub fn container(&self, segment: &str) -> Option<(&Arc<ContainerEntry>, bool)> {
         if let Some(entry) = self.containers.get(segment) {

@@ -31,7 +31,14 @@ fn rid(number: u32) -> ContainerRid {
 fn container(number: u32, id: &str, ranges: Vec<RangeRecord>) -> ContainerRecord {
     let definition = ContainerDefinition::new(id, PartitionKeyDefinition::hash("/pk"));
     ContainerRecord {
-        container: Container { rid: rid(number), etag: [0; 16], timestamp: 0, definition, kept: None },
+        container: Container {
+            rid: rid(number),
+            etag: [0; 16],
+            timestamp: 0,
+            definition,
+            kept: None,
+            is_collection: false,
+        },
         ranges,
         generation: 1,
         session_version: 0,

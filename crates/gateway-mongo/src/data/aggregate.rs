@@ -3,8 +3,9 @@
 use shardlake_account::collections::{Aggregation, Found, Namespace};
 use shardlake_mql::{Document, Pipeline, Value};
 
-use super::common::{check_collation, check_created, document};
-use super::find::check_hint;
+use super::collation::check_collation;
+use super::common::{check_created, document};
+use super::find::{check_hint, hint_of, refuse_null};
 use super::statistics;
 use crate::arguments::{Arguments, Field, Types, optional, required};
 use crate::call::{Call, CursorOptions};
@@ -18,7 +19,7 @@ const AGGREGATE: &[Field] = &[
     optional("explain", Types::BOOL),
     optional("allowDiskUse", Types::BOOL),
     optional("bypassDocumentValidation", Types::BOOL),
-    optional("hint", Types::STRING.or(Types::OBJECT)),
+    optional("hint", Types::ANY),
     optional("collation", Types::OBJECT),
     optional("let", Types::OBJECT),
     optional("needsMerge", Types::BOOL),
@@ -33,12 +34,14 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
         number if number.to_f64() == Some(1.0) => None,
         number if number.is_number() => {
             fail!(
-                code::FAILED_TO_PARSE,
+                code::BAD_VALUE,
                 "Invalid command format: the 'aggregate' field must specify a collection name or 1"
             )
         }
         other => fail!(code::TYPE_MISMATCH, "collection name has invalid type {}", other.type_name()),
     };
+    let hint = hint_of(call)?;
+    refuse_null(call, &["allowDiskUse"], code::TYPE_MISMATCH)?;
     let stages = stages(&arguments)?;
     check_collation(arguments.given("collation"))?;
     let batch_size = match arguments.document("cursor") {
@@ -77,7 +80,7 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
         fail!(code::INVALID_NAMESPACE, "$documents is only valid with {{aggregate: 1}}");
     }
     if let Found::Collection(found) = call.collections().find_name(&namespace)? {
-        check_hint(&found, arguments.given("hint"))?;
+        check_hint(&found, hint.as_ref())?;
     }
     if let Some(output) = parsed.output() {
         let target = match output {
@@ -94,7 +97,9 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     let rows = call.collections().aggregate(&request, aggregation).await?;
     let rows = match parsed.output() {
         Some(output) => {
-            call.collections().write_output(&request, call.database(), output, rows).await?;
+            call.collections()
+                .write_output(&request, call.database(), output, &document(&arguments, "let"), rows)
+                .await?;
             Vec::new()
         }
         None => rows,

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use shardlake_account::collections::{Creation, Found, Namespace, View};
 use shardlake_mql::{Document, Filter, Pipeline, Scope, Value, identical_documents};
 
-use super::common::{check_collation, check_created, check_written};
-use crate::arguments::{Arguments, Field, Types, check_collection, check_database, optional, required};
+use super::collation::{check_collation, check_default_collation};
+use super::common::{check_created, check_written};
+use crate::arguments::{
+    Arguments, Field, Types, check_collection, check_database, optional, required, truncated, wrong_type,
+};
 use crate::call::Call;
 use crate::errors::{Result, code, error, fail};
 use crate::reply::Reply;
@@ -53,7 +56,16 @@ pub async fn create(call: &Call) -> Result<Reply> {
     let namespace = call.written_namespace()?;
     let arguments = call.arguments(CREATE)?;
     check_created(&namespace)?;
-    check_collation(arguments.given("collation"))?;
+    check_images(arguments.document("changeStreamPreAndPostImages"))?;
+    check_storage_engine(arguments.document("storageEngine"))?;
+    if let Some(index) = call.body.get("idIndex") {
+        let other = ["timeseries", "clusteredIndex"].into_iter().find(|name| arguments.given(name).is_some());
+        if let Some(other) = other {
+            fail!(code::INVALID_OPTIONS, "'idIndex' is not allowed together with '{other}'");
+        }
+        check_id_index(index)?;
+    }
+    check_default_collation(arguments.given("collation"))?;
     for option in ["capped", "timeseries", "clusteredIndex", "encryptedFields"] {
         if arguments.given(option).is_some_and(Value::is_true) {
             fail!(code::FEATURE_NOT_SUPPORTED, "{option} collections are not supported");
@@ -67,7 +79,6 @@ pub async fn create(call: &Call) -> Result<Reply> {
     if arguments.given("expireAfterSeconds").is_some() {
         fail!(code::INVALID_OPTIONS, "'expireAfterSeconds' requires a clustered or time-series collection");
     }
-    check_id_index(&arguments)?;
     let validator = arguments.document("validator");
     if arguments.given("viewOn").is_none() && arguments.given("pipeline").is_some() {
         fail!(code::INVALID_OPTIONS, "'pipeline' requires 'viewOn' to also be specified");
@@ -100,18 +111,65 @@ pub async fn create(call: &Call) -> Result<Reply> {
     Ok(Reply::ok())
 }
 
-fn check_id_index(arguments: &Arguments<'_>) -> Result<()> {
-    let Some(index) = arguments.document("idIndex") else { return Ok(()) };
-    let key = index.get("key").and_then(Value::as_document);
-    let is_right =
-        key.is_some_and(|key| key.len() == 1 && key.get("_id").and_then(Value::to_f64) == Some(1.0));
-    if key.is_none() {
-        fail!(code::FAILED_TO_PARSE, "The 'key' field is a required property of an index specification");
+/// The index that every collection has, as a client may write it.
+fn check_id_index(index: &Value) -> Result<()> {
+    let Value::Document(index) = index else { return Ok(()) };
+    const FIELDS: [&str; 5] = ["v", "key", "name", "ns", "collation"];
+    for (name, value) in index.iter() {
+        match (&**name, value) {
+            ("key", Value::Document(_)) | ("name", Value::String(_)) => {}
+            ("key" | "name", other) => fail!(
+                code::TYPE_MISMATCH,
+                "The field '{name}' of the _id index has the wrong type {}",
+                other.type_name()
+            ),
+            (name, _) if !FIELDS.contains(&name) => {
+                fail!(197, "The field '{name}' is not valid for an _id index specification")
+            }
+            _ => {}
+        }
     }
+    let Some(Value::Document(key)) = index.get("key") else {
+        fail!(code::FAILED_TO_PARSE, "The 'key' field is a required property of an index specification");
+    };
+    match index.get("name").and_then(Value::as_str) {
+        None => {
+            fail!(code::FAILED_TO_PARSE, "The 'name' field is a required property of an index specification")
+        }
+        Some("") => fail!(67, "The index name cannot be empty"),
+        Some(name) if name.contains('\0') => fail!(67, "The index name cannot contain an embedded null"),
+        Some("*") => fail!(code::BAD_VALUE, "The index name '*' is not valid."),
+        Some(_) => {}
+    }
+    let is_right = key.len() == 1 && key.get("_id").and_then(Value::to_f64) == Some(1.0);
     if !is_right {
-        fail!(code::BAD_VALUE, "The field 'key' for an _id index must be {{_id: 1}}");
+        fail!(
+            code::BAD_VALUE,
+            "The field 'key' for an _id index must be {{_id: 1}}, but got {}",
+            Value::Document(key.clone())
+        );
     }
     check_collation(index.get("collation"))
+}
+
+fn check_images(images: Option<&Arc<Document>>) -> Result<()> {
+    let Some(images) = images else { return Ok(()) };
+    let fields = [required("enabled", Types::BOOL_ONLY), optional("expireAfterSeconds", Types::NUMBER)];
+    Arguments::of_document("changeStreamPreAndPostImages", images, &fields)?;
+    Ok(())
+}
+
+/// Options of engines that are not here are checked for form, and have no effect.
+fn check_storage_engine(engines: Option<&Arc<Document>>) -> Result<()> {
+    for (name, options) in engines.iter().flat_map(|engines| engines.iter()) {
+        if options.as_document().is_none() {
+            fail!(code::BAD_VALUE, "'storageEngine.{name}' has to be an embedded document.");
+        }
+        if &**name != "wiredTiger" {
+            fail!(code::INVALID_OPTIONS, "{name} is not a registered storage engine for this server");
+        }
+    }
+    Ok(())
 }
 
 fn check_validation(arguments: &Arguments<'_>) -> Result<()> {
@@ -227,7 +285,9 @@ pub fn check_case(call: &Call, database: &str) -> Result<()> {
 
 pub async fn drop_collection(call: &Call) -> Result<Reply> {
     let namespace = call.namespace()?;
-    check_written(&namespace)?;
+    if namespace.collection != "system.profile" {
+        check_written(&namespace)?;
+    }
     call.arguments(&[optional("collectionUUID", Types::BINARY)])?;
     let dropped = call.collections().drop(&call.request(), &namespace).await?;
     let name = namespace.to_string();
@@ -242,20 +302,24 @@ pub async fn drop_collection(call: &Call) -> Result<Reply> {
 
 pub async fn drop_database(call: &Call) -> Result<Reply> {
     call.arguments(&[])?;
-    if call.first().to_f64() != Some(1.0) {
+    let first = call.first();
+    if matches!(first, Value::Null | Value::Undefined) {
+        fail!(code::MISSING_FIELD, "BSON field 'dropDatabase.dropDatabase' is missing but a required field");
+    }
+    if !first.is_number() {
+        return Err(wrong_type("dropDatabase.dropDatabase", first, Types::NUMBER));
+    }
+    if truncated(first) != Some(1) {
         fail!(5_255_100, "Expected an argument of 1 for dropDatabase");
     }
     let database = call.database();
-    if matches!(database, "config" | "local") {
+    if matches!(database, "config" | "local" | "admin") {
         fail!(code::ILLEGAL_OPERATION, "Cannot drop '{database}' database");
     }
-    let was_there = call.collections().drop_database(&call.request(), database).await?;
+    call.collections().drop_database(&call.request(), database).await?;
     let start = format!("{database}.");
     call.deployment.cursors.end_of_namespaces(|known| known.starts_with(&start), "database dropped");
-    match was_there {
-        true => Ok(Document::one("dropped", database).into()),
-        false => Ok(Reply::ok()),
-    }
+    Ok(Reply::ok())
 }
 
 fn split(name: &str) -> Result<Namespace> {
@@ -271,7 +335,7 @@ pub async fn rename(call: &Call) -> Result<Reply> {
     let arguments = call.arguments(&[
         required("renameCollection", Types::STRING),
         required("to", Types::STRING),
-        optional("dropTarget", Types::BOOL.or(Types::BINARY)),
+        optional("dropTarget", Types::BOOL_ONLY.or(Types::BINARY)),
         optional("stayTemp", Types::BOOL),
         optional("collectionUUID", Types::BINARY),
     ])?;
@@ -309,8 +373,17 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
     let arguments = call.arguments(FIELDS)?;
     for option in ["cappedSize", "cappedMax", "timeseries", "expireAfterSeconds"] {
         if arguments.given(option).is_some() {
-            fail!(code::FEATURE_NOT_SUPPORTED, "collMod with {option} is not supported");
+            fail!(
+                code::INVALID_OPTIONS,
+                "option {option} is for capped, clustered and time-series collections, which are not supported"
+            );
         }
+    }
+    check_images(arguments.document("changeStreamPreAndPostImages"))?;
+    if arguments.bool("dryRun") == Some(true)
+        && arguments.document("index").is_none_or(|index| !index.has("unique"))
+    {
+        fail!(code::INVALID_OPTIONS, "dryRun is for the conversion of an index to a unique one");
     }
     let found = call.collections().find_name(&namespace)?;
     let changes_view = arguments.given("viewOn").is_some() || arguments.given("pipeline").is_some();
@@ -399,6 +472,9 @@ async fn change_index(
         (Some(name), None) => Value::string(name),
         (None, Some(key)) => Value::Document(key.clone()),
     };
+    if fields.given("unique").is_some() && fields.bool("unique") != Some(true) {
+        fail!(code::BAD_VALUE, "'unique: false' is not allowed");
+    }
     for option in ["unique", "prepareUnique", "forceNonUnique"] {
         if fields.given(option).is_some() {
             fail!(
@@ -420,11 +496,16 @@ async fn change_index(
         fail!(code::INVALID_OPTIONS, "no expireAfterSeconds, hidden, unique, or prepareUnique field");
     }
     if name == "_id_" {
-        fail!(code::BAD_VALUE, "can't hide or expire the _id index");
+        let code = if fields.given("hidden").is_some() { code::BAD_VALUE } else { code::INVALID_OPTIONS };
+        fail!(code, "can't hide or expire the _id index");
     }
     let mut options = Document::new();
     if let Some(seconds) = fields.given("expireAfterSeconds") {
-        let whole = seconds.to_f64().unwrap_or(-1.0);
+        let whole = match seconds {
+            Value::Decimal(_) => seconds.to_f64().map(f64::round_ties_even),
+            _ => seconds.to_f64().map(f64::trunc),
+        };
+        let whole = whole.map_or(-1.0, |whole| if whole.is_nan() { 0.0 } else { whole });
         if !(0.0..=2_147_483_647.0).contains(&whole) {
             fail!(
                 code::INVALID_OPTIONS,

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use shardlake_account::collections::{Collections, Failure, Namespace, Request};
-use shardlake_mql::{Document, SortPattern, Value};
+use shardlake_mql::{Document, SortPattern};
 
 use crate::access::Access;
 use crate::arguments::Arguments;
 use crate::call::Call;
-use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, error, fail};
+use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, fail};
 
 impl From<Failure> for CommandError {
     fn from(failure: Failure) -> CommandError {
@@ -77,27 +77,6 @@ pub fn check_created(namespace: &Namespace) -> Result<()> {
 /// A document field, or an empty one.
 pub fn document(arguments: &Arguments<'_>, name: &str) -> Document {
     arguments.document(name).map(|found| Document::clone(found)).unwrap_or_default()
-}
-
-/// Strings are compared by their bytes only.
-pub fn check_collation(value: Option<&Value>) -> Result<()> {
-    let Some(Value::Document(collation)) = value else { return Ok(()) };
-    match collation.get("locale") {
-        _ if collation.is_empty() => Ok(()),
-        Some(Value::String(locale)) if &**locale == "simple" => Ok(()),
-        Some(Value::String(locale)) => Err(error!(
-            code::FEATURE_NOT_SUPPORTED,
-            "collations are not supported: leave out locale '{locale}', or use 'simple'"
-        )),
-        Some(other) => Err(error!(
-            code::TYPE_MISMATCH,
-            "BSON field 'collation.locale' is the wrong type '{}', expected type 'string'",
-            other.type_name()
-        )),
-        None => {
-            Err(error!(code::MISSING_FIELD, "BSON field 'collation.locale' is missing but a required field"))
-        }
-    }
 }
 
 /// The order that a command asks for; that of storage is no order.

@@ -8,8 +8,9 @@ use futures::future::BoxFuture;
 use shardlake_account::collections::{Collection, Find, Finding, Found, Request, Source};
 use shardlake_mql::{Document, Filter, FindProjection, Str, Value, compare, equal};
 
-use super::common::{check_collation, document, sort};
-use crate::arguments::{Arguments, Field, Types, optional, required};
+use super::collation::check_collation;
+use super::common::{document, sort};
+use crate::arguments::{Field, Types, optional, required};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::{Batch, BatchSource, Wants};
 use crate::errors::{Result, code, fail};
@@ -45,6 +46,10 @@ const FIND: &[Field] = &[
 pub async fn find(call: &Call) -> Result<Reply> {
     let namespace = call.namespace()?;
     let arguments = call.arguments(FIND)?;
+    refuse_null(call, &["filter"], code::TYPE_MISMATCH)?;
+    if namespace.collection.starts_with('$') {
+        fail!(code::INVALID_NAMESPACE, "Invalid collection name: '{}'", namespace.collection);
+    }
     check_collation(arguments.given("collation"))?;
     for option in ["returnKey", "showRecordId"] {
         if arguments.bool(option) == Some(true) {
@@ -79,7 +84,7 @@ pub async fn find(call: &Call) -> Result<Reply> {
     let skip = arguments.count("skip")?.unwrap_or(0);
     let limit = arguments.count("limit")?.unwrap_or(0);
     let batch_size = arguments.count("batchSize")?;
-    let source = source(call, &request, &namespace, &filter, &arguments).await?;
+    let source = source(call, &request, &namespace, &filter, arguments.given("hint")).await?;
     let find = Find { filter, parsed, projection, sort, skip, limit, env };
     let options = CursorOptions {
         batch_size,
@@ -97,25 +102,58 @@ async fn source(
     request: &Arc<Request>,
     namespace: &shardlake_account::collections::Namespace,
     filter: &Document,
-    arguments: &Arguments<'_>,
+    hint: Option<&Value>,
 ) -> Result<Source> {
     let collections = call.collections();
     Ok(match collections.find_name(namespace)? {
         Found::Nothing => Source::Ready(VecDeque::new()),
         Found::View(view) => {
-            if arguments
-                .given("hint")
-                .is_some_and(|hint| !matches!(hint, Value::Document(hint) if hint.is_empty()))
-            {
-                fail!(code::NOT_IMPLEMENTED, "hint on a view is not supported");
+            let (base, _) = collections.resolved_view(&namespace.database, &view)?;
+            if let Some(base) = collections.collection(&base)? {
+                check_hint(&base, hint)?;
             }
             Source::Ready(collections.view_documents(request, &namespace.database, &view.name).await?)
         }
         Found::Collection(collection) => {
-            check_hint(&collection, arguments.given("hint"))?;
+            check_hint(&collection, hint)?;
             collections.scan(Some(collection), filter)
         }
     })
+}
+
+/// A hint as `count`, `distinct` and `aggregate` take it: one of another type is 9, and storage has two directions.
+pub fn hint_of(call: &Call) -> Result<Option<Value>> {
+    let Some(hint) = call.body.get("hint") else { return Ok(None) };
+    match hint {
+        Value::String(name) if &**name == "$natural" => {
+            fail!(code::BAD_VALUE, "hint '$natural' has to be an object with a direction")
+        }
+        Value::String(_) => {}
+        Value::Document(key) if key.has("$natural") => {
+            let direction = key.get("$natural").and_then(Value::to_f64);
+            if key.len() != 1 || !matches!(direction, Some(1.0 | -1.0)) {
+                fail!(
+                    code::BAD_VALUE,
+                    "$natural hint must be specified with 1 or -1 and nothing else: {hint}"
+                );
+            }
+        }
+        Value::Document(_) => {}
+        other => {
+            fail!(code::FAILED_TO_PARSE, "Hint must be a string or an object, not {}", other.type_name())
+        }
+    }
+    Ok(Some(hint.clone()))
+}
+
+/// Fields that cannot be null.
+pub fn refuse_null(call: &Call, names: &[&str], code: i32) -> Result<()> {
+    for name in names {
+        if matches!(call.body.get(name), Some(Value::Null)) {
+            fail!(code, "BSON field '{}.{name}' cannot be null", call.name);
+        }
+    }
+    Ok(())
 }
 
 /// A hint that names no index is an error; one that does changes nothing, since the engine chooses by what is there.
@@ -150,12 +188,14 @@ pub async fn count(call: &Call) -> Result<Reply> {
         optional("query", Types::OBJECT),
         optional("limit", Types::NUMBER),
         optional("skip", Types::NUMBER),
-        optional("hint", Types::STRING.or(Types::OBJECT)),
+        optional("hint", Types::ANY),
         optional("collation", Types::OBJECT),
         optional("fields", Types::ANY),
     ];
     let namespace = call.namespace()?;
     let arguments = call.arguments(FIELDS)?;
+    let hint = hint_of(call)?;
+    refuse_null(call, &["limit"], code::BAD_VALUE)?;
     check_collation(arguments.given("collation"))?;
     let query = document(&arguments, "query");
     let skip = arguments.count("skip")?.unwrap_or(0);
@@ -169,11 +209,11 @@ pub async fn count(call: &Call) -> Result<Reply> {
         Found::Collection(collection)
             if query.is_empty() && collection.handle.container().definition.default_ttl.is_none() =>
         {
-            check_hint(collection, arguments.given("hint"))?;
+            check_hint(collection, hint.as_ref())?;
             collection.items()
         }
         _ => {
-            let source = source(call, &request, &namespace, &query, &arguments).await?;
+            let source = source(call, &request, &namespace, &query, hint.as_ref()).await?;
             call.collections().count_matching(&request, source, &filter, &mut env).await?
         }
     };
@@ -186,11 +226,12 @@ pub async fn distinct(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         required("key", Types::STRING),
         optional("query", Types::OBJECT),
-        optional("hint", Types::STRING.or(Types::OBJECT)),
+        optional("hint", Types::ANY),
         optional("collation", Types::OBJECT),
     ];
     let namespace = call.namespace()?;
     let arguments = call.arguments(FIELDS)?;
+    let hint = hint_of(call)?;
     check_collation(arguments.given("collation"))?;
     let key = arguments.string("key").unwrap_or_default();
     if key.contains('\0') {
@@ -200,7 +241,7 @@ pub async fn distinct(call: &Call) -> Result<Reply> {
     let request = call.request();
     let (scope, mut env) = request.bound(&Document::new())?;
     let filter = Filter::parse(&query, &scope)?;
-    let source = source(call, &request, &namespace, &query, &arguments).await?;
+    let source = source(call, &request, &namespace, &query, hint.as_ref()).await?;
     let documents = call.collections().matching(&request, source, &filter, &mut env).await?;
     let path: Vec<Str> = key.split('.').map(Str::from).collect();
     let mut values = Vec::new();

@@ -1,6 +1,6 @@
 //! `createIndexes`, `listIndexes`, `dropIndexes`.
 
-use shardlake_account::collections::Found;
+use shardlake_account::collections::{Found, identity_index};
 use shardlake_mql::{Document, Value};
 
 use super::common::check_created;
@@ -72,11 +72,25 @@ pub async fn list_indexes(call: &Call) -> Result<Reply> {
     let collection = match call.collections().find_name(&namespace)? {
         Found::Collection(collection) => collection,
         Found::View(_) => fail!(166, "Namespace {namespace} is a view, not a collection"),
+        Found::Nothing if namespace.collection == "system.views" => {
+            let options = CursorOptions::default();
+            return call
+                .open_cursor(namespace.to_string(), Box::new(Listed::new([identity_index()])), options)
+                .await;
+        }
         Found::Nothing => fail!(code::NAMESPACE_NOT_FOUND, "ns does not exist: {namespace}"),
     };
+    let is = |name: &str| arguments.bool(name) == Some(true);
+    if is("includeBuildUUIDs") && is("includeIndexBuildInfo") {
+        fail!(code::INVALID_OPTIONS, "Cannot specify both includeBuildUUIDs and includeIndexBuildInfo");
+    }
+    let indexes = collection.indexes().into_iter().map(|index| match is("includeIndexBuildInfo") {
+        true => Document::one("spec", Value::document(index)),
+        false => index,
+    });
     let options =
         CursorOptions { batch_size: Some(batch_size.unwrap_or(u64::MAX)), ..CursorOptions::default() };
-    call.open_cursor(namespace.to_string(), Box::new(Listed::new(collection.indexes())), options).await
+    call.open_cursor(namespace.to_string(), Box::new(Listed::new(indexes)), options).await
 }
 
 pub async fn drop_indexes(call: &Call) -> Result<Reply> {

@@ -7,7 +7,7 @@ use super::common::document;
 use crate::arguments::{Arguments, Field, Types, check_database, optional};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::Listed as ListedSource;
-use crate::errors::{Result, code, fail};
+use crate::errors::Result;
 use crate::reply::Reply;
 
 pub async fn list_databases(call: &Call) -> Result<Reply> {
@@ -59,7 +59,7 @@ pub async fn list_databases(call: &Call) -> Result<Reply> {
 pub async fn list_collections(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         optional("filter", Types::OBJECT),
-        optional("nameOnly", Types::BOOL),
+        optional("nameOnly", Types::BOOL_ONLY),
         optional("authorizedCollections", Types::BOOL),
         optional("cursor", Types::OBJECT),
     ];
@@ -71,11 +71,6 @@ pub async fn list_collections(call: &Call) -> Result<Reply> {
             .count("batchSize")?,
         None => None,
     };
-    if let Some(size) = batch_size
-        && size > i32::MAX as u64
-    {
-        fail!(code::BAD_VALUE, "BSON field 'listCollections.cursor.batchSize' is out of range: {size}");
-    }
     let mut env = call.request().env();
     let mut shown = Vec::new();
     let listed = call.collections().list(call.database())?;
@@ -85,15 +80,16 @@ pub async fn list_collections(call: &Call) -> Result<Reply> {
         all.push(views_description());
     }
     for document in all {
+        let document = match names_only {
+            true => document
+                .iter()
+                .filter(|(name, _)| matches!(&***name, "name" | "type"))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            false => document,
+        };
         if filter.matches(&document, &mut env)? {
-            shown.push(match names_only {
-                true => document
-                    .iter()
-                    .filter(|(name, _)| matches!(&***name, "name" | "type"))
-                    .map(|(name, value)| (name.clone(), value.clone()))
-                    .collect(),
-                false => document,
-            });
+            shown.push(document);
         }
     }
     let namespace = format!("{}.$cmd.listCollections", call.database());

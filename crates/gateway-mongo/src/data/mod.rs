@@ -3,15 +3,17 @@
 //! | file | what it does |
 //! |---|---|
 //! | `find.rs`, `aggregate.rs` | `find`, `count`, `distinct`; pipelines |
-//! | `write.rs`, `modify.rs` | `insert`, `update`, `delete`; `findAndModify` |
+//! | `write.rs`, `modify.rs`, `bulk_write.rs` | `insert`, `update`, `delete`; `findAndModify`; `bulkWrite` |
 //! | `catalog.rs`, `listing.rs`, `indexes.rs` | databases, collections and views; what there is; indexes |
 //! | `statistics.rs` | how much there is |
-//! | `common.rs` | what these share: filters, sorts, options, failures |
+//! | `common.rs`, `collation.rs` | what these share: filters, sorts, options, failures; collations |
 //!
 //! The commands read their fields and hand the work to `shardlake-collections`, which knows nothing of messages.
 
 mod aggregate;
+mod bulk_write;
 mod catalog;
+mod collation;
 mod common;
 mod find;
 mod indexes;
@@ -41,6 +43,13 @@ static COMMANDS: &[Command] = &[
         .in_transaction()
         .retryable()
         .stable(),
+    command!("bulkWrite", bulk_write::bulk_write)
+        .write()
+        .admin_only()
+        .in_transaction()
+        .retryable()
+        .stable()
+        .with_batch(),
     command!("create", catalog::create).write().in_transaction().stable(),
     command!("drop", catalog::drop_collection).write().stable(),
     command!("dropDatabase", catalog::drop_database).write().stable(),

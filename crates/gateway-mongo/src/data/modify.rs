@@ -3,7 +3,8 @@
 use shardlake_account::collections::{Action, Done, Statement};
 use shardlake_mql::{Document, Filter, FindProjection, Value};
 
-use super::common::{check_collation, check_created, document, sort};
+use super::collation::check_collation;
+use super::common::{check_created, document, sort};
 use super::find::check_hint;
 use super::write::statement;
 use crate::arguments::{Field, Types, optional};

@@ -3,7 +3,7 @@
 use shardlake_account::collections::{Collection, Found, Namespace};
 use shardlake_mql::{Document, Value};
 
-use crate::arguments::{Field, Types, optional, required};
+use crate::arguments::{Field, Types, optional, required, truncated, wrong_type};
 use crate::call::Call;
 use crate::errors::{Result, code, fail};
 use crate::reply::Reply;
@@ -226,7 +226,11 @@ fn coll_stats_stage(call: &Call, namespace: &Namespace, options: &Value) -> Resu
         fail!(code::NOT_IMPLEMENTED, "$collStats with latencyStats or queryExecStats is not supported");
     }
     if let Some(Value::Document(storage)) = options.get("storageStats") {
-        let scale = scale_of(storage.get("scale").and_then(Value::to_i64_exact))?;
+        let scale = match storage.get("scale") {
+            None | Some(Value::Null) => 1,
+            Some(scale) if scale.is_number() => scale_of(truncated(scale))?.min(i32::MAX as u64),
+            Some(other) => return Err(wrong_type("$collStats.storageStats.scale", other, Types::NUMBER)),
+        };
         let mut stats = storage_stats(namespace, collection.as_ref(), scale);
         stats.remove("ns");
         shown.push("storageStats", Value::document(stats));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use shardlake_account::collections::{Action, Done, Namespace, Statement};
 use shardlake_mql::{Document, Filter, SortPattern, Update, Value};
 
-use super::common::{check_collation, check_created, check_written, document, sort};
+use super::collation::check_collation;
+use super::common::{check_created, check_written, document, sort};
 use super::find::check_hint;
 use crate::arguments::{Arguments, Field, Types, optional, required};
 use crate::call::Call;

@@ -146,7 +146,7 @@ impl State {
             }
             other => {
                 fail!(
-                    40400,
+                    5911200,
                     "$mergeObjects requires object inputs, but input {other} is of type {}",
                     other.type_name()
                 )

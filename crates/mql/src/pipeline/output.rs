@@ -232,7 +232,12 @@ fn parse_on(on: Option<&Value>) -> Result<Vec<Str>> {
 fn parse_matched(value: Option<&Value>) -> Result<WhenMatched> {
     Ok(match value {
         None => WhenMatched::Merge,
-        Some(Value::Array(stages)) => WhenMatched::Pipeline(stages.to_vec()),
+        Some(Value::Array(stages)) => {
+            if stages.iter().any(|stage| stage.as_document().is_none()) {
+                fail!(14, "Each element of the 'pipeline' array must be an object");
+            }
+            WhenMatched::Pipeline(stages.to_vec())
+        }
         Some(Value::String(mode)) => match &**mode {
             "replace" => WhenMatched::Replace,
             "keepExisting" => WhenMatched::Keep,

@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
     /// What lies between the length and the final zero.
     fn body(&mut self, depth: usize) -> Result<Reader<'a>> {
         if depth > NESTING_MAX {
-            fail!(INVALID_BSON, "documents are nested deeper than {NESTING_MAX} levels");
+            fail!(15, "documents are nested deeper than {NESTING_MAX} levels");
         }
         let length = self.length(5)?;
         match self.take(length - 4)? {

@@ -204,8 +204,7 @@ impl Relocation {
             },
             ORDINALS => self.target_of(value),
             SIZES | VERSIONS => self.target_of(rest),
-            // Led by the number of the policy.
-            UNIQUE_KEYS => self.target_of(rest.get(1..).ok_or_else(crate::malformed_key)?),
+            UNIQUE_KEYS => self.target_of(keys::after_unique_slot(rest).ok_or_else(crate::malformed_key)?.1),
             _ => {
                 let (index_id, rest) = rest.split_first_chunk().ok_or_else(crate::malformed_key)?;
                 let index_id = u16::from_be_bytes(*index_id);

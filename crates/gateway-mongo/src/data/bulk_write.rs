@@ -1,0 +1,353 @@
+//! `bulkWrite`: writes of any kind to any collections, one after the other.
+
+use std::sync::Arc;
+
+use shardlake_account::collections::{Action, Namespace, Statement};
+use shardlake_mql::{Document, Filter, SortPattern, Value};
+
+use super::collation::check_collation;
+use super::common::{check_created, check_written, document, sort};
+use super::find::check_hint;
+use super::write::statement;
+use crate::arguments::{Arguments, Field, Types, check_collection, check_database, optional, required};
+use crate::call::{Call, CursorOptions};
+use crate::cursors::Listed;
+use crate::errors::{CommandError, Result, code, error, fail};
+use crate::reply::Reply;
+
+const OPERATIONS_MAX: usize = 100_000;
+const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+const BULK_WRITE: &[Field] = &[
+    required("ops", Types::ARRAY),
+    required("nsInfo", Types::ARRAY),
+    optional("ordered", Types::BOOL_ONLY),
+    optional("bypassDocumentValidation", Types::BOOL),
+    optional("errorsOnly", Types::BOOL_ONLY),
+    optional("let", Types::OBJECT),
+    optional("cursor", Types::OBJECT),
+    optional("stmtId", Types::INTEGER),
+    optional("stmtIds", Types::ARRAY),
+];
+const NAMESPACE: &[Field] = &[
+    required("ns", Types::STRING),
+    optional("collectionUUID", Types::BINARY),
+    optional("encryptionInformation", Types::OBJECT),
+    optional("isTimeseriesNamespace", Types::BOOL),
+];
+const INSERT: &[Field] = &[required("insert", Types::NUMBER), required("document", Types::OBJECT)];
+const UPDATE: &[Field] = &[
+    required("update", Types::NUMBER),
+    required("filter", Types::OBJECT),
+    required("updateMods", Types::ANY),
+    optional("arrayFilters", Types::ARRAY),
+    optional("multi", Types::BOOL_ONLY),
+    optional("hint", Types::ANY),
+    optional("constants", Types::OBJECT),
+    optional("collation", Types::OBJECT),
+    optional("upsert", Types::BOOL_ONLY),
+    optional("upsertSupplied", Types::BOOL_ONLY),
+    optional("sort", Types::OBJECT),
+    optional("sampleId", Types::BINARY),
+];
+const DELETE: &[Field] = &[
+    required("delete", Types::NUMBER),
+    required("filter", Types::OBJECT),
+    optional("multi", Types::BOOL_ONLY),
+    optional("hint", Types::ANY),
+    optional("collation", Types::OBJECT),
+    optional("sampleId", Types::BINARY),
+];
+
+/// One write, and the collection that it is for.
+struct Operation {
+    kind: Kind,
+    fields: Arc<Document>,
+    target: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Insert,
+    Update,
+    Delete,
+}
+
+impl Kind {
+    fn table(self) -> &'static [Field] {
+        match self {
+            Kind::Insert => INSERT,
+            Kind::Update => UPDATE,
+            Kind::Delete => DELETE,
+        }
+    }
+}
+
+struct Target {
+    namespace: Namespace,
+    uuid: Option<Value>,
+}
+
+#[derive(Default)]
+struct Totals {
+    errors: i32,
+    inserted: i32,
+    matched: i32,
+    modified: i32,
+    upserted: i32,
+    deleted: i32,
+}
+
+pub async fn bulk_write(call: &Call) -> Result<Reply> {
+    let arguments = call.arguments(BULK_WRITE)?;
+    let operations = operations(&arguments)?;
+    let targets = targets(&arguments)?;
+    if let Some(operation) = operations.iter().find(|operation| operation.target >= targets.len()) {
+        fail!(
+            code::BAD_VALUE,
+            "BulkWrite ops entry names namespace {}, but nsInfo has {}",
+            operation.target,
+            targets.len()
+        );
+    }
+    let is_multi = |operation: &&Operation| operation.fields.get("multi").is_some_and(Value::is_true);
+    if call.retryable.is_some() && operations.iter().any(|operation| is_multi(&operation)) {
+        fail!(code::INVALID_OPTIONS, "Cannot use retryable writes with multi=true");
+    }
+    let is_ordered = arguments.bool("ordered") != Some(false);
+    let errors_only = arguments.bool("errorsOnly") == Some(true);
+    let checks = arguments.bool("bypassDocumentValidation") != Some(true);
+    let lets = document(&arguments, "let");
+    let batch_size = match arguments.document("cursor") {
+        Some(cursor) => Arguments::of_document("cursor", cursor, &[optional("batchSize", Types::NUMBER)])?
+            .count("batchSize")?,
+        None => None,
+    };
+    let (mut totals, mut results) = (Totals::default(), Vec::new());
+    for (index, operation) in operations.iter().enumerate() {
+        let outcome =
+            replay_or_run(call, operation, &targets[operation.target], (index, &lets, checks)).await;
+        let failed = outcome.is_err();
+        let result = match outcome {
+            Ok(result) => {
+                totals.note(operation.kind, &result);
+                result
+            }
+            Err(error) => {
+                totals.errors += 1;
+                failure(&error)
+            }
+        };
+        if failed || !errors_only {
+            let mut shown = Document::one("ok", Value::Double(if failed { 0.0 } else { 1.0 }));
+            shown.push("idx", Value::Int(index as i32));
+            result.iter().for_each(|(name, value)| shown.push(name.clone(), value.clone()));
+            results.push(shown);
+        }
+        if failed && is_ordered {
+            break;
+        }
+    }
+    let options =
+        CursorOptions { batch_size: Some(batch_size.unwrap_or(u64::MAX)), ..CursorOptions::default() };
+    let namespace = "admin.$cmd.bulkWrite".to_owned();
+    let mut reply = call.open_cursor(namespace, Box::new(Listed::new(results)), options).await?;
+    for (name, value) in [
+        ("nErrors", totals.errors),
+        ("nInserted", totals.inserted),
+        ("nMatched", totals.matched),
+        ("nModified", totals.modified),
+        ("nUpserted", totals.upserted),
+        ("nDeleted", totals.deleted),
+    ] {
+        reply.fields.push(name, Value::Int(value));
+    }
+    Ok(reply)
+}
+
+impl Totals {
+    fn note(&mut self, kind: Kind, result: &Document) {
+        let number = |name: &str| result.get(name).and_then(Value::to_i64_exact).unwrap_or(0) as i32;
+        match kind {
+            Kind::Insert => self.inserted += number("n"),
+            Kind::Delete => self.deleted += number("n"),
+            Kind::Update if result.has("upserted") => self.upserted += 1,
+            Kind::Update => {
+                self.matched += number("n");
+                self.modified += number("nModified");
+            }
+        }
+    }
+}
+
+fn failure(error: &CommandError) -> Document {
+    let mut told = error.write_error(0);
+    told.remove("index");
+    told.push("n", Value::Int(0));
+    told
+}
+
+fn operations(arguments: &Arguments<'_>) -> Result<Vec<Operation>> {
+    let found = arguments.documents("ops")?;
+    if found.is_empty() || found.len() > OPERATIONS_MAX {
+        fail!(
+            code::INVALID_LENGTH,
+            "Write batch sizes must be between 1 and {OPERATIONS_MAX}. Got {} operations.",
+            found.len()
+        );
+    }
+    let mut operations = Vec::with_capacity(found.len());
+    for fields in found {
+        let kind = match fields.first().map(|(name, _)| &**name) {
+            Some("insert") => Kind::Insert,
+            Some("update") => Kind::Update,
+            Some("delete") => Kind::Delete,
+            other => fail!(
+                code::UNKNOWN_FIELD,
+                "BSON field 'bulkWrite.ops.{}' is an unknown field.",
+                other.unwrap_or_default()
+            ),
+        };
+        let checked = Arguments::of_document("bulkWrite.ops", fields, kind.table())?;
+        if let Some(mods) = checked.given("updateMods")
+            && !matches!(mods, Value::Document(_) | Value::Array(_))
+        {
+            fail!(code::FAILED_TO_PARSE, "Update argument must be either an object or an array");
+        }
+        if let Some(hint) = checked.given("hint")
+            && !matches!(hint, Value::Document(_) | Value::String(_))
+        {
+            fail!(code::FAILED_TO_PARSE, "Hint must be a string or an object");
+        }
+        let name = fields.first().map_or("", |(name, _)| &**name);
+        let Some(target) = checked.i64(name).and_then(|target| usize::try_from(target).ok()) else {
+            fail!(code::BAD_VALUE, "BSON field 'bulkWrite.ops.{name}' value must be >= 0");
+        };
+        operations.push(Operation { kind, fields: fields.clone(), target });
+    }
+    Ok(operations)
+}
+
+fn targets(arguments: &Arguments<'_>) -> Result<Vec<Target>> {
+    let mut targets = Vec::new();
+    for info in arguments.documents("nsInfo")? {
+        let info = Arguments::of_document("bulkWrite.nsInfo", info, NAMESPACE)?;
+        let name = info.string("ns").unwrap_or_default();
+        let Some((database, collection)) = name.split_once('.') else {
+            fail!(code::INVALID_NAMESPACE, "Invalid namespace specified for bulkWrite: '{name}'");
+        };
+        check_database(database)?;
+        check_collection(database, collection)?;
+        let namespace = Namespace::new(database, collection);
+        check_written(&namespace)?;
+        targets.push(Target { namespace, uuid: info.given("collectionUUID").cloned() });
+    }
+    Ok(targets)
+}
+
+async fn replay_or_run(
+    call: &Call,
+    operation: &Operation,
+    target: &Target,
+    (index, lets, checks): (usize, &Document, bool),
+) -> Result<Document> {
+    let id = index as i32;
+    if let Some(retryable) = &call.retryable
+        && let Some(result) = retryable.replay(id)?
+    {
+        return Ok(Document::clone(&result));
+    }
+    let result = run(call, operation, target, lets, checks).await?;
+    if let Some(retryable) = &call.retryable {
+        retryable.record(id, result.clone());
+    }
+    Ok(result)
+}
+
+async fn run(
+    call: &Call,
+    operation: &Operation,
+    target: &Target,
+    lets: &Document,
+    checks: bool,
+) -> Result<Document> {
+    let namespace = &target.namespace;
+    let fields = Arguments::of_document("bulkWrite.ops", &operation.fields, operation.kind.table())?;
+    let collection = call.collections().collection(namespace)?;
+    if let Some(uuid) = &target.uuid {
+        let own = collection.as_ref().map(|found| Value::Binary(4, found.uuid().as_slice().into()));
+        if !own.is_some_and(|own| shardlake_mql::equal(&own, uuid)) {
+            let mut told = error!(361, "Collection UUID does not match that specified");
+            told =
+                told.with_field("db", namespace.database.as_str()).with_field("collectionUUID", uuid.clone());
+            told = told.with_field("expectedCollection", namespace.collection.as_str());
+            return Err(told.with_field("actualCollection", Value::Null));
+        }
+    }
+    check_collation(fields.given("collation"))?;
+    if let (Some(hint), Some(collection)) = (fields.given("hint"), &collection) {
+        check_hint(collection, Some(hint))?;
+    }
+    let request = call.request();
+    match operation.kind {
+        Kind::Insert => {
+            check_created(namespace)?;
+            let document = document(&fields, "document");
+            if document.size() > DOCUMENT_BYTES_MAX {
+                fail!(
+                    code::OBJECT_TOO_LARGE,
+                    "object to insert too large. size in bytes: {}, max size: {DOCUMENT_BYTES_MAX}",
+                    document.size()
+                );
+            }
+            let inserted =
+                call.collections().insert(&request, namespace, vec![document], true, checks).await?;
+            match inserted.failures.into_iter().next() {
+                Some((_, failure)) => Err(failure.into()),
+                None => Ok(Document::one("n", Value::Int(1))),
+            }
+        }
+        Kind::Update => {
+            let is_multi = fields.bool("multi") == Some(true);
+            let is_upsert = fields.bool("upsert") == Some(true);
+            if is_upsert {
+                check_created(namespace)?;
+            }
+            let constants = document(&fields, "constants");
+            let mods = fields.given("updateMods").cloned().unwrap_or_default();
+            if !constants.is_empty() && !matches!(mods, Value::Array(_)) {
+                fail!(51198, "Constant values may only be specified for pipeline updates");
+            }
+            let mut variables = lets.clone();
+            constants.iter().for_each(|(name, value)| variables.set(name, value.clone()));
+            let filters = fields.array("arrayFilters").unwrap_or_default();
+            let order = sort(&document(&fields, "sort"))?;
+            let filter = document(&fields, "filter");
+            let mut statement =
+                statement(call, filter, (&mods, filters), &variables, (is_multi, is_upsert), order, checks)?;
+            let done = call.collections().run_statement(&request, namespace, &mut statement).await?;
+            let mut result = Document::one("n", Value::Int(done.matched as i32));
+            result.push("nModified", Value::Int(done.modified as i32));
+            if let Some(id) = done.upserted {
+                result.push("upserted", Value::document(Document::one("_id", id)));
+            }
+            Ok(result)
+        }
+        Kind::Delete => {
+            let (scope, env) = request.bound(lets)?;
+            let filter = document(&fields, "filter");
+            let parsed = Filter::parse(&filter, &scope)?;
+            let mut statement = Statement {
+                filter,
+                parsed,
+                action: Action::Remove,
+                is_multi: fields.bool("multi") == Some(true),
+                sort: SortPattern::default(),
+                env,
+                checks: false,
+            };
+            let done = call.collections().run_statement(&request, namespace, &mut statement).await?;
+            Ok(Document::one("n", Value::Int(done.matched as i32)))
+        }
+    }
+}
