@@ -41,7 +41,7 @@ mod cursors;
 mod data;
 mod deployment;
 mod dispatch;
-mod errors;
+pub mod errors;
 mod fail_points;
 mod gateway;
 mod memory;
@@ -49,7 +49,8 @@ mod operations;
 mod reply;
 mod sessions;
 mod table;
-mod wire;
+/// Messages as bytes; open for the fuzzer and for tests.
+pub mod wire;
 
 pub use access::{Access, Key};
 pub use cursors::CursorLimits;

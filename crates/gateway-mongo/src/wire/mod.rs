@@ -12,6 +12,7 @@ mod op_msg;
 mod op_query;
 
 pub use compression::Compressor;
+pub use crc32c::crc32c;
 pub use fault::{AnswerAs, Fault};
 pub use header::{HEADER_SIZE_BYTES, Header, OP_COMPRESSED, OP_MSG, OP_QUERY, OP_REPLY};
 

@@ -1,0 +1,10 @@
+//! The gateway over an account in memory, spoken to as a driver would: bytes in, bytes out, no socket.
+//!
+//! `client.rs` makes messages with code of its own.
+
+mod authentication;
+mod client;
+mod cursors;
+mod dispatch;
+mod frames;
+mod sessions;
