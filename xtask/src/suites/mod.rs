@@ -1,6 +1,7 @@
 //! The suites of `cargo xtask test`, in the order they run: cheap and local first.
 
 mod javascript;
+mod mongo;
 mod python;
 mod rust_sdk;
 mod stores;
@@ -108,9 +109,15 @@ impl Run<'_> {
     /// A server for this suite alone, from the build that the workspace tests use. It refuses no request for its throughput:
     /// the suites ask for some to get partitions, and are not written for a server that throttles them.
     fn start_server(&self) -> Outcome<ServerProcess> {
+        self.start_server_with(&[])
+    }
+
+    /// The same with more arguments.
+    fn start_server_with(&self, arguments: &[&str]) -> Outcome<ServerProcess> {
         self.build(&mut workspace::server_build())?;
         let options = ServerOptions::new(project::server_binary("debug"));
         let options = options.argument("--throughput=unlimited");
+        let options = arguments.iter().fold(options, |options, argument| options.argument(*argument));
         // Where the suites are run over a store: see `tests-sdk/stores`.
         let options = match std::env::var("SHARDLAKE_TEST_STORE") {
             Ok(store) => {
@@ -136,6 +143,8 @@ const SUITES: &[Suite] = &[
     Suite { name: "python-own", run: python::run_own },
     Suite { name: "python", run: python::run_sdk_tests },
     Suite { name: "rust-sdk", run: rust_sdk::run },
+    Suite { name: "mongo-drivers", run: mongo::run_drivers },
+    Suite { name: "mongo-cases", run: mongo::run_cases },
 ];
 
 /// All suites, or those named.

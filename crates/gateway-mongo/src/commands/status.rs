@@ -73,7 +73,7 @@ fn memory() -> Option<Document> {
     const PAGE_SIZE_BYTES: u64 = 4096;
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split_ascii_whitespace().map(str::parse::<u64>);
-    let mut next = || pages.next()?.ok().map(|pages| (pages * PAGE_SIZE_BYTES >> 20) as i32);
+    let mut next = || pages.next()?.ok().map(|pages| ((pages * PAGE_SIZE_BYTES) >> 20) as i32);
     let (total, resident) = (next()?, next()?);
     let mut section = Document::one("bits", usize::BITS as i32);
     section.push("resident", Value::Int(resident));

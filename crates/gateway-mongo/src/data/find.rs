@@ -86,12 +86,8 @@ pub async fn find(call: &Call) -> Result<Reply> {
     let batch_size = arguments.count("batchSize")?;
     let source = source(call, &request, &namespace, &filter, arguments.given("hint")).await?;
     let find = Find { filter, parsed, projection, sort, skip, limit, env };
-    let options = CursorOptions {
-        batch_size,
-        is_single_batch: is("singleBatch"),
-        is_kept: is("noCursorTimeout"),
-        ..CursorOptions::default()
-    };
+    let options =
+        CursorOptions { batch_size, is_single_batch: is("singleBatch"), is_kept: is("noCursorTimeout") };
     let source = FindSource(Finding::new(find, source));
     call.open_cursor(namespace.to_string(), Box::new(source), options).await
 }

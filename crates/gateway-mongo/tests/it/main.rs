@@ -2,6 +2,7 @@
 //!
 //! `client.rs` makes messages with code of its own.
 
+mod any_bytes;
 mod authentication;
 mod client;
 mod cursors;

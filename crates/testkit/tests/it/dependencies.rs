@@ -142,6 +142,12 @@ const LAYERED: &[(&str, &[&str])] = &[
     ("rustls", &["server"]),
     ("tokio-rustls", &["server"]),
     ("clap", &["server"]),
+    ("flate2", &["gateway-mongo"]),
+    ("ruzstd", &["gateway-mongo"]),
+    ("snap", &["gateway-mongo"]),
+    ("md-5", &["gateway-mongo"]),
+    ("sha1", &["gateway-mongo"]),
+    ("stringprep", &["gateway-mongo"]),
 ];
 
 #[derive(Debug)]
