@@ -45,7 +45,7 @@ pub use indexes::{IndexChange, identity_index};
 pub use insert::Inserted;
 pub use meta::{DatabaseMeta, Meta, View};
 pub use names::{shown_name, stored_name};
-pub use plan::{Plan, plan};
+pub use plan::{Access, Plan, access, plan};
 pub use reads::{Find, Finding, MEMORY_BYTES_MAX, Source};
 pub use request::Request;
 pub use shard_key::ShardKey;

@@ -28,6 +28,47 @@ pub struct Plan {
     pub query: ItemQuery,
 }
 
+/// How a filter may be answered, before anything is read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Access {
+    /// By the key of the one document that it can be.
+    Identity,
+    /// By an index of this name, unless reading everything is cheaper.
+    Index(String),
+    Scan,
+}
+
+/// Which access a filter has in a collection with these indexes.
+pub fn access(filter: &Document, shard_key: &ShardKey, indexes: &[Document]) -> Access {
+    let plan = plan(filter, shard_key);
+    if plan.key.is_some() && plan.id.is_some() {
+        return Access::Identity;
+    }
+    let mut paths = Vec::new();
+    let is_narrowed = plan.query.filter.as_ref().is_some_and(|filter| {
+        named(filter, &mut paths);
+        !paths.is_empty()
+    });
+    let serves = |index: &&Document| {
+        let key = index.get("key").and_then(Value::as_document);
+        key.is_some_and(|key| {
+            key.iter().any(|(name, _)| &**name == "$**" || paths.contains(&stored_path(name)))
+        })
+    };
+    let found = indexes.iter().find(serves).filter(|_| is_narrowed);
+    let name = found.and_then(|index| index.get("name")).and_then(Value::as_str);
+    name.map_or(Access::Scan, |name| Access::Index(name.to_owned()))
+}
+
+/// The paths of which a condition names values.
+fn named(predicate: &Predicate, paths: &mut Vec<Vec<String>>) {
+    match predicate {
+        Predicate::Equal { path, .. } | Predicate::Range { path, .. } => paths.push(path.clone()),
+        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().for_each(|part| named(part, paths)),
+        _ => {}
+    }
+}
+
 /// Plans a filter on a collection with this shard key.
 pub fn plan(filter: &Document, shard_key: &ShardKey) -> Plan {
     let key = shard_key.of_equalities(|path| equality(filter, path));

@@ -59,6 +59,7 @@ impl Scan {
                 }
                 Err(error) => return Err(error.into()),
             };
+            request.examine(u64::from(item.is_some()), 1);
             let found = item.map(|item| document_of(item.body().as_bytes())).transpose()?;
             return Ok(Some(found.into_iter().collect()));
         }
@@ -70,6 +71,8 @@ impl Scan {
         };
         let page = self.collections.queries.find_items(&request.ctx, &self.collection.handle, asked).await?;
         request.charge(page.meta.charge_centi);
+        let done = page.statistics;
+        request.examine(done.items_loaded + done.items_scanned, done.postings_read + done.entries_passed);
         self.continuation = page.continuation;
         self.is_done = self.continuation.is_none();
         page.rows.iter().map(document_of).collect::<Result<Vec<_>>>().map(Some)

@@ -12,13 +12,21 @@ use crate::failure::Result;
 pub struct Request {
     pub ctx: RequestContext,
     charge_centi: AtomicU64,
+    documents_examined: AtomicU64,
+    keys_examined: AtomicU64,
     seed: u64,
 }
 
 impl Request {
     /// `seed` decides what is drawn by chance.
     pub fn new(ctx: RequestContext, seed: u64) -> Request {
-        Request { ctx, charge_centi: AtomicU64::new(0), seed }
+        Request {
+            ctx,
+            charge_centi: AtomicU64::new(0),
+            documents_examined: AtomicU64::new(0),
+            keys_examined: AtomicU64::new(0),
+            seed,
+        }
     }
 
     /// Hundredths of a request unit, so far.
@@ -28,6 +36,16 @@ impl Request {
 
     pub(crate) fn charge(&self, centi: u64) {
         self.charge_centi.fetch_add(centi, Ordering::Relaxed);
+    }
+
+    /// Documents read, and entries of the index, so far.
+    pub fn examined(&self) -> (u64, u64) {
+        (self.documents_examined.load(Ordering::Relaxed), self.keys_examined.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn examine(&self, documents: u64, keys: u64) {
+        self.documents_examined.fetch_add(documents, Ordering::Relaxed);
+        self.keys_examined.fetch_add(keys, Ordering::Relaxed);
     }
 
     /// What expressions know of the command.

@@ -121,7 +121,7 @@ impl WriteConcern {
         const FIELDS: &[Field] = &[
             optional("w", Types::ANY),
             optional("j", Types::BOOL),
-            optional("wtimeout", Types::NUMBER),
+            optional("wtimeout", Types::ANY),
             optional("fsync", Types::BOOL),
             optional("wElectionId", Types::ANY),
             optional("wOpTime", Types::ANY),
@@ -132,6 +132,12 @@ impl WriteConcern {
         check_provenance(&arguments, "writeConcern")?;
         if arguments.i64("wtimeout").is_some_and(|time| time > i64::from(i32::MAX)) {
             fail!(code::FAILED_TO_PARSE, "wtimeout has to be less than 2^31 milliseconds");
+        }
+        if arguments.given("w").is_some_and(Value::is_nan) {
+            fail!(
+                code::FAILED_TO_PARSE,
+                "w has to be a non-negative number and not greater than 50, not NaN"
+            );
         }
         let is_journaled = arguments.bool("j").unwrap_or(false);
         let acknowledgement = arguments.given("w").map_or(Ok(Acknowledgement::Majority), acknowledgement)?;

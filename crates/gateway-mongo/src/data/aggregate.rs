@@ -5,6 +5,7 @@ use shardlake_mql::{Document, Pipeline, Value};
 
 use super::collation::check_collation;
 use super::common::{check_created, document};
+use super::explain::{Verbosity, explain_aggregate};
 use super::find::{check_hint, hint_of, refuse_null};
 use super::statistics;
 use crate::arguments::{Arguments, Field, Types, optional, required};
@@ -17,7 +18,7 @@ const AGGREGATE: &[Field] = &[
     required("pipeline", Types::ARRAY),
     optional("cursor", Types::OBJECT),
     optional("explain", Types::BOOL),
-    optional("allowDiskUse", Types::BOOL),
+    optional("allowDiskUse", Types::BOOL_ONLY),
     optional("bypassDocumentValidation", Types::BOOL),
     optional("hint", Types::ANY),
     optional("collation", Types::OBJECT),
@@ -56,7 +57,10 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
         ),
     };
     if arguments.bool("explain") == Some(true) {
-        fail!(code::NOT_IMPLEMENTED, "aggregate with explain is not supported");
+        if call.generic.write_concern.is_some() {
+            fail!(code::FAILED_TO_PARSE, "Aggregation explain does not support the 'writeConcern' option");
+        }
+        return explain_aggregate(call, &call.body, Verbosity::Planner).await;
     }
     let request = call.request();
     let (scope, env) = request.bound(&document(&arguments, "let"))?;

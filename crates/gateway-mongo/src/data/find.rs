@@ -93,7 +93,7 @@ pub async fn find(call: &Call) -> Result<Reply> {
 }
 
 /// The documents of a collection or of a view.
-async fn source(
+pub async fn source(
     call: &Call,
     request: &Arc<Request>,
     namespace: &shardlake_account::collections::Namespace,

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `find.rs`, `aggregate.rs` | `find`, `count`, `distinct`; pipelines |
+//! | `explain.rs` | how a command would be answered |
 //! | `write.rs`, `modify.rs`, `bulk_write.rs` | `insert`, `update`, `delete`; `findAndModify`; `bulkWrite` |
 //! | `catalog.rs`, `listing.rs`, `indexes.rs` | databases, collections and views; what there is; indexes |
 //! | `statistics.rs` | how much there is |
@@ -15,6 +16,7 @@ mod bulk_write;
 mod catalog;
 mod collation;
 mod common;
+mod explain;
 mod find;
 mod indexes;
 mod listing;
@@ -31,6 +33,7 @@ pub fn commands() -> &'static [Command] {
 
 static COMMANDS: &[Command] = &[
     command!("find", find::find).read().in_transaction().stable().with_batch(),
+    command!("explain", explain::explain).read().stable(),
     command!("count", find::count).read().stable(),
     command!("distinct", find::distinct).read().in_transaction().with_batch(),
     command!("aggregate", aggregate::aggregate).read().in_transaction().stable().with_batch(),

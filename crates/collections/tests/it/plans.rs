@@ -1,0 +1,50 @@
+//! What a filter asks of the engine: never less than the filter lets through.
+
+use shardlake_collections::{Access, ShardKey, access, plan};
+use shardlake_model::{KeyComponent, KeyPath};
+use shardlake_mql::{Document, Value};
+
+fn key(paths: &[&str]) -> ShardKey {
+    let path = |path: &&str| KeyPath(path.split('.').map(str::to_owned).collect());
+    ShardKey::of(&paths.iter().map(path).collect::<Vec<_>>())
+}
+
+fn index(name: &str, field: &str) -> Document {
+    let mut index = Document::one("name", name);
+    index.push("key", Value::document(Document::one(field, Value::Int(1))));
+    index
+}
+
+#[test]
+fn the_shard_key_and_the_identity_name_one_document() {
+    let key = key(&["tenant"]);
+    let mut filter = Document::one("tenant", "a");
+    filter.push("_id", Value::Int(7));
+    let found = plan(&filter, &key);
+    assert_eq!(found.id.as_deref(), Some("$num:7"));
+    assert_eq!(found.key.unwrap().0, [KeyComponent::String("a".to_owned())]);
+    assert_eq!(access(&filter, &key, &[]), Access::Identity);
+}
+
+#[test]
+fn what_may_hide_in_other_logical_partitions_is_looked_for_in_all() {
+    let key = key(&["tenant"]);
+    // Null also stands for nothing, and of zero there are two.
+    for value in [Value::Null, Value::Int(0), Value::Double(-0.0), Value::array(vec![Value::Int(1)])] {
+        let filter = Document::one("tenant", value.clone());
+        assert_eq!(plan(&filter, &key).key, None, "{value}");
+    }
+}
+
+#[test]
+fn an_alternative_that_says_nothing_means_a_scan() {
+    let key = key(&["_partitionKey"]);
+    let indexes = [index("a_1", "a")];
+    let by_index = Document::one("a", Value::Int(1));
+    assert_eq!(access(&by_index, &key, &indexes), Access::Index("a_1".to_owned()));
+    let exists = Document::one("b", Value::document(Document::one("$exists", Value::Bool(false))));
+    let branches = vec![Value::document(by_index), Value::document(exists)];
+    let either = Document::one("$or", Value::array(branches));
+    assert_eq!(plan(&either, &key).query.filter, None);
+    assert_eq!(access(&either, &key, &indexes), Access::Scan);
+}

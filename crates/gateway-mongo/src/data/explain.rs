@@ -1,0 +1,319 @@
+//! `explain`: how a command would be answered, and what that takes. Nothing is written.
+
+use shardlake_account::collections::{
+    Access, Aggregation, Collection, Find, Finding, Found, Namespace, Request, access,
+};
+use shardlake_mql::{Document, Filter, Pipeline, Value};
+
+use super::common::sort;
+use super::find::{check_hint, source};
+use crate::arguments::{self, Types, optional, required};
+use crate::call::Call;
+use crate::errors::{Result, code, error, fail};
+use crate::reply::Reply;
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verbosity {
+    Planner,
+    Execution,
+    AllPlans,
+}
+
+/// What is read for a command.
+struct Question {
+    namespace: Namespace,
+    filter: Document,
+    sort: Document,
+    hint: Option<Value>,
+    skip: u64,
+    limit: u64,
+}
+
+pub async fn explain(call: &Call) -> Result<Reply> {
+    let arguments =
+        call.arguments(&[required("explain", Types::OBJECT), optional("verbosity", Types::STRING)])?;
+    let verbosity = match arguments.string("verbosity") {
+        None | Some("allPlansExecution") => Verbosity::AllPlans,
+        Some("executionStats") => Verbosity::Execution,
+        Some("queryPlanner") => Verbosity::Planner,
+        Some(other) => {
+            fail!(
+                code::BAD_VALUE,
+                "Enumeration value '{other}' for field 'explain.verbosity' is not a valid value."
+            )
+        }
+    };
+    let Some(command) = arguments.document("explain") else { return Ok(Reply::ok()) };
+    let Some((name, first)) = command.first() else {
+        fail!(code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: ");
+    };
+    if &**name == "aggregate" {
+        return explain_aggregate(call, command, verbosity).await;
+    }
+    let is_known = ["find", "count", "distinct", "update", "delete", "findAndModify", "findandmodify"];
+    if !is_known.contains(&&**name) {
+        let code = match crate::table::find(name) {
+            Some(_) => code::ILLEGAL_OPERATION,
+            None => code::COMMAND_NOT_FOUND,
+        };
+        return Err(error!(code, "Explain failed due to unknown command: {name}"));
+    }
+    let namespace = Namespace::new(call.database(), arguments::collection(call.database(), first)?);
+    let question = question(name, command, namespace)?;
+    let told = answer(call, &question, verbosity).await?;
+    Ok(finished(told, command).into())
+}
+
+fn question(name: &str, command: &Document, namespace: Namespace) -> Result<Question> {
+    let of = |from: &Document, field: &str| match from.get(field) {
+        Some(Value::Document(found)) => Ok(Document::clone(found)),
+        None | Some(Value::Null) => Ok(Document::new()),
+        Some(other) => {
+            fail!(
+                code::TYPE_MISMATCH,
+                "BSON field '{name}.{field}' is the wrong type '{}', expected type 'object'",
+                other.type_name()
+            )
+        }
+    };
+    let first_of = |field: &str| match command.get(field) {
+        Some(Value::Array(items)) => {
+            items.first().and_then(Value::as_document).map(|item| Document::clone(item))
+        }
+        _ => None,
+    };
+    let count =
+        |field: &str| command.get(field).and_then(Value::to_i64_exact).and_then(|n| u64::try_from(n).ok());
+    let mut question = Question {
+        namespace,
+        filter: Document::new(),
+        sort: Document::new(),
+        hint: command.get("hint").cloned(),
+        skip: count("skip").unwrap_or(0),
+        limit: count("limit").unwrap_or(0),
+    };
+    match name {
+        "find" => {
+            question.filter = of(command, "filter")?;
+            question.sort = of(command, "sort")?;
+        }
+        "update" | "delete" => {
+            let field = if name == "update" { "updates" } else { "deletes" };
+            let Some(statement) = first_of(field) else {
+                fail!(code::MISSING_FIELD, "BSON field '{name}.{field}' is missing but a required field");
+            };
+            question.filter = of(&statement, "q")?;
+            question.hint = statement.get("hint").cloned();
+        }
+        "findAndModify" | "findandmodify" => {
+            question.filter = of(command, "query")?;
+            question.sort = of(command, "sort")?;
+            question.limit = 1;
+        }
+        _ => question.filter = of(command, "query")?,
+    }
+    Ok(question)
+}
+
+/// The planner's part and, where it is asked for, that of an execution.
+async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Result<Document> {
+    let request = call.request();
+    let (scope, env) = request.bound(&Document::new())?;
+    let parsed = Filter::parse(&question.filter, &scope)?;
+    let order = sort(&question.sort)?;
+    let found = call.collections().find_name(&question.namespace)?;
+    let collection = match &found {
+        Found::Collection(collection) => Some(collection),
+        _ => None,
+    };
+    if let Some(collection) = collection {
+        check_hint(collection, question.hint.as_ref())?;
+    }
+    let is_sorted = !order.is_empty();
+    let mut told = Document::one("explainVersion", "1");
+    told.push("queryPlanner", Value::document(planner(question, collection, is_sorted)));
+    if verbosity == Verbosity::Planner {
+        return Ok(told);
+    }
+    let started = call.deployment.account.clock().elapsed();
+    let source =
+        source(call, &request, &question.namespace, &question.filter, question.hint.as_ref()).await?;
+    let find = Find {
+        filter: question.filter.clone(),
+        parsed,
+        projection: None,
+        sort: order,
+        skip: question.skip,
+        limit: question.limit,
+        env,
+    };
+    let mut finding = Finding::new(find, source);
+    let mut returned = 0;
+    loop {
+        let (page, more) = finding.next(&request, 1000, 16 << 20).await?;
+        returned += page.len() as u64;
+        if !more {
+            break;
+        }
+    }
+    let took = call.deployment.account.clock().elapsed().saturating_sub(started);
+    let stage = stage_name(question, collection, is_sorted);
+    told.push(
+        "executionStats",
+        Value::document(execution(&request, returned, took.as_millis() as u64, stage, verbosity)),
+    );
+    Ok(told)
+}
+
+fn number(value: u64) -> Value {
+    i32::try_from(value).map_or(Value::Long(value as i64), Value::Int)
+}
+
+fn execution(
+    request: &Request,
+    returned: u64,
+    milliseconds: u64,
+    stage: &str,
+    verbosity: Verbosity,
+) -> Document {
+    let (documents, keys) = request.examined();
+    let mut stats = Document::one("executionSuccess", Value::Bool(true));
+    stats.push("nReturned", number(returned));
+    stats.push("executionTimeMillis", number(milliseconds));
+    stats.push("totalKeysExamined", number(keys));
+    stats.push("totalDocsExamined", number(documents));
+    let mut stages = Document::one("stage", stage);
+    stages.push("nReturned", number(returned));
+    stages.push("docsExamined", number(documents));
+    stages.push("keysExamined", number(keys));
+    stats.push("executionStages", Value::document(stages));
+    stats.push("requestCharge", Value::Double(request.charge_centi() as f64 / 100.0));
+    if verbosity == Verbosity::AllPlans {
+        stats.push("allPlansExecution", Value::array(Vec::new()));
+    }
+    stats
+}
+
+fn stage_name(question: &Question, collection: Option<&Collection>, is_sorted: bool) -> &'static str {
+    match (collection, access_of(question, collection)) {
+        (None, _) => "EOF",
+        (_, _) if is_sorted => "SORT",
+        (_, Access::Identity) => "IDHACK",
+        (_, Access::Index(_)) => "FETCH",
+        (_, Access::Scan) => "COLLSCAN",
+    }
+}
+
+fn access_of(question: &Question, collection: Option<&Collection>) -> Access {
+    collection.map_or(Access::Scan, |collection| {
+        access(&question.filter, &collection.shard_key, &collection.indexes())
+    })
+}
+
+fn planner(question: &Question, collection: Option<&Collection>, is_sorted: bool) -> Document {
+    let mut stage = match (collection, access_of(question, collection)) {
+        (None, _) => Document::one("stage", "EOF"),
+        (_, Access::Identity) => Document::one("stage", "IDHACK"),
+        (_, Access::Scan) => {
+            let mut stage = Document::one("stage", "COLLSCAN");
+            stage.push("filter", Value::document(question.filter.clone()));
+            stage.push("direction", Value::string("forward"));
+            stage
+        }
+        (Some(collection), Access::Index(name)) => {
+            let index =
+                collection.indexes().into_iter().find(|index| index.value("name").as_str() == Some(&name));
+            let mut scan = Document::one("stage", "IXSCAN");
+            scan.push("keyPattern", index.map(|index| index.value("key")).unwrap_or_default());
+            scan.push("indexName", Value::string(&name));
+            let mut stage = Document::one("stage", "FETCH");
+            stage.push("filter", Value::document(question.filter.clone()));
+            stage.push("inputStage", Value::document(scan));
+            stage
+        }
+    };
+    if is_sorted {
+        let mut sort = Document::one("stage", "SORT");
+        sort.push("sortPattern", Value::document(question.sort.clone()));
+        sort.push("inputStage", Value::document(stage));
+        stage = sort;
+    }
+    let mut planner = Document::one("namespace", question.namespace.to_string().as_str());
+    planner.push("indexFilterSet", Value::Bool(false));
+    planner.push("parsedQuery", Value::document(question.filter.clone()));
+    planner.push("winningPlan", Value::document(stage));
+    planner.push("rejectedPlans", Value::array(Vec::new()));
+    planner
+}
+
+fn finished(mut told: Document, command: &Document) -> Document {
+    told.push("command", Value::document(command.clone()));
+    let mut server = Document::one("host", "shardlake");
+    server.push("version", Value::string(env!("CARGO_PKG_VERSION")));
+    told.push("serverInfo", Value::document(server));
+    told
+}
+
+/// Stages that a `find` could do as well are told as one.
+fn is_plain(stages: &[Value]) -> bool {
+    stages.iter().filter_map(Value::as_document).all(|stage| {
+        stage.first().is_some_and(|(name, _)| matches!(&**name, "$match" | "$sort" | "$limit" | "$skip"))
+    })
+}
+
+/// A pipeline: its reading, and behind it the stages that work on what was read.
+pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbosity) -> Result<Reply> {
+    let Some(Value::Array(stages)) = command.get("pipeline") else {
+        fail!(code::MISSING_FIELD, "BSON field 'aggregate.pipeline' is missing but a required field");
+    };
+    let collection = match command.first() {
+        Some((_, value @ Value::String(_))) => {
+            Some(arguments::collection(call.database(), value)?.to_owned())
+        }
+        _ => None,
+    };
+    let request = call.request();
+    let variables = command.get("let").and_then(Value::as_document).map(|found| Document::clone(found));
+    let (scope, env) = request.bound(&variables.unwrap_or_default())?;
+    let parsed = Pipeline::parse(stages, &scope)?;
+    let first = stages.first().and_then(Value::as_document).and_then(|stage| stage.get("$match"));
+    let filter = first.and_then(Value::as_document).map(|filter| Document::clone(filter)).unwrap_or_default();
+    let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
+    let namespace = Namespace::new(call.database(), name);
+    let hint = command.get("hint").cloned();
+    let question = Question { namespace, filter, sort: Document::new(), hint, skip: 0, limit: 0 };
+    let found = match call.collections().find_name(&question.namespace)? {
+        Found::Collection(found) => Some(found),
+        _ => None,
+    };
+    if let Some(found) = &found {
+        check_hint(found, question.hint.as_ref())?;
+    }
+    let mut cursor =
+        Document::one("queryPlanner", Value::document(planner(&question, found.as_ref(), false)));
+    if verbosity != Verbosity::Planner {
+        let started = call.deployment.account.clock().elapsed();
+        let read: Vec<Value> = match parsed.output() {
+            Some(_) => stages[..stages.len() - 1].to_vec(),
+            None => stages.to_vec(),
+        };
+        let database = call.database().to_owned();
+        let aggregation = Aggregation { database, collection, stages: read, scope, env };
+        let rows = call.collections().aggregate(&request, aggregation).await?;
+        let took = call.deployment.account.clock().elapsed().saturating_sub(started).as_millis() as u64;
+        let stage = stage_name(&question, found.as_ref(), false);
+        let stats = execution(&request, rows.len() as u64, took, stage, verbosity);
+        cursor.push("executionStats", Value::document(stats));
+    }
+    let mut told = Document::one("explainVersion", "1");
+    if is_plain(stages) {
+        cursor.iter().for_each(|(name, value)| told.push(name.clone(), value.clone()));
+    } else {
+        let mut shown = vec![Value::document(Document::one("$cursor", Value::document(cursor)))];
+        let behind = usize::from(first.is_some());
+        shown.extend(stages[behind..].iter().cloned());
+        told.push("stages", Value::array(shown));
+    }
+    Ok(finished(told, command).into())
+}
