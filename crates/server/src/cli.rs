@@ -258,6 +258,7 @@ fn print_demo(command: &DemoCommand) -> Result<ExitCode, String> {
 }
 
 fn verify_directory(command: &VerifyCommand) -> Result<ExitCode, String> {
+    backup::check_is_local(&command.directory)?;
     let scratch = command.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let look = async |directory: &Path| verify::verify(directory, &scratch, command.json).await;
     runtime()?.block_on(async {

@@ -35,7 +35,7 @@ use std::time::Duration;
 
 pub use arguments::Backup;
 pub use identifier::BackupId;
-pub use place::holds_backups;
+pub use place::{check_is_local, holds_backups};
 
 use crate::operate::Client;
 use arguments::{Check, Create, Delete, List, Restore, What};
@@ -63,6 +63,7 @@ async fn create(arguments: &Create) -> Result<(), String> {
     let _lock = place.lock_alone()?;
     let source = match &arguments.data_dir {
         Some(data_dir) => {
+            check_is_local(data_dir)?;
             let scratch = arguments.scratch.clone().unwrap_or_else(std::env::temp_dir);
             Source::of_directory(data_dir, &scratch).await?
         }

@@ -37,6 +37,17 @@ pub struct Lock(#[allow(dead_code)] Option<File>); // held until it is dropped
 /// Backups by id; of a damaged one, what is wrong with it.
 pub type Known = BTreeMap<BackupId, Result<Manifest, String>>;
 
+/// A URL would name a directory of that name otherwise.
+pub fn check_is_local(path: &Path) -> Result<(), String> {
+    match path.to_string_lossy().contains("://") {
+        true => Err(format!(
+            "'{}' is a place in an object store, and this command works on local directories only",
+            path.display()
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Whether a directory says of itself that it holds backups.
 pub fn holds_backups(directory: &Path) -> bool {
     fs::read(directory.join("FORMAT")).is_ok_and(|found| found == FORMAT.as_bytes())
@@ -44,6 +55,7 @@ pub fn holds_backups(directory: &Path) -> bool {
 
 impl Place {
     pub fn open(directory: &Path) -> Result<Place, String> {
+        check_is_local(directory)?;
         match fs::read(directory.join("FORMAT")) {
             Ok(found) if found == FORMAT.as_bytes() => Ok(Place(directory.to_owned())),
             Ok(found) if found.starts_with(b"shardlake backups ") => {
@@ -61,6 +73,7 @@ impl Place {
 
     /// Makes it where there is nothing, or an empty directory.
     pub fn open_or_make(directory: &Path) -> Result<Place, String> {
+        check_is_local(directory)?;
         let failed =
             |error: io::Error| format!("'{}' cannot be used for backups: {error}", directory.display());
         if !directory.exists() {

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 
 use super::manifest::Manifest;
 use super::object;
-use super::place::{Place, make_directory, sync_directory};
+use super::place::{Place, check_is_local, make_directory, sync_directory};
 use crate::restore_mark;
 
 /// The caller has locked the place.
 pub fn restore(place: &Place, manifest: &Manifest, data_dir: &Path) -> Result<(), String> {
+    check_is_local(data_dir)?;
     check_is_free(data_dir)?;
     let failed = |error: io::Error| format!("'{}' cannot be written: {error}", data_dir.display());
     make_directory(data_dir).map_err(failed)?;
