@@ -7,6 +7,7 @@
 //! | `settings.rs` | flags, variables and files; which keys are accepted where |
 //! | `shards.rs` | data directories with several shards |
 //! | `stores.rs` | accounts in an object store: who has them |
+//! | `store_backups.rs` | backups of such accounts, and backups in a store |
 //! | `lost_files.rs` | data directories of which something is gone; `verify` only reads |
 //! | `operate.rs` | the operator's commands |
 //! | `backups.rs`, `backup_support.rs` | backups: made beside writers, restored, damaged, interrupted, deleted |
@@ -37,6 +38,8 @@ mod operate;
 mod scripts;
 mod settings;
 mod shards;
+#[cfg(feature = "object-storage")]
+mod store_backups;
 #[cfg(feature = "object-storage")]
 mod stores;
 mod support;

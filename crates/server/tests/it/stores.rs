@@ -6,36 +6,35 @@ use std::process::Stdio;
 use serde_json::json;
 use shardlake_testkit::{Client, ServerOptions};
 
-use crate::backup_support::{complaint, create as create_backup, endpoint, id_of, list, text_of};
 use crate::support::{PATIENCE, Started, assert_healthy, ca_of, command, on_disk, refused};
 
 /// The shortest there is: a spare has it three seconds after the death of the owner.
 const LEASE: &str = "--lease=1";
 
-struct Account {
+pub struct Account {
     directory: tempfile::TempDir,
 }
 
 impl Account {
-    fn new() -> Account {
+    pub fn new() -> Account {
         Account { directory: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
         self.directory.path().join(name)
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("file://{}/account", self.directory.path().display())
     }
 
-    fn node(&self, name: &str, arguments: &[&str]) -> ServerOptions {
+    pub fn node(&self, name: &str, arguments: &[&str]) -> ServerOptions {
         let options = on_disk().data_dir(self.path(name)).argument(format!("--store={}", self.url()));
         let options = options.argument(LEASE).argument(format!("--node-name={name}"));
         arguments.iter().fold(options, |options, argument| options.argument(argument))
     }
 
-    fn refused(&self, name: &str) -> String {
+    pub fn refused(&self, name: &str) -> String {
         refused(
             command(&["serve", "--listen=127.0.0.1:0", "--log-level=error", "--store", &self.url()])
                 .arg("--data-dir")
@@ -215,46 +214,6 @@ fn places_are_not_mixed_up() {
     // Part of the data is gone, and what is left is not served.
     std::fs::rename(account.path("account/s/00000-1"), account.path("moved")).unwrap();
     assert!(account.refused("one").contains("is missing"));
-}
-
-/// Backups know local disks alone: whoever asks for more is told so, and nothing is made.
-#[test]
-fn backups_of_an_account_in_a_store_are_refused_by_name() {
-    let account = Account::new();
-    let mut server = account.node("one", &[]).start();
-    define(&server.client());
-    let place = account.path("backups");
-    let (place_text, url, node) = (text_of(&place), account.url(), account.path("one"));
-    let refused = server.client().request("POST", "/_shardlake/v1/backups", &[], b"");
-    assert_eq!(refused.status, 501, "{}", refused.text());
-    let text = complaint(&["backup", "create", "--to", place_text, "--endpoint", &endpoint(&server)]);
-    assert!(text.contains("this account cannot be backed up") && text.contains("local disk"), "{text}");
-    assert!(server.terminate(PATIENCE).success());
-    let text = complaint(&["backup", "create", "--to", place_text, "--data-dir", text_of(&node)]);
-    assert!(text.contains("no data directory"), "{text}");
-    for arguments in [
-        &["backup", "create", "--to", &url][..],
-        &["backup", "create", "--to", place_text, "--data-dir", &url],
-        &["backup", "list", "--from", &url],
-        &["backup", "check", "--from", &url],
-        &["backup", "delete", "--from", &url, "--keep", "1"],
-        &["backup", "restore", "--from", &url, "--data-dir", "/nowhere/x"],
-        &["verify", &url],
-        &["verify", "s3://bucket/prefix"],
-    ] {
-        assert!(complaint(arguments).contains("is a place in an object store"), "{arguments:?}");
-    }
-    assert!(list(&place).is_empty());
-    // Nor is one restored over the directory of a server whose account lies in a store.
-    let mut local = on_disk().data_dir(account.path("local")).start();
-    let made = create_backup(&local, &place);
-    assert!(local.terminate(PATIENCE).success());
-    let into = |target: &str| {
-        let from = ["backup", "restore", "--from", place_text, "--id", id_of(&made), "--data-dir"];
-        complaint(&[&from[..], &[target]].concat())
-    };
-    assert!(into(text_of(&node)).contains("is not empty"));
-    assert!(into(&url).contains("is a place in an object store"));
 }
 
 #[test]
