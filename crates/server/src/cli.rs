@@ -1,4 +1,4 @@
-//! The command line: `serve`, `demo`, `backup`, `verify`, and the operator's commands.
+//! The command line: `serve`, `demo`, `backup`, `evacuate`, `verify`, and the operator's commands.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
@@ -12,6 +12,7 @@ use shardlake_stdx::Clock;
 use crate::backup::{self, BackupId, Subject};
 use crate::config::Config;
 use crate::demo::{self, WebStore};
+use crate::evacuate::{self, Evacuate};
 use crate::operate::{self, Connection, Operation};
 use crate::serve::{self, Introduction};
 use crate::settings::{DemoName, DurabilityMode, Settings};
@@ -49,6 +50,11 @@ enum Command {
     ///
     /// A running server goes on meanwhile.
     Backup(backup::Backup),
+    /// Move an account from a local disk to an object store, or back
+    ///
+    /// Its server is stopped, but for --online. Everything is copied and compared; then the old place is not served any more. A
+    /// move that was cut off goes on when the same command is given again.
+    Evacuate(Evacuate),
     /// Check everything that a server stored, or a backup holds; exits with 1 when something is wrong
     ///
     /// Changes nothing in the data directory, which may be on read-only media or on a full disk. No server can start there
@@ -153,6 +159,7 @@ pub fn main() -> ExitCode {
         Command::Demo(demo) if demo.check => demo::check(&store_of(&demo), &demo.python),
         Command::Demo(demo) => run_server(with_demo(demo), Introduction::OfDemo),
         Command::Backup(backup) => run_backup(&backup),
+        Command::Evacuate(command) => runtime().and_then(|runtime| runtime.block_on(evacuate::run(&command))),
         Command::Verify(command) => verify_directory(&command),
         Command::Partitions(arguments) => operate(Operation::Partitions(arguments)),
         Command::Split(arguments) => operate(Operation::Split(arguments)),
@@ -270,7 +277,7 @@ fn verify_directory(command: &VerifyCommand) -> Result<ExitCode, String> {
             backup::with_backup(&command.directory, command.id.as_ref(), &scratch, look).await
         } else {
             match url_of(&command.directory) {
-                Some(url) => backup::with_stopped(&url, look).await,
+                Some(url) => backup::with_stopped(&url, ("shardlake verify", None), look).await,
                 None => look(Subject::Directory(&command.directory)).await,
             }
         }

@@ -140,12 +140,13 @@ mod in_store {
         Ok(Subject::Shards(shards, places))
     }
 
-    /// Has `work` look at an account whose server is stopped.
+    /// Has `work` look at an account whose server is stopped, and which may be on its way to another place.
     pub async fn with_stopped<T>(
         url: &StoreUrl,
+        (what, moving_to): (&str, Option<&str>),
         work: impl AsyncFnOnce(Subject<'_>) -> Result<T, String>,
     ) -> Result<T, String> {
-        let stopped = Stopped::take(url, "shardlake verify").await?;
+        let stopped = Stopped::take(url, what, moving_to).await?;
         let looked = async {
             let (shards, places) = opened(&stopped.prefix, &Moment::Latest).await?;
             work(Subject::Shards(shards, places)).await
@@ -188,6 +189,7 @@ mod in_store {
 
     pub async fn with_stopped<T>(
         url: &StoreUrl,
+        _who: (&str, Option<&str>),
         _work: impl AsyncFnOnce(Subject<'_>) -> Result<T, String>,
     ) -> Result<T, String> {
         Err(url.unsupported())

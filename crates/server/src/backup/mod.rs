@@ -41,6 +41,8 @@ use std::process::ExitCode;
 
 pub use arguments::Backup;
 pub use identifier::BackupId;
+pub use words::say;
+
 pub use look::{Subject, holds_backups, with_backup, with_running, with_stopped};
 
 use crate::store::{StoreUrl, url_of};

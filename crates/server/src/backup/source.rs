@@ -116,7 +116,7 @@ impl Source {
     /// Reads what a stopped server left in an object store.
     #[cfg(feature = "object-storage")]
     pub async fn of_store(url: &StoreUrl) -> Result<Source, String> {
-        let stopped = crate::store::Stopped::take(url, "shardlake backup").await?;
+        let stopped = crate::store::Stopped::take(url, "shardlake backup", None).await?;
         let described = async {
             let (shards, files) = (stopped.shards().await?, stopped.files().await?);
             Ok((describe(&shards, &files).await?, files))

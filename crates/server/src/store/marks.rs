@@ -47,6 +47,10 @@ impl Prefix {
         self.mark(MOVED).await
     }
 
+    pub async fn set_moved(&self, to: &str) -> Result<(), String> {
+        self.create(MOVED, format!("{to}\n").into_bytes()).await
+    }
+
     async fn mark(&self, name: &str) -> Result<Option<String>, String> {
         let found = self.get(name, BYTES_MAX).await?;
         Ok(found.map(|text| String::from_utf8_lossy(&text).trim().to_owned()))

@@ -6,12 +6,14 @@
 //! | `objects.rs` | what lies where below the prefix; opening the shards |
 //! | `url.rs` | URLs where commands take a path as well |
 //! | `prefix.rs`, `marks.rs` | a prefix as commands see it: its objects, leases, and what it says of itself as a whole |
-//! | `stopped.rs` | an account to read |
+//! | `stopped.rs`, `filling.rs` | an account to read; a prefix that an account is moved to |
 //! | `node_file.rs` | what the data directory of such a server remembers, and its lock |
 //! | `absent.rs` | builds without the feature |
 
 #[cfg(not(feature = "object-storage"))]
 mod absent;
+#[cfg(feature = "object-storage")]
+mod filling;
 #[cfg(feature = "object-storage")]
 mod home;
 #[cfg(feature = "object-storage")]
@@ -27,6 +29,8 @@ mod url;
 
 #[cfg(not(feature = "object-storage"))]
 pub use absent::StoreHome;
+#[cfg(feature = "object-storage")]
+pub use filling::{Filling, leave};
 #[cfg(feature = "object-storage")]
 pub use home::StoreHome;
 pub use node_file::check_is_not_of_a_store;

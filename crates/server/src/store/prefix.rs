@@ -31,6 +31,10 @@ pub struct Claim {
 }
 
 impl Claim {
+    pub fn tenure(&self) -> &Tenure {
+        &self.tenure
+    }
+
     /// Refuses when the lease is over, as after a long sleep.
     pub fn check(&self) -> Result<(), String> {
         match self.tenure.lease.is_held() {

@@ -22,9 +22,13 @@ pub struct Stopped {
 
 impl Stopped {
     /// Takes the lease of the account, as its server would.
-    pub async fn take(url: &StoreUrl, what: &str) -> Result<Stopped, String> {
+    ///
+    /// `moving_to` is where it is being moved: a move that was cut off after its last copy is no reason to refuse that.
+    pub async fn take(url: &StoreUrl, what: &str, moving_to: Option<&str>) -> Result<Stopped, String> {
         let prefix = Prefix::new(url)?;
-        prefix.check_is_served_here().await?;
+        if moving_to.is_none() || prefix.moved().await?.as_deref() != moving_to {
+            prefix.check_is_served_here().await?;
+        }
         if objects::count(&prefix.location).await? == 0 {
             return Err(format!("'{url}' holds no account of a server: there is no shard in it"));
         }

@@ -160,7 +160,10 @@ fn a_flipped_bit_in_any_object_of_a_backup_is_named_and_nothing_is_served() {
     let place = account.path("backups");
     let mut server = start(&account, "--shards=2");
     make_everything(&server.client());
-    fill(&server.client(), "c", 300..400, 6000);
+    // Tables, and a log behind them.
+    assert!(server.terminate(PATIENCE).success());
+    server.restart();
+    fill(&server.client(), "d", 300..303, 100);
     server.kill();
     let made =
         printed(&["backup", "create", "--json", "--store", &account.url(), "--to", text_of(&place)], 0);
@@ -172,6 +175,10 @@ fn a_flipped_bit_in_any_object_of_a_backup_is_named_and_nothing_is_served() {
     }
     for (number, path) in paths.iter().enumerate() {
         let object = object_of(&place, id, path);
+        if fs::metadata(&object).unwrap().len() == 0 {
+            // What keeps former owners out of the log is an object without a bit in it.
+            continue;
+        }
         let good = flip(&object);
         let found = printed(&["backup", "check", "--from", text_of(&place)], 1);
         assert!(found.contains(path), "{path}: {found}");
