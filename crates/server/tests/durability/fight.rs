@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use shardlake_stdx::{Guid, Random};
 use shardlake_testkit::history::{Action, Answer, Failure, Guard, Recorder, Reply, Verdict, check};
-use shardlake_testkit::{Client, ServerOptions, ServerProcess};
+use shardlake_testkit::{Client, ServerOptions, ServerProcess, eventually};
 use tempfile::TempDir;
 
 const CLIENTS: u32 = 6;
@@ -96,6 +96,8 @@ fn fight(manner: Manner) {
         .collect();
     let (_never, bell) = channel::<()>();
     let _time_is_over = bell.recv_timeout(Duration::from_secs(seconds));
+    // On a busy machine the second one may come late.
+    eventually("both have served", || ring.acknowledged.iter().all(|count| count.load(Ordering::SeqCst) > 0));
     ring.is_over.store(true, Ordering::SeqCst);
     clients.into_iter().for_each(|client| client.join().unwrap());
     drop(tellers);
@@ -114,7 +116,6 @@ fn fight(manner: Manner) {
         Verdict::Possible { .. } => println!("fight ok: {words}"),
         other => panic!("{words}: {other:?}"),
     }
-    assert!(one.load(Ordering::SeqCst) > 0 && two.load(Ordering::SeqCst) > 0, "both have served: {words}");
 }
 
 impl Ring {
@@ -140,6 +141,8 @@ impl Ring {
             }
             *self.addresses[number].lock().unwrap() = None;
             server.kill();
+            // It would have the account back at once, since it knows that its own former run has ended.
+            let _over = is_over_within(told, Duration::from_millis(random.below(4_000)));
             let log = server.take_unexpected_log().join("\n");
             assert!(!log.contains("panicked") && !log.contains("damaged"), "{log}");
         }
@@ -154,7 +157,7 @@ impl Ring {
         if kill_process(process, Signal::STOP).is_err() {
             return;
         }
-        let _over = is_over_within(told, Duration::from_millis(2_200 + random.below(1_200)));
+        let _over = is_over_within(told, Duration::from_millis(3_200 + random.below(1_200)));
         kill_process(process, Signal::CONT).unwrap();
         // It does not know yet that it has lost the account, and is asked.
         let _over = is_over_within(told, Duration::from_millis(random.below(700)));
@@ -210,7 +213,8 @@ impl Ring {
     /// What counts of an answer.
     fn reply_of(&self, reply: Reply) -> Reply {
         match reply {
-            Reply::Failed { .. } if self.manner == Manner::TakeOver => Reply::Unknown,
+            // It was not done, though the reason may be out of date.
+            Reply::Failed { .. } if self.manner == Manner::TakeOver => Reply::Refused,
             reply => reply,
         }
     }

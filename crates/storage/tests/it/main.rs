@@ -15,6 +15,8 @@ mod model;
 #[cfg(feature = "object-storage")]
 mod object;
 #[cfg(feature = "object-storage")]
+mod object_faults;
+#[cfg(feature = "object-storage")]
 mod object_kept;
 mod process;
 mod slow;
