@@ -27,7 +27,6 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::directory::{DATABASE, complete_format, find_complete, lock_for_looking};
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::{self, Mark};
-use crate::shard::blocking;
 use crate::{StorageError, files};
 
 /// Checksum of a whole table, as the version that names the table has it.
@@ -134,10 +133,10 @@ impl KeptFiles {
             }
             (Content::InPlace, Place::Directory { directory, .. }) => {
                 let path = directory.join(&kept.path);
-                blocking(move || {
+                let read = tokio::task::spawn_blocking(move || {
                     read_exactly(&path, offset, length).map_err(|error| unreadable(&path, &error))
-                })
-                .await
+                });
+                read.await.map_err(StorageError::io)?
             }
             (Content::InPlace, Place::Store(store)) => {
                 let piece = store.fetch(&kept.path, offset..offset + length as u64).await?;

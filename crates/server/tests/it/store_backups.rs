@@ -256,6 +256,10 @@ fn places_of_backups_in_a_store_are_refused_where_they_are_something_else() {
     let text = complaint(&["backup", "restore", "--from", &local, "--data-dir", &none]);
     assert!(text.contains("--store"), "{text}");
     assert!(complaint(&["backup", "restore", "--from", &local, "--store", &local]).contains("is no URL"));
+    let at = ["backup", "restore", "--from", &local, "--store", &none, "--at", "2026-11-23T08:17:08Z"];
+    let refused = command(&at).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("'--at'"), "{refused:?}");
     assert!(!account.path("none/s").exists(), "nothing was made");
     assert_eq!(id_of(&list(&account.path("backups"))[0]), id_of(&made));
     assert!(server.terminate(PATIENCE).success());
