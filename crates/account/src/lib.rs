@@ -64,7 +64,7 @@ pub use shardlake_serving::{
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
 /// What a state consists of that is kept for a backup.
-pub use shardlake_storage::KeptFile;
+pub use shardlake_storage::{KeptFile, KeptFiles};
 pub use shardlake_upkeep::{
     ContainerLoad, ContainerReport, LargeKey, PartitionLoad, Purging, RangeReport, RelocationHooks,
     RelocationTicket, SplitAt,

@@ -136,12 +136,8 @@ impl Backups {
         let missing = move || {
             Error::new(ErrorKind::NotFound, format!("the backup has no file {file} of shard {shard}"))
         };
-        let read = tokio::task::spawn_blocking(move || {
-            let files =
-                kept.shards.get(shard).filter(|files| file < files.files().len()).ok_or_else(missing)?;
-            files.read(file, offset, PIECE_BYTES_MAX).map_err(storage_error)
-        });
-        read.await.map_err(|error| Error::internal(format!("a read of a backup was cut short: {error}")))?
+        let files = kept.shards.get(shard).filter(|files| file < files.files().len()).ok_or_else(missing)?;
+        files.read(file, offset, PIECE_BYTES_MAX).await.map_err(storage_error)
     }
 
     /// The client has what it wants, or gives up.
@@ -194,6 +190,10 @@ impl State {
         let files = self.shards.iter().map(|shard| shard.kept_files(&name));
         let shards = try_join_all(files).await.map_err(refusal)?;
         let account = AccountMark::read(&self.shards).await?;
+        if !self.shards.iter().all(Shard::is_leased) {
+            // Another server may have gone on from an earlier state.
+            return Err(storage_error(StorageError::NotLeased));
+        }
         let last_asked = AtomicU64::new(self.now_ms());
         Ok(KeptState { id: id.to_owned(), time, account, moment, shards, last_asked })
     }

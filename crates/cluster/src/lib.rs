@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `location.rs` | the store and the prefix that a URL names |
 //! | `metered.rs` | a store whose requests are counted |
+//! | `gathered.rs` | a store to read, of objects that lie in another one under other names |
 //! | `self_test.rs` | the laws that a store must keep, tried before anything rests on them |
 //! | `register.rs` | one record that processes change in turns |
 //! | `lease.rs` | when a lease may be relied on, and when it may be taken: no store, no clock |
@@ -14,6 +15,7 @@
 //! acknowledged and after a read was made. The *epoch* says whose writes the store takes: a shard that a later holder of the lease has
 //! opened takes none of an earlier one (`shardlake_storage::object`). The number of the record with which a lease was taken is the epoch.
 
+mod gathered;
 mod lease;
 mod location;
 mod metered;
@@ -22,6 +24,7 @@ mod secrets;
 mod self_test;
 mod tenure;
 
+pub use gathered::Gathered;
 pub use lease::{Entry, LEASE_DEFAULT, LEASE_MIN, Look, Record, State, Watch, deadline, patience};
 pub use location::Location;
 pub use metered::{Observe, StoreOperation, StoreRequest};

@@ -80,6 +80,7 @@ fn document(kept: &KeptState) -> Value {
         "timeMs": kept.time.milliseconds(),
         "version": env!("CARGO_PKG_VERSION"),
         "account": account.map(|account| &account.account),
+        "isOfStore": kept.shards.iter().any(shardlake_account::KeptFiles::is_of_store),
         "pieceBytesMax": BACKUP_PIECE_BYTES_MAX,
         "partitions": kept.moment.partitions.iter().map(partition).collect::<Vec<_>>(),
         "relocations": kept.moment.relocations,

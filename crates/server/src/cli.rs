@@ -1,20 +1,22 @@
-//! The command line: `serve`, `demo`, `backup`, `verify`, and the operator's commands.
+//! The command line: `serve`, `demo`, `backup`, `evacuate`, `verify`, and the operator's commands.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use shardlake_stdx::Clock;
 
-use crate::backup::{self, BackupId};
+use crate::backup::{self, BackupId, Subject};
 use crate::config::Config;
 use crate::demo::{self, WebStore};
+use crate::evacuate::{self, Evacuate};
 use crate::operate::{self, Connection, Operation};
 use crate::serve::{self, Introduction};
 use crate::settings::{DemoName, DurabilityMode, Settings};
+use crate::store::url_of;
 use crate::{layers, logging, verify};
 
 #[derive(Debug, Parser)]
@@ -48,6 +50,11 @@ enum Command {
     ///
     /// A running server goes on meanwhile.
     Backup(backup::Backup),
+    /// Move an account from a local disk to an object store, or back
+    ///
+    /// Its server is stopped, but for --online. Everything is copied and compared; then the old place is not served any more. A
+    /// move that was cut off goes on when the same command is given again.
+    Evacuate(Evacuate),
     /// Check everything that a server stored, or a backup holds; exits with 1 when something is wrong
     ///
     /// Changes nothing in the data directory, which may be on read-only media or on a full disk. No server can start there
@@ -118,12 +125,13 @@ enum DemoChoice {
 
 #[derive(Debug, Args)]
 struct VerifyCommand {
-    /// The data directory, or a directory of backups
+    /// The data directory, or a directory of backups; or the URL of an account or of backups in an object store
+    #[arg(value_name = "DIR|URL")]
     directory: PathBuf,
     /// Of a directory of backups: which one [default: the newest]
     #[arg(long, value_name = "ID", conflicts_with = "online")]
     id: Option<BackupId>,
-    /// The server of the data directory runs, at --endpoint
+    /// The server of the data directory or the store runs, at --endpoint
     #[arg(long)]
     online: bool,
     /// Where to copy the journals to: usually less than 100 MB and seldom more than 400 MB a shard, removed at the end
@@ -151,6 +159,7 @@ pub fn main() -> ExitCode {
         Command::Demo(demo) if demo.check => demo::check(&store_of(&demo), &demo.python),
         Command::Demo(demo) => run_server(with_demo(demo), Introduction::OfDemo),
         Command::Backup(backup) => run_backup(&backup),
+        Command::Evacuate(command) => runtime().and_then(|runtime| runtime.block_on(evacuate::run(&command))),
         Command::Verify(command) => verify_directory(&command),
         Command::Partitions(arguments) => operate(Operation::Partitions(arguments)),
         Command::Split(arguments) => operate(Operation::Split(arguments)),
@@ -259,15 +268,18 @@ fn print_demo(command: &DemoCommand) -> Result<ExitCode, String> {
 
 fn verify_directory(command: &VerifyCommand) -> Result<ExitCode, String> {
     let scratch = command.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    let look = async |directory: &Path| verify::verify(directory, &scratch, command.json).await;
+    let look = async |subject: Subject<'_>| verify::verify(subject, &scratch, command.json).await;
     runtime()?.block_on(async {
         if command.online {
             let client = command.connection.client()?;
             backup::with_running(client, &command.directory, &scratch, look).await
-        } else if command.id.is_some() || backup::holds_backups(&command.directory) {
+        } else if command.id.is_some() || backup::holds_backups(&command.directory).await? {
             backup::with_backup(&command.directory, command.id.as_ref(), &scratch, look).await
         } else {
-            look(&command.directory).await
+            match url_of(&command.directory) {
+                Some(url) => backup::with_stopped(&url, ("shardlake verify", None), look).await,
+                None => look(Subject::Directory(&command.directory)).await,
+            }
         }
     })
 }

@@ -5,6 +5,7 @@ use shardlake_stdx::{Clock, Random};
 
 use crate::config::Config;
 use crate::descriptors::Descriptors;
+use crate::moved_mark;
 use crate::shards;
 use crate::store::{StoreHome, check_is_not_of_a_store};
 use crate::store_metrics::StoreMetrics;
@@ -34,6 +35,7 @@ impl Home {
         }
         if let Some(data_dir) = &config.data_dir {
             check_is_not_of_a_store(data_dir)?;
+            moved_mark::check_is_here(data_dir)?;
         }
         let (shards, descriptors) = shards::open(config, files_max).await?;
         Ok((Home { store: None, shards: Some(shards) }, descriptors))

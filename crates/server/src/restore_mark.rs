@@ -25,6 +25,17 @@ pub fn check_is_complete(data_dir: &Path) -> Result<(), String> {
     }
 }
 
+/// What is being restored; `None` where nothing is.
+pub fn read(data_dir: &Path) -> Result<Option<String>, String> {
+    match fs::read_to_string(path(data_dir)) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(format!("'{}' cannot be read: {error}", path(data_dir).display())),
+    }
+}
+
 /// Notes what is being restored.
 pub fn set(data_dir: &Path, what: &str) -> io::Result<()> {
     private_file::write(&path(data_dir), format!("{what}\n").as_bytes(), Secrecy::Public)

@@ -103,6 +103,17 @@ pub async fn inspect(data_dir: &Path, scratch: &Path) -> Result<(Shards, Vec<Ins
     Ok((shards, inspected))
 }
 
+/// Opens so many shards of a directory that is being made, and makes those that are missing.
+pub async fn open_to_fill(data_dir: &Path, count: u16) -> Result<Shards, String> {
+    let memory = ShardOptions::memory();
+    open_all((0..count).map(|number| ShardOptions {
+        engine: EngineKind::Local { directory: directory(data_dir, number) },
+        durability: Durability::Sync,
+        ..memory.clone()
+    }))
+    .await
+}
+
 /// A path that leads to a file or through one is told as such, before anything fails on it.
 pub fn check_is_no_file(data_dir: &Path) -> Result<(), String> {
     let file = data_dir.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir());

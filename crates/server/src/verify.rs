@@ -1,4 +1,4 @@
-//! `shardlake verify DIR`: reads everything that a stopped server stored and says whether it agrees with itself.
+//! `shardlake verify`: reads everything that a server stored and says whether it agrees with itself.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -6,14 +6,21 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use shardlake_account::VerifyReport;
+use shardlake_storage::InspectionReport;
 
+use crate::backup::Subject;
 use crate::operate::counted;
 use crate::shards::{self, Inspected};
 
-/// `directory` is a data directory, of which nothing is changed; what has to be written goes below `scratch`. The exit code
-/// is 0 only when nothing is wrong.
-pub async fn verify(directory: &Path, scratch: &Path, as_json: bool) -> Result<ExitCode, String> {
-    let (shards, inspected) = shards::inspect(directory, scratch).await?;
+/// Nothing of the subject is changed; what has to be written goes below `scratch`. The exit code is 0 only when nothing is wrong.
+pub async fn verify(subject: Subject<'_>, scratch: &Path, as_json: bool) -> Result<ExitCode, String> {
+    let (shards, inspected) = match subject {
+        Subject::Directory(directory) => shards::inspect(directory, scratch).await?,
+        Subject::Shards(shards, places) => {
+            let inspected = |directory| Inspected { directory, report: InspectionReport::default() };
+            (shards, places.into_iter().map(inspected).collect())
+        }
+    };
     let report = shardlake_account::verify(&shards)
         .await
         .map_err(|error| format!("the data cannot be read: {error}"))?;

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::{Answer, Batch, KeptFiles, LogPosition, Lookup, Resolve, ScanOptions, StorageError};
@@ -61,6 +62,12 @@ pub trait Engine: Send + Sync + 'static {
     /// Keeps a state between two writes under a name that is not in use: everything applied before, and as durable as the
     /// engine is. Where the engine does its work in the call, nothing is written meanwhile.
     fn checkpoint(&self, _name: &str) -> Answer<'_, ()> {
+        Answer::Now(Err(StorageError::NoCheckpoints))
+    }
+
+    /// Begins a checkpoint of an engine that answers later. When this answers, what is applied is in it and nothing that comes
+    /// later; what it gives ends when the checkpoint is stored, while writes go on.
+    fn begin_checkpoint(&self, _name: &str) -> Answer<'_, BoxFuture<'static, Result<(), StorageError>>> {
         Answer::Now(Err(StorageError::NoCheckpoints))
     }
 

@@ -43,8 +43,8 @@ pub enum StorageError {
     CheckpointExists,
     #[error("there is no checkpoint of that name")]
     CheckpointMissing,
-    /// Backups copy files; an account in memory or in an object store has none.
-    #[error("the shard has no files on a local disk, and a backup consists of those")]
+    /// Backups copy files; an account in memory has none.
+    #[error("the shard has no files on a local disk or in an object store, and a backup consists of those")]
     NoFiles,
     #[error("stored data is damaged: {what}")]
     Corrupt { what: Arc<str> },

@@ -1,4 +1,4 @@
-//! The files that a state of a local shard consists of, to be copied to another disk: for backups.
+//! The files that a state of a shard consists of, to be copied to another place: for backups.
 //!
 //! A state is a checkpoint, or a shard that nobody has open. Put back under their paths, the files are a shard again:
 //!
@@ -10,13 +10,18 @@
 //! | `JOURNALS` | made here: it says that nothing follows what was copied |
 //! | `FORMAT` | made here; it comes last, since it says that the shard is complete |
 //!
+//! Those of a shard in an object store are named by the engine over it (`object/files.rs`) and fetched from the store.
+//!
 //! The lock, the epoch and what earlier starts cut off journals belong to the directory and not to the state.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::directory::{DATABASE, complete_format, find_complete, lock_for_looking};
@@ -40,17 +45,27 @@ pub struct KeptFile {
 /// The files of a state. A shard that nobody has open stays locked for owners as long as this lives.
 #[derive(Debug)]
 pub struct KeptFiles {
-    directory: PathBuf,
+    place: Place,
     files: Vec<KeptFile>,
     /// What is read of the files at the same places.
     contents: Vec<Content>,
-    _lock: Option<File>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Directory { directory: PathBuf, _lock: Option<File> },
+    Store(Arc<dyn Fetch>),
 }
 
 #[derive(Debug)]
 enum Content {
-    OnDisk,
+    InPlace,
     Made(Bytes),
+}
+
+/// A store that keeps files, by their paths below the shard.
+pub(crate) trait Fetch: Send + Sync + std::fmt::Debug {
+    fn fetch(&self, path: &str, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, StorageError>>;
 }
 
 impl KeptFiles {
@@ -63,24 +78,20 @@ impl KeptFiles {
         let mark = Mark::read(directory)?;
         let journals = journal::inspect(&database, &[])?;
         let _torn_write_stays_behind = journal::judge(&journals, mark.as_ref(), Tolerance::LastBatch)?;
-        let mut kept = KeptFiles {
-            directory: directory.to_owned(),
-            files: Vec::new(),
-            contents: Vec::new(),
-            _lock: lock,
-        };
-        kept.add_whole(format!("{DATABASE}/version"), None)?;
+        let place = Place::Directory { directory: directory.to_owned(), _lock: lock };
+        let mut kept = KeptFiles { place, files: Vec::new(), contents: Vec::new() };
+        kept.add_whole(directory, format!("{DATABASE}/version"), None)?;
         for keyspace in &found.keyspaces {
             let folder = format!("{DATABASE}/{}", keyspace.folder.display());
             for table in &keyspace.tables {
-                kept.add_whole(format!("{folder}/tables/{}", table.number), Some(table.checksum))?;
+                kept.add_whole(directory, format!("{folder}/tables/{}", table.number), Some(table.checksum))?;
             }
-            kept.add_whole(format!("{folder}/{}", keyspace.version), None)?;
-            kept.add_whole(format!("{folder}/current"), None)?;
+            kept.add_whole(directory, format!("{folder}/{}", keyspace.version), None)?;
+            kept.add_whole(directory, format!("{folder}/current"), None)?;
         }
         for journal in &journals {
             let path = format!("{DATABASE}/{}.jnl", journal.known.number);
-            kept.add(path, journal.known.good_bytes, None, Content::OnDisk);
+            kept.add(path, journal.known.good_bytes, None, Content::InPlace);
         }
         let tolerance = mark.map_or(Tolerance::LastBatch, |mark| mark.tolerance);
         let mark = Mark::new(true, tolerance, &journals).text();
@@ -89,12 +100,24 @@ impl KeptFiles {
         Ok(kept)
     }
 
+    /// Those of a shard in a store, in the order in which they are put back.
+    #[cfg_attr(not(feature = "object-storage"), allow(dead_code))]
+    pub(crate) fn of_store(store: Arc<dyn Fetch>, files: Vec<KeptFile>) -> KeptFiles {
+        let contents = files.iter().map(|_| Content::InPlace).collect();
+        KeptFiles { place: Place::Store(store), files, contents }
+    }
+
+    /// Whether they lie in an object store, and are a shard again in one.
+    pub fn is_of_store(&self) -> bool {
+        matches!(self.place, Place::Store(_))
+    }
+
     pub fn files(&self) -> &[KeptFile] {
         &self.files
     }
 
     /// Up to so many bytes of a file, from a place on; fewer at its end only, none behind it.
-    pub fn read(&self, file: usize, offset: u64, bytes_max: usize) -> Result<Bytes, StorageError> {
+    pub async fn read(&self, file: usize, offset: u64, bytes_max: usize) -> Result<Bytes, StorageError> {
         let (Some(kept), Some(content)) = (self.files.get(file), self.contents.get(file)) else {
             return Err(StorageError::io(format!("there is no file {file} in this state")));
         };
@@ -103,22 +126,39 @@ impl KeptFiles {
         if length == 0 {
             return Ok(Bytes::new());
         }
-        match content {
-            Content::Made(made) => {
+        match (content, &self.place) {
+            (Content::Made(made), _) => {
                 let start = made.len() - usize::try_from(left).unwrap_or(made.len()).min(made.len());
                 Ok(made.slice(start..start + length))
             }
-            Content::OnDisk => {
-                let path = self.directory.join(&kept.path);
-                read_exactly(&path, offset, length).map_err(|error| unreadable(&path, &error))
+            (Content::InPlace, Place::Directory { directory, .. }) => {
+                let path = directory.join(&kept.path);
+                let read = tokio::task::spawn_blocking(move || {
+                    read_exactly(&path, offset, length).map_err(|error| unreadable(&path, &error))
+                });
+                read.await.map_err(StorageError::io)?
+            }
+            (Content::InPlace, Place::Store(store)) => {
+                let piece = store.fetch(&kept.path, offset..offset + length as u64).await?;
+                match piece.len() == length {
+                    true => Ok(piece),
+                    false => {
+                        Err(StorageError::io(format!("'{}' has another size than was listed", kept.path)))
+                    }
+                }
             }
         }
     }
 
-    fn add_whole(&mut self, path: String, table: Option<TableChecksum>) -> Result<(), StorageError> {
-        let whole = self.directory.join(&path);
+    fn add_whole(
+        &mut self,
+        directory: &Path,
+        path: String,
+        table: Option<TableChecksum>,
+    ) -> Result<(), StorageError> {
+        let whole = directory.join(&path);
         let size_bytes = whole.metadata().map_err(|error| unreadable(&whole, &error))?.len();
-        self.add(path, size_bytes, table, Content::OnDisk);
+        self.add(path, size_bytes, table, Content::InPlace);
         Ok(())
     }
 

@@ -113,6 +113,7 @@ impl Pipeline {
             waiting.turns.extend(commit.turn);
         }
         let shared = &self.shared;
+        let applying = shared.applying.lock().await;
         let result = match shared.check() {
             Ok(()) => {
                 shared.hot.mark(&batches, last);
@@ -121,6 +122,7 @@ impl Pipeline {
             }
             refused => refused,
         };
+        drop(applying);
         if result.is_err() {
             return waiting.answer(&result);
         }

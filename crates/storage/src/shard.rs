@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     pub poisoned: OnceLock<StorageError>,
     /// Held by whoever takes a group from the queue and writes it.
     pub writing: Mutex<Writing>,
+    /// Likewise over an engine that answers later, while a group is applied.
+    pub applying: tokio::sync::Mutex<()>,
     /// The last group had one member and was written quickly: a writer may as well write its own.
     pub lone: AtomicBool,
     pub large_commits: LargeCommits,
@@ -132,6 +134,7 @@ impl Shard {
             sync_wanted: AtomicU64::new(0),
             poisoned: OnceLock::new(),
             writing: Mutex::default(),
+            applying: tokio::sync::Mutex::default(),
             lone: AtomicBool::new(false),
             large_commits: LargeCommits::default(),
             foreground: Arc::default(),

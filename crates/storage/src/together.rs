@@ -15,13 +15,22 @@
 //! comes later is in none of them. They are therefore what a power cut at that moment could have left, and what goes on after a
 //! power cut goes on in them: relocations, index builds, deletions, projections.
 //!
+//! Over an object store the same moment is shorter: the engine is told to begin, which asks nothing of the store, and writers go
+//! on while what is in memory is stored (`Engine::begin_checkpoint`).
+//!
+//! ```text
+//! shard 0   ─ flush ─┤ hold                     ├─ begin ─┤ go on ─── stored
+//! shard 1   ─ flush ────┤ hold                  ├─ begin ─┤ go on ────── stored
+//!                                               ▲ the moment
+//! ```
+//!
 //! Rows that are loaded beside the log do not wait for the lock. They belong to nobody until a commit says so, which does.
 //! Locks are taken in the order in which the shards are given, and nobody else holds two.
 
 use std::sync::Arc;
 use std::thread;
 
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, join_all, try_join_all};
 
 use crate::checkpoint::check_name;
 use crate::committer::in_the_call;
@@ -36,6 +45,9 @@ impl Shard {
     /// are linked. After an error nothing is kept.
     pub async fn checkpoint_together(shards: &[Shard], name: &str) -> Result<Vec<View>, StorageError> {
         check_name(name)?;
+        if shards.iter().all(|shard| shard.shared().engine.answers_later()) {
+            return keep_later(shards, name).await;
+        }
         if shards.iter().any(|shard| shard.shared().engine.answers_later()) {
             return Err(StorageError::NoFiles);
         }
@@ -55,6 +67,46 @@ impl Shard {
         let name = name.to_owned();
         self.work(move |engine| engine.kept_files(&name)).await
     }
+}
+
+/// As [`keep`], of engines that answer later.
+async fn keep_later(shards: &[Shard], name: &str) -> Result<Vec<View>, StorageError> {
+    for shard in shards {
+        shard.shared().check()?;
+        if shard.checkpoints().await?.iter().any(|known| known == name) {
+            return Err(StorageError::CheckpointExists);
+        }
+    }
+    // Most of what is in memory is stored while nobody waits.
+    try_join_all(shards.iter().map(Shard::flush)).await?;
+    let begun = begin_together(shards, name).await;
+    let stored = join_all(begun.into_iter().map(|begun| async { begun?.await })).await;
+    let views = async {
+        stored.into_iter().collect::<Result<Vec<()>, _>>()?;
+        let kept = try_join_all(shards.iter().map(|shard| shard.open_checkpoint(name))).await?;
+        Ok(kept.iter().map(Shard::view).collect())
+    };
+    let views: Result<Vec<View>, StorageError> = views.await;
+    if views.is_err() {
+        for shard in shards {
+            match shard.remove_checkpoint(name).await {
+                Ok(()) | Err(StorageError::CheckpointMissing) => {}
+                Err(error) => tracing::warn!(%error, name, "a checkpoint stays until the next start"),
+            }
+        }
+    }
+    views
+}
+
+type Begun = Result<BoxFuture<'static, Result<(), StorageError>>, StorageError>;
+
+/// Holds all shards for a moment that no store is asked in.
+async fn begin_together(shards: &[Shard], name: &str) -> Vec<Begun> {
+    let mut held = Vec::with_capacity(shards.len());
+    for shard in shards {
+        held.push(shard.shared().applying.lock().await);
+    }
+    join_all(shards.iter().map(|shard| shard.shared().engine.begin_checkpoint(name).into_future())).await
 }
 
 /// A shard, and the place in its log before which everything is sorted.

@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// One line of the report. A suite may report several, each held to its own minimum.
@@ -85,13 +86,14 @@ pub struct Run<'a> {
     /// The file in which tests note that they were skipped.
     pub skip_log: &'a Path,
     building: Cell<Duration>,
-    /// Started so far.
-    servers: Cell<u32>,
 }
+
+/// Started so far, by all suites: two that run over one store have different prefixes.
+static SERVERS: AtomicU32 = AtomicU32::new(0);
 
 impl Run<'_> {
     pub fn new(skip_log: &Path) -> Run<'_> {
-        Run { skip_log, building: Cell::default(), servers: Cell::default() }
+        Run { skip_log, building: Cell::default() }
     }
 
     /// Runs a command that compiles. Its time is reported apart, because it depends on what was built before.
@@ -121,7 +123,7 @@ impl Run<'_> {
         // Where the suites are run over a store: see `tests-sdk/stores`.
         let options = match std::env::var("SHARDLAKE_TEST_STORE") {
             Ok(store) => {
-                let number = self.servers.replace(self.servers.get() + 1);
+                let number = SERVERS.fetch_add(1, Ordering::Relaxed);
                 options.argument(format!("--store={store}/{}-{number}", std::process::id()))
             }
             Err(_) => options,

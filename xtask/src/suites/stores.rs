@@ -1,4 +1,4 @@
-//! The kill -9 harness over stores that speak the protocols of the clouds: SeaweedFS's S3 gateway and Azurite.
+//! The kill -9 harness and the fights of two servers over stores that speak the protocols of the clouds: SeaweedFS's S3 gateway and Azurite.
 //!
 //! `tests-sdk/stores/gateway.py` installs a store, starts it on loopback, and runs the harness beside it.
 
@@ -9,6 +9,8 @@ use std::process::Command;
 
 /// Of each store.
 const KILL_CYCLES: u64 = 4;
+/// Of each of two fights of two servers for one prefix.
+const FIGHT_SECONDS: u64 = 60;
 
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     prerequisites::for_python()?;
@@ -24,10 +26,17 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
             .arg("--");
         let harness = workspace::harness();
         command.arg(harness.get_program()).args(harness.get_args());
-        command.args(["--", "--nocapture", "writes_to_an_object_store"]);
+        command.args([
+            "--",
+            "--nocapture",
+            "--test-threads=1",
+            "writes_to_an_object_store",
+            "two_servers_that",
+        ]);
         command
             .current_dir(project::root())
-            .env("SHARDLAKE_KILL_CYCLES", (KILL_CYCLES * workspace::HARNESS_RUNS).to_string());
+            .env("SHARDLAKE_KILL_CYCLES", (KILL_CYCLES * workspace::HARNESS_RUNS).to_string())
+            .env("SHARDLAKE_FIGHT_SECONDS", FIGHT_SECONDS.to_string());
         let (output, ended_well) = run_and_listen(&mut command)?;
         Ok(workspace::of_cycles(&format!("stores/{store}"), &output, ended_well))
     };

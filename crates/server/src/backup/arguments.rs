@@ -24,7 +24,7 @@ pub enum What {
     List(List),
     /// Read everything and compare checksums; exits with 1 when something is damaged, and names it
     Check(Check),
-    /// Make a data directory of a backup
+    /// Make a data directory of a backup, or an account in an object store
     Restore(Restore),
     /// Delete backups, and the files that no other one needs
     Delete(Delete),
@@ -32,12 +32,16 @@ pub enum What {
 
 #[derive(Debug, Args)]
 pub struct Create {
-    /// Where backups lie: a directory of theirs, one that is empty, or one that does not exist
-    #[arg(long, value_name = "DIR")]
+    /// Where backups lie: a directory of theirs, one that is empty, or one that does not exist; or a prefix of an object store,
+    /// s3://BUCKET/PREFIX, az://, gs:// or file:///
+    #[arg(long, value_name = "DIR|URL")]
     pub to: PathBuf,
     /// The data directory of a stopped server, instead of a running server's address
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "store")]
     pub data_dir: Option<PathBuf>,
+    /// The account in an object store whose server is stopped, instead of a running server's address
+    #[arg(long, value_name = "URL")]
+    pub store: Option<PathBuf>,
     /// Where to copy the journals of a stopped server to, for a look at them [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR", requires = "data_dir")]
     pub scratch: Option<PathBuf>,
@@ -53,8 +57,8 @@ pub struct Create {
 
 #[derive(Debug, Args)]
 pub struct List {
-    /// Where backups lie
-    #[arg(long, value_name = "DIR")]
+    /// Where backups lie: a directory, or a prefix of an object store
+    #[arg(long, value_name = "DIR|URL")]
     pub from: PathBuf,
     /// Print them as JSON
     #[arg(long)]
@@ -63,8 +67,8 @@ pub struct List {
 
 #[derive(Debug, Args)]
 pub struct Check {
-    /// Where backups lie
-    #[arg(long, value_name = "DIR")]
+    /// Where backups lie: a directory, or a prefix of an object store
+    #[arg(long, value_name = "DIR|URL")]
     pub from: PathBuf,
     /// One backup [default: all of them]
     #[arg(long, value_name = "ID")]
@@ -76,21 +80,24 @@ pub struct Check {
 
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// Where backups lie
-    #[arg(long, value_name = "DIR")]
+    /// Where backups lie: a directory, or a prefix of an object store
+    #[arg(long, value_name = "DIR|URL")]
     pub from: PathBuf,
     /// Which one [default: the newest]
     #[arg(long, value_name = "ID")]
     pub id: Option<BackupId>,
     /// The data directory to make: one that is empty, or does not exist
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "store", conflicts_with = "store")]
+    pub data_dir: Option<PathBuf>,
+    /// Of an account in an object store: the prefix to make, which holds nothing
+    #[arg(long, value_name = "URL")]
+    pub store: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct Delete {
-    /// Where backups lie
-    #[arg(long, value_name = "DIR")]
+    /// Where backups lie: a directory, or a prefix of an object store
+    #[arg(long, value_name = "DIR|URL")]
     pub from: PathBuf,
     /// Which one; may be given several times
     #[arg(long, value_name = "ID", required_unless_present = "keep", conflicts_with = "keep")]

@@ -11,9 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::digest::Digest;
 use super::identifier::BackupId;
-use super::manifest::{ACCOUNT_FILE, FileEntry, KEY_FILE, Manifest};
-use super::object::Unfinished;
+use super::manifest::{ACCOUNT_FILE, FileEntry, KEY_FILE, Manifest, folder_of, is_written_once};
 use super::place::{Known, Place};
+use super::shelf::{Lock, Spool};
 use super::source::{Source, SourceFile};
 use super::utc;
 
@@ -29,14 +29,19 @@ pub struct Created {
 }
 
 /// Makes a backup in the place, which the caller has locked. A signal ends it as an error does: nothing is left of it.
-pub async fn create(place: &Place, source: Source, key_file: Option<&Path>) -> Result<Created, String> {
-    let known = place.known()?;
+pub async fn create(
+    place: &Place,
+    lock: &Lock,
+    source: Source,
+    key_file: Option<&Path>,
+) -> Result<Created, String> {
+    let known = place.known().await?;
     let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be received: {error}"));
     let (mut interrupted, mut terminated) =
         (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     let copied = async {
-        place.sweep(&known)?;
-        Copying::new(place, &source, &known).run(key_file).await
+        place.sweep(&known, lock).await?;
+        Copying::new((place, lock), &source, &known).run(key_file).await
     };
     let created = tokio::select! {
         created = copied => created,
@@ -46,7 +51,7 @@ pub async fn create(place: &Place, source: Source, key_file: Option<&Path>) -> R
     source.end().await;
     if created.is_err() {
         // What stays goes with the next backup.
-        let _best_effort = place.sweep(&known);
+        let _best_effort = place.sweep(&known, lock).await;
     }
     created
 }
@@ -56,6 +61,7 @@ type Copied = HashMap<(String, u64, String), Digest>;
 
 struct Copying<'a> {
     place: &'a Place,
+    lock: &'a Lock,
     source: &'a Source,
     copied: Copied,
     files: Vec<FileEntry>,
@@ -64,18 +70,18 @@ struct Copying<'a> {
 }
 
 impl<'a> Copying<'a> {
-    fn new(place: &'a Place, source: &'a Source, known: &Known) -> Copying<'a> {
+    fn new((place, lock): (&'a Place, &'a Lock), source: &'a Source, known: &Known) -> Copying<'a> {
         let mut copied = Copied::new();
         let of_account =
             |manifest: &&Manifest| manifest.account.is_some() && manifest.account == source.state.account;
         for manifest in known.values().filter_map(|known| known.as_ref().ok()).filter(of_account) {
             for file in &manifest.files {
-                if let Some(checksum) = &file.table_checksum {
-                    copied.insert((file.path.clone(), file.size_bytes, checksum.clone()), file.sha256);
+                if let Some(content) = content_of(&file.path, file.table_checksum.as_ref()) {
+                    copied.insert((file.path.clone(), file.size_bytes, content), file.sha256);
                 }
             }
         }
-        Copying { place, source, copied, files: Vec::new(), new_files: 0, new_bytes: 0 }
+        Copying { place, lock, source, copied, files: Vec::new(), new_files: 0, new_bytes: 0 }
     }
 
     async fn run(mut self, key_file: Option<&Path>) -> Result<Created, String> {
@@ -84,16 +90,16 @@ impl<'a> Copying<'a> {
             let mark = AccountMark { account: account.clone(), shards: state.shards.len() as u16 };
             let mut text = serde_json::to_vec(&mark).map_err(|error| error.to_string())?;
             text.push(b'\n');
-            self.add_content(ACCOUNT_FILE, &text)?;
+            self.add_content(ACCOUNT_FILE, &text).await?;
         }
         if let Some(key_file) = key_file {
-            self.add_content(KEY_FILE, &read_keys(key_file)?)?;
+            self.add_content(KEY_FILE, &read_keys(key_file)?).await?;
         }
         for (number, files) in state.shards.iter().enumerate() {
-            let folder = if number == 0 { "shard".to_owned() } else { format!("shard-{number}") };
+            let folder = folder_of(number, state.is_of_store);
             for (place, file) in files.iter().enumerate() {
                 let path = format!("{folder}/{}", file.path);
-                let digest = match self.found_before(&path, file) {
+                let digest = match self.found_before(&path, file).await {
                     Some(digest) => digest,
                     None => {
                         self.copy((number, place), file).await.map_err(|what| format!("'{path}': {what}"))?
@@ -121,18 +127,19 @@ impl<'a> Copying<'a> {
         // Read back as whoever restores it will read it.
         Manifest::decode(&manifest.encode()?)
             .map_err(|what| format!("the manifest {what}: nothing was made of it"))?;
-        self.place.publish(&manifest)?;
+        self.place.publish(&manifest, self.lock).await?;
         Ok(Created { manifest, new_files: self.new_files, new_bytes: self.new_bytes })
     }
 
     /// A table that an earlier backup has needs neither be read nor be sent.
-    fn found_before(&self, path: &str, file: &SourceFile) -> Option<Digest> {
-        let key = (path.to_owned(), file.size_bytes, file.table_checksum.clone()?);
-        self.copied.get(&key).copied().filter(|digest| self.place.has(digest, file.size_bytes))
+    async fn found_before(&self, path: &str, file: &SourceFile) -> Option<Digest> {
+        let content = content_of(path, file.table_checksum.as_ref())?;
+        let digest = self.copied.get(&(path.to_owned(), file.size_bytes, content)).copied()?;
+        self.place.has(&digest, file.size_bytes).await.then_some(digest)
     }
 
     async fn copy(&mut self, (shard, place): (usize, usize), file: &SourceFile) -> Result<Digest, String> {
-        let mut content = Unfinished::begin(self.place)?;
+        let mut content = self.place.begin()?;
         let (mut offset, mut table) = (0, TableSum::default());
         while offset < file.size_bytes {
             let piece = self.source.piece(shard, place, offset).await?;
@@ -150,11 +157,11 @@ impl<'a> Copying<'a> {
                     .to_owned(),
             );
         }
-        self.finish(content, file.size_bytes)
+        self.finish(content, file.size_bytes).await
     }
 
-    fn finish(&mut self, content: Unfinished, size_bytes: u64) -> Result<Digest, String> {
-        let (digest, is_new) = content.finish(self.place)?;
+    async fn finish(&mut self, content: Spool, size_bytes: u64) -> Result<Digest, String> {
+        let (digest, is_new) = self.place.finish(content).await?;
         if is_new {
             self.new_files += 1;
             self.new_bytes += size_bytes;
@@ -162,11 +169,11 @@ impl<'a> Copying<'a> {
         Ok(digest)
     }
 
-    fn add_content(&mut self, path: &str, content: &[u8]) -> Result<(), String> {
-        let mut unfinished = Unfinished::begin(self.place)?;
+    async fn add_content(&mut self, path: &str, content: &[u8]) -> Result<(), String> {
+        let mut unfinished = self.place.begin()?;
         unfinished.add(content)?;
         let size_bytes = content.len() as u64;
-        let digest = self.finish(unfinished, size_bytes)?;
+        let digest = self.finish(unfinished, size_bytes).await?;
         self.files.push(FileEntry {
             path: path.to_owned(),
             size_bytes,
@@ -175,6 +182,11 @@ impl<'a> Copying<'a> {
         });
         Ok(())
     }
+}
+
+/// What says, beside path and size, which content a table has; `None` of files that change.
+fn content_of(path: &str, table_checksum: Option<&String>) -> Option<String> {
+    table_checksum.cloned().or_else(|| is_written_once(path).then(String::new))
 }
 
 fn read_keys(path: &Path) -> Result<Vec<u8>, String> {

@@ -21,6 +21,8 @@ const SEGMENT_BYTES_MAX: usize = 64;
 /// Files beside the shards.
 pub const ACCOUNT_FILE: &str = "account.json";
 pub const KEY_FILE: &str = "keys.json";
+/// Of shards in an object store.
+const STORE_FOLDER: &str = "s/";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -66,6 +68,20 @@ pub struct FileEntry {
     pub table_checksum: Option<String>,
 }
 
+/// Where the files of a shard lie.
+pub fn folder_of(shard: usize, is_of_store: bool) -> String {
+    match (is_of_store, shard) {
+        (true, number) => format!("{STORE_FOLDER}{number:05}-1"),
+        (false, 0) => "shard".to_owned(),
+        (false, number) => format!("shard-{number}"),
+    }
+}
+
+/// Of a table in a store: its name is never used again, so that one of this account, path and size never changes.
+pub fn is_written_once(path: &str) -> bool {
+    path.starts_with(STORE_FOLDER) && path.contains("/compacted/")
+}
+
 impl Manifest {
     pub fn size_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.size_bytes).sum()
@@ -73,6 +89,11 @@ impl Manifest {
 
     pub fn items(&self) -> u64 {
         self.partitions.iter().map(|partition| partition.items).sum()
+    }
+
+    /// Whether the account lay in an object store, and is one again only there.
+    pub fn is_of_store(&self) -> bool {
+        self.files.iter().any(|file| file.path.starts_with(STORE_FOLDER))
     }
 
     pub fn holds_keys(&self) -> bool {
@@ -133,6 +154,7 @@ fn is_safe(path: &str) -> bool {
     };
     match segments.as_slice() {
         [ACCOUNT_FILE | KEY_FILE] => true,
+        ["s", _, "compacted" | "wal" | "manifest", _] => segments.iter().all(is_name),
         [shard, _, ..] => {
             (*shard == "shard" || shard.starts_with("shard-"))
                 && segments.len() <= SEGMENTS_MAX
@@ -168,7 +190,12 @@ mod tests {
 
     #[test]
     fn manifests_are_read_as_written_and_no_flipped_bit_is() {
-        let manifest = manifest(&["shard/FORMAT", "shard-1/db/keyspaces/1/tables/7", "account.json"]);
+        let manifest = manifest(&[
+            "shard/FORMAT",
+            "shard-1/db/keyspaces/1/tables/7",
+            "account.json",
+            "s/00000-1/compacted/01J.sst",
+        ]);
         let content = manifest.encode().expect("writes");
         assert_eq!(Manifest::decode(&content).as_ref(), Ok(&manifest));
         for at in 0..content.len() {
@@ -194,6 +221,10 @@ mod tests {
             "shard/a\0b",
             "shard/.hidden",
             "RESTORING",
+            "s/00000-1/owners/x",
+            "s/00000-1/../x",
+            "s/00000-1/wal/.x",
+            "s/00000-1/wal",
             "shard/a/b/c/d/e/f/g/h",
             "account.json/x",
         ] {

@@ -1,15 +1,16 @@
-//! `shardlake backup`: create, list, check, restore and delete backups of an account on local disks.
+//! `shardlake backup`: create, list, check, restore and delete backups of an account on local disks or in an object store.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `arguments.rs`, `words.rs` | the command lines, and what is printed |
-//! | `source.rs` | where a backup is made from: a running server, or a directory that no server has |
+//! | `source.rs` | where a backup is made from: a running server, or a directory or store that no server has |
 //! | `create.rs` | copies what is new, and writes the manifest |
-//! | `restore.rs` | makes a data directory of a backup |
+//! | `restore.rs`, `restore_store.rs` | makes a data directory of a backup, or an account in a store |
 //! | `review.rs` | list, check, delete |
-//! | `place.rs`, `object.rs` | the directory that holds backups; contents by their digests |
+//! | `place.rs` | the place that holds backups: contents by their digests, manifests by their ids |
+//! | `shelf.rs`, `directory.rs`, `in_store.rs` | what a place lies on: a directory, a prefix of an object store |
 //! | `manifest.rs`, `identifier.rs`, `digest.rs`, `utc.rs` | what is written down, and how |
-//! | `scaffold.rs` | links that look like a data directory, for `verify` |
+//! | `look.rs`, `scaffold.rs` | backups and running servers, to be looked at by `verify`; links that look like a data directory |
 //!
 //! The client copies; the server keeps a state for it and answers with pieces of files (`crates/backup`). So a server writes
 //! nowhere but into its data directory, is never told a path, and may be on another machine.
@@ -18,122 +19,140 @@
 mod arguments;
 mod create;
 mod digest;
+mod directory;
 mod identifier;
+#[cfg(feature = "object-storage")]
+mod in_store;
+mod look;
 mod manifest;
-mod object;
 mod place;
 mod restore;
+#[cfg(feature = "object-storage")]
+mod restore_store;
 mod review;
 mod scaffold;
+mod shelf;
 mod source;
 mod utc;
 mod words;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 pub use arguments::Backup;
 pub use identifier::BackupId;
-pub use place::holds_backups;
+pub use words::say;
 
-use crate::operate::Client;
+pub use look::{Subject, holds_backups, with_backup, with_running, with_stopped};
+
+use crate::store::{StoreUrl, url_of};
 use arguments::{Check, Create, Delete, List, Restore, What};
+use manifest::Manifest;
 use place::Place;
 use review::{Checked, beyond_the_newest};
-use scaffold::Scaffold;
+use shelf::Alone;
 use source::Source;
-
-/// A state is given up after ten minutes of silence.
-const ASK_EVERY: Duration = Duration::from_secs(60);
 
 pub async fn run(backup: &Backup) -> Result<ExitCode, String> {
     match &backup.what {
         What::Create(arguments) => create(arguments).await?,
-        What::List(arguments) => list(arguments)?,
-        What::Check(arguments) => return check(arguments),
-        What::Restore(arguments) => restore(arguments)?,
-        What::Delete(arguments) => delete(arguments)?,
+        What::List(arguments) => list(arguments).await?,
+        What::Check(arguments) => return check(arguments).await,
+        What::Restore(arguments) => restore(arguments).await?,
+        What::Delete(arguments) => delete(arguments).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 async fn create(arguments: &Create) -> Result<(), String> {
-    let place = Place::open_or_make(&arguments.to)?;
-    let _lock = place.lock_alone()?;
-    let source = match &arguments.data_dir {
-        Some(data_dir) => {
-            let scratch = arguments.scratch.clone().unwrap_or_else(std::env::temp_dir);
-            Source::of_directory(data_dir, &scratch).await?
-        }
-        None => Source::of_server(arguments.connection.client()?).await?,
+    let place = Place::open_or_make(&arguments.to).await?;
+    let lock = place.lock(Alone::Yes).await?;
+    let created = async {
+        let source = source(arguments).await?;
+        create::create(&place, &lock, source, arguments.with_keys.as_deref()).await
     };
-    let created = create::create(&place, source, arguments.with_keys.as_deref()).await?;
-    words::say(&words::of_created(&created, arguments.json))
+    let created = created.await;
+    lock.release().await;
+    words::say(&words::of_created(&created?, arguments.json))
 }
 
-fn list(arguments: &List) -> Result<(), String> {
-    let place = Place::open(&arguments.from)?;
-    words::say(&words::of_list(&review::list(&place)?, arguments.json))
+async fn source(arguments: &Create) -> Result<Source, String> {
+    match (&arguments.data_dir, &arguments.store) {
+        (Some(data_dir), _) => {
+            if let Some(url) = url_of(data_dir) {
+                return Err(format!("--data-dir is a local directory: name '{url}' with --store"));
+            }
+            let scratch = arguments.scratch.clone().unwrap_or_else(std::env::temp_dir);
+            Source::of_directory(data_dir, &scratch).await
+        }
+        (None, Some(store)) => Source::of_store(&needs_url(store)?).await,
+        (None, None) => Source::of_server(arguments.connection.client()?).await,
+    }
 }
 
-fn check(arguments: &Check) -> Result<ExitCode, String> {
-    let place = Place::open(&arguments.from)?;
-    let _lock = place.lock_for_reading()?;
-    let checked: Checked = review::check(&place, arguments.id.as_ref())?;
+fn needs_url(store: &Path) -> Result<StoreUrl, String> {
+    url_of(store).ok_or_else(|| {
+        format!(
+            "--store '{}' is no URL: write s3://bucket/prefix, az://container/prefix, gs://bucket/prefix or file:///directory",
+            store.display()
+        )
+    })
+}
+
+async fn list(arguments: &List) -> Result<(), String> {
+    let place = Place::open(&arguments.from).await?;
+    words::say(&words::of_list(&review::list(&place).await?, arguments.json))
+}
+
+async fn check(arguments: &Check) -> Result<ExitCode, String> {
+    let place = Place::open(&arguments.from).await?;
+    let _lock = place.lock(Alone::No).await?;
+    let checked: Checked = review::check(&place, arguments.id.as_ref()).await?;
     words::say(&words::of_checked(&checked, arguments.json))?;
     Ok(if checked.damages.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn restore(arguments: &Restore) -> Result<(), String> {
-    let place = Place::open(&arguments.from)?;
-    let _lock = place.lock_for_reading()?;
-    let manifest = place.find(arguments.id.as_ref())?;
-    restore::restore(&place, &manifest, &arguments.data_dir)?;
-    words::say(&words::of_restored(&manifest, &arguments.data_dir))
-}
-
-fn delete(arguments: &Delete) -> Result<(), String> {
-    let place = Place::open(&arguments.from)?;
-    let _lock = place.lock_alone()?;
-    let ids = match arguments.keep {
-        Some(count) => beyond_the_newest(&review::list(&place)?, count as usize),
-        None => arguments.id.clone(),
-    };
-    words::say(&words::of_deleted(&review::delete(&place, &ids)?))
-}
-
-/// Has `work` look at a backup, the newest without an id, as if it were a data directory.
-pub async fn with_backup<T>(
-    directory: &Path,
-    id: Option<&BackupId>,
-    scratch: &Path,
-    work: impl AsyncFnOnce(&Path) -> Result<T, String>,
-) -> Result<T, String> {
-    let place = Place::open(directory)?;
-    let _lock = place.lock_for_reading()?;
-    let manifest = place.find(id)?;
-    let scaffold = Scaffold::of_backup(&place, &manifest, scratch)?;
-    work(scaffold.path()).await
-}
-
-/// Has `work` look at what a running server has now, as if it were the data directory of a stopped one.
-pub async fn with_running<T>(
-    client: Client,
-    data_dir: &Path,
-    scratch: &Path,
-    work: impl AsyncFnOnce(&Path) -> Result<T, String>,
-) -> Result<T, String> {
-    let source = Source::of_server(client).await?;
-    let looked = async {
-        let name = source.checkpoint().unwrap_or_default();
-        let scaffold = Scaffold::of_checkpoint(data_dir, source.state.shards.len(), &name, scratch)?;
-        tokio::select! {
-            looked = work(scaffold.path()) => looked,
-            lost = source.keep_up(ASK_EVERY) => Err(lost),
+async fn restore(arguments: &Restore) -> Result<(), String> {
+    let place = Place::open(&arguments.from).await?;
+    let _lock = place.lock(Alone::No).await?;
+    let manifest = place.find(arguments.id.as_ref()).await?;
+    match (&arguments.data_dir, &arguments.store) {
+        (Some(data_dir), _) => {
+            if let Some(url) = url_of(data_dir) {
+                return Err(format!("--data-dir is a local directory: name '{url}' with --store"));
+            }
+            restore::restore(&place, &manifest, data_dir).await?;
+            words::say(&words::of_restored(&manifest, data_dir))
+        }
+        (None, store) => {
+            let url = needs_url(store.as_deref().unwrap_or(Path::new("")))?;
+            restore_to_store(&place, &manifest, &url).await?;
+            words::say(&words::of_restored_to_store(&manifest, &url))
         }
     }
-    .await;
-    source.end().await;
-    looked
+}
+
+#[cfg(feature = "object-storage")]
+async fn restore_to_store(place: &Place, manifest: &Manifest, url: &StoreUrl) -> Result<(), String> {
+    restore_store::restore(place, manifest, url).await
+}
+
+#[cfg(not(feature = "object-storage"))]
+async fn restore_to_store(_place: &Place, _manifest: &Manifest, url: &StoreUrl) -> Result<(), String> {
+    Err(url.unsupported())
+}
+
+async fn delete(arguments: &Delete) -> Result<(), String> {
+    let place = Place::open(&arguments.from).await?;
+    let lock = place.lock(Alone::Yes).await?;
+    let deleted = async {
+        let ids = match arguments.keep {
+            Some(count) => beyond_the_newest(&review::list(&place).await?, count as usize),
+            None => arguments.id.clone(),
+        };
+        review::delete(&place, &lock, &ids).await
+    };
+    let deleted = deleted.await;
+    lock.release().await;
+    words::say(&words::of_deleted(&deleted?))
 }

@@ -5,17 +5,25 @@
 //! refuses the directory, too.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::manifest::Manifest;
-use super::object;
-use super::place::{Place, make_directory, sync_directory};
+use super::directory::{make_directory, sync_directory};
+use super::manifest::{FileEntry, Manifest};
+use super::place::Place;
+use super::shelf::unwritten;
 use crate::restore_mark;
 
 /// The caller has locked the place.
-pub fn restore(place: &Place, manifest: &Manifest, data_dir: &Path) -> Result<(), String> {
+pub async fn restore(place: &Place, manifest: &Manifest, data_dir: &Path) -> Result<(), String> {
+    if manifest.is_of_store() {
+        return Err(format!(
+            "the backup '{}' is of an account in an object store: name one with --store, file:///DIRECTORY for instance; `shardlake evacuate` moves it to a local disk",
+            manifest.id
+        ));
+    }
     check_is_free(data_dir)?;
     let failed = |error: io::Error| format!("'{}' cannot be written: {error}", data_dir.display());
     make_directory(data_dir).map_err(failed)?;
@@ -28,7 +36,7 @@ pub fn restore(place: &Place, manifest: &Manifest, data_dir: &Path) -> Result<()
         // Checked when the manifest was read: it leads to a place below the directory.
         let target = data_dir.join(&file.path);
         make_parents(&target, data_dir, &mut directories).map_err(failed).map_err(cut_off)?;
-        object::put_back(place, file, &target).map_err(cut_off)?;
+        put_back(place, file, &target).await.map_err(cut_off)?;
     }
     for directory in directories.iter().rev() {
         sync_directory(directory).map_err(failed).map_err(cut_off)?;
@@ -37,6 +45,21 @@ pub fn restore(place: &Place, manifest: &Manifest, data_dir: &Path) -> Result<()
         sync_directory(parent).map_err(failed).map_err(cut_off)?;
     }
     restore_mark::clear(data_dir).map_err(failed)
+}
+
+/// Copies a file to a new one, which is on stable storage afterwards but for its directory.
+async fn put_back(place: &Place, file: &FileEntry, target: &Path) -> Result<(), String> {
+    let put = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target);
+    let mut put = put.map_err(|error| unwritten(target, &error))?;
+    let mut reading = place.reading(file);
+    loop {
+        let piece = reading.next().await.map_err(|damage| damage.of(place, file))?;
+        if piece.is_empty() {
+            break;
+        }
+        put.write_all(&piece).map_err(|error| unwritten(target, &error))?;
+    }
+    put.sync_all().map_err(|error| unwritten(target, &error))
 }
 
 fn check_is_free(data_dir: &Path) -> Result<(), String> {

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::digest::Digest;
 use super::identifier::BackupId;
 use super::manifest::Manifest;
-use super::object::{self, Damage};
-use super::place::Place;
+use super::place::{Damage, Place};
+use super::shelf::Lock;
 
 /// One backup in a list.
 #[derive(Debug)]
@@ -22,23 +22,25 @@ pub struct Listed {
     pub own_bytes: u64,
 }
 
-pub fn list(place: &Place) -> Result<Vec<Listed>, String> {
-    let known = place.known()?;
+pub async fn list(place: &Place) -> Result<Vec<Listed>, String> {
+    let known = place.known().await?;
     let mut users: HashMap<Digest, u64> = HashMap::new();
     for manifest in known.values().flatten() {
         distinct(manifest).into_keys().for_each(|digest| *users.entry(digest).or_default() += 1);
     }
-    let listed = |(id, manifest): (BackupId, Result<Manifest, String>)| {
+    let mut listed = Vec::with_capacity(known.len());
+    for (id, manifest) in known {
         let (mut missing_files, mut own_bytes) = (0, 0);
         if let Ok(manifest) = &manifest {
-            let is_missing = |file: &&_| object::look(place, file).is_err();
-            missing_files = manifest.files.iter().filter(is_missing).count() as u64;
+            for file in &manifest.files {
+                missing_files += u64::from(place.look(file).await.is_err());
+            }
             let own = distinct(manifest).into_iter().filter(|(digest, _)| users.get(digest) == Some(&1));
             own_bytes = own.map(|(_, size_bytes)| size_bytes).sum();
         }
-        Listed { id, manifest, missing_files, own_bytes }
-    };
-    Ok(known.into_iter().map(listed).collect())
+        listed.push(Listed { id, manifest, missing_files, own_bytes });
+    }
+    Ok(listed)
 }
 
 /// The contents of a backup, each once, with their sizes.
@@ -64,8 +66,8 @@ impl Checked {
 }
 
 /// Reads one backup, or all of them.
-pub fn check(place: &Place, id: Option<&BackupId>) -> Result<Checked, String> {
-    let mut known = place.known()?;
+pub async fn check(place: &Place, id: Option<&BackupId>) -> Result<Checked, String> {
+    let mut known = place.known().await?;
     if let Some(id) = id {
         known.retain(|known, _| known == id);
         if known.is_empty() {
@@ -84,12 +86,12 @@ pub fn check(place: &Place, id: Option<&BackupId>) -> Result<Checked, String> {
             }
         };
         for file in &manifest.files {
-            let damage = read.entry(file.sha256).or_insert_with(|| {
+            if !read.contains_key(&file.sha256) {
                 checked.files += 1;
                 checked.size_bytes += file.size_bytes;
-                object::check(place, file).err()
-            });
-            if let Some(damage) = damage {
+                read.insert(file.sha256, place.check(file).await.err());
+            }
+            if let Some(Some(damage)) = read.get(&file.sha256) {
                 checked.damages.push(format!("{id}: {}", damage.of(place, file)));
             }
         }
@@ -107,18 +109,18 @@ pub struct Deleted {
 }
 
 /// Deletes backups, and the contents that no other one needs. The caller has locked the place.
-pub fn delete(place: &Place, ids: &[BackupId]) -> Result<Deleted, String> {
-    let mut known = place.known()?;
+pub async fn delete(place: &Place, lock: &Lock, ids: &[BackupId]) -> Result<Deleted, String> {
+    let mut known = place.known().await?;
     for id in ids {
         if !known.contains_key(id) {
             return Err(place.no_such(id));
         }
     }
     for id in ids {
-        place.withdraw(id)?;
+        place.withdraw(id, lock).await?;
         known.remove(id);
     }
-    let freed_bytes = place.sweep(&known)?;
+    let freed_bytes = place.sweep(&known, lock).await?;
     let unknown = known.into_iter().filter(|(_, manifest)| manifest.is_err()).map(|(id, _)| id).collect();
     Ok(Deleted { ids: ids.to_vec(), freed_bytes, unknown })
 }

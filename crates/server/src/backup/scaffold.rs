@@ -8,8 +8,9 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::directory::{Directory, make_directory};
 use super::manifest::Manifest;
-use super::place::{Place, make_directory};
+use super::place::Place;
 
 /// Removed when dropped.
 #[derive(Debug)]
@@ -31,12 +32,16 @@ impl Scaffold {
     }
 
     /// The shards of a backup.
-    pub fn of_backup(place: &Place, manifest: &Manifest, scratch: &Path) -> Result<Scaffold, String> {
+    pub async fn of_backup(
+        (place, directory): (&Place, &Directory),
+        manifest: &Manifest,
+        scratch: &Path,
+    ) -> Result<Scaffold, String> {
         let scaffold = Scaffold::new(scratch)?;
         let failed = |error: io::Error| unusable(&scaffold.0, &error);
         for file in &manifest.files {
-            super::object::look(place, file).map_err(|damage| damage.of(place, file))?;
-            let content = place.object_path(&file.sha256).canonicalize().map_err(failed)?;
+            place.look(file).await.map_err(|damage| damage.of(place, file))?;
+            let content = directory.object_path(&file.sha256).canonicalize().map_err(failed)?;
             let link = scaffold.0.join(&file.path);
             link.parent().map_or(Ok(()), make_directory).map_err(failed)?;
             symlink(content, link).map_err(failed)?;

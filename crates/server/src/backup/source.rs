@@ -1,4 +1,4 @@
-//! Where a backup is made from: a running server, or the data directory of one that is stopped.
+//! Where a backup is made from: a running server, or the data directory or the store of one that is stopped.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
-use shardlake_account::{AccountMark, BACKUP_PIECE_BYTES_MAX, MomentOfPartition, describe_moment};
+use shardlake_account::{AccountMark, BACKUP_PIECE_BYTES_MAX, MomentOfPartition, Shards, describe_moment};
 use shardlake_operator::OperatorRequest;
 use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{KeptFile, KeptFiles, Shard, View};
@@ -14,6 +14,7 @@ use shardlake_storage::{KeptFile, KeptFiles, Shard, View};
 use super::manifest::PartitionEntry;
 use crate::operate::Client;
 use crate::shards;
+use crate::store::StoreUrl;
 
 /// A state that stays as it is while it is copied.
 pub struct Source {
@@ -30,6 +31,12 @@ enum Place {
     Directory {
         files: Vec<KeptFiles>,
     },
+    /// Whose lease keeps servers away.
+    #[cfg(feature = "object-storage")]
+    Store {
+        files: Vec<KeptFiles>,
+        claim: crate::store::Claim,
+    },
 }
 
 /// What is known of the state.
@@ -38,6 +45,8 @@ pub struct State {
     pub time: Timestamp,
     pub version: String,
     pub account: Option<String>,
+    /// Whether it lies in an object store.
+    pub is_of_store: bool,
     pub partitions: Vec<PartitionEntry>,
     pub relocations: Vec<String>,
     /// The files of each shard, in the order in which they are put back.
@@ -62,6 +71,8 @@ struct Begun {
     time_ms: u64,
     version: String,
     account: Option<String>,
+    #[serde(default)]
+    is_of_store: bool,
     partitions: Vec<PartitionEntry>,
     relocations: Vec<String>,
     shards: Vec<BegunShard>,
@@ -82,6 +93,7 @@ impl Source {
             time: Timestamp(begun.time_ms),
             version: begun.version,
             account: begun.account,
+            is_of_store: begun.is_of_store,
             partitions: begun.partitions,
             relocations: begun.relocations,
             shards: begun.shards.into_iter().map(|shard| shard.files).collect(),
@@ -97,18 +109,30 @@ impl Source {
             let kept = KeptFiles::of_directory(&inspected.directory);
             files.push(kept.map_err(|error| error.to_string())?);
         }
-        let views: Vec<View> = shards.iter().map(Shard::view).collect();
-        let moment = describe_moment(&views).await.map_err(|error| error.to_string())?;
-        let account = AccountMark::read(&shards).await.map_err(|error| error.to_string())?;
-        let state = State {
-            time: Clock::System.now(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            account: account.map(|mark| mark.account),
-            partitions: moment.partitions.into_iter().map(entry).collect(),
-            relocations: moment.relocations,
-            shards: files.iter().map(|kept| kept.files().iter().map(source_file).collect()).collect(),
-        };
+        let state = describe(&shards, &files).await?;
         Ok(Source { state, place: Place::Directory { files } })
+    }
+
+    /// Reads what a stopped server left in an object store.
+    #[cfg(feature = "object-storage")]
+    pub async fn of_store(url: &StoreUrl) -> Result<Source, String> {
+        let stopped = crate::store::Stopped::take(url, "shardlake backup", None).await?;
+        let described = async {
+            let (shards, files) = (stopped.shards().await?, stopped.files().await?);
+            Ok((describe(&shards, &files).await?, files))
+        };
+        match described.await {
+            Ok((state, files)) => Ok(Source { state, place: Place::Store { files, claim: stopped.claim } }),
+            Err(error) => {
+                stopped.claim.release().await;
+                Err(error)
+            }
+        }
+    }
+
+    #[cfg(not(feature = "object-storage"))]
+    pub async fn of_store(url: &StoreUrl) -> Result<Source, String> {
+        Err(url.unsupported())
     }
 
     /// The next bytes of a file, at least one before its end.
@@ -117,7 +141,13 @@ impl Source {
             Place::Server { client, id } => client.fetch(&piece_request(id, (shard, file, offset))).await,
             Place::Directory { files } => {
                 let kept = files.get(shard).ok_or("there is no such shard")?;
-                kept.read(file, offset, BACKUP_PIECE_BYTES_MAX).map_err(|error| error.to_string())
+                kept.read(file, offset, BACKUP_PIECE_BYTES_MAX).await.map_err(|error| error.to_string())
+            }
+            #[cfg(feature = "object-storage")]
+            Place::Store { files, claim } => {
+                claim.check()?;
+                let kept = files.get(shard).ok_or("there is no such shard")?;
+                kept.read(file, offset, BACKUP_PIECE_BYTES_MAX).await.map_err(|error| error.to_string())
             }
         }
     }
@@ -134,9 +164,14 @@ impl Source {
 
     /// Says that nobody needs the state any more. A server that does not hear of it finds out by itself.
     pub async fn end(self) {
-        if let Place::Server { client, id } = &self.place {
-            let request = OperatorRequest::of_backups(Method::DELETE, &format!("/{id}"));
-            let _it_finds_out = client.send(&request).await;
+        match self.place {
+            Place::Server { client, id } => {
+                let request = OperatorRequest::of_backups(Method::DELETE, &format!("/{id}"));
+                let _it_finds_out = client.send(&request).await;
+            }
+            Place::Directory { .. } => {}
+            #[cfg(feature = "object-storage")]
+            Place::Store { claim, .. } => claim.release().await,
         }
     }
 
@@ -144,9 +179,24 @@ impl Source {
     pub fn checkpoint(&self) -> Option<String> {
         match &self.place {
             Place::Server { id, .. } => Some(format!("backup-{id}")),
-            Place::Directory { .. } => None,
+            _ => None,
         }
     }
+}
+
+async fn describe(shards: &Shards, files: &[KeptFiles]) -> Result<State, String> {
+    let views: Vec<View> = shards.iter().map(Shard::view).collect();
+    let moment = describe_moment(&views).await.map_err(|error| error.to_string())?;
+    let account = AccountMark::read(shards).await.map_err(|error| error.to_string())?;
+    Ok(State {
+        time: Clock::System.now(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        account: account.map(|mark| mark.account),
+        is_of_store: files.iter().any(KeptFiles::is_of_store),
+        partitions: moment.partitions.into_iter().map(entry).collect(),
+        relocations: moment.relocations,
+        shards: files.iter().map(|kept| kept.files().iter().map(source_file).collect()).collect(),
+    })
 }
 
 fn piece_request(id: &str, (shard, file, offset): (usize, usize, u64)) -> OperatorRequest {

@@ -9,6 +9,7 @@ use super::create::Created;
 use super::manifest::{KEY_FILE, Manifest};
 use super::review::{Checked, Deleted, Listed};
 use crate::operate::{aligned, bytes, counted, ignore_closed, thousands};
+use crate::store::StoreUrl;
 
 /// One line, or several.
 pub fn say(words: &str) -> Result<(), String> {
@@ -124,6 +125,22 @@ pub fn of_checked(checked: &Checked, as_json: bool) -> String {
         0 => "everything is as it was written".to_owned(),
         count => format!("{} found", counted(count as u64, "damage")),
     }
+}
+
+pub fn of_restored_to_store(manifest: &Manifest, url: &StoreUrl) -> String {
+    let keys = match manifest.holds_keys() {
+        true => "account keys are below it, too",
+        false => {
+            "account keys and certificates are in no backup: start with the data directory that has them, or clients need new ones"
+        }
+    };
+    format!(
+        "restored {}, of {}: {} in {}\nnext: shardlake serve --store {url}\n{keys}",
+        manifest.id,
+        manifest.time,
+        counted(manifest.items(), "item"),
+        counted(manifest.partitions.len() as u64, "partition"),
+    )
 }
 
 pub fn of_restored(manifest: &Manifest, data_dir: &Path) -> String {

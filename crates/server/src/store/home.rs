@@ -5,14 +5,13 @@ use shardlake_cluster::{ClusterError, Location, Node, Register, Tenure, self_tes
 use shardlake_stdx::{Clock, Random};
 
 use super::node_file::LockedNode;
-use super::objects;
+use super::{Prefix, objects};
 use crate::config::{Config, Manner, StoreConfig};
 use crate::keys;
 use crate::private_file::{self, Secrecy};
 use crate::store_metrics::StoreMetrics;
 use crate::tls::Authority;
 
-const LEASE: &str = "lease";
 const KEYS: &str = "keys.json";
 const AUTHORITY: &str = "authority.json";
 
@@ -38,6 +37,7 @@ impl StoreHome {
         let data = LockedNode::open(data_dir, &store.url)?;
         let incarnation = random.guid().to_string();
         self_test(&location, &incarnation).await.map_err(|error| error.to_string())?;
+        Prefix { location: location.clone() }.check_is_served_here().await?;
         share_keys(config, &location, random).await?;
         if config.tls_files.is_none() {
             share_authority(&location, &data, clock).await?;
@@ -59,7 +59,7 @@ impl StoreHome {
 
     /// Takes the lease, when it may be had, and opens the shards.
     pub async fn open(&mut self, config: &Config) -> Result<Shards, String> {
-        let register = Register::new(self.location.store.clone(), self.location.place(LEASE));
+        let register = Register::new(self.location.store.clone(), self.location.place(objects::LEASE));
         let taken = take(register, self.node.clone()).await.map_err(|error| explain(&error))?;
         tracing::info!(term = taken.term, store = self.location.url, "this server has the account");
         let tenure = self.tenure.insert(taken);

@@ -20,6 +20,8 @@ use shardlake_storage::{Shard, ShardOptions, StorageError};
 use crate::config::Config;
 use crate::shards;
 
+/// Of the server that has the account.
+pub const LEASE: &str = "lease";
 const ACCOUNT: &str = "account.json";
 const SHARDS: &str = "s";
 const GENERATION: &str = "-1";
@@ -82,7 +84,7 @@ pub async fn remember(location: &Location, shards: &Shards) -> Result<(), String
     written.map(|_| ()).map_err(|error| failed(&error))
 }
 
-async fn read_mark(location: &Location) -> Result<Option<AccountMark>, String> {
+pub async fn read_mark(location: &Location) -> Result<Option<AccountMark>, String> {
     let place = location.place(ACCOUNT);
     let text = match location.store.get(&place).await {
         Ok(found) => found.bytes().await.map_err(|error| failed(&error))?,
@@ -95,7 +97,7 @@ async fn read_mark(location: &Location) -> Result<Option<AccountMark>, String> {
 }
 
 /// How many shards there are. A gap is an error: the data of that shard is gone.
-async fn count(location: &Location) -> Result<u16, String> {
+pub async fn count(location: &Location) -> Result<u16, String> {
     let listed = location.store.list_with_delimiter(Some(&location.place(SHARDS))).await;
     let found = listed.map_err(|error| failed(&error))?.common_prefixes;
     let mut numbers: Vec<u16> =
@@ -115,7 +117,7 @@ async fn count(location: &Location) -> Result<u16, String> {
     }
 }
 
-fn name(number: u16) -> String {
+pub fn name(number: u16) -> String {
     format!("{SHARDS}/{number:0DIGITS$}{GENERATION}")
 }
 

@@ -19,6 +19,7 @@
 //! | `run.rs`, `tally.rs` | cycles and counts |
 //! | `cancelled.rs` | cancelled definition changes, one by one |
 //! | `deleted.rs` | containers deleted under writers |
+//! | `fight.rs` | two servers that fight for one prefix of a store |
 //! | `scrapers.rs` | metrics asked for while a sync stands still |
 //!
 //! `SHARDLAKE_KILL_CYCLES` is the number of kills of all runs together (two each by default) and
@@ -37,6 +38,8 @@ mod clients;
 mod commits;
 mod deleted;
 mod difference;
+#[cfg(feature = "object-storage")]
+mod fight;
 mod hang_up;
 mod http2;
 mod model;

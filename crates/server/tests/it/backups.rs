@@ -18,7 +18,7 @@ use crate::backup_support::{
 use crate::support::{PATIENCE, assert_healthy, command, in_memory, metric, on_disk, refused};
 
 /// Writes a batch, and when that is acknowledged an item of another partition that follows from it.
-fn write_round(client: &Client, writer: usize, round: usize) {
+pub fn write_round(client: &Client, writer: usize, round: usize) {
     let key = json!([format!("writer {writer}")]);
     let half = |half: &str| {
         let body = json!({ "id": format!("{round}-{half}"), "pk": key[0], "text": "x".repeat(700) });
@@ -32,7 +32,7 @@ fn write_round(client: &Client, writer: usize, round: usize) {
 
 /// How many rounds of a writer are there, after a look whether each batch is whole and follows the one before.
 #[track_caller]
-fn rounds(client: &Client, writer: usize) -> usize {
+pub fn rounds(client: &Client, writer: usize) -> usize {
     let (key, after) = (json!([format!("writer {writer}")]), json!([format!("after {writer}")]));
     let is_there = |round: usize| {
         let halves = ["a", "b"]
@@ -112,7 +112,7 @@ fn a_backup_made_while_four_writers_write_has_all_that_was_acknowledged_in_whole
 }
 
 /// Definitions and items of every kind, of which some lie in tables and some in journals.
-fn make_everything(client: &Client) {
+pub fn make_everything(client: &Client) {
     let _database = client.create_database("db").expect_status(201);
     make_container(client, "c");
     make_container(client, "d");
@@ -161,7 +161,7 @@ fn a_restored_account_is_the_original_whether_its_server_ran_was_stopped_or_kill
 }
 
 /// Changes one bit in the middle of a file.
-fn flip(file: &Path) -> Vec<u8> {
+pub fn flip(file: &Path) -> Vec<u8> {
     let good = fs::read(file).unwrap();
     let mut bad = good.clone();
     let middle = bad.len() / 2;

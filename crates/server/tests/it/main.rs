@@ -7,6 +7,8 @@
 //! | `settings.rs` | flags, variables and files; which keys are accepted where |
 //! | `shards.rs` | data directories with several shards |
 //! | `stores.rs` | accounts in an object store: who has them |
+//! | `store_backups.rs` | backups of such accounts, and backups in a store |
+//! | `evacuate.rs` | accounts that are moved between a local disk and a store |
 //! | `lost_files.rs` | data directories of which something is gone; `verify` only reads |
 //! | `operate.rs` | the operator's commands |
 //! | `backups.rs`, `backup_support.rs` | backups: made beside writers, restored, damaged, interrupted, deleted |
@@ -25,6 +27,8 @@
 mod backup_support;
 mod backups;
 mod data;
+#[cfg(feature = "object-storage")]
+mod evacuate;
 mod hostile;
 mod hosts;
 mod hot_tenant;
@@ -37,6 +41,8 @@ mod operate;
 mod scripts;
 mod settings;
 mod shards;
+#[cfg(feature = "object-storage")]
+mod store_backups;
 #[cfg(feature = "object-storage")]
 mod stores;
 mod support;

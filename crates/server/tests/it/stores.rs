@@ -11,30 +11,30 @@ use crate::support::{PATIENCE, Started, assert_healthy, ca_of, command, on_disk,
 /// The shortest there is: a spare has it three seconds after the death of the owner.
 const LEASE: &str = "--lease=1";
 
-struct Account {
+pub struct Account {
     directory: tempfile::TempDir,
 }
 
 impl Account {
-    fn new() -> Account {
+    pub fn new() -> Account {
         Account { directory: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
         self.directory.path().join(name)
     }
 
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("file://{}/account", self.directory.path().display())
     }
 
-    fn node(&self, name: &str, arguments: &[&str]) -> ServerOptions {
+    pub fn node(&self, name: &str, arguments: &[&str]) -> ServerOptions {
         let options = on_disk().data_dir(self.path(name)).argument(format!("--store={}", self.url()));
         let options = options.argument(LEASE).argument(format!("--node-name={name}"));
         arguments.iter().fold(options, |options, argument| options.argument(argument))
     }
 
-    fn refused(&self, name: &str) -> String {
+    pub fn refused(&self, name: &str) -> String {
         refused(
             command(&["serve", "--listen=127.0.0.1:0", "--log-level=error", "--store", &self.url()])
                 .arg("--data-dir")

@@ -1,14 +1,19 @@
-//! States that are kept by name: checkpoints of the manifest, which keep the tables that they name from being collected.
+//! Reading a shard without owning it, and states that are kept by name: checkpoints of the manifest, which keep the tables that they name from being collected.
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+use slatedb::admin::Admin;
 use slatedb::config::{CheckpointOptions, CheckpointScope, DbReaderOptions};
+use slatedb::db_cache::DbCache;
+use slatedb::object_store::ObjectStore;
+use slatedb::object_store::path::Path;
 use slatedb::{Checkpoint, DbReader, DbReaderMode};
 
-use super::settings::{self, Uid};
+use super::settings::{self, SharedCache, Uid};
 use super::view::ObjectView;
-use super::{ObjectEngine, Place, filters};
-use crate::{Answer, Batch, Engine, EngineView, StorageError};
+use super::{IsScanned, ObjectEngine, Place, failed, files, filters};
+use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Shard, ShardOptions, StorageError};
 
 /// A checkpoint is read seldom, beside the shard itself.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -22,20 +27,77 @@ pub(super) async fn make(engine: &ObjectEngine, name: &str) -> Result<(), Storag
     made.map(|_| ()).map_err(|error| engine.failed(&error))
 }
 
+/// Freezes what is applied; what is given stores it.
+pub(super) async fn begin(
+    engine: &ObjectEngine,
+    name: &str,
+) -> Result<BoxFuture<'static, Result<(), StorageError>>, StorageError> {
+    let options = CheckpointOptions { name: Some(name.to_owned()), ..CheckpointOptions::default() };
+    let begun = engine.database.begin_checkpoint(CheckpointScope::All, &options).await;
+    let (begun, epoch) = (begun.map_err(|error| engine.failed(&error))?, engine.epoch);
+    Ok(Box::pin(async move { begun.wait().await.map(|_| ()).map_err(|error| failed(&error, epoch + 1)) }))
+}
+
 pub(super) async fn open(engine: &ObjectEngine, name: &str) -> Result<Arc<dyn Engine>, StorageError> {
     let found = find(engine, name).await?.ok_or(StorageError::CheckpointMissing)?;
-    let Place { store, path, runtime, is_scanned } = engine.place.clone();
-    let reader = DbReader::builder(path, store)
-        .with_reader_mode(DbReaderMode::Checkpoint(found.id))
-        // What is in the log was in the memtable, which a checkpoint of everything has flushed.
-        .with_options(DbReaderOptions { skip_wal_replay: true, ..DbReaderOptions::default() })
-        .with_segment_extractor(Arc::new(Uid))
-        .with_filter_policies(filters::policies(is_scanned))
-        .with_db_cache(settings::cache(CACHE_BYTES), 0)
-        .build()
-        .await
-        .map_err(|error| engine.failed(&error))?;
-    Ok(Arc::new(Kept { reader: Arc::new(reader), runtime, epoch: engine.epoch }))
+    let mode = DbReaderMode::Checkpoint(found.id);
+    let cache = settings::cache(CACHE_BYTES);
+    Ok(Arc::new(Kept::open(engine.place.clone(), mode, (cache, 0), engine.epoch).await?))
+}
+
+pub(super) async fn names(engine: &ObjectEngine) -> Result<Vec<String>, StorageError> {
+    let found = engine.admin.list_checkpoints(None).await.map_err(|error| engine.failed(&error))?;
+    Ok(found.into_iter().filter_map(|checkpoint| checkpoint.name).collect())
+}
+
+pub(super) async fn files(engine: &ObjectEngine, name: &str) -> Result<KeptFiles, StorageError> {
+    let found = find(engine, name).await?.ok_or(StorageError::CheckpointMissing)?;
+    let place = (&engine.place.store, &engine.place.path);
+    files::of_checkpoint(place, &engine.admin, found.manifest_id).await
+}
+
+/// Which state of a shard is read.
+#[derive(Debug, Clone)]
+pub enum Moment {
+    /// What its owner keeps under this name.
+    Checkpoint(String),
+    /// All that is stored: of a shard to which nobody writes.
+    Latest,
+}
+
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    pub store: Arc<dyn ObjectStore>,
+    pub path: String,
+    pub moment: Moment,
+    /// Of all shards that are read, which have different numbers.
+    pub cache: SharedCache,
+    pub number: u64,
+    pub is_scanned: IsScanned,
+}
+
+/// A shard to read, of which nothing in the store changes: its commits are refused. In a runtime, which must outlive it.
+///
+/// # Errors
+/// [`StorageError::Missing`] where there is no shard, [`StorageError::CheckpointMissing`].
+pub async fn open_to_read(options: ReadOptions) -> Result<Shard, StorageError> {
+    let path = Path::from(options.path.as_str());
+    let admin = Admin::builder(path.clone(), options.store.clone()).build();
+    let missing = StorageError::Missing { directory: options.path.into() };
+    let failed = |error: slatedb::Error| super::failed(&error, 0);
+    let _there = admin.read_manifest(None).await.map_err(failed)?.ok_or(missing)?;
+    let mode = match options.moment {
+        Moment::Latest => DbReaderMode::FollowLatest,
+        Moment::Checkpoint(name) => {
+            let found = admin.list_checkpoints(Some(&name)).await.map_err(failed)?;
+            let found = found.into_iter().next().ok_or(StorageError::CheckpointMissing)?;
+            DbReaderMode::Checkpoint(found.id)
+        }
+    };
+    let (store, is_scanned) = (options.store, options.is_scanned);
+    let place = Place { store, path, runtime: tokio::runtime::Handle::current(), is_scanned };
+    let kept = Kept::open(place, mode, (options.cache.0, options.number), 0).await?;
+    Shard::with_engine(Arc::new(kept), &ShardOptions::memory())
 }
 
 pub(super) async fn remove(engine: &ObjectEngine, name: &str) -> Result<(), StorageError> {
@@ -53,6 +115,29 @@ struct Kept {
     reader: Arc<DbReader>,
     runtime: tokio::runtime::Handle,
     epoch: u64,
+}
+
+impl Kept {
+    async fn open(
+        place: Place,
+        mode: DbReaderMode,
+        (cache, number): (Arc<dyn DbCache>, u64),
+        epoch: u64,
+    ) -> Result<Kept, StorageError> {
+        let Place { store, path, runtime, is_scanned } = place;
+        // What is in the log was in the memtable, which a checkpoint of everything has flushed.
+        let skip_wal_replay = matches!(mode, DbReaderMode::Checkpoint(_));
+        let reader = DbReader::builder(path, store)
+            .with_reader_mode(mode)
+            .with_options(DbReaderOptions { skip_wal_replay, ..DbReaderOptions::default() })
+            .with_segment_extractor(Arc::new(Uid))
+            .with_filter_policies(filters::policies(is_scanned))
+            .with_db_cache(cache, number)
+            .build()
+            .await
+            .map_err(|error| failed(&error, epoch + 1))?;
+        Ok(Kept { reader: Arc::new(reader), runtime, epoch })
+    }
 }
 
 fn read_only<'a>() -> Answer<'a, ()> {

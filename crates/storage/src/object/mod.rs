@@ -6,7 +6,8 @@
 //! | `owner.rs` | who owned a shard last |
 //! | `filters.rs` | which keys the tables' filters are over |
 //! | `view.rs` | reads of a moment: from a snapshot, or from a checkpoint |
-//! | `checkpoints.rs` | states that are kept by name |
+//! | `checkpoints.rs` | states that are kept by name, and reading a shard without owning it |
+//! | `files.rs` | the objects of a state, for backups |
 //!
 //! Facts about SlateDB 0.18.0 that this rests on (read in its source):
 //! - a write is one atomic batch, in memory at once and durable with the next flush of the write-ahead log; of two writes of
@@ -18,6 +19,7 @@
 //! - flushing the memtable flushes the log as well.
 
 mod checkpoints;
+mod files;
 mod filters;
 mod owner;
 mod settings;
@@ -26,6 +28,7 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use slatedb::admin::Admin;
 use slatedb::config::{CloseOptions, FlushOptions, FlushType, WriteOptions};
 use slatedb::object_store::ObjectStore;
@@ -34,7 +37,9 @@ use slatedb::{CloseReason, Db, ErrorKind, WriteBatch};
 use tokio::runtime::Handle;
 
 use crate::checkpoint::check_name;
-use crate::{Answer, Batch, Engine, EngineView, Lease, Op, StorageError};
+use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Lease, Op, StorageError};
+pub use checkpoints::{Moment, ReadOptions, open_to_read};
+pub use files::{forget_checkpoints, of_closed as kept_files_of_closed};
 pub use filters::IsScanned;
 pub use settings::SharedCache;
 use settings::Uid;
@@ -153,6 +158,20 @@ impl Engine for ObjectEngine {
             check_name(&name)?;
             checkpoints::make(self, &name).await
         })
+    }
+
+    fn begin_checkpoint(&self, name: &str) -> Answer<'_, BoxFuture<'static, Result<(), StorageError>>> {
+        let name = name.to_owned();
+        Answer::later(async move { checkpoints::begin(self, &name).await })
+    }
+
+    fn checkpoints(&self) -> Answer<'_, Vec<String>> {
+        Answer::later(checkpoints::names(self))
+    }
+
+    fn kept_files(&self, name: &str) -> Answer<'_, KeptFiles> {
+        let name = name.to_owned();
+        Answer::later(async move { checkpoints::files(self, &name).await })
     }
 
     fn open_checkpoint(&self, name: &str) -> Answer<'_, Arc<dyn Engine>> {

@@ -117,13 +117,13 @@ async fn states_that_cannot_be_made_of_all_are_made_of_none() {
 }
 
 /// Copies piece by piece, as a client does.
-fn copy(kept: &KeptFiles, to: &Path) {
+async fn copy(kept: &KeptFiles, to: &Path) {
     for (number, file) in kept.files().iter().enumerate() {
         let target = to.join(&file.path);
         fs::create_dir_all(target.parent().expect("below the directory")).expect("made");
         let (mut content, mut sum) = (Vec::new(), TableSum::default());
         loop {
-            let piece = kept.read(number, content.len() as u64, 1000).expect("reads");
+            let piece = kept.read(number, content.len() as u64, 1000).await.expect("reads");
             if piece.is_empty() {
                 break;
             }
@@ -161,9 +161,9 @@ async fn files_of_a_state_are_a_shard_again_wherever_they_are_put() {
     let kept = shard.kept_files("kept").await.expect("lists");
     assert!(kept.files().iter().any(|file| file.table.is_some()), "there are tables: {:?}", kept.files());
     assert_eq!(kept.files().last().map(|file| file.path.as_str()), Some("FORMAT"));
-    copy(&kept, &place("of-checkpoint"));
+    copy(&kept, &place("of-checkpoint")).await;
     assert_holds(&place("of-checkpoint"), 600).await;
-    let beyond = (kept.read(kept.files().len(), 0, 10), kept.read(0, u64::MAX, 10));
+    let beyond = (kept.read(kept.files().len(), 0, 10).await, kept.read(0, u64::MAX, 10).await);
     assert!(beyond.0.is_err() && beyond.1.expect("nothing").is_empty());
     drop(kept);
     let missing = shard.kept_files("none").await.map(drop);
@@ -176,7 +176,7 @@ async fn files_of_a_state_are_a_shard_again_wherever_they_are_put() {
     let kept = KeptFiles::of_directory(&place("shard")).expect("lists");
     let owner = Shard::open(small(&place("shard"))).await.map(drop);
     assert!(matches!(owner, Err(StorageError::Locked { .. })), "{owner:?}");
-    copy(&kept, &place("of-directory"));
+    copy(&kept, &place("of-directory")).await;
     drop(kept);
     assert_holds(&place("of-directory"), 1000).await;
     assert_holds(&place("shard"), 1000).await;

@@ -14,6 +14,10 @@ mod local;
 mod model;
 #[cfg(feature = "object-storage")]
 mod object;
+#[cfg(feature = "object-storage")]
+mod object_faults;
+#[cfg(feature = "object-storage")]
+mod object_kept;
 mod process;
 mod slow;
 mod views;

@@ -112,6 +112,10 @@ const CLOCKS: &[(&str, &str)] = &[
     ),
     ("crates/script/tests/it/hostile.rs", "lets go of endless scripts at some moment; looks for a process"),
     ("crates/cluster/tests/it/takers.rs", "tokio's clock, paused, and a clock of ours that goes with it"),
+    (
+        "crates/storage/tests/it/object_faults.rs",
+        "tokio's clock, paused: it moves by the store's delays alone",
+    ),
     ("crates/storage/tests/it/slow.rs", "tokio's clock, paused: it moves by the engine's delays alone"),
     ("tests-sdk/js/support.mjs", "waits for an event"),
     ("tests-sdk/stores/gateway.py", "waits for the start of a store"),

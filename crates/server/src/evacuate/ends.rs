@@ -1,0 +1,116 @@
+//! Where an account goes: a prefix of a store, or a data directory; and what its old place is told.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use shardlake_account::{AccountMark, Shards};
+
+use crate::store::{StoreUrl, url_of};
+use crate::{account_file, moved_mark, restore_mark, shards};
+
+/// Open to be filled. Nobody serves what is in it.
+pub enum Target {
+    Directory {
+        data_dir: PathBuf,
+        shards: Shards,
+    },
+    #[cfg(feature = "object-storage")]
+    Store(crate::store::Filling),
+}
+
+impl Target {
+    /// Begins at a place that holds nothing, or goes on with a move of this account that was cut off.
+    pub async fn open(to: &Path, mark: &AccountMark) -> Result<Target, String> {
+        let what = format!("move of the account {}", mark.account);
+        if let Some(url) = url_of(to) {
+            return of_store(&url, &what, mark.shards).await;
+        }
+        match restore_mark::read(to)? {
+            Some(found) if found == what => {}
+            Some(_) => restore_mark::check_is_complete(to)?,
+            None => {
+                if fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
+                    return Err(format!(
+                        "'{}' is not empty: name a directory that is, or one that does not exist",
+                        to.display()
+                    ));
+                }
+                let cannot = |error| format!("'{}' cannot be made: {error}", to.display());
+                fs::DirBuilder::new().recursive(true).mode(0o700).create(to).map_err(cannot)?;
+                restore_mark::set(to, &what).map_err(cannot)?;
+            }
+        }
+        let shards = shards::open_to_fill(to, mark.shards).await?;
+        Ok(Target::Directory { data_dir: to.to_owned(), shards })
+    }
+
+    pub fn shards(&self) -> &Shards {
+        match self {
+            Target::Directory { shards, .. } => shards,
+            #[cfg(feature = "object-storage")]
+            Target::Store(filling) => filling.shards(),
+        }
+    }
+
+    /// The account is here from now on, and not at its old place.
+    pub async fn finish(self, from: &Path) -> Result<(), String> {
+        match self {
+            Target::Directory { data_dir, shards } => {
+                account_file::remember(&data_dir, &shards).await?;
+                shards.close().await.map_err(|error| error.to_string())?;
+                leave_store(from, &data_dir).await?;
+                restore_mark::clear(&data_dir)
+                    .map_err(|error| format!("'{}' cannot be written: {error}", data_dir.display()))
+            }
+            #[cfg(feature = "object-storage")]
+            Target::Store(filling) => {
+                let to = filling.url();
+                filling.complete(from).await?;
+                moved_mark::set(from, &to)
+                    .map_err(|error| format!("'{}' cannot be written: {error}", from.display()))?;
+                filling.release_to_servers().await
+            }
+        }
+    }
+
+    /// It stays as it is, to be gone on with.
+    pub async fn leave(self) -> Result<(), String> {
+        match self {
+            Target::Directory { shards, .. } => shards.close().await.map_err(|error| error.to_string()),
+            #[cfg(feature = "object-storage")]
+            Target::Store(filling) => filling.leave().await,
+        }
+    }
+}
+
+/// A directory whose account was moved elsewhere has nothing to move; one whose move to this place was cut off has.
+pub fn check_local_source(from: &Path, to: &Path) -> Result<(), String> {
+    let to = url_of(to).map_or_else(String::new, |url| url.to_string());
+    match moved_mark::read(from)? {
+        Some(moved) if moved != to => moved_mark::check_is_here(from),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(feature = "object-storage")]
+async fn of_store(url: &StoreUrl, what: &str, shards: u16) -> Result<Target, String> {
+    Ok(Target::Store(crate::store::Filling::open(url, what, shards).await?))
+}
+
+#[cfg(not(feature = "object-storage"))]
+async fn of_store(url: &StoreUrl, _what: &str, _shards: u16) -> Result<Target, String> {
+    Err(url.unsupported())
+}
+
+/// Takes the keys and the authority along, and says where the account is now.
+#[cfg(feature = "object-storage")]
+async fn leave_store(from: &Path, data_dir: &Path) -> Result<(), String> {
+    let url = url_of(from).ok_or("--from is no URL")?;
+    crate::store::leave(&url, data_dir).await
+}
+
+#[cfg(not(feature = "object-storage"))]
+async fn leave_store(from: &Path, _data_dir: &Path) -> Result<(), String> {
+    Err(url_of(from).map_or_else(|| "--from is no URL".to_owned(), |url| url.unsupported()))
+}

@@ -1,0 +1,116 @@
+//! A prefix that an account is moved to, and one that it leaves: `shardlake evacuate`.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use shardlake_account::Shards;
+use shardlake_cluster::share_secret;
+use shardlake_stdx::Clock;
+
+use super::{Claim, Prefix, StoreUrl, objects};
+use crate::config::Config;
+use crate::private_file::{self, Secrecy};
+use crate::settings::Settings;
+use crate::tls::Authority;
+
+const KEYS: &str = "keys.json";
+const AUTHORITY: &str = "authority.json";
+/// Of a file with keys or an authority.
+const SECRET_BYTES_MAX: u64 = 64 << 10;
+
+/// Open to be filled, with the lease of the account.
+pub struct Filling {
+    prefix: Prefix,
+    claim: Claim,
+    shards: Shards,
+}
+
+impl Filling {
+    /// Begins below a prefix that holds nothing, or goes on with what was begun under the same words.
+    pub async fn open(url: &StoreUrl, what: &str, shards: u16) -> Result<Filling, String> {
+        let prefix = Prefix::new(url)?;
+        match prefix.restoring().await? {
+            Some(found) if found == what => {}
+            Some(_) => prefix.check_is_served_here().await?,
+            None if prefix.is_empty().await? => prefix.set_restoring(what).await?,
+            None => return Err(format!("'{url}' is not empty: name a prefix that holds nothing")),
+        }
+        let claim = prefix.claim(objects::LEASE, "shardlake evacuate").await?;
+        let claim =
+            claim.ok_or_else(|| format!("another command moves an account to '{url}': wait for its end"))?;
+        let settings = Settings { store: Some(url.to_string()), shards: Some(shards), ..Settings::default() };
+        let opened = match Config::new(settings) {
+            Ok(config) => objects::open_shards(&config, &prefix.location, claim.tenure()).await,
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok(shards) => Ok(Filling { prefix, claim, shards }),
+            Err(error) => {
+                claim.release().await;
+                Err(error)
+            }
+        }
+    }
+
+    pub fn shards(&self) -> &Shards {
+        &self.shards
+    }
+
+    pub fn url(&self) -> String {
+        self.prefix.name()
+    }
+
+    /// Everything is stored, with the keys and the authority of the old place where it has some.
+    pub async fn complete(&self, from: &Path) -> Result<(), String> {
+        objects::remember(&self.prefix.location, &self.shards).await?;
+        let share = async |name: &str, content: Vec<u8>| {
+            let shared = share_secret(&self.prefix.location, name, content).await;
+            shared.map(|_| ()).map_err(|error| error.to_string())
+        };
+        if let Ok(keys) = std::fs::read(from.join(KEYS)) {
+            share(KEYS, keys).await?;
+        }
+        if from.join("tls").join("ca-key.pem").exists() {
+            let authority = Authority::of(from, Clock::System.now())?;
+            share(AUTHORITY, serde_json::to_vec(&authority).map_err(|error| error.to_string())?).await?;
+        }
+        self.shards.close().await.map_err(|error| error.to_string())
+    }
+
+    /// Servers may have it from now on.
+    pub async fn release_to_servers(self) -> Result<(), String> {
+        self.claim.check()?;
+        self.prefix.clear_restoring().await?;
+        self.claim.release().await;
+        Ok(())
+    }
+
+    pub async fn leave(self) -> Result<(), String> {
+        let closed = self.shards.close().await.map_err(|error| error.to_string());
+        self.claim.release().await;
+        closed
+    }
+}
+
+/// The account of a prefix goes to a data directory: takes the keys and the authority along, and says where it is.
+pub async fn leave(url: &StoreUrl, data_dir: &Path) -> Result<(), String> {
+    let prefix = Prefix::new(url)?;
+    if let Some(keys) = prefix.get("secrets/keys.json", SECRET_BYTES_MAX).await? {
+        let path = data_dir.join(KEYS);
+        private_file::write(&path, &keys, Secrecy::Secret)
+            .map_err(|error| format!("'{}' cannot be written: {error}", path.display()))?;
+    }
+    if let Some(text) = prefix.get("secrets/authority.json", SECRET_BYTES_MAX).await? {
+        let authority: Authority = serde_json::from_slice(&text)
+            .map_err(|error| format!("the object '{url}/secrets/{AUTHORITY}' is damaged: {error}"))?;
+        let tls = data_dir.join("tls");
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&tls)
+            .map_err(|error| format!("'{}' cannot be made: {error}", tls.display()))?;
+        authority.put(data_dir)?;
+    }
+    prefix.set_moved(&data_dir.display().to_string()).await
+}

@@ -1,0 +1,58 @@
+//! What a prefix says of the account below it as a whole.
+//!
+//! | object | what it says |
+//! |---|---|
+//! | `RESTORING` | something is being put here and is not complete: it is there before everything else, and goes last |
+//! | `MOVED` | the account was moved, and says where: nobody serves what is left |
+
+use super::Prefix;
+
+const RESTORING: &str = "RESTORING";
+const MOVED: &str = "MOVED";
+const BYTES_MAX: u64 = 4096;
+
+impl Prefix {
+    /// Refuses a prefix of which a part may be missing, or whose account is elsewhere.
+    pub async fn check_is_served_here(&self) -> Result<(), String> {
+        if self.restoring().await?.is_some() {
+            return Err(format!(
+                "'{}' is a restore or a move that was cut off, of which something is missing: remove what lies there and begin again, or go on with the move",
+                self.name()
+            ));
+        }
+        match self.moved().await? {
+            Some(to) => Err(format!(
+                "the account of '{}' was moved to {to}: serve it there; to go back, remove the object '{MOVED}'",
+                self.name()
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// What is being put here.
+    pub async fn restoring(&self) -> Result<Option<String>, String> {
+        self.mark(RESTORING).await
+    }
+
+    pub async fn set_restoring(&self, what: &str) -> Result<(), String> {
+        self.create(RESTORING, format!("{what}\n").into_bytes()).await
+    }
+
+    pub async fn clear_restoring(&self) -> Result<(), String> {
+        self.remove(RESTORING).await
+    }
+
+    /// Where the account was moved to.
+    pub async fn moved(&self) -> Result<Option<String>, String> {
+        self.mark(MOVED).await
+    }
+
+    pub async fn set_moved(&self, to: &str) -> Result<(), String> {
+        self.create(MOVED, format!("{to}\n").into_bytes()).await
+    }
+
+    async fn mark(&self, name: &str) -> Result<Option<String>, String> {
+        let found = self.get(name, BYTES_MAX).await?;
+        Ok(found.map(|text| String::from_utf8_lossy(&text).trim().to_owned()))
+    }
+}

@@ -1,0 +1,98 @@
+//! An account in a store as commands see it: to read, with nobody serving it or beside its server.
+
+use shardlake_account::Shards;
+use shardlake_storage::KeptFiles;
+use shardlake_storage::Shard;
+use shardlake_storage::object::{
+    Moment, ReadOptions, SharedCache, forget_checkpoints, kept_files_of_closed, open_to_read,
+};
+
+use super::objects;
+use super::{Claim, Prefix, StoreUrl};
+use crate::shards;
+
+/// What is read of tables is read once.
+const CACHE_BYTES: u64 = 64 << 20;
+
+/// An account that no server has for as long as this is there.
+pub struct Stopped {
+    pub prefix: Prefix,
+    pub claim: Claim,
+}
+
+impl Stopped {
+    /// Takes the lease of the account, as its server would.
+    ///
+    /// `moving_to` is where it is being moved: a move that was cut off after its last copy is no reason to refuse that.
+    pub async fn take(url: &StoreUrl, what: &str, moving_to: Option<&str>) -> Result<Stopped, String> {
+        let prefix = Prefix::new(url)?;
+        if moving_to.is_none() || prefix.moved().await?.as_deref() != moving_to {
+            prefix.check_is_served_here().await?;
+        }
+        if objects::count(&prefix.location).await? == 0 {
+            return Err(format!("'{url}' holds no account of a server: there is no shard in it"));
+        }
+        let claim = prefix.claim(objects::LEASE, what).await?.ok_or_else(|| {
+            format!("a server has the account in '{url}': stop it, or say --online and where it is")
+        })?;
+        Ok(Stopped { prefix, claim })
+    }
+
+    /// Everything that was acknowledged.
+    pub async fn files(&self) -> Result<Vec<KeptFiles>, String> {
+        let mut files = Vec::new();
+        for path in paths(&self.prefix).await? {
+            let kept = kept_files_of_closed(&self.prefix.location.store, &path).await;
+            files.push(kept.map_err(|error| error.to_string())?);
+        }
+        Ok(files)
+    }
+
+    pub async fn shards(&self) -> Result<Shards, String> {
+        self.prefix.shards_to_read(&Moment::Latest).await
+    }
+}
+
+impl Prefix {
+    /// All shards of the account, to read.
+    pub async fn shards_to_read(&self, moment: &Moment) -> Result<Shards, String> {
+        let cache = SharedCache::new(CACHE_BYTES);
+        let mut found: Vec<Shard> = Vec::new();
+        for (number, path) in (0..).zip(paths(self).await?) {
+            let options = ReadOptions {
+                store: self.location.store.clone(),
+                path,
+                moment: moment.clone(),
+                cache: cache.clone(),
+                number,
+                is_scanned: shardlake_account::is_scanned,
+            };
+            found.push(open_to_read(options).await.map_err(|error| error.to_string())?);
+        }
+        let found = Shards::from(found);
+        shards::check(objects::read_mark(&self.location).await?.as_ref(), &found).await?;
+        Ok(found)
+    }
+
+    /// After files of backups were put here: what the shards were kept under elsewhere is not here.
+    pub async fn forget_checkpoints(&self) -> Result<(), String> {
+        for path in paths(self).await? {
+            let forgotten = forget_checkpoints(&self.location.store, &path).await;
+            forgotten.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// Of the shards.
+async fn paths(prefix: &Prefix) -> Result<Vec<String>, String> {
+    let count = objects::count(&prefix.location).await?;
+    let remembered = objects::read_mark(&prefix.location).await?.map_or(0, |mark| mark.shards);
+    if count < remembered {
+        return Err(format!(
+            "the shard {count} of '{}' is missing: the account has {remembered}",
+            prefix.name()
+        ));
+    }
+    Ok((0..count).map(|number| prefix.location.place(&objects::name(number)).to_string()).collect())
+}
