@@ -11,7 +11,8 @@ use shardlake_account::{CapacityMode, Enforcement, HeatRecording};
 use shardlake_model::{ConsistencyLevel, LimitScale, Numbers};
 
 use crate::settings::{
-    CapacityName, DemoName, DurabilityMode, HeatMode, LogFormat, NumbersRule, Settings, ThroughputMode,
+    CapacityName, DemoName, DurabilityMode, ExplorerMode, HeatMode, LogFormat, NumbersRule, Settings,
+    ThroughputMode,
 };
 use crate::tracing_export;
 
@@ -21,6 +22,7 @@ const DEFAULT_DATA_DIR: &str = "shardlake-data";
 const HEADER_SIZE_BYTES_MIN: u64 = 8 * 1024;
 /// Sixty pages of 4 MB, and as much for bodies; less than the default cache and write buffer twice over.
 const MESSAGE_BYTES_DEFAULT: u64 = 512 << 20;
+const LABEL_CHARS_MAX: usize = 40;
 /// Room for three pages.
 const MESSAGE_BYTES_MIN: u64 = 32 << 20;
 
@@ -41,6 +43,9 @@ pub struct Config {
     pub key_file: Option<PathBuf>,
     pub clock_skew_max: Duration,
     pub consistency: ConsistencyLevel,
+    pub explorer: ExplorerMode,
+    /// What the explorer calls the installation.
+    pub label: Option<String>,
     pub throughput: Enforcement,
     pub capacity: CapacityMode,
     pub burst: bool,
@@ -142,6 +147,8 @@ impl Config {
             key_file: settings.key_file,
             clock_skew_max: Duration::from_secs(settings.clock_skew.unwrap_or(900)),
             consistency: consistency(settings.consistency.as_deref())?,
+            explorer: settings.explorer.unwrap_or(ExplorerMode::Auto),
+            label: settings.explorer_label.map(label).transpose()?,
             throughput: match settings.throughput {
                 None | Some(ThroughputMode::Enforced) => Enforcement::Enforced,
                 Some(ThroughputMode::Unlimited) => Enforcement::Unlimited,
@@ -266,6 +273,15 @@ fn consistency(name: Option<&str>) -> Result<ConsistencyLevel, String> {
     })
 }
 
+/// Short, and a line: it is shown in a band.
+fn label(text: String) -> Result<String, String> {
+    let length = text.chars().count();
+    if text.trim().is_empty() || length > LABEL_CHARS_MAX || text.chars().any(char::is_control) {
+        return Err(format!("--explorer-label is one line of 1 to {LABEL_CHARS_MAX} characters"));
+    }
+    Ok(text)
+}
+
 impl ListenAddress {
     fn parse(text: &str) -> Result<ListenAddress, String> {
         let malformed =
@@ -368,6 +384,10 @@ mod tests {
             ..Settings::default()
         };
         assert!(Config::new(burst).expect_err("burst").contains("--capacity-mode"));
+        for text in ["", " ", "a\nb", &"x".repeat(41)] {
+            let label = Settings { explorer_label: Some(text.to_owned()), ..Settings::default() };
+            assert!(Config::new(label).expect_err("label").contains("--explorer-label"), "{text:?}");
+        }
         let level = Settings { consistency: Some("x".into()), ..Settings::default() };
         assert!(Config::new(level).expect_err("level").contains("Eventual"));
     }

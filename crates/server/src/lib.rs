@@ -10,6 +10,7 @@
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
 //! | `sent_body.rs`, `stream_tasks.rs` | answers until they are sent; ending a single stream |
 //! | `front.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
+//! | `explorer/` | the explorer's pages: files, headers, caching |
 //! | `metrics.rs`, `metrics_page.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `store_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
 //! | `ready.rs`, `logging.rs` | what is said, and where |
@@ -31,6 +32,7 @@ mod container_counters;
 mod counted_body;
 mod demo;
 mod descriptors;
+mod explorer;
 mod front;
 mod home;
 mod host_check;

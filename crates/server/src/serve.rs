@@ -27,6 +27,7 @@ use crate::config::{Config, Demo};
 use crate::connection::Connections;
 use crate::demo::WebStore;
 use crate::descriptors::{self, Descriptors};
+use crate::explorer::Explorer;
 use crate::front::Front;
 use crate::home::Home;
 use crate::host_check::HostCheck;
@@ -72,7 +73,8 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let metrics = Metrics::new(config.durability.name(), store_metrics.as_ref());
     let space = MessageSpace::new(config.limits.message_bytes_max, Limits::default().page_size_bytes_max);
     let timing = (clock.clone(), config.limits.request_max);
-    let front = Arc::new(Front::new(metrics, hosts, tls.ca_pem.clone(), space, timing));
+    let front =
+        Arc::new(Front::new(metrics, (hosts, Explorer::new(&config)), tls.ca_pem.clone(), space, timing));
     let connections = Connections {
         front: front.clone(),
         tls: TlsAcceptor::from(tls.server.clone()),

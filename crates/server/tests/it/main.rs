@@ -13,6 +13,7 @@
 //! | `data.rs` | seeds and the demo |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hosts.rs` | which names and origins are answered, and what a request's head must be |
+//! | `explorer.rs` | the explorer's files, and what browsers are told with them |
 //! | `newcomer.rs` | what somebody meets in the first minutes |
 //! | `unread_answers.rs` | clients that take no answers, and slow uploads: memory is bounded |
 //! | `open_files.rs` | few descriptors: storage has its part, connections get the rest |
@@ -25,6 +26,7 @@
 mod backup_support;
 mod backups;
 mod data;
+mod explorer;
 mod hostile;
 mod hosts;
 mod hot_tenant;
