@@ -91,8 +91,13 @@ impl Rings {
         })
     }
 
+    /// Lets go of the closed periods of the finest ring that has some; false where none has. Coarser rings have them, too.
+    pub fn shed(&mut self) -> bool {
+        let finest = self.rings.iter_mut().find(|ring| ring.closed.capacity() > 0);
+        finest.map(|ring| ring.closed = VecDeque::new()).is_some()
+    }
+
     /// Bytes held on the heap.
-    #[cfg(test)]
     pub fn heap_bytes(&self) -> usize {
         self.rings.iter().map(|ring| ring.closed.capacity() * size_of::<Row>()).sum()
     }

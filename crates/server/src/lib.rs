@@ -13,7 +13,8 @@
 //! | `explorer/` | the explorer's pages: files, headers, caching |
 //! | `metrics.rs`, `metrics_page.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `store_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
-//! | `ready.rs`, `logging.rs` | what is said, and where |
+//! | `ready.rs`, `logging.rs`, `log_capture.rs` | what is said, and where; the latest of it, kept |
+//! | `sampler.rs` | connections, processor and memory, second by second |
 //! | `seed/`, `demo/` | data to begin with |
 //! | `operate/` | the commands of operators, which ask a running server |
 //! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
@@ -39,6 +40,7 @@ mod host_check;
 mod keys;
 mod layers;
 mod listener;
+mod log_capture;
 mod logging;
 mod metrics;
 mod metrics_page;
@@ -49,6 +51,7 @@ mod private_file;
 mod projection_metrics;
 mod ready;
 mod restore_mark;
+mod sampler;
 mod script_metrics;
 pub mod script_worker;
 mod seed;

@@ -14,9 +14,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_account::{Account, AccountOptions};
+use shardlake_account::{Account, AccountOptions, Enforcement};
 use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
 use shardlake_model::Limits;
+use shardlake_operator::{Installation, LogRing};
 use shardlake_stdx::{Clock, Random};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -35,6 +36,7 @@ use crate::keys::AccountKeys;
 use crate::listener::{self, Bound, Slots};
 use crate::metrics::Metrics;
 use crate::ready::ReadyRecord;
+use crate::sampler;
 use crate::script_worker;
 use crate::seed::{self, Seed};
 use crate::store_metrics::StoreMetrics;
@@ -53,7 +55,11 @@ pub enum Introduction {
 }
 
 /// Runs a server until it is told to stop. `Err` is the line to show.
-pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCode, String> {
+pub async fn serve(
+    config: Config,
+    introduction: Introduction,
+    log: Arc<LogRing>,
+) -> Result<ExitCode, String> {
     let (clock, random) = (Clock::System, Random::System);
     let mut signals = Signals::listen()?;
     let files_max = descriptors::raise_limit();
@@ -100,15 +106,19 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
             return abandoned.map(|()| ExitCode::SUCCESS);
         }
     };
+    let installation = Arc::new(installation(&config, &tls, &clock, log));
     let settings = GatewaySettings {
         keys: keys.keys,
         clock_skew_max: config.clock_skew_max,
         body_size_bytes_max: config.limits.body_size_bytes_max,
         request_timeout: config.limits.request_max,
         slow_request: config.slow_request,
+        installation: Some(installation.clone()),
         ..GatewaySettings::default()
     };
     front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
+    let (rings, metrics) = (installation.process.clone(), front.metrics.clone());
+    tokio::spawn(sampler::sample(rings, metrics, account.clone(), clock.clone()));
     let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed());
     record.print().map_err(|error| format!("the ready record cannot be printed: {error}"))?;
     tracing::info!(endpoints = ?record.endpoints, durability = config.durability.name(), "ready");
@@ -127,6 +137,24 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let code = stop(door, &front, &account, &mut signals, config.drain_max).await;
     home.release().await;
     Ok(code)
+}
+
+/// What the program tells operators of itself.
+fn installation(config: &Config, tls: &Tls, clock: &Clock, log: Arc<LogRing>) -> Installation {
+    let kind = if cfg!(debug_assertions) { "debug" } else { "release" };
+    Installation {
+        version: env!("CARGO_PKG_VERSION"),
+        build: format!("{kind} {} {}", std::env::consts::OS, std::env::consts::ARCH),
+        label: config.label.clone(),
+        durability: config.durability.name(),
+        started_at: clock.now(),
+        enforces_throughput: config.throughput == Enforcement::Enforced,
+        limits_scale: config.limits_scale.to_string(),
+        body_size_bytes_max: config.limits.body_size_bytes_max,
+        certificate_ends: tls.ends,
+        process: Arc::default(),
+        log,
+    }
 }
 
 async fn start(config: &Config, home: &mut Home, clock: &Clock, random: &Random) -> Result<Account, String> {

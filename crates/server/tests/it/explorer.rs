@@ -1,6 +1,6 @@
 //! The explorer's door: which files are served, with which headers, to whom, and where not.
 
-use shardlake_testkit::{Response, ServerProcess};
+use shardlake_testkit::{Request, Response, ServerProcess};
 
 use crate::support::{Started, answer_at, command, in_memory};
 
@@ -171,4 +171,66 @@ fn it_is_served_where_only_this_machine_can_ask_or_where_it_is_switched_on() {
     let elsewhere = opened(&on, "shop.example:8081");
     assert!(elsewhere.contains(r#"href="https://shop.example:8081/_explorer/""#), "{elsewhere}");
     assert!(!elsewhere.contains("/_explorer/assets/"), "no page that could not sign: {elsewhere}");
+}
+
+#[test]
+fn a_server_tells_of_itself_and_keeps_its_log() {
+    let server = in_memory().argument("--explorer-label=PRODUCTION").start();
+    let client = server.client();
+    let told = client.get("/_shardlake/v1/server", &[]).expect_status(200).json();
+    assert_eq!(told["label"], "PRODUCTION");
+    assert_eq!(told["durability"], "memory");
+    assert_eq!(told["certificateDaysLeft"].as_u64().map(|days| (390..=397).contains(&days)), Some(true));
+    let log = client.get("/_shardlake/v1/log?level=info", &[]).expect_status(200).json();
+    let lines = log["lines"].as_array().unwrap();
+    assert!(lines.iter().any(|line| line["message"] == "ready"), "{log}");
+    // Somebody looks once a second: the pulse has a process before long.
+    loop {
+        let pulse = client.get("/_shardlake/v1/pulse", &[]).expect_status(200).json();
+        let memory = pulse["memoryBytes"].as_array().unwrap();
+        if memory.iter().any(|bytes| bytes.as_f64().is_some_and(|bytes| bytes > 1e6)) {
+            break;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_query_whose_client_leaves_ends() {
+    let server = in_memory().start();
+    let client = server.client();
+    let _database = client.create_database("db").expect_status(201);
+    let _container = client.create_container("db", "items", "/pk").expect_status(201);
+    let list: Vec<u32> = (0..60).collect();
+    for number in 0..8 {
+        let item = serde_json::json!({ "id": number.to_string(), "pk": number.to_string(), "list": list });
+        let _item =
+            client.create_item("db", "items", &serde_json::json!([item["pk"]]), &item).expect_status(201);
+    }
+    let path = "/_shardlake/v1/dbs/db/colls/items/query";
+    let text = "SELECT VALUE COUNT(1) FROM c JOIN x IN c.list JOIN y IN c.list JOIN z IN c.list";
+    let body = serde_json::json!({ "query": text }).to_string();
+    let whole = client.request("POST", path, &[], body.as_bytes()).expect_status(200).json();
+    let whole = whole["charge"].as_f64().unwrap();
+    assert!(whole > 10.0, "long enough to be left: {whole}");
+    let spent = || -> f64 {
+        let pulse = client.get("/_shardlake/v1/pulse", &[]).expect_status(200).json();
+        let kinds = pulse["ru"].as_object().unwrap().values();
+        kinds.flat_map(|kind| kind.as_array().unwrap()).filter_map(serde_json::Value::as_f64).sum()
+    };
+    let before = spent();
+    const LEFT: usize = 20;
+    for _ in 0..LEFT {
+        let request = Request { method: "POST", path, body: body.as_bytes(), ..Request::default() };
+        let mut connection = client.raw().unwrap();
+        connection.send(&client.signed_bytes(&request)).unwrap();
+    }
+    // It has its turn behind those that were left, and is the last of them to be done.
+    let after = client.request("POST", path, &[], body.as_bytes()).expect_status(200).json();
+    assert_eq!(after["rows"], serde_json::json!([8 * 60 * 60 * 60]));
+    let left = spent() - before - whole;
+    assert!(
+        left < whole * LEFT as f64 / 2.0,
+        "{left} RU for {LEFT} queries of {whole} that nobody waited for"
+    );
 }
