@@ -71,8 +71,8 @@ pub use shardlake_sql as sql;
 /// What a state consists of that is kept for a backup.
 pub use shardlake_storage::KeptFile;
 pub use shardlake_upkeep::{
-    ContainerLoad, ContainerPulse, ContainerReport, HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure,
-    KeyHeat, KeyReport, LargeKey, PartitionLoad, PulseSpan, Purging, RangeReport, RelocationHooks,
-    RelocationTicket, SplitAt, periods_of,
+    AccountPulse, ContainerLoad, ContainerPulse, ContainerReport, HEAT_ROWS_MAX, HeatMap, HeatMapRequest,
+    HeatMeasure, KeyHeat, KeyReport, LargeKey, PartitionLoad, PulseSpan, Purging, RangeReport,
+    RelocationHooks, RelocationTicket, SplitAt, periods_of,
 };
 pub use verify::{VerifyReport, verify};

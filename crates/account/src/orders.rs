@@ -9,7 +9,7 @@ use shardlake_model::{Offer, PartitionKey, RequestContext, Result};
 use shardlake_projections::{ProjectionPut, ProjectionReport};
 use shardlake_serving::{ContainerHandle, PastRelocation, RelocationKind, ThroughputReport};
 use shardlake_upkeep::{
-    ContainerLoad, ContainerPulse, ContainerReport, HeatMap, HeatMapRequest, KeyReport, PulseSpan,
+    AccountPulse, ContainerLoad, ContainerReport, HeatMap, HeatMapRequest, KeyReport, PulseSpan,
     RelocationTicket, SplitAt,
 };
 
@@ -56,9 +56,9 @@ impl Account {
         self.0.upkeep.key_report(container, key).await
     }
 
-    /// The request units of every container over time.
-    pub fn pulse(&self, span: PulseSpan) -> Vec<ContainerPulse> {
-        self.0.upkeep.pulse(span)
+    /// The request units of all containers over time, and of the busiest ones.
+    pub fn pulse(&self, span: PulseSpan, containers_max: usize) -> AccountPulse {
+        self.0.upkeep.pulse(span, containers_max)
     }
 
     /// Relocations that have ended, the oldest first, and the clock's elapsed time for comparison.

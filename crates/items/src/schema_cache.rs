@@ -29,9 +29,12 @@ pub struct Schema {
     pub is_cut: bool,
 }
 
-/// By container and size of the sample, with the time when it was drawn.
+/// A container and the size of the sample.
+type Key = (ContainerRid, usize);
+
+/// With the time when the sample was drawn.
 #[derive(Debug, Default)]
-pub(crate) struct SchemaCache(Mutex<HashMap<(ContainerRid, usize), (Duration, Arc<Schema>)>>);
+pub(crate) struct SchemaCache(Mutex<HashMap<Key, (Duration, Arc<Schema>)>>);
 
 impl Items {
     /// From at most so many items; one that was drawn within a minute may be told again.
@@ -57,13 +60,13 @@ impl Items {
 }
 
 impl SchemaCache {
-    fn get(&self, key: &(ContainerRid, usize), now: Duration) -> Option<Arc<Schema>> {
+    fn get(&self, key: &Key, now: Duration) -> Option<Arc<Schema>> {
         let kept = self.0.lock().expect("nothing panics under this lock");
         let (drawn, schema) = kept.get(key)?;
         (now.saturating_sub(*drawn) < KEPT_FOR).then(|| schema.clone())
     }
 
-    fn keep(&self, key: (ContainerRid, usize), now: Duration, schema: Arc<Schema>) {
+    fn keep(&self, key: Key, now: Duration, schema: Arc<Schema>) {
         let mut kept = self.0.lock().expect("nothing panics under this lock");
         kept.retain(|_, (drawn, _)| now.saturating_sub(*drawn) < KEPT_FOR);
         if kept.len() < KEPT_MAX {

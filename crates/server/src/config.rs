@@ -119,11 +119,7 @@ impl Config {
         let nowhere = durability == DurabilityMode::Memory && settings.data_dir.is_none();
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA_DIR));
         let listen = settings.listen.unwrap_or_else(|| vec![DEFAULT_LISTEN.to_owned()]);
-        let tls_files = match (settings.tls_cert, settings.tls_key) {
-            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
-            (None, None) => None,
-            _ => return Err("--tls-cert and --tls-key belong together: give both or neither".into()),
-        };
+        let tls_files = tls_files(settings.tls_cert, settings.tls_key)?;
         if settings.demo.is_none()
             && (settings.demo_customers.is_some() || settings.demo_seed_number.is_some())
         {
@@ -271,6 +267,14 @@ fn consistency(name: Option<&str>) -> Result<ConsistencyLevel, String> {
             "--consistency '{name}' is none of Strong, BoundedStaleness, Session, ConsistentPrefix, Eventual"
         )
     })
+}
+
+fn tls_files(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, String> {
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (None, None) => Ok(None),
+        _ => Err("--tls-cert and --tls-key belong together: give both or neither".into()),
+    }
 }
 
 /// Short, and a line: it is shown in a band.

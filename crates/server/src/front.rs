@@ -33,14 +33,13 @@ use shardlake_account::Account;
 use shardlake_gateway_nosql::{AnswerBody, ConnectionSpace, Endpoint, Gateway, MessageSpace, Scheme};
 use shardlake_stdx::Clock;
 
+use crate::answers::{Refusal, Reply, failure};
 use crate::container_counters::ContainerLabels;
 use crate::explorer::{self, Explorer};
 use crate::host_check::{Announced, HostCheck};
 use crate::metrics::{Metrics, Operation};
 use crate::metrics_page::MetricsPage;
 use crate::welcome;
-
-pub type Reply = Response<AnswerBody>;
 
 /// The gateway ends an operation at its deadline; this much later the server stops waiting for it.
 const GRACE: Duration = Duration::from_secs(2);
@@ -70,14 +69,6 @@ pub struct Front {
     ca_pem: Option<String>,
     gateway: OnceLock<Gateway>,
     ready: AtomicBool,
-}
-
-/// Why a request is not let in.
-#[derive(Debug)]
-pub struct Refusal {
-    pub status: StatusCode,
-    pub code: &'static str,
-    pub message: String,
 }
 
 impl Front {
@@ -347,15 +338,6 @@ fn refuse_method<B>(request: &Request<B>) -> Option<Reply> {
     let mut reply = failure(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "only GET is defined here");
     reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     Some(reply)
-}
-
-/// An error that the server itself answers, in the form of the gateway's.
-pub fn failure(status: StatusCode, code: &str, message: &str) -> Reply {
-    let body = serde_json::json!({ "code": code, "message": message }).to_string();
-    let mut reply = Response::new(AnswerBody::from(Bytes::from(body)));
-    *reply.status_mut() = status;
-    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    reply
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! | `descriptors.rs` | how many open files storage and connections may have |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
 //! | `sent_body.rs`, `stream_tasks.rs` | answers until they are sent; ending a single stream |
-//! | `front.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
+//! | `front.rs`, `answers.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
 //! | `explorer/` | the explorer's pages: files, headers, caching |
 //! | `metrics.rs`, `metrics_page.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `store_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
@@ -24,6 +24,7 @@
 //! requests go to the gateway as they are.
 
 mod account_file;
+mod answers;
 mod backup;
 mod byte_size;
 pub mod cli;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::explorer;
 use crate::keys::{KeySource, WELL_KNOWN_KEY};
 
 /// The one line on standard output. It is printed when requests are served, never before.
@@ -16,6 +17,9 @@ pub struct ReadyRecord {
     version: &'static str,
     /// Every address that answers, plain and TLS.
     pub endpoints: Vec<String>,
+    /// For a browser on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explorer: Option<String>,
     /// Only the well-known key, which is no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'static str>,
@@ -49,6 +53,7 @@ impl ReadyRecord {
             ready: true,
             version: env!("CARGO_PKG_VERSION"),
             endpoints: [with("http"), with("https")].concat(),
+            explorer: explorer::is_on(config).then(|| format!("http://{}{}", authorities[0], explorer::ROOT)),
             key,
             key_file,
             durability: config.durability.name(),
@@ -98,9 +103,13 @@ impl ReadyRecord {
                 "print(products.upsert_item({\"id\": \"1\", \"categoryId\": \"bikes\", \"name\": \"Tourer\"}))",
             )
         };
+        let browser = match &self.explorer {
+            Some(address) => format!("\n  explorer   {address}"),
+            None => String::new(),
+        };
         let python_key = self.key.unwrap_or("<a key from the key file>");
         let text = format!(
-            "\n  Shardlake {} is ready ({} durability)\n\n  endpoint   {}\n  key        {key}\n  data       {data}\n  CA         {ca}\n  stop       Ctrl-C\n\n  \
+            "\n  Shardlake {} is ready ({} durability)\n{browser}\n  endpoint   {}\n  key        {key}\n  data       {data}\n  CA         {ca}\n  stop       Ctrl-C\n\n  \
              Try it: pip install azure-cosmos, then\n\n    \
              from azure.cosmos import CosmosClient, PartitionKey\n    \
              client = CosmosClient(\"{endpoint}\", \"{python_key}\")\n    \

@@ -18,6 +18,7 @@ use shardlake_account::{Account, AccountOptions, Enforcement};
 use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
 use shardlake_model::Limits;
 use shardlake_operator::{Installation, LogRing};
+use shardlake_signature::AccountKey;
 use shardlake_stdx::{Clock, Random};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -107,15 +108,7 @@ pub async fn serve(
         }
     };
     let installation = Arc::new(installation(&config, &tls, &clock, log));
-    let settings = GatewaySettings {
-        keys: keys.keys,
-        clock_skew_max: config.clock_skew_max,
-        body_size_bytes_max: config.limits.body_size_bytes_max,
-        request_timeout: config.limits.request_max,
-        slow_request: config.slow_request,
-        installation: Some(installation.clone()),
-        ..GatewaySettings::default()
-    };
+    let settings = gateway_settings(&config, keys.keys, installation.clone());
     front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
     let (rings, metrics) = (installation.process.clone(), front.metrics.clone());
     tokio::spawn(sampler::sample(rings, metrics, account.clone(), clock.clone()));
@@ -137,6 +130,22 @@ pub async fn serve(
     let code = stop(door, &front, &account, &mut signals, config.drain_max).await;
     home.release().await;
     Ok(code)
+}
+
+fn gateway_settings(
+    config: &Config,
+    keys: Vec<AccountKey>,
+    installation: Arc<Installation>,
+) -> GatewaySettings {
+    GatewaySettings {
+        keys,
+        clock_skew_max: config.clock_skew_max,
+        body_size_bytes_max: config.limits.body_size_bytes_max,
+        request_timeout: config.limits.request_max,
+        slow_request: config.slow_request,
+        installation: Some(installation),
+        ..GatewaySettings::default()
+    }
 }
 
 /// What the program tells operators of itself.

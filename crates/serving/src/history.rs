@@ -18,6 +18,8 @@ use crate::motion::RelocationKind;
 pub const PAST_HEAT_BYTES_MAX: usize = 4 << 20;
 /// Divisions and events that are kept; the oldest go first.
 const EPOCHS_MAX: usize = 256;
+/// Of all divisions together: a container may have hundreds of ranges.
+const EPOCH_RANGES_MAX: usize = 4_096;
 const EVENTS_MAX: usize = 256;
 /// Relocations that are kept with their figures.
 const RELOCATIONS_MAX: usize = 32;
@@ -29,6 +31,8 @@ pub struct ContainerHistory(Mutex<Past>);
 /// See the head of the module. Everything is oldest first.
 #[derive(Debug, Default)]
 pub struct Past {
+    /// From when on anything is known, whatever was given up since.
+    pub known_since: Option<Duration>,
     pub epochs: VecDeque<Epoch>,
     pub events: VecDeque<HistoryEvent>,
     pub relocations: VecDeque<PastRelocation>,
@@ -103,6 +107,7 @@ impl ContainerHistory {
     /// The division and the budgets as they are from now on.
     pub fn note(&self, now: Duration, ranges: Vec<EpochRange>) {
         let mut past = self.past();
+        past.known_since.get_or_insert(now);
         if let Some(last) = past.epochs.back() {
             if last.ranges == ranges {
                 return;
@@ -116,6 +121,10 @@ impl ContainerHistory {
             }
         }
         keep(&mut past.epochs, Epoch { from: now, ranges }, EPOCHS_MAX);
+        let count = |epochs: &VecDeque<Epoch>| -> usize { epochs.iter().map(|one| one.ranges.len()).sum() };
+        while past.epochs.len() > 1 && count(&past.epochs) > EPOCH_RANGES_MAX {
+            past.epochs.pop_front();
+        }
     }
 
     /// A relocation is done: the heat of its sources is of the past.
@@ -134,7 +143,7 @@ impl ContainerHistory {
 impl Past {
     fn hold_to(&mut self, bytes_max: usize) {
         let size = |partitions: &VecDeque<PastPartition>| -> usize {
-            partitions.iter().map(|past| past.heat.size_bytes()).sum()
+            partitions.iter().map(|past| past.heat.size_bytes() + size_of::<PastPartition>()).sum()
         };
         while size(&self.partitions) > bytes_max {
             // The oldest gives up what it can, then it goes.
@@ -186,6 +195,21 @@ mod tests {
         assert_eq!(past.epochs.iter().map(|epoch| epoch.from).collect::<Vec<_>>(), [at(1), at(3), at(4)]);
         let throughput = HistoryEventKind::Throughput { from_centi: None, to_centi: Some(40_000) };
         assert_eq!(past.events, [HistoryEvent { at: at(3), what: throughput }]);
+    }
+
+    #[test]
+    fn divisions_are_given_up_and_the_beginning_is_not_forgotten() {
+        let history = ContainerHistory::default();
+        for second in 1..100 {
+            let ranges = (0..100).map(|range_id| range(range_id + second * 100, None)).collect();
+            history.note(Duration::from_secs(second.into()), ranges);
+        }
+        let past = history.past();
+        assert_eq!(past.known_since, Some(Duration::from_secs(1)));
+        assert_eq!(
+            (past.epochs.len(), past.epochs.back().map(|last| last.from)),
+            (40, Some(Duration::from_secs(99)))
+        );
     }
 
     #[test]

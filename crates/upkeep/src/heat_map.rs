@@ -21,6 +21,8 @@ use shardlake_serving::{ContainerHandle, Epoch, HistoryEvent};
 use crate::Upkeep;
 
 pub const HEAT_ROWS_MAX: usize = 512;
+/// Refusals that are told one by one; where there are more, the gravest.
+const THROTTLED_MAX: usize = 10_000;
 
 /// What a cell says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +106,7 @@ impl Upkeep {
             let periods = gone.heat.periods(now, columns.period_seconds, columns.first);
             canvas.paint(&Source::of(gone.range_id, gone.heat.part_bounds(), periods, &epochs));
         }
+        let known_since = past.known_since.unwrap_or(now);
         drop(past);
         for partition in entry.map.iter() {
             let (bounds, periods) = {
@@ -112,8 +115,8 @@ impl Upkeep {
             };
             canvas.paint(&Source::of(partition.range_id, bounds, periods, &epochs));
         }
-        let known_since = epochs.first().map_or(now, |epoch| epoch.from);
         canvas.forget_before(known_since);
+        hold_to(&mut canvas.throttled, THROTTLED_MAX);
         let row_bounds = canvas.row_bounds(&request.span);
         let last_before = epochs.iter().rposition(|epoch| !columns.reach(epoch.from)).unwrap_or(0);
         Ok(HeatMap {
@@ -264,18 +267,21 @@ impl Canvas {
                 }
                 let rate = period.parts[part] / seconds;
                 let rows = span_of(from, to, self.rows);
-                let cells = cells[rows.first..][..rows.count].iter_mut().enumerate();
+                let cells = &mut cells[rows.first..][..rows.count];
                 match self.measure {
                     HeatMeasure::Share => {
                         let share = (rate / budget.max(f64::MIN_POSITIVE)) as f32;
-                        cells.for_each(|(_, cell)| *cell = cell.max(share));
+                        cells.iter_mut().for_each(|cell| *cell = cell.max(share));
                     }
-                    HeatMeasure::Throttled => cells.for_each(|(_, cell)| *cell = cell.max(refused as f32)),
-                    HeatMeasure::RequestUnits => cells.for_each(|(at, cell)| {
-                        let row = (rows.first + at) as f64;
-                        let common = to.min(row + 1.0) - from.max(row);
-                        *cell += (rate * (common / (to - from)).max(0.0)) as f32;
-                    }),
+                    HeatMeasure::Throttled => {
+                        cells.iter_mut().for_each(|cell| *cell = cell.max(refused as f32));
+                    }
+                    HeatMeasure::RequestUnits => {
+                        for (cell, row) in cells.iter_mut().zip(rows.first..) {
+                            let common = to.min(row as f64 + 1.0) - from.max(row as f64);
+                            *cell += (rate * (common / (to - from)).max(0.0)) as f32;
+                        }
+                    }
                 }
             }
         }
@@ -294,6 +300,15 @@ impl Canvas {
         let inner = (1..self.rows).map(|row| self.scale.bound(row as f64 / self.rows as f64));
         std::iter::once(span.min.clone()).chain(inner).chain([span.max.clone()]).collect()
     }
+}
+
+/// By column again, once the gravest are found.
+fn hold_to(throttled: &mut Vec<ThrottledRows>, count_max: usize) {
+    if throttled.len() > count_max {
+        throttled.sort_by(|one, other| other.share.total_cmp(&one.share));
+        throttled.truncate(count_max);
+    }
+    throttled.sort_by_key(|one| (one.column, one.rows.first));
 }
 
 /// The rows that an interval meets; at least one.
@@ -367,6 +382,16 @@ mod tests {
         let rows = RowSpan { first: 0, count: 8 };
         assert_eq!(canvas.throttled, [ThrottledRows { column: 700, rows, share: 0.25 }]);
         assert_eq!(column(&canvas, 699), [0.0; 8]);
+    }
+
+    #[test]
+    fn of_too_many_refusals_the_gravest_are_told() {
+        let rows = RowSpan { first: 0, count: 1 };
+        let dot = |column: u32| ThrottledRows { column, rows, share: f64::from(column % 10) / 10.0 };
+        let mut dots: Vec<ThrottledRows> = (0..100).rev().map(dot).collect();
+        hold_to(&mut dots, 10);
+        assert_eq!(dots.iter().map(|dot| dot.column % 10).collect::<Vec<_>>(), [9; 10]);
+        assert!(dots.is_sorted_by_key(|dot| dot.column));
     }
 
     #[test]

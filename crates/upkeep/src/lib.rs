@@ -40,7 +40,7 @@ pub use heat_map::{HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure, RowSpan,
 pub use key_report::{KeyHeat, KeyReport};
 use partition_loads::RelocationCounts;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
-pub use pulse::{ContainerPulse, PulseSpan};
+pub use pulse::{AccountPulse, ContainerPulse, PulseSpan};
 pub use relocation::{RelocationHooks, RelocationTicket, SplitAt};
 pub use reports::{ContainerReport, LargeKey, RangeReport};
 

@@ -105,7 +105,7 @@ async fn the_pulse_adds_up_to_what_was_charged() {
     let of = |kind: &str| last(&pulse["ru"][kind]).as_f64().expect("a number");
     let sum: f64 = ["read", "create", "write", "query", "fanOut", "feed"].into_iter().map(of).sum();
     assert!((sum - charged).abs() < 0.01, "{sum} of {charged}");
-    assert_eq!(last(&pulse["operations"]["read"]), 3.0);
+    assert_eq!(last(&pulse["operations"]["read"]), 3);
     assert_eq!((last(&pulse["failed"]), last(&pulse["connections"])), (json!(1.0), json!(7.0)));
     assert!(last(&pulse["latencyP99Ms"]).as_f64().expect("requests") >= 1.0);
     assert_eq!(pulse["failed"][0], Value::Null, "nobody has looked then");

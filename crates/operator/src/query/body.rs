@@ -152,6 +152,6 @@ mod tests {
     fn values_of_parameters_stay_as_they_were_written() {
         let body = r#"{"query":"x","parameters":[{"name":"@a","value":9007199254740993}]}"#;
         let body = QueryBody::read(body.as_bytes(), &Limits::default()).expect("valid");
-        assert_eq!(body.parameters[0].1.to_json().as_deref(), Some("9007199254740993"));
+        assert_eq!(body.parameters[0].1.to_json().ok().as_deref(), Some("9007199254740993"));
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn pulse(call: &OperatorCall<'_>) -> Result<OperatorReply> {
     let since = parameters.number("since")?;
     let known = since.filter(|since| (oldest..=last).contains(since));
     let span = PulseSpan { period_seconds, first: known.unwrap_or(oldest), last };
-    let mut containers = call.account.pulse(span);
+    let account = call.account.pulse(span, CONTAINERS_MAX);
     let process = match call.installation {
         Some(installation) => installation.process.samples(period_seconds, span.first, last),
         None => vec![None; span.count()],
@@ -35,14 +35,14 @@ pub(crate) fn pulse(call: &OperatorCall<'_>) -> Result<OperatorReply> {
     let of_process = |figure: fn(&ProcessSample) -> Option<f64>| -> Vec<Option<f64>> {
         process.iter().map(|sample| sample.as_ref().and_then(figure)).collect()
     };
-    let mut answer = json!({
+    let answer = json!({
         "sequence": last,
         "periodSeconds": period_seconds,
         "missed": since.is_some() && known.is_none(),
         "times": times(call, span),
-        "ru": by_kind(&containers, span, |container, kind, at| container.ru[kind][at]),
-        "operations": by_kind(&containers, span, |container, kind, at| container.operations[kind][at] as f64),
-        "throttled": sums(&containers, span, |container, at| container.throttled[at] as f64),
+        "ru": by_kind(|kind| json!(hundredths(&account.ru[kind]))),
+        "operations": by_kind(|kind| json!(account.operations[kind])),
+        "throttled": account.throttled,
         "failed": of_process(|sample| Some(sample.failed as f64)),
         "latencyP50Ms": of_process(|sample| sample.latency_ms(0.5)),
         "latencyP99Ms": of_process(|sample| sample.latency_ms(0.99)),
@@ -50,9 +50,8 @@ pub(crate) fn pulse(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         "cpuCores": of_process(|sample| Some(sample.cpu_cores())),
         "memoryBytes": of_process(|sample| Some(sample.memory_bytes as f64)),
         "diskBytes": of_process(|sample| Some(sample.disk_bytes as f64)),
+        "containers": account.containers.iter().map(container).collect::<Vec<_>>(),
     });
-    containers.sort_by(|one, other| other.total_ru().total_cmp(&one.total_ru()));
-    answer["containers"] = containers.iter().take(CONTAINERS_MAX).map(|one| container(one, span)).collect();
     Ok(crate::ok(written(&answer)))
 }
 
@@ -62,15 +61,8 @@ fn times(call: &OperatorCall<'_>, span: PulseSpan) -> Vec<u64> {
     (span.first..=span.last).map(|number| moments.of_period(number, span.period_seconds)).collect()
 }
 
-fn by_kind(
-    containers: &[ContainerPulse],
-    span: PulseSpan,
-    figure: impl Fn(&ContainerPulse, usize, usize) -> f64,
-) -> Value {
-    let of_kind = |kind: &HeatKind| {
-        let sums = sums(containers, span, |container, at| figure(container, *kind as usize, at));
-        (name(*kind).to_owned(), json!(sums))
-    };
+fn by_kind(figures: impl Fn(usize) -> Value) -> Value {
+    let of_kind = |kind: &HeatKind| (name(*kind).to_owned(), figures(*kind as usize));
     Value::Object(HeatKind::ALL.iter().map(of_kind).collect::<Map<_, _>>())
 }
 
@@ -82,26 +74,16 @@ fn name(kind: HeatKind) -> &'static str {
     }
 }
 
-fn sums(
-    containers: &[ContainerPulse],
-    span: PulseSpan,
-    figure: impl Fn(&ContainerPulse, usize) -> f64,
-) -> Vec<f64> {
-    let sum = |at| rounded(containers.iter().map(|container| figure(container, at)).sum());
-    (0..span.count()).map(sum).collect()
-}
-
 /// Sums of hundredths show hundredths.
-fn rounded(ru: f64) -> f64 {
-    (ru * 100.0).round() / 100.0
+fn hundredths(ru: &[f64]) -> Vec<f64> {
+    ru.iter().map(|ru| (ru * 100.0).round() / 100.0).collect()
 }
 
-fn container(pulse: &ContainerPulse, span: PulseSpan) -> Value {
-    let one = std::slice::from_ref(pulse);
+fn container(pulse: &ContainerPulse) -> Value {
     json!({
         "database": pulse.database,
         "container": pulse.container,
-        "ru": sums(one, span, |pulse, at| pulse.ru.iter().map(|kind| kind[at]).sum()),
+        "ru": hundredths(&pulse.ru),
         "throttled": pulse.throttled,
         "normalizedRu": pulse.normalized_ru,
     })

@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use shardlake_gateway_nosql::AnswerBody;
 
 use super::assets::File;
-use crate::front::Reply;
+use crate::answers::Reply;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

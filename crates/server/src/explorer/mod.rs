@@ -27,8 +27,9 @@ use shardlake_gateway_nosql::{AnswerBody, Scheme};
 use assets::{Assets, Bundle};
 use headers::Sent;
 
+use crate::answers::{Reply, failure};
 use crate::config::Config;
-use crate::front::{Reply, failure};
+
 use crate::settings::ExplorerMode;
 
 /// Where browsers find it.
@@ -46,12 +47,7 @@ pub struct Explorer {
 
 impl Explorer {
     pub fn new(config: &Config) -> Explorer {
-        let is_on = match config.explorer {
-            ExplorerMode::On => true,
-            ExplorerMode::Off => false,
-            ExplorerMode::Auto => config.is_loopback_only(),
-        };
-        Explorer { assets: is_on.then(Assets::new) }
+        Explorer { assets: is_on(config).then(Assets::new) }
     }
 
     #[cfg(test)]
@@ -108,6 +104,15 @@ impl Explorer {
             Some(file) => headers::file(request, bundle.build(), Sent::Page(file)),
             None => not_found("this server was built without its explorer"),
         }
+    }
+}
+
+/// Whether its pages are to be served.
+pub fn is_on(config: &Config) -> bool {
+    match config.explorer {
+        ExplorerMode::On => true,
+        ExplorerMode::Off => false,
+        ExplorerMode::Auto => config.is_loopback_only(),
     }
 }
 
