@@ -70,6 +70,11 @@ impl PastHeat {
         self.rings.heap_bytes()
     }
 
+    /// How fine its finest periods are: the place of their length in [`PERIODS`]; `None` where it has none left.
+    pub fn finest(&self) -> Option<usize> {
+        self.rings.finest()
+    }
+
     /// Gives up the finest periods that it still has; false where there is nothing left.
     pub fn shed(&mut self) -> bool {
         self.rings.shed()

@@ -146,8 +146,10 @@ impl Past {
             partitions.iter().map(|past| past.heat.size_bytes() + size_of::<PastPartition>()).sum()
         };
         while size(&self.partitions) > bytes_max {
-            // The oldest gives up what it can, then it goes.
-            if !self.partitions.front_mut().is_some_and(|oldest| oldest.heat.shed()) {
+            // Seconds before minutes, of the oldest first; one that has nothing left goes.
+            let finest = |past: &&mut PastPartition| past.heat.finest().unwrap_or(usize::MAX);
+            let next = self.partitions.iter_mut().min_by_key(finest);
+            if !next.is_some_and(|past| past.heat.shed()) {
                 self.partitions.pop_front();
             }
         }
