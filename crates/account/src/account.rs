@@ -77,6 +77,17 @@ pub struct AccountStatistics {
     pub disk_bytes: u64,
 }
 
+/// A shard, and what the catalog has put on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardState {
+    pub number: u16,
+    pub partitions: u64,
+    /// JSON size of the items.
+    pub size_bytes: u64,
+    pub disk_bytes: u64,
+    pub is_writable: bool,
+}
+
 impl Account {
     /// Reads the catalog, opens every partition and resumes deletions that a stop interrupted. The shards come in the
     /// order they always had; further empty ones may follow.
@@ -160,11 +171,43 @@ impl Account {
     }
 
     pub fn statistics(&self) -> AccountStatistics {
+        AccountStatistics { disk_bytes: self.0.shards.disk_bytes(), ..self.counts() }
+    }
+
+    /// Each shard, and what lies on it. Where files are asked for their sizes, it may wait for a journal that is being synced.
+    pub async fn shard_states(&self) -> Result<Vec<ShardState>> {
+        let account = self.clone();
+        let read = move || account.read_shard_states();
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|error| shardlake_model::Error::internal(format!("shards were not looked at: {error}")))
+    }
+
+    fn read_shard_states(&self) -> Vec<ShardState> {
+        let shards = self.0.shards.iter().zip(0..).map(|(shard, number)| ShardState {
+            number,
+            partitions: 0,
+            size_bytes: 0,
+            disk_bytes: shard.disk_bytes(),
+            is_writable: !shard.is_poisoned(),
+        });
+        let mut shards: Vec<ShardState> = shards.collect();
+        for container in self.0.catalog.load().containers() {
+            for (range, partition) in container.record.ranges.iter().zip(container.map.iter()) {
+                let Some(shard) = shards.get_mut(usize::from(range.shard)) else { continue };
+                shard.partitions += 1;
+                shard.size_bytes += partition.size_bytes();
+            }
+        }
+        shards
+    }
+
+    /// Statistics without those of files.
+    pub fn counts(&self) -> AccountStatistics {
         let catalog = self.0.catalog.load();
         let mut total = AccountStatistics {
             databases: catalog.databases.len() as u64,
             shards: u64::from(self.0.shards.count()),
-            disk_bytes: self.0.shards.disk_bytes(),
             ..Default::default()
         };
         for container in catalog.containers() {

@@ -19,13 +19,16 @@ mod verify;
 
 pub use account::{
     Account, AccountOptions, AccountStatistics, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
+    ShardState,
 };
 pub use shardlake_backup::{
     Backups, KeptState, Moment as BackupMoment, MomentOfPartition, PIECE_BYTES_MAX as BACKUP_PIECE_BYTES_MAX,
     describe as describe_moment,
 };
 pub use shardlake_capacity::budget::BudgetReport;
-pub use shardlake_capacity::diagnosis::{Evidence, EvidenceValue, Finding, FindingKind};
+pub use shardlake_capacity::diagnosis::{
+    Action as FindingAction, Evidence, EvidenceValue, Finding, FindingKind,
+};
 pub use shardlake_capacity::policy::{NextStep, SplitReason};
 pub use shardlake_catalog::{
     MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
@@ -33,40 +36,45 @@ pub use shardlake_catalog::{
 /// Containers as collections of documents, for the front end that speaks of them.
 pub use shardlake_collections as collections;
 /// What a patch is made of, for front ends that make one themselves.
-pub use shardlake_document::{Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value};
-pub use shardlake_heat::{HeatReport, Series};
+pub use shardlake_document::{
+    Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value, parse_partition_key,
+};
+pub use shardlake_heat::{HeatKind, HeatReport, PERIODS as HEAT_PERIODS, Series};
 pub use shardlake_items::{
     BulkOnError, ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedPage, FeedScope, FeedStart,
-    ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,
-    WriteReply, item_of_json,
+    ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, PolicyPreview, ReadCommand, Schema,
+    SchemaPath, Triggers, WriteCommand, WriteReply, item_of_json,
 };
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
 pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.
 pub use shardlake_partition::{HEAVY_BYTES, Turn as BodyRoom, beside};
-pub use shardlake_partition::{QueryStatistics, is_scanned};
+pub use shardlake_partition::{PolicyFigures, QueryStatistics, is_scanned};
 pub use shardlake_projections::{ProjectionLag, ProjectionPut, ProjectionReport, ProjectionState};
-pub use shardlake_queries::{ItemsRequest, PlanRange, PlanReply, QueryReply, QueryRequest, QueryWants};
+pub use shardlake_queries::{
+    ItemsRequest, PlanRange, PlanReply, QueryFigures, QueryReply, QueryRequest, QueryWants, RangeFigures,
+};
 pub use shardlake_resources::{GrantedChild, ResourceLink, ScriptWrite};
-pub use shardlake_routing::EpkRange;
+pub use shardlake_routing::{Epk, EpkRange};
 /// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.
 pub use shardlake_script::worker_main as script_worker_main;
 pub use shardlake_script::{
     Confined as ScriptConfined, Layer as ScriptConfinementLayer, ScriptSettings, WorkerKind,
 };
-pub use shardlake_script_runs::ProcedureReply;
+pub use shardlake_script_runs::{ProcedureReply, ScriptTrial, ScriptedWrite, TrialReply, TrialRole};
 pub use shardlake_serving::{
-    AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Enforcement, HeatRecording, RangeStatistics,
-    RelocationKind, RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport,
-    key_misfit,
+    AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Enforcement, EpochRange, HeatRecording,
+    HistoryEvent, HistoryEventKind, PastRelocation, RangeStatistics, RelocationKind, RelocationReport,
+    RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport, key_misfit,
 };
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
 /// What a state consists of that is kept for a backup.
 pub use shardlake_storage::{KeptFile, KeptFiles};
 pub use shardlake_upkeep::{
-    ContainerLoad, ContainerReport, LargeKey, PartitionLoad, Purging, RangeReport, RelocationHooks,
-    RelocationTicket, SplitAt,
+    AccountPulse, ContainerLoad, ContainerPulse, ContainerReport, HEAT_ROWS_MAX, HeatMap, HeatMapRequest,
+    HeatMeasure, KeyHeat, KeyReport, LargeKey, PartitionLoad, PulseSpan, Purging, RangeReport,
+    RelocationHooks, RelocationTicket, SplitAt, periods_of,
 };
 pub use verify::{VerifyReport, verify};

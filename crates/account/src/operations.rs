@@ -1,16 +1,18 @@
 //! Operations on items: reads, writes, feeds, queries and scripts, handed on to the rooms that do them.
 
+use std::sync::Arc;
+
 use shardlake_document::{ItemName, Value};
 use shardlake_items::{
-    BulkOnError, ChangeFeedPage, ChangeFeedRequest, FeedPage, FeedScope, KeyedOperation, ReadCommand,
-    Triggers, WriteCommand, WriteReply,
+    BulkOnError, ChangeFeedPage, ChangeFeedRequest, FeedPage, FeedScope, KeyedOperation, PolicyPreview,
+    ReadCommand, Schema, Triggers, WriteCommand, WriteReply,
 };
-use shardlake_model::{PartitionKey, ReplyMeta, RequestContext, Result, Script};
+use shardlake_model::{IndexingPolicy, PartitionKey, ReplyMeta, RequestContext, Result, Script};
 use shardlake_partition::{BatchReply, ChangePage, ChangeSink, ItemReply, Turn};
 use shardlake_queries::{ItemsRequest, PlanReply, QueryReply, QueryRequest};
 use shardlake_routing::EpkRange;
 use shardlake_script::Confined;
-use shardlake_script_runs::ProcedureReply;
+use shardlake_script_runs::{ProcedureReply, ScriptTrial, TrialReply};
 use shardlake_serving::ContainerHandle;
 use shardlake_sql::SupportedFeatures;
 
@@ -83,6 +85,27 @@ impl Account {
         self.0.script_runs.read_feed(ctx, container, scope, max_items, continuation).await
     }
 
+    /// What a sample of a container's items looks like.
+    pub async fn schema(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        count: usize,
+    ) -> Result<Arc<Schema>> {
+        self.0.script_runs.schema(ctx, container, count).await
+    }
+
+    /// What the items of a sample would cost under another indexing policy.
+    pub async fn preview_policy(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        policy: IndexingPolicy,
+        count: usize,
+    ) -> Result<PolicyPreview> {
+        self.0.script_runs.preview_policy(ctx, container, policy, count).await
+    }
+
     /// The change log of a range, or of the part of it that lies in a span, above an LSN. Positions of a range hold in the
     /// ranges that take its place, for the same span.
     pub async fn changes(
@@ -141,6 +164,16 @@ impl Account {
         self.0.script_runs.query(ctx, container, request).await
     }
 
+    /// The plan of a query, which is neither run nor charged.
+    pub fn explain(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        request: &QueryRequest<'_>,
+    ) -> Result<QueryReply> {
+        self.0.script_runs.explain(ctx, container, request)
+    }
+
     /// The bodies of items that a built query finds, as BSON, merged where they lie in several partitions.
     pub async fn find_items(
         &self,
@@ -180,6 +213,16 @@ impl Account {
         logs: bool,
     ) -> Result<ProcedureReply> {
         self.0.script_runs.execute_procedure(ctx, container, key, script, arguments, logs).await
+    }
+
+    /// Runs a script that need not be stored; what it writes is given up unless it is to be kept.
+    pub async fn try_script(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        trial: &ScriptTrial<'_>,
+    ) -> Result<TrialReply> {
+        self.0.script_runs.try_script(ctx, container, trial).await
     }
 
     /// What the kernel confines script workers by; none before the first one was started.

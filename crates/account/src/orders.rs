@@ -5,10 +5,13 @@ use std::time::Duration;
 use shardlake_backup::Backups;
 use shardlake_capacity::policy::NextStep;
 use shardlake_catalog::ProjectionRule;
-use shardlake_model::{Offer, RequestContext, Result};
+use shardlake_model::{Offer, PartitionKey, RequestContext, Result};
 use shardlake_projections::{ProjectionPut, ProjectionReport};
-use shardlake_serving::{ContainerHandle, RelocationKind, ThroughputReport};
-use shardlake_upkeep::{ContainerLoad, ContainerReport, RelocationTicket, SplitAt};
+use shardlake_serving::{ContainerHandle, PastRelocation, RelocationKind, ThroughputReport};
+use shardlake_upkeep::{
+    AccountPulse, ContainerLoad, ContainerReport, HeatMap, HeatMapRequest, KeyReport, PulseSpan,
+    RelocationTicket, SplitAt,
+};
 
 use crate::Account;
 
@@ -41,6 +44,26 @@ impl Account {
     /// Gives up the relocation of a container; what was copied is dropped. Says whether there was one.
     pub async fn abort_relocation(&self, container: &ContainerHandle) -> Result<bool> {
         self.0.upkeep.abort_relocation(container).await
+    }
+
+    /// Heat over time and the hash space, also of partitions that are gone.
+    pub fn heat_map(&self, container: &ContainerHandle, request: &HeatMapRequest) -> Result<HeatMap> {
+        self.0.upkeep.heat_map(container, request)
+    }
+
+    /// Where a logical partition is, how large, and how much of the load is its.
+    pub async fn key_report(&self, container: &ContainerHandle, key: &PartitionKey) -> Result<KeyReport> {
+        self.0.upkeep.key_report(container, key).await
+    }
+
+    /// The request units of all containers over time, and of the busiest ones.
+    pub fn pulse(&self, span: PulseSpan, containers_max: usize) -> AccountPulse {
+        self.0.upkeep.pulse(span, containers_max)
+    }
+
+    /// Relocations that have ended, the oldest first, and the clock's elapsed time for comparison.
+    pub fn past_relocations(&self, container: &ContainerHandle) -> Vec<PastRelocation> {
+        container.entry.history.past().relocations.iter().cloned().collect()
     }
 
     /// Kind, how many were done, how many given up, since the start.

@@ -44,6 +44,11 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
+    /// Unix seconds.
+    pub fn expiry(&self) -> u64 {
+        self.expiry
+    }
+
     /// Whether the token would be let in now: asked again by what has waited long.
     pub fn check_still_good(&self, account: &Account) -> Result<()> {
         let now = account.permission_by_rid(self.permission.rid);

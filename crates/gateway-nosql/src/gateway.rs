@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Body;
+use serde_json::Value;
 use shardlake_account::{Account, ContainerHandle};
 use shardlake_model::{Error, RequestContext, Result, ScriptKind};
-use shardlake_operator::{Address, OperatorCall};
+use shardlake_operator::{Address, CallerAccess, Installation, OperatorCall, TokenAccess};
 use shardlake_signature::AccountKey;
 use shardlake_stdx::Guid;
 use tracing::{Instrument, Span};
@@ -24,12 +25,12 @@ use crate::answer_body::AnswerBody;
 use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
 use crate::call::Call;
-use crate::errors::Failure;
+use crate::errors::{self, Failure};
 use crate::formats::{AnswerFormat, in_format};
 use crate::headers::RequestHeaders;
 use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
-use crate::reply::{Echo, Renderer, Reply};
+use crate::reply::{Echo, Renderer, Reply, SUBSTATUS};
 use crate::router::{Path, Route};
 use crate::slow_log::{Ended, SlowLog};
 use crate::{
@@ -55,6 +56,8 @@ pub struct GatewaySettings {
     pub request_timeout: Duration,
     /// Requests that take at least as long get a line in the log; `None`: none does.
     pub slow_request: Option<Duration>,
+    /// What the program tells operators of itself.
+    pub installation: Option<Arc<Installation>>,
 }
 
 impl Default for GatewaySettings {
@@ -67,6 +70,7 @@ impl Default for GatewaySettings {
             body_size_bytes_max: 4 * 1024 * 1024,
             request_timeout: Duration::from_secs(60),
             slow_request: None,
+            installation: None,
         }
     }
 }
@@ -221,14 +225,29 @@ impl Inner {
     {
         let form = address.signed_form(&parts.method, dates(headers));
         let now = self.account.clock().now();
-        let access = self.keyring.authenticate_key(headers.authorization, &[form], now)?;
-        shardlake_operator::allow(access, &parts.method, address)?;
+        let caller = match address.takes_tokens() {
+            true => caller_of(self.keyring.authenticate(headers.authorization, &[form], &self.account)?),
+            false => CallerAccess::Key(self.keyring.authenticate_key(headers.authorization, &[form], now)?),
+        };
+        shardlake_operator::allow(&caller, &parts.method, address)?;
+        let activity_id = arrival.activity_id;
         let (body, context) = self.admit(body, headers, arrival).await?;
         let body = body.bytes.clone();
-        let call = OperatorCall { account: &self.account, method: &parts.method, address, context, body };
+        let call = OperatorCall {
+            account: &self.account,
+            installation: self.settings.installation.as_deref(),
+            caller: &caller,
+            method: &parts.method,
+            address,
+            context,
+            body,
+        };
         let reply = shardlake_operator::serve(&call).await?;
-        let Some(body) = reply.body else { return Ok(Reply::empty(reply.status, 0)) };
-        let told = Reply::json(reply.status, 0, body);
+        if let Some((error, members)) = &reply.failure {
+            return Ok(failed(error, members, (activity_id, parts.uri.path()), reply.charge_centi));
+        }
+        let Some(body) = reply.body else { return Ok(Reply::empty(reply.status, reply.charge_centi)) };
+        let told = Reply::json(reply.status, reply.charge_centi, body);
         Ok(if reply.is_bytes { told.of_bytes() } else { told })
     }
 
@@ -278,6 +297,39 @@ impl Inner {
             session: None,
             priority: headers.priority()?,
         })
+    }
+}
+
+/// The usual error, with what is known besides.
+fn failed(error: &Error, members: &Value, (activity_id, path): (Guid, &str), charge_centi: u64) -> Reply {
+    let shape = errors::shape(error.kind());
+    let mut body = errors::body(error, activity_id, path);
+    if let Ok(Value::Object(mut usual)) = serde_json::from_slice(&body)
+        && let Value::Object(members) = members
+    {
+        usual.extend(members.clone());
+        body = Value::Object(usual).to_string().into_bytes();
+    }
+    let reply = Reply::json(shape.status, charge_centi, body);
+    match shape.substatus {
+        0 => reply,
+        number => reply.with_header(SUBSTATUS.clone(), HeaderValue::from(number)),
+    }
+}
+
+/// Who asks, in the words of the operator's interface.
+fn caller_of(caller: Caller) -> CallerAccess {
+    match caller {
+        Caller::Key(access) => CallerAccess::Key(access),
+        Caller::Token(grant) => {
+            let definition = &grant.permission.definition;
+            CallerAccess::Token(TokenAccess {
+                mode: definition.mode_text.clone(),
+                resource: definition.resource.clone(),
+                partition_key: definition.partition_key.clone(),
+                expiry: grant.expiry(),
+            })
+        }
     }
 }
 

@@ -62,6 +62,7 @@ impl QueryDiagnostics {
             explanation: self.explanation,
             utilization: self.utilization.is_some(),
             advice: self.advice,
+            figures: false,
         }
     }
 

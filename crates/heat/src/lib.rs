@@ -7,6 +7,7 @@
 //! | `distinct.rs` | how many different keys were touched, and created in, over the same window |
 //! | `leaders.rs` | which key led each minute, to tell keys that ascend |
 //! | `median.rs` | the bound that halves the load |
+//! | `periods.rs` | [`Period`]s for charts, also of partitions that are gone |
 //! | `report.rs` | [`HeatReport`], what a reader gets |
 //!
 //! [`Heat::record`] counts one operation, or one page, at its settlement; [`Heat::throttle`] one refusal. Everything is a
@@ -23,6 +24,7 @@ mod distinct;
 mod hitters;
 mod leaders;
 mod median;
+mod periods;
 mod report;
 mod ring;
 mod row;
@@ -42,6 +44,7 @@ use leaders::Leaders;
 use ring::Rings;
 use row::{BUCKETS, spread};
 
+pub use periods::{PARTS, PERIODS, PastHeat, Period};
 pub use report::{
     Estimate, HeatReport, HotKey, HotTemplate, KindLoad, LoadMedian, MinuteLeader, Point, RangeLoad,
     RecentLoad, Series, Totals,

@@ -230,6 +230,18 @@ impl Heat {
         Totals::from(&sum(ring, now - window).0)
     }
 
+    /// What a key has cost lately, where it is among those that are counted; and how long "lately" is, in seconds.
+    pub fn key_heat(&self, now: Duration, key: &LogicalKey) -> Option<(HotKey, u32)> {
+        let now = second_of(now).max(self.second);
+        let generation = generation_of(now);
+        let start = generation.saturating_sub(1) * GENERATION_SECONDS;
+        let mut keys = self.keys.clone();
+        keys.turn_to(generation);
+        let hitter = keys.heaviest().into_iter().find(|hitter| hitter.label.epk == key.epk)?;
+        let (counts, _) = sum(&self.rings.view(now)[0], start);
+        Some((hot_key(&hitter, counts.total_centi()), now - start))
+    }
+
     fn recent(&self, now: u32, seconds: &RingView<'_>) -> RecentLoad {
         let generation = generation_of(now);
         let start = generation.saturating_sub(1) * GENERATION_SECONDS;

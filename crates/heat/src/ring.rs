@@ -91,8 +91,18 @@ impl Rings {
         })
     }
 
+    /// Lets go of the closed periods of the finest ring that has some; false where none has. Coarser rings have them, too.
+    pub fn shed(&mut self) -> bool {
+        let finest = self.finest();
+        finest.map(|finest| self.rings[finest].closed = VecDeque::new()).is_some()
+    }
+
+    /// The place of the finest ring with closed periods.
+    pub fn finest(&self) -> Option<usize> {
+        self.rings.iter().position(|ring| ring.closed.capacity() > 0)
+    }
+
     /// Bytes held on the heap.
-    #[cfg(test)]
     pub fn heap_bytes(&self) -> usize {
         self.rings.iter().map(|ring| ring.closed.capacity() * size_of::<Row>()).sum()
     }

@@ -5,6 +5,7 @@
 //! | `command.rs` | what front ends ask for on items, as data |
 //! | `items.rs`, `batch.rs`, `feed.rs` | single items, several in one request, pages of all of them |
 //! | `json_items.rs` | items as JSON, for scripts and for front ends that speak it |
+//! | `sample.rs`, `schema.rs`, `schema_cache.rs`, `policy_preview.rs` | some items: what they look like, and cost under another policy |
 //! | `change_feed.rs`, `change_feed_position.rs` | what changed, page by page; where a reader stands |
 //!
 //! [`Items`] is the door. It stands on [`Serving`], and shows what that offers as its own.
@@ -16,12 +17,18 @@ mod command;
 mod feed;
 mod items;
 mod json_items;
+mod policy_preview;
+mod sample;
+mod schema;
+mod schema_cache;
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use shardlake_serving::Serving;
 use tokio::sync::Semaphore;
+
+use schema_cache::SchemaCache;
 
 pub use batch::BulkOnError;
 pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart};
@@ -32,6 +39,10 @@ pub use command::{
 pub use feed::{FeedPage, FeedScope, decode_token, encode_token, resolve, span_of_point};
 pub use items::{check_session, no_such_item};
 pub use json_items::item_of_json;
+pub use policy_preview::PolicyPreview;
+pub use sample::{SAMPLE_ITEMS_MAX, Sample};
+pub use schema::{SCHEMA_PATHS_MAX, SchemaPath};
+pub use schema_cache::Schema;
 
 /// Items of all containers. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -42,6 +53,8 @@ struct ItemsState {
     serving: Serving,
     /// Readers of change feeds that wait for a change.
     feed_waiters: Semaphore,
+    /// What items of containers look like, for a minute.
+    schemas: SchemaCache,
 }
 
 impl Deref for Items {
@@ -62,6 +75,10 @@ impl Deref for ItemsState {
 
 impl Items {
     pub fn new(serving: Serving) -> Items {
-        Items(Arc::new(ItemsState { serving, feed_waiters: Semaphore::new(change_feed::FEED_WAITERS_MAX) }))
+        Items(Arc::new(ItemsState {
+            serving,
+            feed_waiters: Semaphore::new(change_feed::FEED_WAITERS_MAX),
+            schemas: SchemaCache::default(),
+        }))
     }
 }

@@ -70,7 +70,13 @@ pub(crate) async fn act(
 ) -> Result<OperatorReply> {
     let account = call.account;
     match what {
-        Action::Partitions => Err(crate::wrong_method(call)),
+        Action::Partitions
+        | Action::Heat
+        | Action::Key
+        | Action::Query
+        | Action::RunScript
+        | Action::Schema
+        | Action::PreviewPolicy => Err(crate::wrong_method(call)),
         Action::Split { range_id } => {
             let split: Split = parse_or_default(&call.body)?;
             Ok(begun("split", container, &account.split(container, range_id, split_at(split.at)).await?))
@@ -121,7 +127,7 @@ async fn divide(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<
     };
     let window = Window::default();
     let report = account.container_report(&changed, window.length).await?;
-    Ok(crate::ok(container_document(&report, &window, account)))
+    Ok(crate::ok(written(&container_document(&report, &window, account))))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {

@@ -9,6 +9,7 @@ use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_signature::Payload;
 
 use crate::backups::BackupTarget;
+use crate::parameters::Parameters;
 use crate::projections::ProjectionTarget;
 
 pub(crate) const PREFIX: &str = "/_shardlake/v1/";
@@ -26,6 +27,10 @@ pub struct Address<'p> {
 pub(crate) enum Target {
     /// Every container, in short.
     AllContainers,
+    Server,
+    Caller,
+    Pulse,
+    Log,
     Projections(ProjectionTarget),
     Backups(BackupTarget),
     InContainer {
@@ -43,6 +48,12 @@ pub(crate) enum Action {
     Move { range_id: u32 },
     AbortRelocation,
     Throughput,
+    Heat,
+    Key,
+    Query,
+    RunScript,
+    Schema,
+    PreviewPolicy,
 }
 
 impl<'p> Address<'p> {
@@ -52,6 +63,10 @@ impl<'p> Address<'p> {
         let segments: Vec<&str> = rest.split('/').collect();
         let target = match segments.as_slice() {
             ["partitions"] => Target::AllContainers,
+            ["server"] => Target::Server,
+            ["caller"] => Target::Caller,
+            ["pulse"] => Target::Pulse,
+            ["log"] => Target::Log,
             ["projections", rest @ ..] => {
                 let target = ProjectionTarget::of(rest, decode)?;
                 Target::Projections(target.ok_or_else(|| no_such_path(path))?)
@@ -72,6 +87,16 @@ impl<'p> Address<'p> {
     /// What the client of this request has signed.
     pub fn signed_form<'a>(&'a self, method: &'a Method, dates: (&'a str, &'a str)) -> Payload<'a> {
         signed_payload(self.path, method, dates)
+    }
+
+    /// Whether a resource token may ask as well as a key.
+    pub fn takes_tokens(&self) -> bool {
+        self.target == Target::Caller
+    }
+
+    /// The parameters of the query, each of which has to be among these, and there once at most.
+    pub(crate) fn parameters(&self, known: &[&str]) -> Result<Parameters> {
+        Parameters::parse(self.query.unwrap_or_default(), known)
     }
 
     /// The value of a parameter of the query; every other parameter is refused, so that a misspelt one is noticed.
@@ -107,6 +132,12 @@ fn action(segments: &[&str]) -> Result<Option<Action>> {
         ["partitions", id, "move"] => Action::Move { range_id: range_id(id)? },
         ["relocation", "abort"] => Action::AbortRelocation,
         ["throughput"] => Action::Throughput,
+        ["heat"] => Action::Heat,
+        ["key"] => Action::Key,
+        ["query"] => Action::Query,
+        ["scripts", "run"] => Action::RunScript,
+        ["schema"] => Action::Schema,
+        ["indexing", "preview"] => Action::PreviewPolicy,
         _ => return Ok(None),
     }))
 }
@@ -149,6 +180,12 @@ mod tests {
             ("partitions/7/move", Action::Move { range_id: 7 }),
             ("relocation/abort", Action::AbortRelocation),
             ("throughput", Action::Throughput),
+            ("heat", Action::Heat),
+            ("key", Action::Key),
+            ("query", Action::Query),
+            ("scripts/run", Action::RunScript),
+            ("schema", Action::Schema),
+            ("indexing/preview", Action::PreviewPolicy),
         ] {
             assert_eq!(target(&format!("/_shardlake/v1/dbs/d/colls/c%2F1/{rest}")), of(what), "{rest}");
         }

@@ -55,11 +55,15 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &BackupTarget) -> Res
         }
         (BackupTarget::One(id), "DELETE") => {
             backups.end(id).await?;
-            Ok(OperatorReply { status: StatusCode::NO_CONTENT, body: None, is_bytes: false })
+            Ok(OperatorReply::empty(StatusCode::NO_CONTENT))
         }
         (BackupTarget::Piece { id, shard, file, offset }, "GET") => {
             let piece = backups.read(&call.context, id, (*shard, *file, *offset)).await?;
-            Ok(OperatorReply { status: StatusCode::OK, body: Some(piece.into()), is_bytes: true })
+            Ok(OperatorReply {
+                body: Some(piece.into()),
+                is_bytes: true,
+                ..OperatorReply::empty(StatusCode::OK)
+            })
         }
         _ => Err(crate::wrong_method(call)),
     }

@@ -10,9 +10,10 @@ use shardlake_model::Throughput;
 
 use crate::window::Window;
 
+/// A container and its partitions.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Container<'r> {
+pub(crate) struct Container<'r> {
     database: &'r str,
     container: &'r str,
     rid: &'r str,
@@ -53,12 +54,16 @@ struct Partition<'r> {
     next: &'r str,
 }
 
-pub(crate) fn container(report: &ContainerReport, window: &Window, account: &Account) -> Vec<u8> {
+pub(crate) fn container<'r>(
+    report: &'r ContainerReport,
+    window: &Window,
+    account: &Account,
+) -> Container<'r> {
     let limits = account.limits();
     let handle = &report.container;
     let usage = handle.usage();
     let definition = &handle.container().definition;
-    written(&Container {
+    Container {
         database: &handle.database().id,
         container: &definition.id,
         rid: handle.rid_text(),
@@ -73,7 +78,7 @@ pub(crate) fn container(report: &ContainerReport, window: &Window, account: &Acc
         findings: report.diagnosis.iter().map(finding).collect(),
         relocation: report.relocation.as_ref().map(relocation),
         last_relocation: handle.last_relocation().as_ref().map(last_relocation),
-    })
+    }
 }
 
 fn partition<'r>(report: &'r RangeReport, window: &Window) -> Partition<'r> {
@@ -130,6 +135,7 @@ fn finding(finding: &Finding) -> Value {
         "summary": finding.summary,
         "evidence": finding.evidence,
         "remedy": finding.remedy,
+        "actions": finding.actions,
     })
 }
 

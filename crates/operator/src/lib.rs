@@ -4,6 +4,11 @@
 //! |---|---|
 //! | `GET partitions` | every container in short |
 //! | `GET dbs/{db}/colls/{coll}/partitions` | a container's partitions: ranges, sizes, load, budgets, what comes next |
+//! | `GET server`, `GET caller`, `GET pulse`, `GET log` | the server: what it is, who asks, its load, its log |
+//! | `GET dbs/{db}/colls/{coll}/heat`, `GET …/key` | heat over time and the hash space; one logical partition |
+//! | `POST dbs/{db}/colls/{coll}/query` | a query with its plan and figures, as data |
+//! | `POST dbs/{db}/colls/{coll}/scripts/run` | a script that is tried |
+//! | `GET dbs/{db}/colls/{coll}/schema`, `POST …/indexing/preview` | what items look like, and cost under another policy |
 //! | `POST dbs/{db}/colls/{coll}/partitions/{id}/split` | cut a partition in two |
 //! | `POST dbs/{db}/colls/{coll}/partitions/merge` | join neighbours |
 //! | `POST dbs/{db}/colls/{coll}/partitions/{id}/move` | store a partition on another shard |
@@ -16,14 +21,17 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `address.rs` | the paths, and what is signed for them |
-//! | `document.rs`, `window.rs` | reports as JSON; how far back they go |
+//! | `address.rs`, `parameters.rs` | the paths, and what is signed for them; parameters of the query string |
+//! | `document.rs`, `parts.rs`, `window.rs`, `moments.rs` | reports as JSON, whole or in part; how far back they go; times of day |
+//! | `watch/` | the server as a whole |
+//! | `heat.rs`, `key.rs`, `query/`, `scripts.rs` | heat, one key, queries with their figures, scripts that are tried |
+//! | `schema.rs` | what items look like; previews of indexing policies |
 //! | `client.rs` | what a client sends |
 //! | `actions.rs` | the bodies of requests about partitions, and what is done for them |
 //! | `projections.rs`, `backups.rs` | the same for projections, and for states that are copied to a backup |
 //!
 //! It is not part of the protocol that the SDKs speak. Requests are signed with the account's keys; a read-only key may look
-//! and not touch. The door that received the request checks the signature, reads the body, and gives replies and errors
+//! and query, and not touch. Only queries and scripts draw on request units. The door that received the request checks the signature, reads the body, and gives replies and errors
 //! the form that all its answers have.
 
 mod actions;
@@ -31,34 +39,62 @@ mod address;
 mod backups;
 mod client;
 mod document;
+mod heat;
+mod key;
+mod moments;
+mod parameters;
+mod parts;
 mod projections;
+mod query;
+mod schema;
+mod scripts;
+mod watch;
 mod window;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use serde_json::Value;
 use shardlake_account::Account;
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_signature::Access;
 
 pub use address::Address;
 pub use client::OperatorRequest;
+pub use watch::{
+    CallerAccess, Installation, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts, TokenAccess,
+};
 
 use address::{Action, Target};
+use moments::Moments;
+use parts::Parts;
 use window::Window;
 
 /// An operator's request that has passed the door.
 pub struct OperatorCall<'r> {
     pub account: &'r Account,
+    /// What the program tells of itself.
+    pub installation: Option<&'r Installation>,
+    pub caller: &'r CallerAccess,
     pub method: &'r Method,
     pub address: &'r Address<'r>,
     pub context: RequestContext,
     pub body: Bytes,
 }
 
-/// What the request comes to. Nothing here draws on anybody's request units.
+impl OperatorCall<'_> {
+    fn moments(&self) -> Moments {
+        Moments::new(self.context.now, self.account.clock().elapsed())
+    }
+}
+
+/// What the request comes to.
 #[derive(Debug)]
 pub struct OperatorReply {
     pub status: StatusCode,
+    /// In hundredths of a request unit; only queries and scripts cost any.
+    pub charge_centi: u64,
+    /// What failed, where the answer is an error whose body has these members besides.
+    pub failure: Option<(Error, Value)>,
     /// JSON text, where there is any.
     pub body: Option<Vec<u8>>,
     /// The body is a part of a file.
@@ -66,21 +102,36 @@ pub struct OperatorReply {
 }
 
 impl OperatorReply {
+    fn empty(status: StatusCode) -> OperatorReply {
+        OperatorReply { status, charge_centi: 0, failure: None, body: None, is_bytes: false }
+    }
+
+    /// The door finds the status for the error.
+    fn failed(error: Error, charge_centi: u64, members: Value) -> OperatorReply {
+        let failure = Some((error, members));
+        OperatorReply { charge_centi, failure, ..OperatorReply::empty(StatusCode::BAD_REQUEST) }
+    }
+
     fn json(status: StatusCode, body: Vec<u8>) -> OperatorReply {
-        OperatorReply { status, body: Some(body), is_bytes: false }
+        OperatorReply { body: Some(body), ..OperatorReply::empty(status) }
     }
 }
 
-/// A read-only key may look, but not at everything that is stored.
-pub fn allow(access: Access, method: &Method, address: &Address<'_>) -> Result<()> {
-    let is_backup = matches!(address.target, Target::Backups(_));
-    if access == Access::Full || (method == Method::GET && !is_backup) {
-        return Ok(());
+/// A read-only key may look and query, but not at everything that is stored or logged. Tokens come this far only where they may.
+pub fn allow(caller: &CallerAccess, method: &Method, address: &Address<'_>) -> Result<()> {
+    let of_full_keys = matches!(address.target, Target::Backups(_) | Target::Log);
+    let only_reads = match &address.target {
+        Target::InContainer { what: Action::Query | Action::PreviewPolicy, .. } => method == Method::POST,
+        _ => method == Method::GET,
+    };
+    match caller {
+        CallerAccess::Key(Access::Full) | CallerAccess::Token(_) => Ok(()),
+        CallerAccess::Key(Access::ReadOnly) if only_reads && !of_full_keys => Ok(()),
+        CallerAccess::Key(Access::ReadOnly) => Err(Error::new(
+            ErrorKind::Forbidden,
+            "the request is signed with a read-only key, which may look at partitions, and not change them, copy everything or read the log",
+        )),
     }
-    Err(Error::new(
-        ErrorKind::Forbidden,
-        "the request is signed with a read-only key, which may look at partitions, and not change them or copy everything",
-    ))
 }
 
 pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
@@ -89,15 +140,46 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
             call.address.only_parameter("")?;
             Ok(ok(document::all_containers(call.account)))
         }
+        (Target::Server, "GET") => {
+            call.address.only_parameter("")?;
+            watch::server(call).await
+        }
+        (Target::Caller, "GET") => {
+            call.address.only_parameter("")?;
+            Ok(watch::caller(call))
+        }
+        (Target::Pulse, "GET") => watch::pulse(call),
+        (Target::Log, "GET") => watch::log(call),
         (Target::Backups(target), _) => backups::serve(call, target).await,
         (Target::Projections(target), _) => projections::serve(call, target).await,
         (Target::InContainer { database, container, what }, method) => {
             let container = call.account.container(database, container)?;
             match (*what, method) {
                 (Action::Partitions, "GET") => {
-                    let window = Window::of(call.address.only_parameter("window")?)?;
+                    let parameters = call.address.parameters(&["window", "parts"])?;
+                    let window = Window::of(parameters.get("window"))?;
+                    let parts = parameters.get("parts").map(Parts::of).transpose()?;
                     let report = call.account.container_report(&container, window.length).await?;
-                    Ok(ok(document::container(&report, &window, call.account)))
+                    let whole = document::container(&report, &window, call.account);
+                    Ok(ok(match parts {
+                        None => document::written(&whole),
+                        Some(parts) => parts.cut(&whole, &report, call.account, &call.moments()),
+                    }))
+                }
+                (Action::Heat, "GET") => heat::heat(call, &container),
+                (Action::Key, "GET") => key::key(call, &container).await,
+                (Action::Query, "POST") => {
+                    call.address.only_parameter("")?;
+                    query::query(call, &container).await
+                }
+                (Action::Schema, "GET") => schema::schema(call, &container).await,
+                (Action::PreviewPolicy, "POST") => {
+                    call.address.only_parameter("")?;
+                    schema::preview(call, &container).await
+                }
+                (Action::RunScript, "POST") => {
+                    call.address.only_parameter("")?;
+                    scripts::run(call, &container).await
                 }
                 (Action::Split { .. }, "POST")
                 | (Action::Merge, "POST")

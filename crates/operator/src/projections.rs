@@ -50,7 +50,7 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &ProjectionTarget) ->
         }
         (ProjectionTarget::One(id), "DELETE") => {
             account.delete_projection(id).await?;
-            Ok(OperatorReply { status: StatusCode::NO_CONTENT, body: None, is_bytes: false })
+            Ok(OperatorReply::empty(StatusCode::NO_CONTENT))
         }
         (ProjectionTarget::Pause(id), "POST") => {
             account.pause_projection(id).await?;

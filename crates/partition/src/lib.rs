@@ -63,6 +63,7 @@ mod origin;
 mod partition;
 mod pending;
 mod plan;
+mod policy_preview;
 mod prepare;
 mod query;
 mod read_set;
@@ -106,6 +107,7 @@ pub use operation::{
     PreparedBody,
 };
 pub use partition::{Partition, PartitionIdentity};
+pub use policy_preview::{PolicyFigures, policy_figures};
 pub use prepare::{extract_partition_key, prepare, prepare_body, validate_item_id};
 pub use query::{
     MakeFunctions, Outlook, PageWork, QueryPage, QueryPageRequest, QueryStatistics, TimeTest,

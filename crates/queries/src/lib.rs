@@ -8,11 +8,14 @@
 //! | `query_targets.rs`, `query_key.rs` | the partitions that are asked; what is said of the partition key |
 //! | `query_page.rs`, `query_fan_out.rs`, `query_former.rs` | a page of one partition, of several, of those that took one's place |
 //! | `query_shares.rs` | how many rows each of several partitions collects |
+//! | `explain.rs`, `figures.rs` | a plan without running it; what each range did, and its part of the charge |
 //! | `query_token.rs` | continuation tokens |
 //! | `query_functions.rs`, `processor_tab.rs`, `query_charge.rs` | functions of users, and what is paid |
 //!
 //! [`Queries`] is the door. It stands on [`Items`], and shows what that offers as its own.
 
+mod explain;
+mod figures;
 mod processor_tab;
 mod query;
 mod query_cache;
@@ -35,6 +38,7 @@ use shardlake_items::Items;
 use shardlake_partition::Turns;
 use shardlake_script::Scripts;
 
+pub use figures::{QueryFigures, RangeFigures};
 pub use processor_tab::ProcessorTab;
 pub use query::hash_of;
 pub use query_cache::{Asked, KnownQuery, QueryCache};

@@ -23,6 +23,7 @@ use shardlake_sql::{
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::Queries;
+use crate::figures::QueryFigures;
 use crate::query_cache::{Asked, KnownQuery};
 use crate::query_charge::PagePermit;
 use crate::query_former;
@@ -127,8 +128,12 @@ impl Queries {
             targets.parts = targets.parts.iter().flat_map(|part| part.cut_by(token)).collect();
         }
         let known = known.map_or_else(|| self.known(ctx, entry, asked), Ok)?;
-        let running = self.prepare(ctx, entry, &known, &targets.parts)?;
+        let mut running = self.prepare(ctx, entry, &known, &targets.parts)?;
+        running.is_timed = request.wants.figures;
         let mut reply = running.begin(request.wants, query, &targets.parts);
+        if let Some(figures) = &mut reply.figures {
+            figures.merges = targets.merges;
+        }
         let prepared = self.clock().elapsed();
         let page = PageOfQuery { limits, token, query_hash };
         match targets {
@@ -206,6 +211,7 @@ impl Queries {
             page_end: self.clock().elapsed() + self.limits().query_page_time,
             own: None,
             surcharge_centi: AtomicU64::new(0),
+            is_timed: false,
         })
     }
 
@@ -233,6 +239,11 @@ impl Running<'_> {
             explanation: wants.explanation.then(|| self.access.to_string()),
             utilization: wants.utilization.then(|| self.utilization(parts)),
             advice: wants.advice.then(|| query_advice(query)),
+            figures: wants.figures.then(|| QueryFigures {
+                outline: query.outline(),
+                access: self.access.to_string(),
+                ..QueryFigures::default()
+            }),
         }
     }
 
@@ -310,6 +321,9 @@ impl Running<'_> {
 
     pub fn complete(&self, reply: &mut QueryReply, charge_centi: u64) {
         reply.meta.charge_centi = charge_centi + self.surcharge_centi.load(Ordering::Relaxed);
+        if let Some(figures) = &mut reply.figures {
+            figures.divide(reply.meta.charge_centi);
+        }
         reply.meta.session_version = self.entry.record.session_version;
         reply.meta.range_id = reply.ranges.first().map(|(id, _)| *id);
         reply.meta.lsn = reply.ranges.first().map_or(0, |(_, lsn)| *lsn);
@@ -324,6 +338,10 @@ impl Running<'_> {
         reply.statistics.add(&page.statistics);
         if let Some(words) = &mut reply.explanation {
             words.push_str(&format!("range {}: {}\n", partition.range_id, page.access));
+        }
+        if let Some(figures) = &mut reply.figures {
+            let weight = self.charge(&mut self.counters(page));
+            figures.note(partition.range_id, page, weight);
         }
         if let Some((index_id, path_hash)) = page.wants_counter {
             partition.count_path_in_background(index_id, path_hash);

@@ -139,7 +139,11 @@ impl Running<'_> {
                 merged.absorb(collected)?;
             }
         }
+        let finishing = self.queries.clock().elapsed();
         let output = self.finish(merged, parts).await?;
+        if let Some(figures) = &mut reply.figures {
+            figures.merge += self.queries.clock().elapsed().saturating_sub(finishing);
+        }
         let rows = output.rows.len() as u64;
         done.rows += rows;
         if stop_early && self.prepared.has_offset() {

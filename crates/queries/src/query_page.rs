@@ -59,6 +59,7 @@ impl Running<'_> {
             deadline: self.ctx.deadline,
             work: permit.work(),
             answer_space: self.ctx.answer_space.clone(),
+            is_timed: self.is_timed,
         })
     }
 }
@@ -122,6 +123,7 @@ pub struct PageTask {
     deadline: Duration,
     work: Arc<PageWork>,
     answer_space: Option<Arc<dyn AnswerSpace>>,
+    is_timed: bool,
 }
 
 impl PageTask {
@@ -146,7 +148,13 @@ impl PageTask {
             is_page_time_spent: &is_page_time_spent,
             is_interrupted: &is_interrupted,
             work: &self.work,
+            clock: self.is_timed.then_some(&self.clock),
         };
-        self.part.partition.query_page(&self.shape, &self.command, request).await
+        let started = self.is_timed.then(|| self.clock.elapsed());
+        let mut page = self.part.partition.query_page(&self.shape, &self.command, request).await?;
+        if let Some(started) = started {
+            page.elapsed = self.clock.elapsed().saturating_sub(started);
+        }
+        Ok(page)
     }
 }

@@ -66,6 +66,7 @@ impl Running<'_> {
                 is_page_time_spent: &|| false,
                 is_interrupted: &|| false,
                 work: &work,
+                clock: None,
             };
             let shape = &self.entry.shape;
             match part.partition.query_outlook(shape, &self.command, request, keys_max).await? {

@@ -8,6 +8,7 @@ use shardlake_model::ReplyMeta;
 use shardlake_partition::QueryStatistics;
 use shardlake_sql::{Advice, BuiltQuery, IndexUtilization, PageLimits, Rows};
 
+use crate::figures::QueryFigures;
 use crate::query_token::QueryToken;
 
 /// A query as a client sends it.
@@ -43,6 +44,8 @@ pub struct QueryWants {
     pub explanation: bool,
     pub utilization: bool,
     pub advice: bool,
+    /// What each range did, and how long it took.
+    pub figures: bool,
 }
 
 #[derive(Debug)]
@@ -60,6 +63,7 @@ pub struct QueryReply {
     pub explanation: Option<String>,
     pub utilization: Option<IndexUtilization>,
     pub advice: Option<Vec<Advice>>,
+    pub figures: Option<QueryFigures>,
 }
 
 /// The page that is asked for.

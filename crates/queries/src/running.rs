@@ -30,4 +30,6 @@ pub struct Running<'a> {
     pub own: Option<Arc<OwnItems>>,
     /// What its functions computed beyond what its pages cost, in hundredths of a request unit.
     pub surcharge_centi: AtomicU64,
+    /// Figures are asked for: pages tell how long they take.
+    pub is_timed: bool,
 }

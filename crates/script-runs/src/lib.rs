@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `script_run.rs` | a run: gate, turn, script, commit |
 //! | `script_run_store.rs`, `script_run_links.rs` | what a script may ask for, and the links that it names it by |
+//! | `trial.rs` | a script that is tried: its log and its writes, which are given up |
 //! | `triggers.rs` | a write with the triggers that the request names |
 //!
 //! [`ScriptRuns`] is the door. It stands on [`Queries`], and shows what that offers as its own.
@@ -13,6 +14,7 @@ mod script_run_links;
 mod script_run_store;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod triggers;
 
 use std::ops::Deref;
@@ -22,6 +24,8 @@ use shardlake_queries::Queries;
 use shardlake_script::{Confined, Scripts};
 
 pub use script_run::ProcedureReply;
+pub use script_run_store::ScriptedWrite;
+pub use trial::{ScriptTrial, TrialReply, TrialRole};
 
 /// Scripts that run over items. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -108,7 +108,7 @@ impl ScriptRuns {
         self.admit_again(ctx, partition, permit)?;
         let limits = ScriptLimits::default();
         let store = ScriptStore::new(self, entry, transaction, ctx, limits.time);
-        Ok(ScriptRun { store, turn, tab, limits, runs: 0, deadline: ctx.deadline })
+        Ok(ScriptRun { store, turn, tab, limits, runs: 0, deadline: ctx.deadline, failed_log: String::new() })
     }
 
     /// Waits for a worker, no longer than the request may.
@@ -147,6 +147,8 @@ pub struct ScriptRun<'a> {
     runs: u64,
     /// The request's.
     deadline: Duration,
+    /// What the last script had printed, if it failed.
+    pub failed_log: String,
 }
 
 impl ScriptRun<'_> {
@@ -164,7 +166,8 @@ impl ScriptRun<'_> {
             logs,
             limits: ScriptLimits { time: self.limits.time.min(left), ..self.limits },
         };
-        let run = runs.0.scripts.run_in(&self.turn, invocation, &mut self.store);
+        let log = &mut self.failed_log;
+        let run = runs.0.scripts.run_logged(&self.turn, invocation, &mut self.store, log);
         let outcome = tokio::time::timeout(left, run).await;
         let outcome = outcome.unwrap_or_else(|_| {
             Err(Error::new(
@@ -176,6 +179,15 @@ impl ScriptRun<'_> {
             Some(fatal) => Err(fatal),
             None => outcome,
         }
+    }
+
+    /// Gives everything up, and tells what it cost.
+    pub async fn give_up(self) -> Result<Cost> {
+        let cost = self.cost();
+        drop(self.turn);
+        self.store.transaction.end().await?;
+        self.tab.paid();
+        Ok(cost)
     }
 
     fn cost(&self) -> Cost {

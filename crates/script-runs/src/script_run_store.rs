@@ -28,6 +28,31 @@ use shardlake_queries::{PageOfQuery, QueryWants, hash_of};
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::body_key;
 
+/// More writes than these are not told one by one.
+const WRITES_MAX: usize = 1_000;
+
+/// A write of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptedWrite {
+    pub operation: &'static str,
+    pub id: String,
+}
+
+impl ScriptedWrite {
+    /// `None` for what only reads.
+    fn of(operation: &Operation) -> Option<ScriptedWrite> {
+        let name = match operation {
+            Operation::Create { .. } => "create",
+            Operation::Upsert { .. } => "upsert",
+            Operation::Replace { .. } => "replace",
+            Operation::Delete { .. } => "delete",
+            Operation::Patch { .. } => "patch",
+            Operation::Read { .. } => return None,
+        };
+        Some(ScriptedWrite { operation: name, id: operation.id().to_owned() })
+    }
+}
+
 pub struct ScriptStore<'a> {
     pub runs: &'a ScriptRuns,
     pub entry: &'a Arc<ContainerEntry>,
@@ -37,6 +62,8 @@ pub struct ScriptStore<'a> {
     pub spent_centi: u64,
     pub size_bytes: u64,
     pub creates: bool,
+    /// What was written, in order, where somebody wants to know.
+    pub writes: Option<Vec<ScriptedWrite>>,
     /// Of one script.
     time: Duration,
     /// When calls are not accepted any more.
@@ -70,6 +97,7 @@ impl<'a> ScriptStore<'a> {
             transaction,
             ctx,
             spent_centi: 0,
+            writes: None,
             size_bytes: 0,
             creates: false,
             time,
@@ -140,6 +168,9 @@ impl<'a> ScriptStore<'a> {
         self.spent_centi += meta.charge_centi;
         if let Ok(reply) = &reply {
             self.creates |= reply.outcome == Outcome::Created;
+            if let Some(writes) = self.writes.as_mut().filter(|writes| writes.len() < WRITES_MAX) {
+                writes.extend(ScriptedWrite::of(operation));
+            }
             self.size_bytes += reply.item.as_ref().map_or(0, |item| item.json_size_bytes() as u64);
         }
         reply

@@ -24,6 +24,8 @@ pub(crate) struct Conversation {
     line: Line,
     time: Duration,
     watch: Watch,
+    /// What the script had printed that then failed.
+    pub(crate) log: String,
     /// Dropped last: that kills a worker which is in the middle of something.
     lease: Leased,
 }
@@ -52,6 +54,7 @@ impl Conversation {
             line: lease.line().map_err(|error| lost().with_source(error))?,
             time,
             watch: Watch::of_start(lease.turn().clone()),
+            log: String::new(),
             lease,
         };
         if conversation.lease.is_new() {
@@ -84,6 +87,7 @@ impl Conversation {
                     }
                     self.flush().await?;
                 }
+                Report::Log(text) => self.log = text,
                 ended => return Ok(ended),
             }
         }

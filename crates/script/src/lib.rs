@@ -149,11 +149,24 @@ impl Scripts {
         invocation: Invocation<'_>,
         store: &mut dyn Store,
     ) -> Result<Completion> {
+        self.run_logged(turn, invocation, store, &mut String::new()).await
+    }
+
+    /// The same for those who also want to know what a script had printed that failed.
+    pub async fn run_logged(
+        &self,
+        turn: &Turn,
+        invocation: Invocation<'_>,
+        store: &mut dyn Store,
+        failed_log: &mut String,
+    ) -> Result<Completion> {
         debug_assert!(turn.is_for(Lane::Scripts), "scripts and functions take different turns");
         let mut conversation = Conversation::begin(self.pool.lease(turn)?, invocation.limits.time).await?;
         store.begin();
         conversation.send(&Order::Run(invocation.order())).await?;
-        match conversation.outcome(store).await? {
+        let ended = conversation.outcome(store).await?;
+        *failed_log = std::mem::take(&mut conversation.log);
+        match ended {
             Report::Completed { response_body, request_body, log, used } => {
                 conversation.end(used);
                 Ok(Completion { response_body, request_body, log })

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use shardlake_operator::LogRing;
 use shardlake_stdx::Clock;
 
 use crate::backup::{self, BackupId, Subject};
@@ -193,13 +195,15 @@ fn run_server(serve: Serve, introduction: Introduction) -> Result<ExitCode, Stri
         place_demo(&mut merged.settings, &environment)?;
     }
     let config = Config::new(merged.settings)?;
-    let export = logging::start(config.log_format, &config.log_level, config.otlp_endpoint.as_deref())?;
+    let log = Arc::new(LogRing::default());
+    let otlp_endpoint = config.otlp_endpoint.as_deref();
+    let export = logging::start(config.log_format, &config.log_level, otlp_endpoint, &log)?;
     if !merged.passed_over.is_empty() {
         let names = merged.passed_over.join(", ");
         tracing::warn!("environment variables that are no settings are passed over: {names}");
     }
     let runtime = runtime()?;
-    let outcome = runtime.block_on(serve::serve(config, introduction));
+    let outcome = runtime.block_on(serve::serve(config, introduction, log));
     // Tasks that are left have had their time.
     runtime.shutdown_timeout(Duration::ZERO);
     export.finish();

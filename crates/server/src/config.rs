@@ -11,7 +11,8 @@ use shardlake_account::{CapacityMode, Enforcement, HeatRecording};
 use shardlake_model::{ConsistencyLevel, LimitScale, Numbers};
 
 use crate::settings::{
-    CapacityName, DemoName, DurabilityMode, HeatMode, LogFormat, NumbersRule, Settings, ThroughputMode,
+    CapacityName, DemoName, DurabilityMode, ExplorerMode, HeatMode, LogFormat, NumbersRule, Settings,
+    ThroughputMode,
 };
 use crate::tracing_export;
 
@@ -23,6 +24,7 @@ const DEFAULT_DATA_DIR: &str = "shardlake-data";
 const HEADER_SIZE_BYTES_MIN: u64 = 8 * 1024;
 /// Sixty pages of 4 MB, and as much for bodies; less than the default cache and write buffer twice over.
 const MESSAGE_BYTES_DEFAULT: u64 = 512 << 20;
+const LABEL_CHARS_MAX: usize = 40;
 /// Room for three pages.
 const MESSAGE_BYTES_MIN: u64 = 32 << 20;
 
@@ -44,6 +46,9 @@ pub struct Config {
     pub key_file: Option<PathBuf>,
     pub clock_skew_max: Duration,
     pub consistency: ConsistencyLevel,
+    pub explorer: ExplorerMode,
+    /// What the explorer calls the installation.
+    pub label: Option<String>,
     pub throughput: Enforcement,
     pub capacity: CapacityMode,
     pub burst: bool,
@@ -127,16 +132,12 @@ impl Config {
         let nowhere = durability == DurabilityMode::Memory && settings.data_dir.is_none();
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA_DIR));
         let listen = settings.listen.unwrap_or_else(|| vec![DEFAULT_LISTEN.to_owned()]);
-        let tls_files = match (settings.tls_cert, settings.tls_key) {
-            (Some(certificate), Some(key)) => Some(TlsFiles { certificate, key }),
-            (None, None) => None,
-            _ => return Err("--tls-cert and --tls-key belong together: give both or neither".into()),
-        };
         let mongo = mongo(
             settings.mongo_listen,
             settings.demo.is_some(),
             settings.mongo_test_commands.unwrap_or(false),
         )?;
+        let tls_files = tls_files(settings.tls_cert, settings.tls_key)?;
         if settings.demo.is_none()
             && (settings.demo_customers.is_some() || settings.demo_seed_number.is_some())
         {
@@ -161,6 +162,8 @@ impl Config {
             key_file: settings.key_file,
             clock_skew_max: Duration::from_secs(settings.clock_skew.unwrap_or(900)),
             consistency: consistency(settings.consistency.as_deref())?,
+            explorer: settings.explorer.unwrap_or(ExplorerMode::Auto),
+            label: settings.explorer_label.map(label).transpose()?,
             throughput: match settings.throughput {
                 None | Some(ThroughputMode::Enforced) => Enforcement::Enforced,
                 Some(ThroughputMode::Unlimited) => Enforcement::Unlimited,
@@ -299,6 +302,23 @@ fn consistency(name: Option<&str>) -> Result<ConsistencyLevel, String> {
     })
 }
 
+fn tls_files(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, String> {
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (None, None) => Ok(None),
+        _ => Err("--tls-cert and --tls-key belong together: give both or neither".into()),
+    }
+}
+
+/// Short, and a line: it is shown in a band.
+fn label(text: String) -> Result<String, String> {
+    let length = text.chars().count();
+    if text.trim().is_empty() || length > LABEL_CHARS_MAX || text.chars().any(char::is_control) {
+        return Err(format!("--explorer-label is one line of 1 to {LABEL_CHARS_MAX} characters"));
+    }
+    Ok(text)
+}
+
 impl ListenAddress {
     fn parse_all(setting: &str, texts: &[String]) -> Result<Vec<ListenAddress>, String> {
         texts.iter().map(|text| ListenAddress::parse(setting, text)).collect()
@@ -405,6 +425,10 @@ mod tests {
             ..Settings::default()
         };
         assert!(Config::new(burst).expect_err("burst").contains("--capacity-mode"));
+        for text in ["", " ", "a\nb", &"x".repeat(41)] {
+            let label = Settings { explorer_label: Some(text.to_owned()), ..Settings::default() };
+            assert!(Config::new(label).expect_err("label").contains("--explorer-label"), "{text:?}");
+        }
         let level = Settings { consistency: Some("x".into()), ..Settings::default() };
         assert!(Config::new(level).expect_err("level").contains("Eventual"));
     }

@@ -27,9 +27,10 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
+use crate::answers::Reply;
 use crate::config::ConnectionLimits;
 use crate::counted_body::CountedBody;
-use crate::front::{self, Front, Origin, Reply};
+use crate::front::{self, Front, Origin};
 use crate::sent_body::SentBody;
 use crate::stream_tasks::StreamTasks;
 use crate::watched_io::{Activity, InFlight, Protocol, WatchedIo};

@@ -2,7 +2,8 @@
 //!
 //! | path | needs a key | what |
 //! |---|---|---|
-//! | `/` of a browser | no | a page that says what this is and how to connect |
+//! | `/` of a browser | no | 303 to the explorer; where it is switched off, a page that says what this is and how to connect |
+//! | `/_explorer/…` | no | the files of the explorer (`explorer/`) |
 //! | `/livez` | no | 200 while the process runs |
 //! | `/readyz` | no | 200 only while requests are served and storage accepts writes, else 503 |
 //! | `/metrics` | no | Prometheus text |
@@ -23,7 +24,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{FutureExt, poll};
 use http::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER,
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -32,13 +33,13 @@ use shardlake_account::Account;
 use shardlake_gateway_nosql::{AnswerBody, ConnectionSpace, Endpoint, Gateway, MessageSpace, Scheme};
 use shardlake_stdx::Clock;
 
+use crate::answers::{Refusal, Reply, failure};
 use crate::container_counters::ContainerLabels;
+use crate::explorer::{self, Explorer};
 use crate::host_check::{Announced, HostCheck};
 use crate::metrics::{Metrics, Operation};
 use crate::metrics_page::MetricsPage;
 use crate::welcome;
-
-pub type Reply = Response<AnswerBody>;
 
 /// The gateway ends an operation at its deadline; this much later the server stops waiting for it.
 const GRACE: Duration = Duration::from_secs(2);
@@ -60,6 +61,7 @@ pub struct Front {
     pub metrics: Arc<Metrics>,
     page: MetricsPage,
     hosts: HostCheck,
+    explorer: Explorer,
     /// The memory for messages of all connections.
     pub space: Arc<MessageSpace>,
     clock: Clock,
@@ -69,18 +71,10 @@ pub struct Front {
     ready: AtomicBool,
 }
 
-/// Why a request is not let in.
-#[derive(Debug)]
-pub struct Refusal {
-    pub status: StatusCode,
-    pub code: &'static str,
-    pub message: String,
-}
-
 impl Front {
     pub fn new(
         metrics: Metrics,
-        hosts: HostCheck,
+        (hosts, explorer): (HostCheck, Explorer),
         ca_pem: Option<String>,
         space: Arc<MessageSpace>,
         (clock, request_max): (Clock, Duration),
@@ -89,6 +83,7 @@ impl Front {
             metrics: Arc::new(metrics),
             page: MetricsPage::new(clock.clone()),
             hosts,
+            explorer,
             space,
             clock,
             request_max,
@@ -149,7 +144,11 @@ impl Front {
                     failure(StatusCode::NOT_FOUND, "NotFound", "this server's certificate comes from outside")
                 }
             },
+            "/" if is_of_a_browser(&request) && self.explorer.is_served() => {
+                explorer::redirect(StatusCode::SEE_OTHER)
+            }
             "/" if is_of_a_browser(&request) => self.welcome(&request, origin.scheme, announced),
+            path if Explorer::owns(path) => self.explorer.answer(&request, origin.scheme),
             _ => self.serve(request, origin, announced).await,
         }
     }
@@ -286,9 +285,8 @@ fn names_of(account: &Account, database: &str, container: &str) -> Option<Contai
 
 /// Browsers ask for HTML and have no key; the SDKs ask for JSON, or sign.
 fn is_of_a_browser<B>(request: &Request<B>) -> bool {
-    let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     matches!(*request.method(), Method::GET | Method::HEAD)
-        && accept.split(',').any(|kind| kind.trim().starts_with("text/html"))
+        && explorer::takes_html(request)
         && !request.headers().contains_key(AUTHORIZATION)
 }
 
@@ -342,15 +340,6 @@ fn refuse_method<B>(request: &Request<B>) -> Option<Reply> {
     Some(reply)
 }
 
-/// An error that the server itself answers, in the form of the gateway's.
-fn failure(status: StatusCode, code: &str, message: &str) -> Reply {
-    let body = serde_json::json!({ "code": code, "message": message }).to_string();
-    let mut reply = Response::new(AnswerBody::from(Bytes::from(body)));
-    *reply.status_mut() = status;
-    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    reply
-}
-
 #[cfg(test)]
 mod tests {
     use futures::future::join_all;
@@ -362,7 +351,7 @@ mod tests {
         let hosts = HostCheck::for_tests(&[], true);
         Front::new(
             Metrics::new("sync", None),
-            hosts,
+            (hosts, Explorer::off()),
             ca_pem.map(str::to_owned),
             MessageSpace::new(1 << 30, 4 << 20),
             (clock.clone(), Duration::from_secs(1)),

@@ -22,8 +22,9 @@ use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
 
+use crate::answers::Refusal;
 use crate::config::Config;
-use crate::front::Refusal;
+
 use crate::keys::AccountKeys;
 use crate::tls::{Tls, known_names};
 

@@ -9,10 +9,12 @@
 //! | `descriptors.rs` | how many open files storage and connections may have |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
 //! | `sent_body.rs`, `stream_tasks.rs` | answers until they are sent; ending a single stream |
-//! | `front.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
+//! | `front.rs`, `answers.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
+//! | `explorer/` | the explorer's pages: files, headers, caching |
 //! | `metrics.rs`, `metrics_page.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `store_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
-//! | `ready.rs`, `logging.rs` | what is said, and where |
+//! | `ready.rs`, `logging.rs`, `log_capture.rs` | what is said, and where; the latest of it, kept |
+//! | `sampler.rs` | connections, processor and memory, second by second |
 //! | `seed/`, `demo/` | data to begin with |
 //! | `operate/` | the commands of operators, which ask a running server |
 //! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
@@ -22,6 +24,7 @@
 //! requests go to the gateway as they are.
 
 mod account_file;
+mod answers;
 mod backup;
 mod byte_size;
 pub mod cli;
@@ -32,12 +35,14 @@ mod counted_body;
 mod demo;
 mod descriptors;
 mod evacuate;
+mod explorer;
 mod front;
 mod home;
 mod host_check;
 mod keys;
 mod layers;
 mod listener;
+mod log_capture;
 mod logging;
 mod metrics;
 mod metrics_page;
@@ -50,6 +55,7 @@ mod private_file;
 mod projection_metrics;
 mod ready;
 mod restore_mark;
+mod sampler;
 mod script_metrics;
 pub mod script_worker;
 mod seed;

@@ -2,19 +2,27 @@
 //! go to their collector beside them (`tracing_export.rs`).
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
+use shardlake_operator::LogRing;
 use tracing::Subscriber;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
+use crate::log_capture::LogCapture;
 use crate::settings::LogFormat;
 use crate::tracing_export::{self, Export};
 
-/// `level` is a level or a list such as `info,shardlake_storage=debug`.
-pub fn start(format: LogFormat, level: &str, otlp_endpoint: Option<&str>) -> Result<Export, String> {
-    let (subscriber, export) = subscriber(format, level, otlp_endpoint)?;
+/// `level` is a level or a list such as `info,shardlake_storage=debug`. The latest lines are kept in `ring`.
+pub fn start(
+    format: LogFormat,
+    level: &str,
+    otlp_endpoint: Option<&str>,
+    ring: &Arc<LogRing>,
+) -> Result<Export, String> {
+    let (subscriber, export) = subscriber(format, level, otlp_endpoint, ring)?;
     subscriber.try_init().map_err(|error| format!("logging cannot start: {error}"))?;
     Ok(export)
 }
@@ -23,6 +31,7 @@ fn subscriber(
     format: LogFormat,
     level: &str,
     otlp_endpoint: Option<&str>,
+    ring: &Arc<LogRing>,
 ) -> Result<(impl Subscriber + Send + Sync + use<>, Export), String> {
     let targets: Targets = level.parse().map_err(|error| {
         format!("--log-level '{level}' is no level (error, warn, info, debug, trace) or list of crate=level: {error}")
@@ -33,7 +42,9 @@ fn subscriber(
         LogFormat::Json => Box::new(lines.json().flatten_event(true)),
     };
     let (spans, export) = tracing_export::layer(otlp_endpoint)?;
-    Ok((tracing_subscriber::registry().with(lines.with_filter(targets)).with(spans), export))
+    let kept = LogCapture::new(ring.clone()).with_filter(targets.clone());
+    let lines = lines.with_filter(targets);
+    Ok((tracing_subscriber::registry().with(lines).with(kept).with(spans), export))
 }
 
 #[cfg(test)]
@@ -43,7 +54,9 @@ mod tests {
     #[test]
     fn spans_that_nobody_listens_to_are_not_made() {
         let is_made = |level: &str| {
-            let (subscriber, _export) = subscriber(LogFormat::Text, level, None).expect("a level");
+            let ring = Arc::new(LogRing::default());
+            let made = subscriber(LogFormat::Text, level, None, &ring);
+            let (subscriber, _export) = made.expect("a level");
             tracing::subscriber::with_default(subscriber, || !tracing::debug_span!("request").is_disabled())
         };
         assert!(!is_made("info"));

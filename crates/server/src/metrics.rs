@@ -8,7 +8,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,6 +18,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use shardlake_account::{Account, ProjectionReport};
 use shardlake_gateway_nosql::MessageSpace;
+use shardlake_operator::RequestCounts;
 
 use crate::container_counters::{ContainerCounters, ContainerLabels};
 use crate::store_metrics::StoreMetrics;
@@ -93,6 +94,8 @@ pub struct Metrics {
     durations: Family<OperationLabels, Histogram>,
     charges: Family<OperationLabels, Counter<f64, AtomicU64>>,
     containers_counted: ContainerCounters,
+    /// For the course that operators see: requests of clients, without those of operators.
+    pub counts: RequestCounts,
     pub connections: Gauge,
     pub connections_max: Gauge,
     pub connections_refused: Counter,
@@ -120,6 +123,7 @@ impl Metrics {
             durations: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
             charges: Family::default(),
             containers_counted: ContainerCounters::default(),
+            counts: RequestCounts::default(),
             connections: Gauge::default(),
             connections_max: Gauge::default(),
             connections_refused: Counter::default(),
@@ -193,6 +197,10 @@ impl Metrics {
     ) {
         let labels = RequestLabels { operation, status: response.status().as_u16() };
         self.requests.get_or_create(&labels).inc();
+        if operation != Operation::Operate {
+            let status = response.status();
+            self.counts.note(duration, status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT);
+        }
         let labels = OperationLabels { operation };
         self.durations.get_or_create(&labels).observe(duration.as_secs_f64());
         let charge = response.headers().get("x-ms-request-charge").and_then(|value| value.to_str().ok());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::explorer;
 use crate::keys::{KeySource, WELL_KNOWN_KEY};
 
 /// The one line on standard output. It is printed when requests are served, never before.
@@ -19,6 +20,9 @@ pub struct ReadyRecord {
     /// For MongoDB's drivers, where they are served.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     mongo: Vec<String>,
+    /// For a browser on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explorer: Option<String>,
     /// Only the well-known key, which is no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'static str>,
@@ -53,6 +57,7 @@ impl ReadyRecord {
             version: env!("CARGO_PKG_VERSION"),
             endpoints: [with("http"), with("https")].concat(),
             mongo: Vec::new(),
+            explorer: explorer::is_on(config).then(|| format!("http://{}{}", authorities[0], explorer::ROOT)),
             key,
             key_file,
             durability: config.durability.name(),
@@ -112,9 +117,13 @@ impl ReadyRecord {
             [] => String::new(),
             addresses => format!("  MongoDB    {}\n", addresses.join("  ")),
         };
+        let browser = match &self.explorer {
+            Some(address) => format!("\n  explorer   {address}"),
+            None => String::new(),
+        };
         let python_key = self.key.unwrap_or("<a key from the key file>");
         let text = format!(
-            "\n  Shardlake {} is ready ({} durability)\n\n  endpoint   {}\n{mongo}  key        {key}\n  data       {data}\n  CA         {ca}\n  stop       Ctrl-C\n\n  \
+            "\n  Shardlake {} is ready ({} durability)\n{browser}\n  endpoint   {}\n{mongo}  key        {key}\n  data       {data}\n  CA         {ca}\n  stop       Ctrl-C\n\n  \
              Try it: pip install azure-cosmos, then\n\n    \
              from azure.cosmos import CosmosClient, PartitionKey\n    \
              client = CosmosClient(\"{endpoint}\", \"{python_key}\")\n    \

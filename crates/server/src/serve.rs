@@ -14,10 +14,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_account::{Account, AccountOptions};
+use shardlake_account::{Account, AccountOptions, Enforcement};
 use shardlake_gateway_mongo::MongoGateway;
 use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
 use shardlake_model::Limits;
+use shardlake_operator::{Installation, LogRing};
+use shardlake_signature::AccountKey;
 use shardlake_stdx::{Clock, Random};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -28,6 +30,7 @@ use crate::config::{Config, Demo};
 use crate::connection::Connections;
 use crate::demo::WebStore;
 use crate::descriptors::{self, Descriptors};
+use crate::explorer::Explorer;
 use crate::front::Front;
 use crate::home::Home;
 use crate::host_check::HostCheck;
@@ -36,6 +39,7 @@ use crate::listener::{self, Bound, Refusal, Slots};
 use crate::metrics::Metrics;
 use crate::mongo::{self, MongoConnections};
 use crate::ready::ReadyRecord;
+use crate::sampler;
 use crate::script_worker;
 use crate::seed::{self, Seed};
 use crate::store_metrics::StoreMetrics;
@@ -54,7 +58,11 @@ pub enum Introduction {
 }
 
 /// Runs a server until it is told to stop. `Err` is the line to show.
-pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCode, String> {
+pub async fn serve(
+    config: Config,
+    introduction: Introduction,
+    log: Arc<LogRing>,
+) -> Result<ExitCode, String> {
     let (clock, random) = (Clock::System, Random::System);
     let mut signals = Signals::listen()?;
     let files_max = descriptors::raise_limit();
@@ -75,7 +83,8 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let metrics = Metrics::new(config.durability.name(), store_metrics.as_ref());
     let space = MessageSpace::new(config.limits.message_bytes_max, Limits::default().page_size_bytes_max);
     let timing = (clock.clone(), config.limits.request_max);
-    let front = Arc::new(Front::new(metrics, hosts, tls.ca_pem.clone(), space, timing));
+    let front =
+        Arc::new(Front::new(metrics, (hosts, Explorer::new(&config)), tls.ca_pem.clone(), space, timing));
     let connections = Connections {
         front: front.clone(),
         tls: TlsAcceptor::from(tls.server.clone()),
@@ -101,6 +110,7 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
             return abandoned.map(|()| ExitCode::SUCCESS);
         }
     };
+<<<<<<< HEAD
     let settings = GatewaySettings {
         keys: keys.keys.clone(),
         clock_skew_max: config.clock_skew_max,
@@ -114,6 +124,14 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let mongo_authorities = door.open_for_mongo(bound_for_mongo, gateway_for_mongo);
     let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed())
         .with_mongo(&mongo_authorities);
+=======
+    let installation = Arc::new(installation(&config, &tls, &clock, log));
+    let settings = gateway_settings(&config, keys.keys, installation.clone());
+    front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
+    let (rings, metrics) = (installation.process.clone(), front.metrics.clone());
+    tokio::spawn(sampler::sample(rings, metrics, account.clone(), clock.clone()));
+    let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed());
+>>>>>>> work-x
     record.print().map_err(|error| format!("the ready record cannot be printed: {error}"))?;
     tracing::info!(endpoints = ?record.endpoints, durability = config.durability.name(), "ready");
     let is_terminal = std::io::stderr().is_terminal();
@@ -131,6 +149,40 @@ pub async fn serve(config: Config, introduction: Introduction) -> Result<ExitCod
     let code = stop(door, &front, &account, &mut signals, config.drain_max).await;
     home.release().await;
     Ok(code)
+}
+
+fn gateway_settings(
+    config: &Config,
+    keys: Vec<AccountKey>,
+    installation: Arc<Installation>,
+) -> GatewaySettings {
+    GatewaySettings {
+        keys,
+        clock_skew_max: config.clock_skew_max,
+        body_size_bytes_max: config.limits.body_size_bytes_max,
+        request_timeout: config.limits.request_max,
+        slow_request: config.slow_request,
+        installation: Some(installation),
+        ..GatewaySettings::default()
+    }
+}
+
+/// What the program tells operators of itself.
+fn installation(config: &Config, tls: &Tls, clock: &Clock, log: Arc<LogRing>) -> Installation {
+    let kind = if cfg!(debug_assertions) { "debug" } else { "release" };
+    Installation {
+        version: env!("CARGO_PKG_VERSION"),
+        build: format!("{kind} {} {}", std::env::consts::OS, std::env::consts::ARCH),
+        label: config.label.clone(),
+        durability: config.durability.name(),
+        started_at: clock.now(),
+        enforces_throughput: config.throughput == Enforcement::Enforced,
+        limits_scale: config.limits_scale.to_string(),
+        body_size_bytes_max: config.limits.body_size_bytes_max,
+        certificate_ends: tls.ends,
+        process: Arc::default(),
+        log,
+    }
 }
 
 async fn start(config: &Config, home: &mut Home, clock: &Clock, random: &Random) -> Result<Account, String> {

@@ -153,6 +153,21 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consistency: Option<String>,
 
+    /// Whether the explorer is served at /_explorer/: auto, on or off [default: auto]
+    ///
+    /// auto: while every listener is a loopback address. Its pages hold no data: a browser shows what the key that is typed into it may
+    /// see, and asks for it by signed requests like any client.
+    #[arg(long, value_name = "MODE", help_heading = "Access")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explorer: Option<ExplorerMode>,
+
+    /// What the explorer calls this installation, in a coloured band, such as PRODUCTION
+    ///
+    /// With one, the explorer writes only after its lock has been opened.
+    #[arg(long, value_name = "TEXT", help_heading = "Access")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explorer_label: Option<String>,
+
     /// Whether requests are held to the throughput of their container: enforced or unlimited [default: enforced]
     ///
     /// enforced: a container whose throughput was asked for, by a client or a seed, answers 429 beyond it; what only has the
@@ -333,6 +348,14 @@ impl DurabilityMode {
             DurabilityMode::Memory => "memory",
         }
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExplorerMode {
+    Auto,
+    On,
+    Off,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -42,6 +42,8 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// A certificate from outside, which may be good for more names than are configured.
     pub certificate: Option<CertificateDer<'static>>,
+    /// Until when the certificate is good that this server has made.
+    pub ends: Option<Timestamp>,
 }
 
 /// Who signs certificates, for servers that are to be trusted as one. Both are PEM texts.
@@ -85,7 +87,13 @@ impl Tls {
     pub fn load(config: &Config, now: Timestamp) -> Result<Tls, String> {
         if let Some(files) = &config.tls_files {
             let (server, certificate) = from_files(files)?;
-            return Ok(Tls { server, ca_pem: None, ca_file: None, certificate: Some(certificate) });
+            return Ok(Tls {
+                server,
+                ca_pem: None,
+                ca_file: None,
+                certificate: Some(certificate),
+                ends: None,
+            });
         }
         let names = known_names(config);
         let directory = config.data_dir.as_ref().map(|directory| directory.join("tls"));
@@ -97,9 +105,14 @@ impl Tls {
                 Generated { ca, certificate, key }
             }
         };
+        let ends = match &directory {
+            Some(directory) => Store { directory }.ends(),
+            None => None,
+        };
+        let ends = ends.unwrap_or_else(|| after(now, SERVER_DAYS));
         let (server, _known_names) = from_pem(generated.certificate.as_bytes(), generated.key.as_bytes())?;
         let ca_file = directory.map(|directory| directory.join("ca.pem"));
-        Ok(Tls { server, ca_pem: Some(generated.ca), ca_file, certificate: None })
+        Ok(Tls { server, ca_pem: Some(generated.ca), ca_file, certificate: None, ends: Some(ends) })
     }
 }
 
@@ -160,10 +173,19 @@ impl Store<'_> {
         })
     }
 
-    fn is_current(&self, names: &[String], now: Timestamp) -> bool {
+    fn issued(&self) -> Option<Issued> {
         let text = fs::read_to_string(self.path("server.json")).unwrap_or_default();
-        let issued: Option<Issued> = serde_json::from_str(&text).ok();
-        issued.is_some_and(|issued| issued.names == names && issued.not_after > after(now, RENEW_DAYS).0)
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Of the certificate that was issued last.
+    fn ends(&self) -> Option<Timestamp> {
+        self.issued().map(|issued| Timestamp(issued.not_after))
+    }
+
+    fn is_current(&self, names: &[String], now: Timestamp) -> bool {
+        self.issued()
+            .is_some_and(|issued| issued.names == names && issued.not_after > after(now, RENEW_DAYS).0)
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -15,6 +15,7 @@ use shardlake_partition::{ContainerShape, Partition};
 use shardlake_routing::PartitionMap;
 
 use crate::generations::BuildProgress;
+use crate::history::ContainerHistory;
 use crate::motion::{Motion, RelocationReport, RelocationStatus, RelocationStep};
 
 /// A container's record, and what runs for it.
@@ -31,6 +32,8 @@ pub struct ContainerEntry {
     pub budget: Arc<ContainerBudget>,
     /// Likewise.
     pub motion: Arc<Motion>,
+    /// Likewise.
+    pub history: Arc<ContainerHistory>,
     rid_text: String,
     self_link: String,
     alt_link: String,
@@ -59,6 +62,7 @@ impl ContainerEntry {
             progress: same_index.map(|old| old.progress.clone()).unwrap_or_default(),
             budget: old.map(|old| old.budget.clone()).unwrap_or_default(),
             motion: old.map(|old| old.motion.clone()).unwrap_or_default(),
+            history: old.map(|old| old.history.clone()).unwrap_or_default(),
         }
     }
 

@@ -62,4 +62,4 @@ pub use plan::{
 };
 pub use prepared::{PreparedQuery, QueryEnvironment};
 pub use sort_keys::SortKeys;
-pub use syntax::{ParsedQuery as Query, TEMPLATE_BYTES_MAX, parse_query, template};
+pub use syntax::{ParsedQuery as Query, QueryOutline, TEMPLATE_BYTES_MAX, parse_query, template};

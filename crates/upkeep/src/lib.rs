@@ -8,6 +8,8 @@
 //! | `index_build.rs` | fills new generations of an index, and deletes old ones |
 //! | `purge.rs` | removes items whose time to live has run out |
 //! | `compaction.rs` | keeps the change logs small |
+//! | `heat_map.rs`, `pulse.rs` | heat over time: of a container's hash space, of all containers |
+//! | `key_report.rs` | one logical partition |
 //! | `reports.rs`, `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //!
 //! [`Upkeep`] is the door. Nobody calls in here while serving: the tasks look at the catalog now and again, and whenever it
@@ -16,10 +18,13 @@
 mod balance;
 mod compaction;
 mod diagnosis;
+mod heat_map;
 mod index_build;
+mod key_report;
 mod partition_loads;
 mod partition_words;
 mod partitions;
+mod pulse;
 mod purge;
 mod relocation;
 mod relocation_run;
@@ -31,8 +36,11 @@ use std::sync::{Arc, Weak};
 use shardlake_serving::Serving;
 use tokio::sync::Mutex;
 
+pub use heat_map::{HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure, RowSpan, ThrottledRows, periods_of};
+pub use key_report::{KeyHeat, KeyReport};
 use partition_loads::RelocationCounts;
 pub use partition_loads::{ContainerLoad, PartitionLoad};
+pub use pulse::{AccountPulse, ContainerPulse, PulseSpan};
 pub use relocation::{RelocationHooks, RelocationTicket, SplitAt};
 pub use reports::{ContainerReport, LargeKey, RangeReport};
 

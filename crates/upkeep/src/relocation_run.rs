@@ -24,6 +24,7 @@ use crate::relocation::Subject;
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::catalog_error;
 use shardlake_serving::was_deleted;
+use shardlake_serving::{HistoryEventKind, PastPartition, PastRelocation};
 use shardlake_serving::{LiveCatalog, bounds_of, identity_of};
 use shardlake_serving::{RelocationReport, RelocationStep};
 
@@ -68,7 +69,9 @@ impl Upkeep {
             return Err(Error::new(ErrorKind::Conflict, "the relocation was given up before it began"));
         };
         let progress = motion.state().progress.clone();
+        let started = self.clock().elapsed();
         let outcome = self.carry_out(&entry, &record, progress).await;
+        entry.history.ended(self.past_of(&record, started, &outcome));
         let told = outcome.as_ref().map(Clone::clone).map_err(ToString::to_string);
         motion.state().last = Some(told);
         self.0.relocations.count(record.kind, &outcome);
@@ -114,6 +117,7 @@ impl Upkeep {
             }
             attempts = (attempts + 1).min(ATTEMPTS_MAX);
         };
+        self.keep_heat(entry, record, pause);
         self.step(entry, RelocationStep::Published)?;
         relocation.clean_up().await?;
         self.step(entry, RelocationStep::CleanedUp)?;
@@ -121,7 +125,7 @@ impl Upkeep {
         let report = RelocationReport {
             kind: record.kind,
             sources: record.sources.clone(),
-            targets: record.targets.iter().map(|target| target.range_id).collect(),
+            targets: target_ids(record),
             items,
             duration: self.clock().elapsed().saturating_sub(started),
             pause,
@@ -199,6 +203,44 @@ impl Upkeep {
         Ok(Some(self.clock().elapsed().saturating_sub(started)))
     }
 
+    /// The sources are gone; what kept them busy is not forgotten with them.
+    fn keep_heat(&self, entry: &ContainerEntry, record: &RelocationRecord, pause: Duration) {
+        let now = self.clock().elapsed();
+        let definition = &entry.record.container.definition.partition_key;
+        let sources = entry.map.iter().filter(|partition| record.sources.contains(&partition.range_id));
+        let past = |source: &Arc<Partition>| PastPartition {
+            range_id: source.range_id,
+            ended: now,
+            heat: source.heat(definition).past(),
+        };
+        let event = HistoryEventKind::Relocated {
+            kind: record.kind,
+            sources: record.sources.clone(),
+            targets: target_ids(record),
+            pause,
+        };
+        entry.history.relocated(now, event, sources.map(past).collect());
+    }
+
+    fn past_of(
+        &self,
+        record: &RelocationRecord,
+        started: Duration,
+        outcome: &Result<RelocationReport>,
+    ) -> PastRelocation {
+        let done = outcome.as_ref().ok();
+        PastRelocation {
+            kind: record.kind,
+            sources: record.sources.clone(),
+            targets: target_ids(record),
+            started,
+            ended: self.clock().elapsed(),
+            items: done.map_or(0, |report| report.items),
+            pause: done.map_or(Duration::ZERO, |report| report.pause),
+            given_up: outcome.as_ref().err().map(ToString::to_string),
+        }
+    }
+
     /// Takes the relocation out of the record and drops what was copied.
     async fn give_up(&self, rid: Subject, record: &RelocationRecord) -> Result<()> {
         let record = record.clone();
@@ -245,6 +287,10 @@ impl Upkeep {
             }
         }
     }
+}
+
+fn target_ids(record: &RelocationRecord) -> Vec<u32> {
+    record.targets.iter().map(|target| target.range_id).collect()
 }
 
 /// The targets take the place of the sources, whose data is to be deleted.

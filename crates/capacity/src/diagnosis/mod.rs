@@ -16,6 +16,7 @@
 //! *Pressed* is a partition that refused more than [`THROTTLED_SHARE`], or spent more than [`BUSY_SHARE`] of its budget over
 //! the window. Where nothing limits it, one that spends more than [`UNLIMITED_BUSY_SHARE`] of what a partition can.
 
+mod actions;
 mod evidence;
 mod rules;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod tests;
 
 use serde::Serialize;
 
+pub use actions::{Action, Predicted};
 pub use evidence::{Evidence, EvidenceValue};
 
 /// The service calls up to 5 % of refused requests a sign of throughput well used.
@@ -129,6 +131,8 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What helps, in words.
     pub remedy: String,
+    /// What an operator can have done about it, the best first.
+    pub actions: Vec<Action>,
 }
 
 /// The worst first; never empty.
@@ -144,6 +148,9 @@ pub fn diagnose(container: &ContainerLoad) -> Vec<Finding> {
     .into_iter()
     .flatten()
     .collect();
+    for finding in &mut findings {
+        finding.actions = actions::actions_of(container, finding);
+    }
     if findings.is_empty() {
         findings.push(rules::nothing_wrong(container));
     }

@@ -26,6 +26,7 @@ pub(super) fn single_hot_keys(container: &ContainerLoad) -> Vec<Finding> {
         .map(|(partition, key)| Finding {
             kind: FindingKind::SingleHotKey,
             range_id: Some(partition.range_id),
+            actions: vec![],
             summary: format!(
                 "partition {} is busy with one logical key: {} has at least {} of its request units",
                 partition.range_id,
@@ -61,6 +62,7 @@ pub(super) fn sequential_keys(container: &ContainerLoad) -> Vec<Finding> {
     let finding = Finding {
         kind: FindingKind::SequentialKeys,
         range_id: None,
+        actions: vec![],
         summary: format!(
             "the busiest logical key moves on, each time to one above the last: {} after {}",
             shown(&last.key),
@@ -105,6 +107,7 @@ pub(super) fn hot_ranges(container: &ContainerLoad) -> Vec<Finding> {
         Finding {
             kind: FindingKind::HotRange,
             range_id: Some(partition.range_id),
+            actions: vec![],
             summary: format!(
                 "partition {} is wanted {:.1} times as much as its fair share, for about {} logical keys of which none stands out",
                 partition.range_id,
@@ -140,6 +143,7 @@ pub(super) fn scans(container: &ContainerLoad) -> Vec<Finding> {
     let finding = Finding {
         kind: FindingKind::Scans,
         range_id: None,
+        actions: vec![],
         summary: format!(
             "{} of the request units go to queries and feeds over ranges of keys, in {reached} of {} partitions{}",
             percent(scanned / total),
@@ -171,6 +175,7 @@ pub(super) fn throughput_too_low(container: &ContainerLoad) -> Vec<Finding> {
     let finding = Finding {
         kind: FindingKind::ThroughputTooLow,
         range_id: None,
+        actions: vec![],
         summary: format!(
             "all partitions are evenly busy: about {wanted:.0} RU/s are wanted of the {throughput:.0} that are set, and {} of the \
              operations are refused",
@@ -216,6 +221,7 @@ fn large_key(container: &ContainerLoad, partition: &PartitionLoad, key: &str, si
     Finding {
         kind: FindingKind::StorageSkew,
         range_id: Some(partition.range_id),
+        actions: vec![],
         summary: format!(
             "one logical key of partition {} holds {}, {} of what one may: {}",
             partition.range_id,
@@ -240,6 +246,7 @@ fn oversized(container: &ContainerLoad, partition: &PartitionLoad) -> Finding {
     Finding {
         kind: FindingKind::StorageSkew,
         range_id: Some(partition.range_id),
+        actions: vec![],
         summary: format!(
             "partition {} holds {}, the others {} on average",
             partition.range_id,
@@ -273,6 +280,7 @@ pub(super) fn nothing_wrong(container: &ContainerLoad) -> Finding {
     Finding {
         kind: FindingKind::NothingWrong,
         range_id: None,
+        actions: vec![],
         summary: match used {
             Some(share) => format!(
                 "nothing is wrong: the busiest partition uses {} of its throughput, and {} of the operations are refused",

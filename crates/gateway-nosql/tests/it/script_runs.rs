@@ -223,3 +223,98 @@ async fn a_write_and_its_triggers_happen_together_or_not_at_all() {
     }
     server.item("GET", "a", r#"["k"]"#).send().await.expect(404);
 }
+
+const TRIAL: &str = "/_shardlake/v1/dbs/db/colls/items/scripts/run";
+
+async fn try_out(server: &Server, body: Value) -> Answer {
+    server.post(TRIAL).json(body).send().await
+}
+
+#[tokio::test]
+async fn a_dry_run_tells_what_it_would_write_and_leaves_nothing() {
+    let server = Server::with_container().await;
+    let _kept = server.create(json!({ "id": "there", "pk": "k", "n": 1 })).await;
+    let text = "function (first, second) {
+        console.log('creating', first);
+        var items = getContext().getCollection();
+        items.createDocument(items.getSelfLink(), { id: first, pk: 'k', n: second }, function (error, made) {
+            if (error) throw error;
+            items.deleteDocument(items.getAltLink() + '/docs/there', {}, function (error) {
+                if (error) throw error;
+                getContext().getResponse().setBody({ made: made.id, n: made.n });
+            });
+        });
+    }";
+    let body = |commit: bool| json!({ "kind": "procedure", "body": text, "partitionKey": ["k"], "arguments": ["new", 7], "commit": commit });
+    let tried = try_out(&server, body(false)).await.expect(200);
+    assert!(tried.charge() > 1.0);
+    let tried = tried.json();
+    assert_eq!((&tried["result"], &tried["committed"]), (&json!({ "made": "new", "n": 7 }), &json!(false)));
+    assert_eq!(tried["log"], "creating new");
+    let writes = json!([{ "operation": "create", "id": "new" }, { "operation": "delete", "id": "there" }]);
+    assert_eq!(tried["writes"], writes);
+    let _there = server.item("GET", "there", "[\"k\"]").send().await.expect(200);
+    let _absent = server.item("GET", "new", "[\"k\"]").send().await.expect(404);
+    let kept = try_out(&server, body(true)).await.expect(200).json();
+    assert_eq!((&kept["committed"], &kept["writes"]), (&json!(true), &writes));
+    let _gone = server.item("GET", "there", "[\"k\"]").send().await.expect(404);
+    let _made = server.item("GET", "new", "[\"k\"]").send().await.expect(200);
+}
+
+#[tokio::test]
+async fn a_failing_run_tells_its_log_and_its_place() {
+    let server = Server::with_container().await;
+    let body = |text: &str| json!({ "kind": "procedure", "body": text, "partitionKey": ["k"] });
+    let thrown = "function () {\n  console.log('before');\n  undefinedThing();\n}";
+    let failed = try_out(&server, body(thrown)).await.refused(400, 0, "undefinedThing");
+    let told = failed.json();
+    assert_eq!(
+        (&told["log"], &told["line"], &told["code"]),
+        (&json!("before"), &json!(3), &json!("BadRequest"))
+    );
+    assert!(told["column"].is_number() && told["charge"].as_f64() > Some(0.0), "{told}");
+    let malformed = try_out(&server, body("function () {\n  var = 1;\n}")).await.expect(400).json();
+    assert_eq!((&malformed["line"], &malformed["log"]), (&json!(2), &json!("")), "{malformed}");
+}
+
+#[tokio::test]
+async fn a_trigger_is_tried_with_a_request() {
+    let server = Server::with_container().await;
+    let text = "function () {
+        var request = getContext().getRequest(), item = request.getBody();
+        console.log(request.getOperationType());
+        item.stamped = true;
+        request.setBody(item);
+    }";
+    let body = json!({
+        "kind": "trigger", "body": text, "partitionKey": ["k"],
+        "request": { "operation": "Create", "body": { "id": "1", "pk": "k" } },
+    });
+    let tried = try_out(&server, body).await.expect(200).json();
+    assert_eq!(tried["result"], json!({ "id": "1", "pk": "k", "stamped": true }));
+    assert_eq!((&tried["log"], &tried["writes"]), (&json!("Create"), &json!([])));
+}
+
+#[tokio::test]
+async fn trials_are_for_full_keys_and_say_what_they_take() {
+    let server = Server::with_container().await;
+    let whole = json!({ "kind": "procedure", "body": "function () {}", "partitionKey": ["k"] });
+    let call = server.post(TRIAL).json(whole.clone()).signed_with(crate::harness::READ_ONLY_KEY);
+    let _refused = call.send().await.refused(403, 0, "read-only key");
+    let with = |name: &str, value: Value| {
+        let mut body = whole.clone();
+        body[name] = value;
+        body
+    };
+    for (body, status, words) in [
+        (with("kind", json!("function")), 501, "functions"),
+        (with("kind", json!("x")), 400, "'x'"),
+        (with("partitionKey", json!("k")), 400, "partition key"),
+        (with("partitionKey", json!(["k", "l"])), 400, ""),
+        (with("arguments", json!({})), 400, "array"),
+        (with("request", json!({ "operation": "Create" })), 400, "no 'request'"),
+        (with("dry", json!(true)), 400, "unknown field `dry`"),
+    ] {
+        let _answer = try_out(&server, body).await.refused(status, 0, words);
+    }
+}

@@ -3,6 +3,8 @@
 //! Only when nothing has to be looked at in the items: there is no condition beyond the scope, or it is exactly one leaf's, each
 //! item has one value under its path, and the whole partition is in scope; and nothing can have outlived its time.
 
+use std::time::Duration;
+
 use shardlake_model::Result;
 use shardlake_sql::{Execution, IndexFilter, IndexRef, Leaf, Rows};
 
@@ -49,6 +51,8 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
             stops_early: false,
             access,
             wants_counter: None,
+            elapsed: Duration::ZERO,
+            evaluation: Duration::ZERO,
         }));
     }
     let output = execution.finish(true, request.is_interrupted)?;
@@ -65,6 +69,8 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
         stops_early: false,
         access,
         wants_counter: None,
+        elapsed: Duration::ZERO,
+        evaluation: Duration::ZERO,
     }))
 }
 

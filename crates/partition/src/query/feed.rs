@@ -3,9 +3,12 @@
 //! Where a query calls user-defined functions, items wait for one another, so that calls are made for many at once: up to as
 //! many as may still go out, or as were looked at before. Places of what was looked at between them wait with them.
 
+use std::time::Duration;
+
 use shardlake_document::{Envelope, ItemView, RawDocument};
 use shardlake_model::Result;
 use shardlake_sql::{Execution, Flow};
+use shardlake_stdx::Clock;
 
 use super::{Ended, Last, QueryStatistics, Reader, TimeTest};
 
@@ -21,6 +24,9 @@ pub(super) struct Feed<'q> {
     waiting: Vec<Waiting>,
     waiting_bytes: usize,
     seen: usize,
+    clock: Option<&'q Clock>,
+    /// What pushing items has taken, where it is timed.
+    pub evaluation: Duration,
 }
 
 /// An item whose bytes are kept, and what the page comes to if it ends with it.
@@ -36,8 +42,27 @@ struct Waiting {
 }
 
 impl<'q> Feed<'q> {
-    pub fn new(execution: Execution, is_interrupted: TimeTest<'q>) -> Feed<'q> {
-        Feed { execution, is_interrupted, last: None, waiting: Vec::new(), waiting_bytes: 0, seen: 0 }
+    pub fn new(execution: Execution, is_interrupted: TimeTest<'q>, clock: Option<&'q Clock>) -> Feed<'q> {
+        Feed {
+            execution,
+            is_interrupted,
+            last: None,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            seen: 0,
+            clock,
+            evaluation: Duration::ZERO,
+        }
+    }
+
+    fn push(&mut self, item: &ItemView<'_>, filtered: bool) -> Result<Flow> {
+        let Some(clock) = self.clock else {
+            return Ok(self.execution.push(item, filtered, self.is_interrupted)?);
+        };
+        let started = clock.elapsed();
+        let pushed = self.execution.push(item, filtered, self.is_interrupted);
+        self.evaluation += clock.elapsed().saturating_sub(started);
+        Ok(pushed?)
     }
 
     /// Offers an item; `last` is where the query goes on once the item is dealt with, `before` what was counted before it was
@@ -60,7 +85,7 @@ impl<'q> Feed<'q> {
             let is_enough = self.waiting.len() >= together || self.waiting_bytes >= WAITING_BYTES_MAX;
             return if is_enough { self.flush(reader) } else { Ok(None) };
         }
-        match self.execution.push(item, filtered, self.is_interrupted)? {
+        match self.push(item, filtered)? {
             Flow::More => {
                 self.last = Some(last());
                 Ok(None)
@@ -88,7 +113,7 @@ impl<'q> Feed<'q> {
         drop(items);
         for mut waiting in waiting {
             self.last = waiting.last_before.take().or(self.last.take());
-            match self.execution.push(&waiting.view(reader), waiting.filtered, self.is_interrupted)? {
+            match self.push(&waiting.view(reader), waiting.filtered)? {
                 Flow::More => self.last = Some(waiting.last),
                 Flow::PageFull => {
                     reader.statistics = waiting.before;

@@ -38,6 +38,7 @@ mod turn;
 mod work;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_index::IndexLayout;
@@ -45,6 +46,7 @@ use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_sql::{
     AccessPlan, Execution, Flow, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows, UserFunctions,
 };
+use shardlake_stdx::Clock;
 use shardlake_storage::{HotView, ScanOptions, Snapshot};
 
 use crate::feed::FeedFilter;
@@ -91,6 +93,8 @@ pub struct QueryPageRequest<'a> {
     pub is_interrupted: TimeTest<'a>,
     /// Told what the page does.
     pub work: &'a PageWork,
+    /// Where evaluation is to be timed, what by.
+    pub clock: Option<&'a Clock>,
 }
 
 #[derive(Debug)]
@@ -111,6 +115,10 @@ pub struct QueryPage {
     pub access: &'static str,
     /// A path whose items should be counted from now on: index and path hash.
     pub wants_counter: Option<(u16, u64)>,
+    /// Set by whoever runs the page, where that is asked for.
+    pub elapsed: Duration,
+    /// Of it, what evaluation took; zero where nobody asked.
+    pub evaluation: Duration,
 }
 
 /// What a page did; charges and metrics come from it.
@@ -232,7 +240,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     let is_repeated = (state.is_some() && !execution.streams()) || stops_early;
     let execution =
         if request.query.user_functions().is_empty() { execution } else { calling(execution, request)? };
-    let mut feed = Feed::new(execution, request.is_interrupted);
+    let mut feed = Feed::new(execution, request.is_interrupted, request.clock);
     let words = chosen.access.words();
     let mut ended = match chosen.access {
         _ if !request.query.reads_items() => match feed.execution.push_nothing(request.is_interrupted)? {
@@ -262,6 +270,8 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
             stops_early,
             access: words,
             wants_counter: chosen.wants_counter,
+            elapsed: Duration::ZERO,
+            evaluation: feed.evaluation,
         });
     }
     let output = feed.execution.finish(ended == Ended::Exhausted, request.is_interrupted)?;
@@ -282,6 +292,8 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         stops_early,
         access: words,
         wants_counter: chosen.wants_counter,
+        elapsed: Duration::ZERO,
+        evaluation: feed.evaluation,
     })
 }
 

@@ -95,6 +95,8 @@ pub(crate) enum Report {
     },
     /// The first of a new worker: what it is confined by.
     Confined(Confined),
+    /// Before [`Report::Failed`]: what the script had printed by then, if that was to be kept.
+    Log(String),
 }
 
 /// What an order took of its worker.

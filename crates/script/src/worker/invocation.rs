@@ -15,6 +15,8 @@ use crate::protocol::{Failure, OrderedRole, RunOrder};
 /// How a run ended, and the channel for the next order.
 pub(super) struct Ended {
     pub(super) completion: Result<Completion, Failure>,
+    /// What was printed before it failed, if that is to be kept.
+    pub(super) failed_log: String,
     pub(super) channel: Channel,
     /// Dropped after the pool was told, which then has less to wait for.
     pub(super) engine: Option<Engine>,
@@ -24,11 +26,14 @@ pub(super) struct Ended {
 pub(super) fn run(order: RunOrder, channel: Channel, spare: Option<Spare>) -> io::Result<Ended> {
     let engine = match Engine::new(spare, order.limits) {
         Ok(engine) => engine,
-        Err(failure) => return Ok(Ended { completion: Err(failure), channel, engine: None }),
+        Err(failure) => {
+            return Ok(Ended { completion: Err(failure), failed_log: String::new(), channel, engine: None });
+        }
     };
     let model = Model::new(&order, Calls::new(channel, Rc::clone(engine.budget())));
     let completion = complete(&engine, &order, &model);
-    Ok(Ended { completion, channel: model.end()?, engine: Some(engine) })
+    let failed_log = if completion.is_err() { model.printed() } else { String::new() };
+    Ok(Ended { completion, failed_log, channel: model.end()?, engine: Some(engine) })
 }
 
 fn complete(engine: &Engine, order: &RunOrder, model: &Rc<Model>) -> Result<Completion, Failure> {

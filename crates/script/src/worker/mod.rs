@@ -77,6 +77,9 @@ fn serve(mut channel: Channel, mut confinement: Confinement, confined: Confined)
                 confinement.prepare(&run.limits);
                 let ended = invocation::run(run, channel, engine)?;
                 channel = ended.channel;
+                if !ended.failed_log.is_empty() {
+                    channel.send(&Report::Log(ended.failed_log))?;
+                }
                 channel.send(&completed(ended.completion, used(&confinement)))?;
                 drop(ended.engine);
             }

@@ -7,11 +7,12 @@ use shardlake_testkit::{Client, Request, ServerProcess};
 use crate::support::{Http2, Started, answer_at, command, connect, in_memory};
 
 /// Everything that answers without a key, and something that needs one.
-const PATHS: [&str; 8] = [
+const PATHS: [&str; 9] = [
     "/livez",
     "/readyz",
     "/metrics",
     "/_shardlake/ca.pem",
+    "/_explorer/",
     "/",
     "/dbs",
     "/_shardlake/v1/partitions",

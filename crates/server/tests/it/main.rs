@@ -15,6 +15,7 @@
 //! | `data.rs` | seeds and the demo |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hosts.rs` | which names and origins are answered, and what a request's head must be |
+//! | `explorer.rs` | the explorer's files, and what browsers are told with them |
 //! | `newcomer.rs` | what somebody meets in the first minutes |
 //! | `unread_answers.rs` | clients that take no answers, and slow uploads: memory is bounded |
 //! | `open_files.rs` | few descriptors: storage has its part, connections get the rest |
@@ -29,6 +30,7 @@ mod backups;
 mod data;
 #[cfg(feature = "object-storage")]
 mod evacuate;
+mod explorer;
 mod hostile;
 mod hosts;
 mod hot_tenant;

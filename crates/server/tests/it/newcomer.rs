@@ -29,7 +29,7 @@ fn help_and_version_are_commands_too() {
 
 #[test]
 fn a_browser_is_told_what_this_is_and_how_to_connect() {
-    let server = in_memory().start();
+    let server = in_memory().argument("--explorer=off").start();
     let ask = |lines: &str| {
         let head = format!("GET / HTTP/1.1\r\nhost: localhost:8081\r\n{lines}connection: close\r\n\r\n");
         answer_at(server.address(), &head)

@@ -7,6 +7,7 @@
 //! | `parser.rs`, `clauses.rs` | expressions by precedence; the clauses around them |
 //! | `cursor.rs` | stepping over tokens, for both |
 //! | `parsed.rs` | what callers hold: the text and its tree |
+//! | `outline.rs` | its clauses in words, for those who draw a plan |
 //! | `template.rs` | text without its literals |
 //! | `printer.rs` | trees as text: the service's spelling and the SDK's |
 
@@ -14,6 +15,7 @@ pub(crate) mod ast;
 mod clauses;
 mod cursor;
 pub(crate) mod lexer;
+mod outline;
 mod parsed;
 pub(crate) mod parser;
 pub(crate) mod printer;
@@ -24,6 +26,7 @@ use ast::{Collection, Expression, Query};
 use lexer::Kind;
 use parser::Parser;
 
+pub use outline::QueryOutline;
 pub use parsed::{Query as ParsedQuery, parse_query};
 pub use template::{TEMPLATE_BYTES_MAX, template};
 

@@ -17,7 +17,7 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("gateway-nosql", 27),
     ("model", 5),
     ("partition", 24),
-    ("server", 10),
+    ("server", 8),
     ("sql", 9),
     ("storage", 12),
 ];

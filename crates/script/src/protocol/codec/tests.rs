@@ -89,6 +89,7 @@ fn report() -> impl Strategy<Value = Report> {
     prop_oneof![
         vec(request(), 0..4).prop_map(Report::Store),
         Just(Report::Ready),
+        text().prop_map(Report::Log),
         (vec(option::of(text()), 0..5), used())
             .prop_map(|(values, used)| Report::Results { values, processor: used.processor }),
         (0u8..16).prop_map(|bits| Report::Confined(Confined::try_from(bits).expect("four layers"))),

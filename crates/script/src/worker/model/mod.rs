@@ -334,8 +334,13 @@ impl Model {
         Completion {
             response_body: self.response.json.take(),
             request_body: request_body.filter(|_| is_pre_trigger),
-            log: std::mem::take(&mut self.log.borrow_mut().text),
+            log: self.printed(),
         }
+    }
+
+    /// What `console.log` has printed since it was asked last.
+    pub(super) fn printed(&self) -> String {
+        std::mem::take(&mut self.log.borrow_mut().text)
     }
 
     /// Lets go of every value of the engine, and of the channel.

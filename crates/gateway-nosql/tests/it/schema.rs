@@ -1,0 +1,110 @@
+//! What items look like, and what another indexing policy would make of them, at the wire.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{READ_ONLY_KEY, Server};
+
+const OF_ITEMS: &str = "/_shardlake/v1/dbs/db/colls/items";
+
+async fn with_items(count: usize) -> Server {
+    let server = Server::with_container().await;
+    for number in 0..count {
+        let item = json!({
+            "id": format!("i{number}"), "pk": format!("k{number}"), "n": number,
+            "tags": [{ "name": "red" }, { "name": "blue" }], "text": "a rather plain text",
+        });
+        let _created = server.create(item).await;
+    }
+    server
+}
+
+async fn schema(server: &Server, query: &str) -> Value {
+    server.get(format!("{OF_ITEMS}/schema{query}")).signed_with(READ_ONLY_KEY).send().await.expect(200).json()
+}
+
+fn path<'s>(schema: &'s Value, path: &str) -> &'s Value {
+    let paths = schema["paths"].as_array().expect("a list");
+    paths.iter().find(|one| one["path"] == path).unwrap_or_else(|| panic!("{path} in {schema}"))
+}
+
+#[tokio::test]
+async fn a_schema_tells_paths_types_and_examples() {
+    let server = with_items(60).await;
+    let told = schema(&server, "").await;
+    assert_eq!((&told["sampled"], &told["ofItems"], &told["isCut"]), (&json!(60), &json!(60), &json!(false)));
+    assert_eq!(path(&told, "/n")["types"], json!({ "number": 1.0 }));
+    assert_eq!(
+        (&path(&told, "/n")["distinct"], &path(&told, "/n")["isDistinctExact"]),
+        (&json!(60), &json!(true))
+    );
+    assert_eq!(path(&told, "/tags/[]/name")["distinct"], 2);
+    assert_eq!(path(&told, "/text")["examples"], json!(["\"a rather plain text\""]));
+    assert_eq!((&path(&told, "/pk")["isKey"], &path(&told, "/n")["isKey"]), (&json!(true), &json!(false)));
+    assert_eq!(
+        (&path(&told, "/n")["isIndexed"], &path(&told, "/_etag")["isIndexed"]),
+        (&json!(true), &json!(false))
+    );
+    assert!(told["itemBytes"]["p50"].as_u64() <= told["itemBytes"]["max"].as_u64());
+    let part = schema(&server, "?sample=10").await;
+    assert_eq!((&part["sampled"], &part["ofItems"]), (&json!(10), &json!(60)));
+    assert_eq!(path(&part, "/n")["isDistinctExact"], false);
+    let _wrong = server.get(format!("{OF_ITEMS}/schema?sample=0")).send().await.refused(400, 0, "1 to 5000");
+}
+
+#[tokio::test]
+async fn a_schema_is_kept_for_a_minute_and_costs_nobody_anything() {
+    let server = with_items(3).await;
+    let before = server.get("/_shardlake/v1/pulse").send().await.expect(200).json();
+    let first = schema(&server, "").await;
+    let _new = server.create(json!({ "id": "x", "pk": "x", "fresh": true })).await;
+    assert_eq!(schema(&server, "").await, first);
+    server.clock.advance(Duration::from_secs(61));
+    assert_eq!(path(&schema(&server, "").await, "/fresh")["types"], json!({ "boolean": 0.25 }));
+    let after = server.get("/_shardlake/v1/pulse").send().await.expect(200).json();
+    let sum = |pulse: &Value| -> f64 {
+        pulse["ru"]["feed"].as_array().expect("a list").iter().filter_map(Value::as_f64).sum()
+    };
+    assert_eq!((sum(&before), sum(&after)), (0.0, 0.0));
+}
+
+#[tokio::test]
+async fn a_preview_charges_as_writes_do() {
+    let server = with_items(20).await;
+    let preview = async |policy: Value| -> Value {
+        let call =
+            server.post(format!("{OF_ITEMS}/indexing/preview")).json(json!({ "indexingPolicy": policy }));
+        call.signed_with(READ_ONLY_KEY).send().await.expect(200).json()
+    };
+    let policy = json!({
+        "indexingMode": "consistent", "automatic": true,
+        "includedPaths": [{ "path": "/n/?" }], "excludedPaths": [{ "path": "/*" }],
+    });
+    let told = preview(policy.clone()).await;
+    assert_eq!((&told["isValid"], &told["errors"], &told["sampled"]), (&json!(true), &json!([]), &json!(20)));
+    let (now, then) = (&told["termsPerItem"]["now"], &told["termsPerItem"]["then"]);
+    assert!(now.as_f64() > then.as_f64(), "{told}");
+    assert_eq!(told["rebuild"]["items"], 20);
+    // What it says is what is charged, before and after.
+    let item = |id: &str| {
+        json!({
+            "id": id, "pk": id, "n": 5, "tags": [{ "name": "red" }, { "name": "blue" }], "text": "a rather plain text",
+        })
+    };
+    let charge = server.create(item("before")).await.charge();
+    assert_eq!(told["charge"]["create"]["now"].as_f64(), Some(charge));
+    let same = server.put("/dbs/db/colls/items/docs/before").key("[\"before\"]").json(item("before"));
+    assert_eq!(told["charge"]["replace"]["now"].as_f64(), Some(same.send().await.expect(200).charge()));
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let definition = json!({ "id": "items", "partitionKey": key, "indexingPolicy": policy });
+    let _replaced = server.put("/dbs/db/colls/items").json(definition).send().await.expect(200);
+    let charge = server.create(item("afterw")).await.charge();
+    assert_eq!(told["charge"]["create"]["then"].as_f64(), Some(charge));
+    let wrong =
+        preview(json!({ "includedPaths": [{ "path": "/n" }], "excludedPaths": [{ "path": "/*" }] })).await;
+    assert_eq!(wrong["isValid"], false);
+    assert!(wrong["errors"][0]["words"].as_str().expect("a text").contains("/n"), "{wrong}");
+    let unknown = preview(json!({ "includedPaths": 3 })).await;
+    assert_eq!(unknown["isValid"], false);
+}

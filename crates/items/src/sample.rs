@@ -1,0 +1,66 @@
+//! Some items of a container, drawn evenly over the hash space: for those who want to know what items look like.
+//!
+//! The hash space is cut into equal spans, and the first items of each are taken. That is quick and fair as far as hashes are: which items lie at the
+//! beginning of a span has nothing to do with what is in them. It is work of the server for itself, bounded in items, bytes and time;
+//! nobody is charged, and it counts as nobody's load.
+
+use std::time::Duration;
+
+use shardlake_model::{Priority, RequestContext, Result};
+use shardlake_partition::StoredItem;
+use shardlake_routing::{EpkRange, EpkScale};
+use shardlake_serving::ContainerHandle;
+
+use crate::{FeedScope, Items};
+
+pub const SAMPLE_ITEMS_MAX: usize = 5_000;
+/// Spans that are asked for their first items.
+const SPANS: usize = 32;
+const BYTES_MAX: usize = 2 << 20;
+const TIME_MAX: Duration = Duration::from_millis(50);
+
+/// Items, of so many that there are.
+#[derive(Debug)]
+pub struct Sample {
+    pub items: Vec<StoredItem>,
+    pub of_items: u64,
+}
+
+impl Items {
+    pub async fn sample(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        count: usize,
+    ) -> Result<Sample> {
+        let entry = self.current_entry(&container.entry)?;
+        let container = ContainerHandle { entry: entry.clone(), by_rid: container.by_rid };
+        let ctx =
+            RequestContext { priority: Priority::System, answer_space: None, session: None, ..ctx.clone() };
+        let whole = EpkRange::full();
+        let scale = EpkScale::new(&entry.record.container.definition.partition_key, &whole);
+        let inner = (1..SPANS).map(|span| scale.bound(span as f64 / SPANS as f64));
+        let bounds: Vec<_> = std::iter::once(whole.min.clone()).chain(inner).chain([whole.max]).collect();
+        let end = self.clock().elapsed() + TIME_MAX;
+        let mut items: Vec<StoredItem> = Vec::new();
+        let mut bytes = 0;
+        for (place, span) in bounds.windows(2).enumerate() {
+            // What one span lacks the next ones have.
+            let room = (count - items.len()).div_ceil(SPANS - place);
+            if room == 0 || bytes >= BYTES_MAX || (place > 0 && self.clock().elapsed() > end) {
+                break;
+            }
+            let epk = Some((span[0].to_hex(), span[1].to_hex()));
+            let scope = FeedScope::Range { range_id: None, epk };
+            let page = self.read_feed(&ctx, &container, scope, Some(room as i64), None).await?;
+            for item in page.items {
+                bytes += item.json_size_bytes();
+                items.push(item);
+                if bytes >= BYTES_MAX {
+                    break;
+                }
+            }
+        }
+        Ok(Sample { items, of_items: container.usage().items })
+    }
+}

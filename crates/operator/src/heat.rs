@@ -1,0 +1,111 @@
+//! `GET heat`: the heat of a container as a matrix of time and hash space, with what happened to its partitions meanwhile.
+//!
+//! Cells are 32-bit floats, little-endian, one column of rows after the other, in base64: a day of a large container is as long as
+//! its picture. A cell that nobody knows anything about is not a number. With `since`, the answer has the last column that the
+//! client has seen, which was still counted then, and later ones.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use shardlake_account::{
+    ContainerHandle, Epk, EpkRange, HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure, HistoryEvent,
+    HistoryEventKind,
+};
+use shardlake_model::{Error, Result};
+
+use crate::document::{ids, written};
+use crate::moments::Moments;
+use crate::window::Window;
+use crate::{OperatorCall, OperatorReply};
+
+const DEFAULT_WINDOW: &str = "6h";
+const DEFAULT_ROWS: u32 = 256;
+
+pub(crate) fn heat(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
+    let parameters = call.address.parameters(&["window", "rows", "measure", "min", "max", "since"])?;
+    let measure = match parameters.get("measure") {
+        None | Some("share") => HeatMeasure::Share,
+        Some("ru") => HeatMeasure::RequestUnits,
+        Some("throttled") => HeatMeasure::Throttled,
+        Some(other) => {
+            return Err(Error::bad_request(format!("the measure '{other}' is none of share, ru, throttled")));
+        }
+    };
+    let rows = parameters.number("rows")?.unwrap_or(DEFAULT_ROWS) as usize;
+    if !(1..=HEAT_ROWS_MAX).contains(&rows) {
+        return Err(Error::bad_request(format!("'rows' is 1 to {HEAT_ROWS_MAX}")));
+    }
+    let request = HeatMapRequest {
+        window: Window::of(Some(parameters.get("window").unwrap_or(DEFAULT_WINDOW)))?.length,
+        rows,
+        measure,
+        span: span(parameters.get("min"), parameters.get("max"))?,
+        since: parameters.number("since")?,
+    };
+    let map = call.account.heat_map(container, &request)?;
+    Ok(crate::ok(written(&document(&map, &request, &call.moments()))))
+}
+
+fn span(min: Option<&str>, max: Option<&str>) -> Result<EpkRange> {
+    let (min, max) = (min.unwrap_or_default(), max.unwrap_or("FF"));
+    EpkRange::from_hex(min, max).map_err(|error| {
+        Error::bad_request(format!("'min' and 'max' are no span of the hash space: {error}"))
+    })
+}
+
+fn document(map: &HeatMap, request: &HeatMapRequest, moments: &Moments) -> Value {
+    let seconds = map.period_seconds;
+    let cells: Vec<u8> = map.cells.iter().flat_map(|cell| cell.to_le_bytes()).collect();
+    let throttled = map.throttled.iter().map(|dot| {
+        let time = moments.of_period(dot.column, seconds);
+        json!([time, dot.rows.first, dot.rows.count, dot.share])
+    });
+    let epochs = map.epochs.iter().map(|epoch| {
+        let range = |range: &shardlake_account::EpochRange| {
+            let rows = map.rows_of(&range.range)?;
+            Some(json!({
+                "id": range.range_id.to_string(),
+                "firstRow": rows.first,
+                "rows": rows.count,
+                "budgetRuPerSecond": range.budget_centi.map(|centi| centi as f64 / 100.0),
+            }))
+        };
+        let ranges: Vec<Value> = epoch.ranges.iter().filter_map(range).collect();
+        json!({ "from": moments.of(epoch.from), "ranges": ranges })
+    });
+    json!({
+        "sequence": map.sequence,
+        "periodSeconds": seconds,
+        "times": (map.first..=map.sequence).map(|number| moments.of_period(number, seconds)).collect::<Vec<_>>(),
+        "rowBounds": map.row_bounds.iter().map(Epk::to_hex).collect::<Vec<_>>(),
+        "cells": STANDARD.encode(cells),
+        "unit": match request.measure {
+            HeatMeasure::Share => "shareOfBudget",
+            HeatMeasure::RequestUnits => "ruPerSecond",
+            HeatMeasure::Throttled => "shareOfOperations",
+        },
+        "throttled": throttled.collect::<Vec<_>>(),
+        "epochs": epochs.collect::<Vec<_>>(),
+        "events": map.events.iter().map(|one| event(one, moments)).collect::<Vec<_>>(),
+        "knownSince": moments.of(map.known_since),
+    })
+}
+
+fn event(event: &HistoryEvent, moments: &Moments) -> Value {
+    let time = moments.of(event.at);
+    match &event.what {
+        HistoryEventKind::Relocated { kind, sources, targets, pause } => json!({
+            "time": time,
+            "kind": kind.name(),
+            "sources": ids(sources),
+            "targets": ids(targets),
+            "pauseMs": pause.as_secs_f64() * 1000.0,
+        }),
+        HistoryEventKind::Throughput { from_centi, to_centi } => json!({
+            "time": time,
+            "kind": "throughput",
+            "from": from_centi.map(|centi| centi as f64 / 100.0),
+            "to": to_centi.map(|centi| centi as f64 / 100.0),
+        }),
+    }
+}

@@ -1,0 +1,45 @@
+//! `POST query`: a query with its plan and its figures as data, for those who look at what it costs.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `body.rs` | what is asked: text, parameters, scope, page, and whether it is run at all |
+//! | `plan.rs` | the steps of the query as boxes with figures |
+//! | `answer.rs` | the answer, whose rows come last and as the engine wrote them |
+//! | `advice.rs` | the rules of the query advisor in words |
+//!
+//! A query that names no partition is answered from all of them, merged here. It costs what the same query costs in any other
+//! way. A client that goes away ends it, like any other: its request is dropped, and with it the pages that are being read.
+
+mod advice;
+mod answer;
+mod body;
+mod plan;
+
+use http::StatusCode;
+use shardlake_account::{ContainerHandle, QueryRequest, QueryWants};
+use shardlake_model::Result;
+
+use crate::{OperatorCall, OperatorReply};
+use body::{Mode, QueryBody};
+
+pub(crate) async fn query(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
+    let body = QueryBody::read(&call.body, call.account.limits())?;
+    let wants = QueryWants { explanation: false, utilization: true, advice: true, figures: true };
+    let request = QueryRequest {
+        text: &body.query,
+        parameters: &body.parameters,
+        scope: body.scope,
+        max_items: body.max_items,
+        continuation: body.continuation.as_deref().filter(|token| !token.is_empty()),
+        allows_cross_partition: true,
+        fans_out: true,
+        wants,
+    };
+    let reply = match body.mode {
+        Mode::Run => call.account.query(&call.context, container, request).await?,
+        Mode::Plan => call.account.explain(&call.context, container, &request)?,
+    };
+    let charge_centi = reply.meta.charge_centi;
+    let body = answer::written(&reply);
+    Ok(OperatorReply { charge_centi, ..OperatorReply::json(StatusCode::OK, body) })
+}

@@ -1,0 +1,107 @@
+//! `GET server`: what is running, with which limits and features, and how much there is.
+//!
+//! A client shows what `features` names and nothing else, so that a newer client makes do with an older server.
+
+use serde_json::{Value, json};
+use shardlake_account::{Account, CapacityMode};
+use shardlake_model::{ConsistencyLevel, Result};
+
+use super::Installation;
+use crate::document::written;
+use crate::{OperatorCall, OperatorReply};
+
+/// What this server offers below its own paths; a name is never used for something else.
+const FEATURES: &[&str] = &[
+    "server",
+    "caller",
+    "pulse",
+    "query",
+    "heat",
+    "key",
+    "actions",
+    "parts",
+    "log",
+    "scriptsRun",
+    "schema",
+    "indexingPreview",
+];
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+pub(crate) async fn server(call: &OperatorCall<'_>) -> Result<OperatorReply> {
+    let (account, now) = (call.account, call.context.now);
+    let told = call.installation;
+    // The size of the files waits for a journal that is being synced.
+    let shards = account.shard_states().await?;
+    let statistics = account.counts();
+    let disk_bytes: u64 = shards.iter().map(|shard| shard.disk_bytes).sum();
+    let shards: Vec<Value> = shards
+        .iter()
+        .map(|shard| {
+            json!({
+                "number": shard.number,
+                "partitions": shard.partitions,
+                "sizeBytes": shard.size_bytes,
+                "diskBytes": shard.disk_bytes,
+                "isWritable": shard.is_writable,
+            })
+        })
+        .collect();
+    let days_left = |installation: &Installation| {
+        installation.certificate_ends.map(|end| end.0.saturating_sub(now.0) / DAY_MS)
+    };
+    Ok(crate::ok(written(&json!({
+        "version": told.map(|installation| installation.version),
+        "build": told.map(|installation| &installation.build),
+        "startedAt": told.map(|installation| installation.started_at.milliseconds()),
+        "now": now.milliseconds(),
+        "label": told.and_then(|installation| installation.label.as_ref()),
+        "durability": told.map(|installation| installation.durability),
+        "consistency": consistency(account.consistency()),
+        "capacityMode": match account.capacity_mode() {
+            CapacityMode::Provisioned => "provisioned",
+            CapacityMode::Serverless => "serverless",
+        },
+        "throughputEnforced": told.map(|installation| installation.enforces_throughput),
+        "limitsScale": told.map(|installation| &installation.limits_scale),
+        "limits": limits(account, told),
+        "features": FEATURES,
+        "certificateDaysLeft": told.and_then(days_left),
+        "shards": shards,
+        "counts": {
+            "databases": statistics.databases,
+            "containers": statistics.containers,
+            "partitions": statistics.partitions,
+            "items": statistics.items,
+            "sizeBytes": statistics.size_bytes,
+            "diskBytes": disk_bytes,
+        },
+    }))))
+}
+
+fn limits(account: &Account, told: Option<&Installation>) -> Value {
+    let limits = account.limits();
+    json!({
+        "itemSizeBytesMax": limits.item_size_bytes_max,
+        "itemIdBytesMax": limits.item_id_bytes_max,
+        "nestingMax": limits.nesting_max,
+        "pageItemsMax": limits.page_items_max,
+        "pageSizeBytesMax": limits.page_size_bytes_max,
+        "batchOperationsMax": limits.batch_operations_max,
+        "bulkOperationsMax": limits.bulk_operations_max,
+        "patchOperationsMax": limits.patch_operations_max,
+        "bodySizeBytesMax": told.map(|installation| installation.body_size_bytes_max),
+        "queryTextBytesMax": shardlake_model::LanguageLimits::PUBLISHED.text_length_max,
+        "queryParametersMax": limits.query_parameters_max,
+        "resourcesMax": limits.resources_max,
+        "throughputMin": limits.throughput_min,
+        "throughputMax": limits.throughput_max,
+        "partitionThroughputMax": limits.partition_throughput_max,
+        "throughputPerPartition": limits.throughput_per_partition,
+        "partitionSizeBytesMax": limits.physical_partition_size_bytes_max,
+        "logicalPartitionSizeBytesMax": limits.logical_partition_size_bytes_max,
+    })
+}
+
+fn consistency(level: ConsistencyLevel) -> &'static str {
+    level.name()
+}

@@ -1,0 +1,131 @@
+//! Trying a script that is not stored, or not in this form: it runs as it would, and what it writes is given up unless it is to be kept.
+//!
+//! A failure of the script is an outcome of the trial like any other, told with what the script had printed by then. Errors are
+//! for what keeps the trial from taking place: no such key, no request units, no worker.
+
+use shardlake_model::{
+    Error, ErrorKind, PartitionKey, RequestContext, Result, Script, ScriptKind, TriggerOperation,
+};
+use shardlake_script::{Completion, Role};
+use shardlake_serving::{ContainerHandle, Cost, OperationKind, Touched, key_of_read};
+
+use crate::ScriptRuns;
+use crate::script_run_store::ScriptedWrite;
+
+/// What errors call a script without a name.
+const NAME: &str = "trial";
+
+#[derive(Debug, Clone)]
+pub struct ScriptTrial<'a> {
+    pub role: TrialRole<'a>,
+    /// The text of one JavaScript function.
+    pub source: &'a str,
+    pub key: Option<&'a PartitionKey>,
+    /// Whether what it writes is kept.
+    pub commits: bool,
+}
+
+/// Bodies are JSON text.
+#[derive(Debug, Clone)]
+pub enum TrialRole<'a> {
+    /// `arguments` is a JSON array.
+    Procedure { arguments: &'a str },
+    /// Before a write whose body this is; what the trigger makes of that is the result.
+    PreTrigger { operation: TriggerOperation, request_body: Option<&'a str> },
+}
+
+#[derive(Debug)]
+pub struct TrialReply {
+    /// JSON text: the response's body, or the request's after a trigger. Or how the script failed.
+    pub outcome: Result<Option<String>>,
+    pub log: String,
+    /// At most a thousand.
+    pub writes: Vec<ScriptedWrite>,
+    pub committed: bool,
+    pub charge_centi: u64,
+}
+
+impl ScriptRuns {
+    pub async fn try_script(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        trial: &ScriptTrial<'_>,
+    ) -> Result<TrialReply> {
+        let logical = key_of_read(container, trial.key)?;
+        let script = Script {
+            kind: ScriptKind::Procedure,
+            id: NAME.into(),
+            number: 0,
+            etag: [0; 16],
+            timestamp: 0,
+            body: trial.source.to_owned(),
+            trigger: None,
+            spelling: None,
+        };
+        let mut routing = self.routing(container);
+        loop {
+            let partition = routing.owner(&logical).clone();
+            let touched = Touched::Logical(&logical);
+            let entry = routing.entry.clone();
+            let mut permit = self.admit(ctx, &entry, &partition, OperationKind::Write, touched)?;
+            let outcome = async {
+                let mut run = self.begin_run(ctx, &entry, &partition, &logical, &mut permit).await?;
+                run.store.writes = Some(Vec::new());
+                let completed = run.script(&script, trial.role.of_script(), true).await;
+                trial.ended(run, completed).await
+            };
+            let outcome = outcome.await;
+            permit.settle_outcome(&outcome, |(_, cost)| *cost);
+            if !routing.has_moved(&outcome).await? {
+                return outcome.map(|(reply, _)| reply);
+            }
+        }
+    }
+}
+
+impl ScriptTrial<'_> {
+    /// Commits or gives up, by what the trial is for and how the script ended.
+    async fn ended(
+        &self,
+        mut run: crate::script_run::ScriptRun<'_>,
+        completed: Result<Completion>,
+    ) -> Result<(TrialReply, Cost)> {
+        let writes = run.store.writes.take().unwrap_or_default();
+        let failed_log = std::mem::take(&mut run.failed_log);
+        let is_of_the_script = |error: &Error| {
+            matches!(error.kind(), ErrorKind::BadRequest | ErrorKind::Forbidden | ErrorKind::TooLarge)
+        };
+        let (outcome, log, committed, cost) = match completed {
+            Ok(completion) if self.commits => {
+                let (completion, cost, _) = run.finish(Ok(completion)).await?;
+                let log = completion.log.clone();
+                (Ok(self.result_of(completion)), log, true, cost)
+            }
+            Ok(completion) => {
+                let log = completion.log.clone();
+                (Ok(self.result_of(completion)), log, false, run.give_up().await?)
+            }
+            Err(error) if is_of_the_script(&error) => (Err(error), failed_log, false, run.give_up().await?),
+            Err(error) => return run.finish(Err(error)).await.map(|(never, ..)| never),
+        };
+        let charge_centi = cost.charge_centi;
+        Ok((TrialReply { outcome, log, writes, committed, charge_centi }, cost))
+    }
+
+    fn result_of(&self, completion: Completion) -> Option<String> {
+        match self.role {
+            TrialRole::Procedure { .. } => completion.response_body,
+            TrialRole::PreTrigger { .. } => completion.request_body,
+        }
+    }
+}
+
+impl TrialRole<'_> {
+    fn of_script(&self) -> Role<'_> {
+        match *self {
+            TrialRole::Procedure { arguments } => Role::Procedure { arguments },
+            TrialRole::PreTrigger { operation, request_body } => Role::PreTrigger { operation, request_body },
+        }
+    }
+}
