@@ -31,3 +31,8 @@ export function newest(values: (number | null)[] | number | null | undefined): n
   if (typeof values === "number") return values;
   return values?.findLast((value) => value !== null) ?? 0;
 }
+
+/** Sums per period as rates; the last period is still open and left out. */
+export function perSecond(pulse: Pulse, values: number[] | undefined): number[] {
+  return (values ?? []).slice(0, -1).map((value) => value / Math.max(1, pulse.periodSeconds));
+}

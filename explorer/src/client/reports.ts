@@ -88,7 +88,7 @@ export interface Finding {
   kind: string;
   partition: string | null;
   summary: string;
-  evidence: string[] | string;
+  evidence: { name: string; value: number | string }[];
   remedy: string;
   actions?: Action[];
 }
@@ -203,12 +203,15 @@ export interface HeatQuery {
   measure: string;
   min?: string | undefined;
   max?: string | undefined;
+  /** Only what came after this sequence. */
+  since?: number | undefined;
 }
 
 export function readHeat(db: string, coll: string, query: HeatQuery, signal?: AbortSignal): Promise<Heat | null> {
   const words = [`window=${query.window}`, `rows=${query.rows}`, `measure=${query.measure}`];
   if (query.min) words.push(`min=${query.min}`);
   if (query.max) words.push(`max=${query.max}`);
+  if (query.since !== undefined) words.push(`since=${query.since}`);
   return offered(get<Heat>(operatorOf(db, coll, "heat", `?${words.join("&")}`), signal));
 }
 

@@ -19,6 +19,8 @@ type Page = Component<{ segments: string[] }>;
 const PAGES: Record<string, Page> = {
   home: lazy(() => import("../pages/home/home")),
   items: lazy(() => import("../pages/items/items")),
+  query: lazy(() => import("../pages/query/query")),
+  partitions: lazy(() => import("../pages/partitions/partitions")),
 };
 
 /** The page of a place; what no feature backs leads home. */

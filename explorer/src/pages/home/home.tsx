@@ -2,7 +2,7 @@
 
 import { createMemo, createSignal, createEffect, For, onCleanup, Show, type JSX } from "solid-js";
 import { poll } from "../../client/poll";
-import { newest, readPulse, type Pulse } from "../../client/pulse";
+import { newest, perSecond, readPulse, type Pulse } from "../../client/pulse";
 import { NOTHING_WRONG, readReport, type ContainerRow, type Report } from "../../client/reports";
 import { bytes, clock, integer, milliseconds, percent, rate, short, timeOf } from "../../kit/format";
 import { go, pathOf, place, setState } from "../../kit/router";
@@ -106,7 +106,8 @@ function Totals(props: { pulse: Pulse | null }): JSX.Element {
   const size = () => containers().reduce((sum, row) => sum + row.sizeBytes, 0);
   const total = createMemo(() => {
     const kinds = Object.values(props.pulse?.ru ?? {});
-    return (kinds[0] ?? []).map((_, at) => kinds.reduce((sum, values) => sum + (values[at] ?? 0), 0));
+    const sums = (kinds[0] ?? []).map((_, at) => kinds.reduce((sum, values) => sum + (values[at] ?? 0), 0));
+    return props.pulse ? perSecond(props.pulse, sums) : [];
   });
   const recent = (values: number[]) => values.slice(-60);
   return (
@@ -115,7 +116,7 @@ function Totals(props: { pulse: Pulse | null }): JSX.Element {
         {(pulse) => (
           <>
             <Total name="RU/s" value={rate(newest(total()))} values={recent(total())} />
-            <Total name="429/s" value={rate(newest(pulse().throttled))} values={recent(pulse().throttled)} />
+            <Total name="429/s" value={rate(newest(perSecond(pulse(), pulse().throttled)))} values={recent(perSecond(pulse(), pulse().throttled))} />
             <Total name="p50 / p99" value={`${milliseconds(newest(pulse().latencyP50Ms))} / ${milliseconds(newest(pulse().latencyP99Ms))}`} />
           </>
         )}
@@ -143,7 +144,7 @@ function Total(props: { name: string; value: string; values?: number[] }): JSX.E
 const KIND_NAMES: Record<string, string> = { read: "read", create: "create", write: "write", query: "query", fanOut: "fan-out", feed: "feed" };
 
 function ByKind(props: { pulse: Pulse }): JSX.Element {
-  const series = () => Object.entries(KIND_NAMES).map(([member, name]) => ({ name, values: props.pulse.ru[member] ?? [] }));
+  const series = () => Object.entries(KIND_NAMES).map(([member, name]) => ({ name, values: perSecond(props.pulse, props.pulse.ru[member]) }));
   const time = (at: number) => {
     const value = props.pulse.times.at(at);
     return value === undefined ? "" : clock(timeOf(value));

@@ -100,5 +100,65 @@ const describe = (value: unknown): string => (typeof value === "number" ? `${val
 
 /** The full value of the colour scale. */
 export function scaleOf(model: HeatModel): number {
-  return model.unit === "share" ? 1 : Math.max(model.most, 1e-9);
+  return isShare(model) ? 1 : Math.max(model.most, 1e-9);
 }
+
+/** Columns of a `since` answer behind the known ones: the open column comes again, the oldest go. */
+export function append(known: Heat, delta: Heat): Heat {
+  const first = delta.times[0];
+  const isOther = delta.rowBounds.length !== known.rowBounds.length || delta.rowBounds[1] !== known.rowBounds[1] || delta.unit !== known.unit;
+  if (isOther || first === undefined) return isOther ? delta : { ...known, sequence: delta.sequence };
+  const firstAt = timeOf(first).getTime();
+  const keptTimes = known.times.filter((time) => timeOf(time).getTime() < firstAt);
+  const span = known.times.length;
+  if (keptTimes.length === 0 || delta.times.length >= span) return delta;
+  const dropped = Math.max(0, keptTimes.length + delta.times.length - span);
+  const before = floats(known.cells);
+  const rows = before.length / span;
+  const kept = before.subarray(dropped * rows, keptTimes.length * rows);
+  const added = floats(delta.cells);
+  const cells = new Float32Array(kept.length + added.length);
+  cells.set(kept);
+  cells.set(added, kept.length);
+  const times = [...keptTimes.slice(dropped), ...delta.times];
+  const since = timeOf(times[0] as number | string).getTime();
+  const epochs = [...known.epochs.filter(({ from }) => timeOf(from).getTime() < firstAt), ...delta.epochs];
+  const isIn = (time: number | string) => timeOf(time).getTime() >= since && timeOf(time).getTime() < firstAt;
+  return {
+    ...delta,
+    times,
+    cells: base64Of(cells),
+    epochs,
+    throttled: [...known.throttled.filter(([time]) => isIn(time)), ...delta.throttled],
+    events: [...known.events.filter(({ time }) => isIn(time)), ...delta.events],
+    knownSince: known.knownSince,
+  };
+}
+
+function base64Of(cells: Float32Array): string {
+  const bytes = new Uint8Array(cells.buffer, cells.byteOffset, cells.byteLength);
+  const parts: string[] = [];
+  for (let at = 0; at < bytes.length; at += 8192) parts.push(String.fromCharCode(...bytes.subarray(at, at + 8192)));
+  return btoa(parts.join(""));
+}
+
+/** The columns between two times in milliseconds; 0 leaves an end open. */
+export function sliceTimes(model: HeatModel, from: number, to: number): HeatModel {
+  if (!from && !to) return model;
+  const first = from ? Math.max(0, columnAt(model.times, from)) : 0;
+  const last = to ? Math.max(first + 1, columnAt(model.times, to) + 1) : model.columns;
+  const shift = <T extends { column: number }>(list: T[]) => list.map((one) => ({ ...one, column: one.column - first }));
+  const isShown = ({ column }: { column: number }) => column >= 0 && column < last - first;
+  return {
+    ...model,
+    columns: last - first,
+    times: model.times.slice(first, last),
+    cells: model.cells.subarray(first * model.rows, last * model.rows),
+    throttled: shift(model.throttled).filter(isShown),
+    epochs: shift(model.epochs),
+    events: shift(model.events).filter(isShown),
+  };
+}
+
+/** Cells that are shares: of a budget, or of operations. */
+export const isShare = (model: HeatModel): boolean => model.unit.startsWith("share");
