@@ -2,6 +2,7 @@
 
 import { createMemo, createSignal, createUniqueId, For, type JSX } from "solid-js";
 import { Dialog } from "./dialog";
+import { rank } from "./rank";
 
 export interface Entry {
   title: string;
@@ -11,23 +12,6 @@ export interface Entry {
 }
 
 const SHOWN_MAX = 60;
-
-/** Whether the letters occur in this order; smaller is better, and nothing is no match. */
-export function rank(title: string, wanted: string): number | null {
-  if (wanted === "") return 0;
-  const text = title.toLowerCase();
-  const whole = text.indexOf(wanted);
-  if (whole >= 0) return whole;
-  let at = -1;
-  let gaps = 0;
-  for (const letter of wanted) {
-    const next = text.indexOf(letter, at + 1);
-    if (next < 0) return null;
-    gaps += next - at - 1;
-    at = next;
-  }
-  return 100 + gaps;
-}
 
 export function Palette(props: { entries: Entry[]; extra?: (text: string) => Entry[]; onClose: () => void }): JSX.Element {
   const [text, setText] = createSignal("");

@@ -33,7 +33,7 @@ export function Header(props: { openPalette: () => void }): JSX.Element {
         </Show>
       </nav>
       <span class="spacer" />
-      <button type="button" class="plain" onClick={() => props.openPalette()} aria-label="Go to or do (Ctrl K)">
+      <button type="button" class="plain" onClick={() => props.openPalette()} aria-label="Ctrl K: go to or do">
         <Icon name="search" />
         <span class="keycap optional">Ctrl K</span>
       </button>

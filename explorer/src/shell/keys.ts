@@ -13,7 +13,7 @@ const SEQUENCE_MS = 1_500;
 
 /** Returns what stops it. */
 export function handleKeys(actions: KeyActions): () => void {
-  let wentAt = 0;
+  let wentAt = Number.NEGATIVE_INFINITY;
   const onKeyDown = (event: KeyboardEvent) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
       event.preventDefault();
@@ -22,7 +22,7 @@ export function handleKeys(actions: KeyActions): () => void {
     if (event.ctrlKey || event.metaKey || event.altKey || !hasLetterKeys() || isTyping(event)) return;
     if (document.querySelector("dialog[open]")) return;
     if (performance.now() - wentAt < SEQUENCE_MS) {
-      wentAt = 0;
+      wentAt = Number.NEGATIVE_INFINITY;
       if (jump(event.key)) event.preventDefault();
       return;
     }

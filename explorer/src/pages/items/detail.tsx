@@ -269,7 +269,7 @@ export function Detail(props: DetailProps): JSX.Element {
         </Confirm>
       </Show>
       <Show when={theirs()}>
-        {(now) => <Conflict base={base()} mine={editor?.text() ?? text()} theirs={now().text} onSave={(merged) => { setTheirs(null); void save(merged, now().etag); }} onTake={() => { setTheirs(null); void settle(now().text, now().etag); }} onClose={() => setTheirs(null)} />}
+        {(now) => <Conflict base={base()} mine={editor?.text() ?? text()} theirs={now().text} onSave={(merged) => { const { etag: condition } = now(); setTheirs(null); void save(merged, condition); }} onTake={() => { const { text: taken, etag: newest } = now(); setTheirs(null); void settle(taken, newest); }} onClose={() => setTheirs(null)} />}
       </Show>
     </section>
   );

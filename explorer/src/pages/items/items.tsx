@@ -252,7 +252,7 @@ interface ItemTableProps {
 
 function ItemTable(props: ItemTableProps): JSX.Element {
   const columns = createMemo((): Column[] => [
-    { name: "", title: "selected", width: "30px" },
+    { name: "✓", title: "chosen rows", width: "34px" },
     ...props.columns.map(({ name, isKey }) => ({
       name,
       width: name === "_ts" ? "160px" : name === "id" ? "minmax(150px, 1.2fr)" : "minmax(110px, 1fr)",
