@@ -117,7 +117,7 @@ export function createEditor(host: HTMLElement, options: EditorOptions): Editor 
       readOnly.of(fixed(options.isReadOnly === true)),
       marks,
       theme,
-      EditorView.contentAttributes.of({ "aria-label": options.label }),
+      EditorView.contentAttributes.of({ "aria-label": options.label, tabindex: "0" }),
       EditorView.updateListener.of((update) => {
         if (update.docChanged) options.onChange?.(() => update.state.doc.toString());
       }),

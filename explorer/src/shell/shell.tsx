@@ -20,6 +20,9 @@ const PAGES: Record<string, Page> = {
   home: lazy(() => import("../pages/home/home")),
   items: lazy(() => import("../pages/items/items")),
   query: lazy(() => import("../pages/query/query")),
+  db: lazy(() => import("../pages/database/database")),
+  scripts: lazy(() => import("../pages/scripts/scripts")),
+  operations: lazy(() => import("../pages/operations/operations")),
   feed: lazy(() => import("../pages/feed/feed")),
   settings: lazy(() => import("../pages/settings/settings")),
   projections: lazy(() => import("../pages/projections/projections")),
@@ -30,6 +33,7 @@ const PAGES: Record<string, Page> = {
 function pageOf(segments: string[]): string {
   const [first, , , tab] = segments;
   if (first === "c") return containerTabs().some((entry) => entry.id === (tab ?? "items")) ? (tab ?? "items") : "items";
+  if (first === "db" && segments.length > 1) return "db";
   return mainPlaces().some((entry) => entry.id === first) ? (first as string) : "home";
 }
 

@@ -8,6 +8,7 @@ import { bytes, clock, integer, milliseconds, percent, rate, short, timeOf } fro
 import { go, pathOf, place, setState } from "../../kit/router";
 import { Icon } from "../../kit/icons";
 import { Failed } from "../../kit/pane";
+import { findingWords } from "../../parts/finding-words";
 import { Spark, StackedArea } from "../../kit/spark";
 import { Table, type Column } from "../../kit/table";
 import { access, containers, noteFindings, offers, server } from "../../state/account";
@@ -247,7 +248,7 @@ function FindingWords(props: { report: Report | undefined }): JSX.Element {
   const real = () => props.report?.findings.filter(({ kind }) => kind !== NOTHING_WRONG) ?? [];
   return (
     <Show when={real()[0]} fallback={<span class="none">–</span>}>
-      {(finding) => <span class="warn" title={finding().summary}><Icon name="warn" /> {finding().kind}</span>}
+      {(finding) => <span class="warn" title={finding().summary}><Icon name="warn" /> {findingWords(finding().kind)}</span>}
     </Show>
   );
 }

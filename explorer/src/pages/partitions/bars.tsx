@@ -60,7 +60,7 @@ export function PartitionTable(props: { report: Report; onRemedy: (remedy: Remed
               <Head order="items" name="Items" isNumber />
               <Head order="latency" name="Latency" isNumber />
               <th scope="col">Hottest key</th>
-              <th scope="col">Shard</th>
+              <Show when={(server()?.shards?.length ?? 1) > 1}><th scope="col">Shard</th></Show>
               <th scope="col">Next</th>
               <Show when={mayWrite()}><th scope="col">Do</th></Show>
             </tr>
@@ -101,8 +101,8 @@ function Row(props: { partition: Partition; report: Report; onRemedy: (remedy: R
           {(key) => <><a href={`${pathOf(["c", props.report.database, props.report.container, "items"])}#key=${encodeURIComponent(key().key)}`}>{key().key}</a> {percent(key().share)}</>}
         </Show>
       </td>
-      <td>{props.partition.shard}</td>
-      <td class="dim next">{props.partition.next}</td>
+      <Show when={shards() > 1}><td>{props.partition.shard}</td></Show>
+      <td class="dim next" title={props.partition.next}>{props.partition.next === "stays as it is" ? "–" : props.partition.next}</td>
       <Show when={mayWrite()}>
         <td class="do">
           <button type="button" class="plain" onClick={() => props.onRemedy({ kind: "split", partition: props.partition.id, at: "best" })}>Split</button>

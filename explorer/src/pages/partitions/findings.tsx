@@ -5,6 +5,7 @@ import { NOTHING_WRONG, type Finding, type Report } from "../../client/reports";
 import { integer, percent } from "../../kit/format";
 import { Icon } from "../../kit/icons";
 import { pathOf } from "../../kit/router";
+import { findingWords } from "../../parts/finding-words";
 import { mayWrite } from "../../state/account";
 import { plainRemedies, remedyOf, remedyTitle, type Remedy } from "./remedies";
 
@@ -18,16 +19,6 @@ export function Findings(props: { report: Report; onRemedy: (remedy: Remedy) => 
   );
 }
 
-const KIND_WORDS: Record<string, string> = {
-  singleHotKey: "Single hot key",
-  sequentialKeys: "Sequential keys",
-  hotRange: "Hot range",
-  scans: "Scans",
-  throughputTooLow: "Throughput too low",
-  storageSkew: "Storage skew",
-  nothingWrong: "All is well",
-};
-
 function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy: Remedy) => void }): JSX.Element {
   const isGood = () => props.finding.kind === NOTHING_WRONG;
   const evidence = () => props.finding.evidence;
@@ -40,7 +31,7 @@ function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy
     <article class="finding" classList={{ good: isGood(), act: !isGood() }}>
       <span class={isGood() ? "good" : "warn"}><Icon name={isGood() ? "good" : "warn"} /></span>
       <div>
-        <h2>{KIND_WORDS[props.finding.kind] ?? props.finding.kind}<Show when={props.finding.partition}> · partition {props.finding.partition}</Show></h2>
+        <h2>{findingWords(props.finding.kind)}<Show when={props.finding.partition}> · partition {props.finding.partition}</Show></h2>
         <p>{props.finding.summary}</p>
         <Show when={evidence().length > 0 && !isGood()}>
           <dl class="evidence">

@@ -50,12 +50,14 @@ export function Results(props: ResultsProps): JSX.Element {
   };
   return (
     <section class="column results" aria-label="Results">
-      <div class="toolbar" role="tablist" aria-label="Results">
+      <div class="toolbar">
+        <div role="tablist" aria-label="Results" class="tab-row">
         <For each={tabs()}>
           {({ id, name }) => (
             <button type="button" role="tab" class="plain tab" aria-selected={shownTab() === id} onClick={() => setTab(id)}>{name}</button>
           )}
         </For>
+        </div>
         <span class="spacer" />
         <Show when={run.pages() > 0}><span class="dim" role="status">{figures()}</span></Show>
         <Show when={shownTab() === "rows" && run.rows().length > 0}>
