@@ -10,9 +10,7 @@ const servedAssets = (): Plugin => ({
   transformIndexHtml: {
     order: "post",
     handler: (html) =>
-      html
-        .replaceAll(/(["'])(?:\.?\/)?assets\//g, "$1/_explorer/assets/__BUILD__/")
-        .replaceAll(" crossorigin", ""),
+      html.replaceAll(/(["'])(?:\.?\/)?assets\//g, "$1/_explorer/assets/__BUILD__/").replaceAll(" crossorigin", ""),
   },
 });
 

@@ -51,6 +51,10 @@ export async function replaceOffer(offer: Offer, wanted: { throughput: number; i
     ? { offerThroughput: -1, offerAutopilotSettings: { maxThroughput: wanted.throughput } }
     : { offerThroughput: wanted.throughput };
   const body = JSON.stringify({ ...document, content });
-  const address = { path: `/offers/${encodeURIComponent(offer.rid)}`, resourceType: "offers", link: offer.rid.toLowerCase() };
+  const address = {
+    path: `/offers/${encodeURIComponent(offer.rid)}`,
+    resourceType: "offers",
+    link: offer.rid.toLowerCase(),
+  };
   await send({ method: "PUT", ...address, headers, body });
 }

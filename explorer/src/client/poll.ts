@@ -28,10 +28,13 @@ function tick(): void {
   for (const task of tasks) {
     if (task.isRunning || task.dueAt > now) continue;
     task.isRunning = true;
-    void task.run().catch(() => undefined).finally(() => {
-      task.isRunning = false;
-      task.dueAt = performance.now() + Math.max(task.everyMs, slowest);
-    });
+    void task
+      .run()
+      .catch(() => undefined)
+      .finally(() => {
+        task.isRunning = false;
+        task.dueAt = performance.now() + Math.max(task.everyMs, slowest);
+      });
   }
   arm(250);
 }

@@ -17,7 +17,13 @@ export interface Pulse {
   cpuCores: number | number[];
   memoryBytes: number | number[];
   diskBytes: number | number[];
-  containers: { database: string; container: string; ru: number[]; throttled: number[]; normalizedRu: (number | null)[] }[];
+  containers: {
+    database: string;
+    container: string;
+    ru: number[];
+    throttled: number[];
+    normalizedRu: (number | null)[];
+  }[];
   missed?: boolean;
 }
 

@@ -52,7 +52,12 @@ export interface QueryPage {
   metrics: string;
 }
 
-export async function runPage(db: string, coll: string, query: Query, options: { byOperator: boolean }): Promise<QueryPage> {
+export async function runPage(
+  db: string,
+  coll: string,
+  query: Query,
+  options: { byOperator: boolean },
+): Promise<QueryPage> {
   return options.byOperator ? byOperator(db, coll, query, "run") : byProtocol(db, coll, query);
 }
 
@@ -63,7 +68,9 @@ export async function explain(db: string, coll: string, query: Query): Promise<Q
 async function byOperator(db: string, coll: string, query: Query, mode: "run" | "plan"): Promise<QueryPage> {
   const { key, range } = query.scope ?? {};
   const scope = key ? `{"partitionKey":${key}}` : range ? `{"range":${JSON.stringify(range)}}` : null;
-  const parameters = (query.parameters ?? []).map(({ name, value }) => `{"name":${JSON.stringify(name)},"value":${value}}`);
+  const parameters = (query.parameters ?? []).map(
+    ({ name, value }) => `{"name":${JSON.stringify(name)},"value":${value}}`,
+  );
   const parts = [`"query":${JSON.stringify(query.text)}`, `"parameters":[${parameters.join(",")}]`, `"mode":"${mode}"`];
   if (scope) parts.push(`"scope":${scope}`);
   if (mode === "run") parts.push(`"maxItems":${query.maxItems}`);
@@ -88,7 +95,8 @@ export function readAnswer(text: string): QueryPage {
   const told = found as Partial<Omit<QueryPage, "plan">> & { plan?: PlanBox[] | PlanBox | null };
   const plan = told.plan ? (Array.isArray(told.plan) ? told.plan : [told.plan]) : null;
   return {
-    rows, plan,
+    rows,
+    plan,
     continuation: told.continuation ?? null,
     charge: told.charge ?? 0,
     elapsedMs: told.elapsedMs ?? 0,
@@ -100,7 +108,11 @@ export function readAnswer(text: string): QueryPage {
 }
 
 async function byProtocol(db: string, coll: string, query: Query): Promise<QueryPage> {
-  const headers = { "x-ms-documentdb-populatequerymetrics": "true", "x-ms-cosmos-populateindexmetrics-V2": "true", ...query.headers };
+  const headers = {
+    "x-ms-documentdb-populatequerymetrics": "true",
+    "x-ms-cosmos-populateindexmetrics-V2": "true",
+    ...query.headers,
+  };
   const page = await queryItems(db, coll, { ...query, headers });
   const metrics = page.reply.header("x-ms-documentdb-query-metrics") ?? "";
   return {

@@ -15,7 +15,11 @@ export interface Script {
   _etag: string;
 }
 
-const LIST: Record<ScriptKind, string> = { sprocs: "StoredProcedures", triggers: "Triggers", udfs: "UserDefinedFunctions" };
+const LIST: Record<ScriptKind, string> = {
+  sprocs: "StoredProcedures",
+  triggers: "Triggers",
+  udfs: "UserDefinedFunctions",
+};
 
 export async function readScripts(db: string, coll: string, kind: ScriptKind): Promise<Script[]> {
   const reply = await send({ method: "GET", ...feed(kind, container(db, coll)) });
@@ -23,12 +27,19 @@ export async function readScripts(db: string, coll: string, kind: ScriptKind): P
 }
 
 /** A new script without an etag, else a replacement of the version that was read. */
-export async function writeScript(db: string, coll: string, kind: ScriptKind, script: Omit<Script, "_etag">, etag: string | null): Promise<Script> {
+export async function writeScript(
+  db: string,
+  coll: string,
+  kind: ScriptKind,
+  script: Omit<Script, "_etag">,
+  etag: string | null,
+): Promise<Script> {
   const body = JSON.stringify(script);
   const at = [...container(db, coll), kind];
-  const reply = etag === null
-    ? await send({ method: "POST", ...feed(kind, container(db, coll)), body })
-    : await send({ method: "PUT", ...resource([...at, script.id]), headers: { "if-match": etag }, body });
+  const reply =
+    etag === null
+      ? await send({ method: "POST", ...feed(kind, container(db, coll)), body })
+      : await send({ method: "PUT", ...resource([...at, script.id]), headers: { "if-match": etag }, body });
   return JSON.parse(reply.text) as Script;
 }
 
@@ -51,7 +62,10 @@ export async function tryScript(
   coll: string,
   run: { kind: "procedure" | "trigger"; body: string; key: string; given: string; operation: string; commit: boolean },
 ): Promise<RunResult> {
-  const given = run.kind === "procedure" ? `"arguments":${run.given}` : `"request":{"operation":"${run.operation}","body":${run.given}}`;
+  const given =
+    run.kind === "procedure"
+      ? `"arguments":${run.given}`
+      : `"request":{"operation":"${run.operation}","body":${run.given}}`;
   const body = `{"kind":"${run.kind}","body":${JSON.stringify(run.body)},"partitionKey":${run.key},${given},"commit":${run.commit}}`;
   const { text } = await send({ method: "POST", ...operatorOf(db, coll, "scripts/run"), body });
   const found = new Map(members(text).map(({ name, start, end }) => [name, text.slice(start, end)]));
@@ -70,7 +84,12 @@ export async function tryScript(
 /** Runs a saved procedure by the protocol, for servers without the try-out. */
 export async function runSaved(db: string, coll: string, id: string, key: string, given: string): Promise<RunResult> {
   const headers = { ...keyHeader(key), "x-ms-documentdb-script-enable-logging": "true" };
-  const reply = await send({ method: "POST", ...resource([...container(db, coll), "sprocs", id]), headers, body: given });
+  const reply = await send({
+    method: "POST",
+    ...resource([...container(db, coll), "sprocs", id]),
+    headers,
+    body: given,
+  });
   const log = decodeURIComponent(reply.header("x-ms-documentdb-script-log-results") ?? "");
   return { result: reply.text, log, charge: reply.charge, elapsedMs: reply.elapsedMs, writes: [], committed: true };
 }

@@ -5,9 +5,7 @@
 
 import { drop, get, put } from "./store";
 
-export type Credential =
-  | { kind: "key"; key: CryptoKey; isWellKnown: boolean }
-  | { kind: "token"; token: string };
+export type Credential = { kind: "key"; key: CryptoKey; isWellKnown: boolean } | { kind: "token"; token: string };
 
 interface Kept {
   key: CryptoKey;

@@ -16,8 +16,10 @@ export async function readUsers(db: string): Promise<string[]> {
   return (JSON.parse(reply.text) as { Users: { id: string }[] }).Users.map(({ id }) => id);
 }
 
-export const createUser = (db: string, id: string): Promise<Reply> => send({ method: "POST", ...feed("users", ["dbs", db]), body: JSON.stringify({ id }) });
-export const deleteUser = (db: string, id: string): Promise<Reply> => send({ method: "DELETE", ...resource(["dbs", db, "users", id]) });
+export const createUser = (db: string, id: string): Promise<Reply> =>
+  send({ method: "POST", ...feed("users", ["dbs", db]), body: JSON.stringify({ id }) });
+export const deleteUser = (db: string, id: string): Promise<Reply> =>
+  send({ method: "DELETE", ...resource(["dbs", db, "users", id]) });
 
 export async function readPermissions(db: string, user: string): Promise<Permission[]> {
   const reply = await send({ method: "GET", ...feed("permissions", ["dbs", db, "users", user]) });
@@ -34,10 +36,19 @@ export interface Wanted {
 
 export async function createPermission(db: string, user: string, wanted: Wanted): Promise<Permission> {
   const { id, permissionMode, resource: reached, key, seconds } = wanted;
-  const parts = [`"id":${JSON.stringify(id)}`, `"permissionMode":${JSON.stringify(permissionMode)}`, `"resource":${JSON.stringify(reached)}`];
+  const parts = [
+    `"id":${JSON.stringify(id)}`,
+    `"permissionMode":${JSON.stringify(permissionMode)}`,
+    `"resource":${JSON.stringify(reached)}`,
+  ];
   if (key) parts.push(`"resourcePartitionKey":${key}`);
   const headers = { "x-ms-documentdb-expiry-seconds": String(seconds) };
-  const reply = await send({ method: "POST", ...feed("permissions", ["dbs", db, "users", user]), headers, body: `{${parts.join(",")}}` });
+  const reply = await send({
+    method: "POST",
+    ...feed("permissions", ["dbs", db, "users", user]),
+    headers,
+    body: `{${parts.join(",")}}`,
+  });
   return JSON.parse(reply.text) as Permission;
 }
 
@@ -47,4 +58,5 @@ export async function newToken(db: string, user: string, id: string, seconds: nu
   return (JSON.parse(reply.text) as Permission)._token;
 }
 
-export const deletePermission = (db: string, user: string, id: string): Promise<Reply> => send({ method: "DELETE", ...resource(["dbs", db, "users", user, "permissions", id]) });
+export const deletePermission = (db: string, user: string, id: string): Promise<Reply> =>
+  send({ method: "DELETE", ...resource(["dbs", db, "users", user, "permissions", id]) });

@@ -34,7 +34,14 @@ export function difference(from: string, to: string): Change[] {
 
 type Text = string | undefined;
 
-function mergeValue(base: Text, mine: Text, theirs: Text, path: string, changes: Change[], mineWins: (path: string) => boolean): Text {
+function mergeValue(
+  base: Text,
+  mine: Text,
+  theirs: Text,
+  path: string,
+  changes: Change[],
+  mineWins: (path: string) => boolean,
+): Text {
   if (mine === theirs) return mine;
   if (isObject(mine) && isObject(theirs) && (isObject(base) || base === undefined)) {
     return mergeObject(base ?? "{}", mine, theirs, path, changes, mineWins);
@@ -45,7 +52,14 @@ function mergeValue(base: Text, mine: Text, theirs: Text, path: string, changes:
   return mineWins(path || "/") ? mine : theirs;
 }
 
-function mergeObject(base: string, mine: string, theirs: string, path: string, changes: Change[], mineWins: (path: string) => boolean): string {
+function mergeObject(
+  base: string,
+  mine: string,
+  theirs: string,
+  path: string,
+  changes: Change[],
+  mineWins: (path: string) => boolean,
+): string {
   const [inBase, inMine, inTheirs] = [membersOf(base), membersOf(mine), membersOf(theirs)];
   const names = new Set([...inMine.keys(), ...inTheirs.keys(), ...inBase.keys()]);
   const parts: string[] = [];

@@ -66,9 +66,16 @@ export function completeQuery(paths: () => Promise<string[]>): CompletionSource 
     if (path) {
       const parts = path.text.split(".");
       const typed = parts.pop() ?? "";
-      const prefix = parts.slice(1).map((name) => `/${name}`).join("");
+      const prefix = parts
+        .slice(1)
+        .map((name) => `/${name}`)
+        .join("");
       const known = await paths();
-      const names = new Set(known.filter((one) => one.startsWith(`${prefix}/`)).map((one) => one.slice(prefix.length + 1).split("/")[0] ?? ""));
+      const names = new Set(
+        known
+          .filter((one) => one.startsWith(`${prefix}/`))
+          .map((one) => one.slice(prefix.length + 1).split("/")[0] ?? ""),
+      );
       const options = [...names].filter((name) => name !== "" && name !== "[]").map((name) => completionOf(name));
       return { from: path.to - typed.length, options };
     }
@@ -81,10 +88,16 @@ export function completeQuery(paths: () => Promise<string[]>): CompletionSource 
 /** A member that is no plain name goes in brackets. */
 function completionOf(name: string): Completion {
   const isPlain = /^[\p{L}_$][\p{L}\p{N}_$]*$/u.test(name);
-  return isPlain ? { label: name, type: "property" } : { label: name, type: "property", apply: (view, _, from, to) => {
-    const insert = `[${JSON.stringify(name)}]`;
-    view.dispatch({ changes: { from: from - 1, to, insert } });
-  } };
+  return isPlain
+    ? { label: name, type: "property" }
+    : {
+        label: name,
+        type: "property",
+        apply: (view, _, from, to) => {
+          const insert = `[${JSON.stringify(name)}]`;
+          view.dispatch({ changes: { from: from - 1, to, insert } });
+        },
+      };
 }
 
 export interface Statement {

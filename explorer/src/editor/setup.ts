@@ -3,12 +3,35 @@
 // Tab leaves the editor, as everywhere on a page. Marks for mistakes are drawn by CSS, because the lint package's are
 // `data:` images.
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type CompletionSource } from "@codemirror/autocomplete";
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+  type CompletionSource,
+} from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
-import { bracketMatching, codeFolding, foldGutter, foldKeymap, HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
+import {
+  bracketMatching,
+  codeFolding,
+  foldGutter,
+  foldKeymap,
+  HighlightStyle,
+  indentOnInput,
+  syntaxHighlighting,
+} from "@codemirror/language";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { Compartment, EditorState, StateEffect, StateField, type Extension } from "@codemirror/state";
-import { Decoration, drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, type DecorationSet, type KeyBinding } from "@codemirror/view";
+import {
+  Decoration,
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  keymap,
+  lineNumbers,
+  type DecorationSet,
+  type KeyBinding,
+} from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
 export interface Mark {
@@ -46,7 +69,8 @@ const warningMark = Decoration.mark({ class: "cm-doubt" });
 const marks = StateField.define<DecorationSet>({
   create: () => Decoration.none,
   update(shown, transaction) {
-    for (const effect of transaction.effects) if (effect.is(setMarks)) return decorated(effect.value, transaction.newDoc.length);
+    for (const effect of transaction.effects)
+      if (effect.is(setMarks)) return decorated(effect.value, transaction.newDoc.length);
     return shown.map(transaction.changes);
   },
   provide: (field) => EditorView.decorations.from(field),
@@ -62,15 +86,28 @@ function decorated(wanted: Mark[], length: number): DecorationSet {
 }
 
 const theme = EditorView.theme({
-  "&": { height: "100%", flex: "1", minWidth: "0", color: "var(--ink)", backgroundColor: "var(--panel)", fontSize: "12.5px" },
+  "&": {
+    height: "100%",
+    flex: "1",
+    minWidth: "0",
+    color: "var(--ink)",
+    backgroundColor: "var(--panel)",
+    fontSize: "12.5px",
+  },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "19px" },
   ".cm-content": { caretColor: "var(--ink)" },
   ".cm-cursor": { borderLeftColor: "var(--ink)" },
   "&.cm-focused": { outline: "2px solid var(--accent)", outlineOffset: "-2px" },
   ".cm-gutters": { backgroundColor: "var(--ground)", color: "var(--dim)", borderRight: "1px solid var(--line)" },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "color-mix(in srgb, var(--hover) 60%, transparent)" },
-  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--chosen)" },
-  ".cm-mistake": { textDecoration: "underline wavy var(--bad)", textDecorationSkipInk: "none", textUnderlineOffset: "3px" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
+    backgroundColor: "var(--chosen)",
+  },
+  ".cm-mistake": {
+    textDecoration: "underline wavy var(--bad)",
+    textDecorationSkipInk: "none",
+    textUnderlineOffset: "3px",
+  },
   ".cm-doubt": { textDecoration: "underline dotted var(--warn)", textUnderlineOffset: "3px" },
   ".cm-matchingBracket": { backgroundColor: "var(--chosen)", outline: "1px solid var(--line)" },
   ".cm-foldPlaceholder": { backgroundColor: "var(--hover)", color: "var(--dim)", border: "1px solid var(--line)" },
@@ -91,6 +128,23 @@ const colours = HighlightStyle.define([
   { tag: tags.comment, color: "var(--dim)", fontStyle: "italic" },
   { tag: tags.invalid, color: "var(--bad)" },
 ]);
+
+/**
+ * Typing over a selection is done here and not by the browser, which would keep the look of the replaced text as an inline
+ * style, and report that the page's policy forbids it. Brackets and quotes are left to the package that pairs them.
+ */
+const replaceSelected = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { data, inputType } = event;
+    const isPair = data !== null && /^[()[\]{}"'`]$/.test(data);
+    const { readOnly, selection } = view.state;
+    if (inputType !== "insertText" || data === null || isPair || readOnly || view.composing || selection.main.empty)
+      return false;
+    event.preventDefault();
+    view.dispatch(view.state.replaceSelection(data), { userEvent: "input.type", scrollIntoView: true });
+    return true;
+  },
+});
 
 export function createEditor(host: HTMLElement, options: EditorOptions): Editor {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
@@ -113,9 +167,18 @@ export function createEditor(host: HTMLElement, options: EditorOptions): Editor 
       options.complete ? autocompletion({ override: [options.complete], icons: false }) : [],
       options.language,
       syntaxHighlighting(colours),
-      keymap.of([...(options.keys ?? []), ...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...foldKeymap, ...completionKeymap]),
+      keymap.of([
+        ...(options.keys ?? []),
+        ...closeBracketsKeymap,
+        ...defaultKeymap,
+        ...searchKeymap,
+        ...historyKeymap,
+        ...foldKeymap,
+        ...completionKeymap,
+      ]),
       readOnly.of(fixed(options.isReadOnly === true)),
       marks,
+      replaceSelected,
       theme,
       EditorView.contentAttributes.of({ "aria-label": options.label, tabindex: "0" }),
       EditorView.updateListener.of((update) => {

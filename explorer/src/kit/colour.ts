@@ -6,7 +6,15 @@ export type Rgb = [number, number, number];
 type Lab = [number, number, number];
 
 export const STOPS = [
-  "#060d38", "#2e1460", "#5f1977", "#932379", "#c13b6b", "#e0635a", "#ec935e", "#ecc28a", "#eee9cb",
+  "#060d38",
+  "#2e1460",
+  "#5f1977",
+  "#932379",
+  "#c13b6b",
+  "#e0635a",
+  "#ec935e",
+  "#ecc28a",
+  "#eee9cb",
 ];
 
 export function rgbOf(hex: string): Rgb {

@@ -70,7 +70,13 @@ export function Confirm(props: ConfirmProps): JSX.Element {
           <label for={id}>
             Type <b class="mono">{props.typed}</b> to go on
           </label>
-          <input id={id} autocomplete="off" spellcheck={false} value={text()} onInput={(event) => setText(event.currentTarget.value)} />
+          <input
+            id={id}
+            autocomplete="off"
+            spellcheck={false}
+            value={text()}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
         </Show>
         <div class="actions">
           <button type="button" onClick={() => props.onClose()}>

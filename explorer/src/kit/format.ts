@@ -58,5 +58,4 @@ export function timeOf(value: number | string): Date {
 }
 
 /** One word in the plural by its count. */
-export const plural = (count: number, word: string): string =>
-  `${integer(count)} ${word}${count === 1 ? "" : "s"}`;
+export const plural = (count: number, word: string): string => `${integer(count)} ${word}${count === 1 ? "" : "s"}`;

@@ -54,7 +54,11 @@ export function draw(context: CanvasRenderingContext2D, matrix: Matrix, width: n
   if (!sheet || matrix.columns === 0 || matrix.rows === 0) return;
   sheet.width = matrix.columns;
   sheet.height = matrix.rows;
-  const image = new ImageData(new Uint8ClampedArray(pixelsOf(matrix).buffer as ArrayBuffer), matrix.columns, matrix.rows);
+  const image = new ImageData(
+    new Uint8ClampedArray(pixelsOf(matrix).buffer as ArrayBuffer),
+    matrix.columns,
+    matrix.rows,
+  );
   sheet.getContext("2d")?.putImageData(image, 0, 0);
   context.drawImage(sheet, 0, 0, width, height);
 }

@@ -13,7 +13,11 @@ export interface Entry {
 
 const SHOWN_MAX = 60;
 
-export function Palette(props: { entries: Entry[]; extra?: (text: string) => Entry[]; onClose: () => void }): JSX.Element {
+export function Palette(props: {
+  entries: Entry[];
+  extra?: (text: string) => Entry[];
+  onClose: () => void;
+}): JSX.Element {
   const [text, setText] = createSignal("");
   const [cursor, setCursor] = createSignal(0);
   const id = createUniqueId();

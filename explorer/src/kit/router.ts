@@ -37,7 +37,9 @@ export type State = Record<string, string>;
 
 /** State as a fragment: `#filter=a%20b&window=6h`, without what is empty, in the order of names. */
 export function writeFragment(state: State): string {
-  const names = Object.keys(state).filter((name) => state[name] !== "").sort();
+  const names = Object.keys(state)
+    .filter((name) => state[name] !== "")
+    .sort();
   if (names.length === 0) return "";
   const encode = encodeURIComponent;
   return `#${names.map((name) => `${encode(name)}=${encode(state[name] as string)}`).join("&")}`;
@@ -67,9 +69,7 @@ const here = (): Place => ({
   state: readFragment(location.hash),
 });
 
-const [place, setPlace] = createSignal<Place>(
-  typeof location === "undefined" ? { segments: [], state: {} } : here(),
-);
+const [place, setPlace] = createSignal<Place>(typeof location === "undefined" ? { segments: [], state: {} } : here());
 export { place };
 
 let guard: (() => boolean) | null = null;

@@ -32,7 +32,10 @@ export async function openSink(name: string): Promise<FileSink> {
     write: (text) => {
       const part = new Blob([text]);
       size += part.size;
-      if (size > MEMORY_BYTES_MAX) return Promise.reject(new Error("the export is larger than the 256 MB that this browser can hold: narrow the filter"));
+      if (size > MEMORY_BYTES_MAX)
+        return Promise.reject(
+          new Error("the export is larger than the 256 MB that this browser can hold: narrow the filter"),
+        );
       parts.push(part);
       return Promise.resolve();
     },

@@ -10,11 +10,28 @@ export function Spark(props: { values: number[]; label: string }): JSX.Element {
   const points = createMemo(() => {
     const values = props.values.length > 1 ? props.values : [0, ...props.values, 0];
     const most = Math.max(...values, 1e-9);
-    return values.map((value, at) => `${((at / (values.length - 1)) * WIDTH).toFixed(1)},${(HEIGHT - 2 - (value / most) * (HEIGHT - 4)).toFixed(1)}`).join(" ");
+    return values
+      .map(
+        (value, at) =>
+          `${((at / (values.length - 1)) * WIDTH).toFixed(1)},${(HEIGHT - 2 - (value / most) * (HEIGHT - 4)).toFixed(1)}`,
+      )
+      .join(" ");
   });
   return (
-    <svg class="spark" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={props.label}>
-      <polyline points={points()} fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke" />
+    <svg
+      class="spark"
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={props.label}
+    >
+      <polyline
+        points={points()}
+        fill="none"
+        stroke="currentColor"
+        stroke-width="1.5"
+        vector-effect="non-scaling-stroke"
+      />
     </svg>
   );
 }
@@ -28,9 +45,18 @@ const AREA_WIDTH = 600;
 const AREA_HEIGHT = 140;
 
 /** Up to six series on top of one another. */
-export function StackedArea(props: { series: Series[]; label: string; unit: string; from: string; to: string; format: (value: number) => string }): JSX.Element {
+export function StackedArea(props: {
+  series: Series[];
+  label: string;
+  unit: string;
+  from: string;
+  to: string;
+  format: (value: number) => string;
+}): JSX.Element {
   const length = () => Math.max(0, ...props.series.map(({ values }) => values.length));
-  const sums = createMemo(() => Array.from({ length: length() }, (_, at) => props.series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0)));
+  const sums = createMemo(() =>
+    Array.from({ length: length() }, (_, at) => props.series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0)),
+  );
   const most = () => Math.max(...sums(), 1e-9);
   const areas = createMemo(() => {
     const floor = new Array<number>(length()).fill(0);
@@ -48,9 +74,16 @@ export function StackedArea(props: { series: Series[]; label: string; unit: stri
   return (
     <figure class="area">
       <div class="area-scale dim">
-        <span>{props.format(most())} {props.unit}</span>
+        <span>
+          {props.format(most())} {props.unit}
+        </span>
       </div>
-      <svg viewBox={`0 0 ${AREA_WIDTH} ${AREA_HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${props.label}: newest ${props.format(sums()[length() - 1] ?? 0)} ${props.unit}, most ${props.format(most())}`}>
+      <svg
+        viewBox={`0 0 ${AREA_WIDTH} ${AREA_HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`${props.label}: newest ${props.format(sums()[length() - 1] ?? 0)} ${props.unit}, most ${props.format(most())}`}
+      >
         <Show when={length() > 1}>
           <For each={areas()}>{(area) => <polygon class={`s${area.index + 1}`} points={area.points} />}</For>
         </Show>

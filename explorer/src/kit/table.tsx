@@ -2,7 +2,17 @@
 //
 // The table is one stop of the Tab key; the row of the cursor is told to screen readers by `aria-activedescendant`.
 
-import { createEffect, createMemo, createSignal, createUniqueId, For, onCleanup, onMount, Show, type JSX } from "solid-js";
+import {
+  createEffect,
+  createMemo,
+  createSignal,
+  createUniqueId,
+  For,
+  onCleanup,
+  onMount,
+  Show,
+  type JSX,
+} from "solid-js";
 
 export interface Column {
   name: string;
@@ -62,13 +72,21 @@ export function Table(props: TableProps): JSX.Element {
     const head = height();
     const from = row * height();
     if (from < body.scrollTop) body.scrollTop = from;
-    else if (from + height() > body.scrollTop + body.clientHeight - head) body.scrollTop = from + height() * 2 - body.clientHeight;
+    else if (from + height() > body.scrollTop + body.clientHeight - head)
+      body.scrollTop = from + height() * 2 - body.clientHeight;
   };
 
   const move = (event: KeyboardEvent): void => {
     const page = Math.max(1, Math.floor(room() / height()) - 1);
     const steps: Record<string, number> = {
-      ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -props.count, End: props.count,
+      ArrowDown: 1,
+      j: 1,
+      ArrowUp: -1,
+      k: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -props.count,
+      End: props.count,
     };
     const step = steps[event.key];
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -108,7 +126,13 @@ export function Table(props: TableProps): JSX.Element {
       <div class="table-head" role="row" aria-rowindex="1">
         <For each={props.columns}>
           {(column) => (
-            <div class="cell" classList={{ number: column.isNumber === true }} role="columnheader" aria-sort={column.sorted} title={column.title}>
+            <div
+              class="cell"
+              classList={{ number: column.isNumber === true }}
+              role="columnheader"
+              aria-sort={column.sorted}
+              title={column.title}
+            >
               <Show when={column.sort} fallback={column.name}>
                 <button type="button" class="plain" tabindex="-1" onClick={() => column.sort?.()}>
                   {column.name}

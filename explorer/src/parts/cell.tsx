@@ -10,7 +10,11 @@ export function Cell(props: { token: string | undefined }): JSX.Element {
   if (token === undefined) return <span class="none">–</span>;
   const text = token[0] === '"' ? safeDecode(token) : token;
   const shown = text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
-  return <span class={kindOf(token)} title={text.length > 24 ? text.slice(0, 2_000) : undefined}>{shown}</span>;
+  return (
+    <span class={kindOf(token)} title={text.length > 24 ? text.slice(0, 2_000) : undefined}>
+      {shown}
+    </span>
+  );
 }
 
 /** Also strings whose escapes no browser knows are shown. */

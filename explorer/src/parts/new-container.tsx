@@ -19,9 +19,16 @@ export function NewContainer(props: { onClose: () => void; database?: string }):
   const [failure, setFailure] = createSignal<unknown>(null);
   const [isBusy, setBusy] = createSignal(false);
 
-  const keyPaths = () => paths().split(/[\s,]+/).filter((path) => path !== "");
+  const keyPaths = () =>
+    paths()
+      .split(/[\s,]+/)
+      .filter((path) => path !== "");
   const partitions = () => Math.max(1, Math.ceil(Number(throughput() || "400") / PARTITION_RU));
-  const isReady = () => db() !== "" && id() !== "" && keyPaths().every((path) => path.startsWith("/") && path.length > 1) && keyPaths().length <= 3;
+  const isReady = () =>
+    db() !== "" &&
+    id() !== "" &&
+    keyPaths().every((path) => path.startsWith("/") && path.length > 1) &&
+    keyPaths().length <= 3;
 
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
@@ -31,7 +38,11 @@ export function NewContainer(props: { onClose: () => void; database?: string }):
       await createDatabase(db()).catch((error: unknown) => {
         if (asServerError(error).status !== 409) throw error;
       });
-      await createContainer(db(), { id: id(), paths: keyPaths(), throughput: throughput() ? Number(throughput()) : null });
+      await createContainer(db(), {
+        id: id(),
+        paths: keyPaths(),
+        throughput: throughput() ? Number(throughput()) : null,
+      });
       await refreshTree();
       props.onClose();
       go(["c", db(), id(), "items"]);
@@ -48,7 +59,13 @@ export function NewContainer(props: { onClose: () => void; database?: string }):
       <form onSubmit={(event) => void submit(event)}>
         <div class="field">
           <label for="new-db">Database (a new one is created)</label>
-          <input id="new-db" list="databases" required value={db()} onInput={(event) => setDb(event.currentTarget.value)} />
+          <input
+            id="new-db"
+            list="databases"
+            required
+            value={db()}
+            onInput={(event) => setDb(event.currentTarget.value)}
+          />
           <datalist id="databases">
             <For each={databases()}>{(name) => <option value={name} />}</For>
           </datalist>
@@ -59,16 +76,35 @@ export function NewContainer(props: { onClose: () => void; database?: string }):
         </div>
         <div class="field">
           <label for="new-key">Partition key: one to three paths, such as /tenant /user</label>
-          <input id="new-key" class="mono" required value={paths()} onInput={(event) => setPaths(event.currentTarget.value)} />
+          <input
+            id="new-key"
+            class="mono"
+            required
+            value={paths()}
+            onInput={(event) => setPaths(event.currentTarget.value)}
+          />
         </div>
         <div class="field">
           <label for="new-ru">RU/s (empty: not limited, shown as 400)</label>
-          <input id="new-ru" type="number" min="400" step="100" value={throughput()} onInput={(event) => setThroughput(event.currentTarget.value)} />
-          <span class="dim">begins with {partitions()} {partitions() === 1 ? "partition" : "partitions"}</span>
+          <input
+            id="new-ru"
+            type="number"
+            min="400"
+            step="100"
+            value={throughput()}
+            onInput={(event) => setThroughput(event.currentTarget.value)}
+          />
+          <span class="dim">
+            begins with {partitions()} {partitions() === 1 ? "partition" : "partitions"}
+          </span>
         </div>
         <div class="actions">
-          <button type="button" onClick={() => props.onClose()}>Cancel</button>
-          <button type="submit" class="primary" disabled={!isReady() || isBusy()}>Create</button>
+          <button type="button" onClick={() => props.onClose()}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={!isReady() || isBusy()}>
+            Create
+          </button>
         </div>
       </form>
     </Dialog>

@@ -13,7 +13,13 @@ export function Header(props: { openPalette: () => void }): JSX.Element {
   const at = () => place().segments;
   return (
     <header class="header">
-      <button type="button" class="plain square" aria-label="Tree of containers" aria-expanded={isTreeShown()} onClick={() => setTreeShown(!isTreeShown())}>
+      <button
+        type="button"
+        class="plain square"
+        aria-label="Tree of containers"
+        aria-expanded={isTreeShown()}
+        onClick={() => setTreeShown(!isTreeShown())}
+      >
         <Icon name="menu" />
       </button>
       <a class="brand" href={pathOf([])} aria-label="Shardlake, home">
@@ -25,7 +31,10 @@ export function Header(props: { openPalette: () => void }): JSX.Element {
         <Show when={at()[0] === "c" && at()[2]} fallback={<MainTabs />}>
           <For each={containerTabs()}>
             {(tab) => (
-              <a href={pathOf(["c", at()[1] ?? "", at()[2] ?? "", tab.id])} aria-current={(at()[3] ?? "items") === tab.id ? "page" : undefined}>
+              <a
+                href={pathOf(["c", at()[1] ?? "", at()[2] ?? "", tab.id])}
+                aria-current={(at()[3] ?? "items") === tab.id ? "page" : undefined}
+              >
                 {tab.name}
               </a>
             )}
@@ -49,7 +58,13 @@ export function Header(props: { openPalette: () => void }): JSX.Element {
           <Icon name={isUnlocked() ? "unlock" : "lock"} />
         </button>
       </Show>
-      <button type="button" class="plain square" aria-label={`Theme: ${theme()}`} title={`Theme: ${theme()}`} onClick={() => setTheme(NEXT_THEME[theme()])}>
+      <button
+        type="button"
+        class="plain square"
+        aria-label={`Theme: ${theme()}`}
+        title={`Theme: ${theme()}`}
+        onClick={() => setTheme(NEXT_THEME[theme()])}
+      >
         <Icon name="theme" />
       </button>
       <button type="button" class="plain square" aria-label="Sign out" title="Sign out" onClick={() => void leave()}>
@@ -67,16 +82,24 @@ function Crumbs(props: { segments: string[] }): JSX.Element {
       <Show when={database()}>
         {(db) => (
           <>
-            <span class="dim" aria-hidden="true">/</span>
-            <a href={pathOf(["db", db()])} title={db()}>{db()}</a>
+            <span class="dim" aria-hidden="true">
+              /
+            </span>
+            <a href={pathOf(["db", db()])} title={db()}>
+              {db()}
+            </a>
           </>
         )}
       </Show>
       <Show when={container()}>
         {(coll) => (
           <>
-            <span class="dim" aria-hidden="true">/</span>
-            <a href={pathOf(["c", database() ?? "", coll(), "items"])} title={coll()}><b>{coll()}</b></a>
+            <span class="dim" aria-hidden="true">
+              /
+            </span>
+            <a href={pathOf(["c", database() ?? "", coll(), "items"])} title={coll()}>
+              <b>{coll()}</b>
+            </a>
           </>
         )}
       </Show>
@@ -85,7 +108,7 @@ function Crumbs(props: { segments: string[] }): JSX.Element {
 }
 
 function MainTabs(): JSX.Element {
-  const here = () => (place().segments[0] ?? "home");
+  const here = () => place().segments[0] ?? "home";
   return (
     <For each={mainPlaces()}>
       {(entry) => (

@@ -34,8 +34,12 @@ export function KeyHelp(props: { onClose: () => void }): JSX.Element {
       </dl>
       <p class="after">
         <label>
-          <input type="checkbox" checked={hasLetterKeys()} onChange={(event) => setLetterKeys(event.currentTarget.checked)} /> single letters
-          are keys outside text fields
+          <input
+            type="checkbox"
+            checked={hasLetterKeys()}
+            onChange={(event) => setLetterKeys(event.currentTarget.checked)}
+          />{" "}
+          single letters are keys outside text fields
         </label>
       </p>
     </Dialog>

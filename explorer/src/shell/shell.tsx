@@ -1,10 +1,33 @@
 // The frame around every page: header, tree, main pane, status bar, palette, and the page that the address names.
 
-import { createEffect, createMemo, createSignal, lazy, Match, onCleanup, onMount, Show, Suspense, Switch, type Component, type JSX } from "solid-js";
+import {
+  createEffect,
+  createMemo,
+  createSignal,
+  lazy,
+  Match,
+  onCleanup,
+  onMount,
+  Show,
+  Suspense,
+  Switch,
+  type Component,
+  type JSX,
+} from "solid-js";
 import { go, place } from "../kit/router";
 import { Loading } from "../kit/pane";
 import { poll } from "../client/poll";
-import { containers, isAway, isUnlocked, leave, phase, refreshTree, server, setUnlocked, access } from "../state/account";
+import {
+  containers,
+  isAway,
+  isUnlocked,
+  leave,
+  phase,
+  refreshTree,
+  server,
+  setUnlocked,
+  access,
+} from "../state/account";
 import { isTreeShown, setTheme, theme } from "../state/settings";
 import { Palette, type Entry } from "../kit/palette";
 import { Header } from "./header";
@@ -51,7 +74,8 @@ export function Shell(): JSX.Element {
   });
   createEffect(() => {
     const { segments } = place();
-    const name = segments[0] === "c" ? `${segments[2] ?? ""} · ${segments[1] ?? ""}` : (segments[1] ?? segments[0] ?? "");
+    const name =
+      segments[0] === "c" ? `${segments[2] ?? ""} · ${segments[1] ?? ""}` : (segments[1] ?? segments[0] ?? "");
     document.title = name ? `${name} · Shardlake` : "Shardlake";
   });
 
@@ -85,10 +109,7 @@ export function Shell(): JSX.Element {
 
 function Bands(): JSX.Element {
   return (
-    <Show
-      when={isAway()}
-      fallback={<div class="band label">{server()?.label}</div>}
-    >
+    <Show when={isAway()} fallback={<div class="band label">{server()?.label}</div>}>
       <div class="band away" role="alert">
         The server does not answer. It is asked again every few seconds; what you typed is kept.
       </div>
@@ -124,9 +145,14 @@ function entries(): Entry[] {
   }));
   const { segments } = place();
   const [kind, db, coll] = segments;
-  const tabs = kind === "c" && db && coll
-    ? containerTabs().map(({ id, name }) => ({ title: `${name} of ${coll}`, kind: "page", run: () => go(["c", db, coll, id]) }))
-    : [];
+  const tabs =
+    kind === "c" && db && coll
+      ? containerTabs().map(({ id, name }) => ({
+          title: `${name} of ${coll}`,
+          kind: "page",
+          run: () => go(["c", db, coll, id]),
+        }))
+      : [];
   const open = containers().map(({ database, container }) => ({
     title: `${database} / ${container}`,
     kind: "container",
@@ -138,7 +164,11 @@ function entries(): Entry[] {
     { title: "Sign out", kind: "action", run: () => void leave() },
   ];
   if (access() !== "readOnly") {
-    actions.push({ title: isUnlocked() ? "Lock writing" : "Unlock writing", kind: "action", run: () => setUnlocked(!isUnlocked()) });
+    actions.push({
+      title: isUnlocked() ? "Lock writing" : "Unlock writing",
+      kind: "action",
+      run: () => setUnlocked(!isUnlocked()),
+    });
   }
   return [...tabs, ...places, ...open, ...actions];
 }

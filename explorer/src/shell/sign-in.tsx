@@ -44,7 +44,10 @@ export function SignIn(): JSX.Element {
     <main class="sign-in" id="main">
       <h1>Sign in to this server</h1>
       <p class="dim">{location.origin}</p>
-      <Show when={isSecure()} fallback={<p>Signing needs https: or an address of this machine. Open this page by one of them.</p>}>
+      <Show
+        when={isSecure()}
+        fallback={<p>Signing needs https: or an address of this machine. Open this page by one of them.</p>}
+      >
         <form class="form" onSubmit={(event) => void submit(event)}>
           <div class="field">
             <label for="credential">Account key, connection string or resource token</label>
@@ -60,11 +63,13 @@ export function SignIn(): JSX.Element {
           </div>
           <Show when={otherEndpoint()}>
             <p class="warn">
-              The connection string names {otherEndpoint()}. Its key is tried here, at {location.origin}; nothing is sent elsewhere.
+              The connection string names {otherEndpoint()}. Its key is tried here, at {location.origin}; nothing is
+              sent elsewhere.
             </p>
           </Show>
           <label>
-            <input type="checkbox" checked={!isKept()} onChange={(event) => setKept(!event.currentTarget.checked)} /> this tab only
+            <input type="checkbox" checked={!isKept()} onChange={(event) => setKept(!event.currentTarget.checked)} />{" "}
+            this tab only
           </label>
           <Show when={problem() || startProblem()}>
             <div class="failed" role="alert">
@@ -82,8 +87,8 @@ export function SignIn(): JSX.Element {
           </div>
         </form>
         <p class="dim">
-          The key becomes one that can only sign and cannot be read again, kept in this browser for 12 hours after its last use. Requests are
-          signed here; there are no cookies.
+          The key becomes one that can only sign and cannot be read again, kept in this browser for 12 hours after its
+          last use. Requests are signed here; there are no cookies.
         </p>
       </Show>
     </main>

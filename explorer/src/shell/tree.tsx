@@ -47,17 +47,30 @@ export function Tree(): JSX.Element {
     if (event.key === "ArrowDown") setCursor(Math.min(cursor() + 1, rows().length - 1));
     else if (event.key === "ArrowUp") setCursor(Math.max(cursor() - 1, 0));
     else if (event.key === "Enter") open(row);
-    else if (row?.coll === null && (event.key === "ArrowLeft") === !closed().has(row.db) && event.key.startsWith("Arrow")) toggle(row.db);
+    else if (
+      row?.coll === null &&
+      (event.key === "ArrowLeft") === !closed().has(row.db) &&
+      event.key.startsWith("Arrow")
+    )
+      toggle(row.db);
     else return;
     event.preventDefault();
     const place = cursor() * ROW;
-    if (place < list.scrollTop || place + ROW > list.scrollTop + list.clientHeight) list.scrollTop = place - list.clientHeight / 2;
+    if (place < list.scrollTop || place + ROW > list.scrollTop + list.clientHeight)
+      list.scrollTop = place - list.clientHeight / 2;
   };
 
   return (
     <nav class="tree" aria-label="Containers">
       <div class="tree-filter">
-        <input type="search" id="tree-filter" aria-label="Filter containers" placeholder="Filter" value={filter()} onInput={(event) => setFilter(event.currentTarget.value)} />
+        <input
+          type="search"
+          id="tree-filter"
+          aria-label="Filter containers"
+          placeholder="Filter"
+          value={filter()}
+          onInput={(event) => setFilter(event.currentTarget.value)}
+        />
       </div>
       <div
         class="tree-rows"
@@ -72,7 +85,15 @@ export function Tree(): JSX.Element {
         <div class="tree-inner" role="none" style={{ height: `${rows().length * ROW}px` }}>
           <For each={shown()}>
             {(row, at) => (
-              <TreeRow row={row} id={`${id}-${first() + at()}`} top={(first() + at()) * ROW} isClosed={closed().has(row.db)} isCursor={first() + at() === cursor()} toggle={() => toggle(row.db)} open={() => open(row)} />
+              <TreeRow
+                row={row}
+                id={`${id}-${first() + at()}`}
+                top={(first() + at()) * ROW}
+                isClosed={closed().has(row.db)}
+                isCursor={first() + at() === cursor()}
+                toggle={() => toggle(row.db)}
+                open={() => open(row)}
+              />
             )}
           </For>
         </div>
@@ -104,7 +125,9 @@ interface TreeRowProps {
 function TreeRow(props: TreeRowProps): JSX.Element {
   const isHere = () => {
     const [kind, db, coll] = place().segments;
-    return props.row.coll === null ? kind === "db" && db === props.row.db : kind === "c" && db === props.row.db && coll === props.row.coll;
+    return props.row.coll === null
+      ? kind === "db" && db === props.row.db
+      : kind === "c" && db === props.row.db && coll === props.row.coll;
   };
   const severity = () => {
     const found = findings().get(`${props.row.db}/${props.row.coll}`) ?? [];
@@ -124,7 +147,9 @@ function TreeRow(props: TreeRowProps): JSX.Element {
     >
       <Show
         when={props.row.coll === null}
-        fallback={<span class="dot" classList={{ act: severity() === "act" }} title={severity() ? "has findings" : undefined} />}
+        fallback={
+          <span class="dot" classList={{ act: severity() === "act" }} title={severity() ? "has findings" : undefined} />
+        }
       >
         <span
           class="twist"
@@ -136,7 +161,9 @@ function TreeRow(props: TreeRowProps): JSX.Element {
           <Icon name={props.isClosed ? "closed" : "open"} />
         </span>
       </Show>
-      <span class="name" title={props.row.coll ?? props.row.db}>{props.row.coll ?? props.row.db}</span>
+      <span class="name" title={props.row.coll ?? props.row.db}>
+        {props.row.coll ?? props.row.db}
+      </span>
       <Show when={props.row.coll !== null}>
         <span class="dim">{short(props.row.items)}</span>
       </Show>
@@ -168,4 +195,3 @@ function rowsOf(wanted: string, closed: ReadonlySet<string>): Row[] {
   }
   return rows;
 }
-

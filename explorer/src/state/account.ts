@@ -4,7 +4,14 @@ import { createSignal } from "solid-js";
 import { asServerError, type ServerError } from "../client/failure";
 import { listDatabases } from "../client/endpoints";
 import { onSpent, type Spent } from "../client/request";
-import { readCaller, readContainers, readServer, type ContainerRow, type Finding, type ServerInfo } from "../client/reports";
+import {
+  readCaller,
+  readContainers,
+  readServer,
+  type ContainerRow,
+  type Finding,
+  type ServerInfo,
+} from "../client/reports";
 import { adopt, credential, forget, onSignedOut, recall, signOut, type Credential } from "../client/session";
 import { importKey, WELL_KNOWN_KEY } from "../client/sign";
 

@@ -46,7 +46,8 @@ test("2b: with a read-only key no control that writes is there", async (context)
   assert.equal(await page.getByRole("button", { name: "New container" }).count(), 0);
   await at("c/shop/orders/items/%5B%22ada%22%5D/1");
   await page.getByRole("textbox", { name: "Text of item 1" }).waitFor();
-  for (const name of ["Edit", "New", "Upload", "Delete item", "Duplicate item"]) assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
+  for (const name of ["Edit", "New", "Upload", "Delete item", "Duplicate item"])
+    assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
   await at("c/shop/orders/settings#section=ttl");
   await page.getByLabel(/off: items stay/).waitFor();
   assert.equal(await page.getByRole("button", { name: "Save" }).count(), 0);
@@ -90,7 +91,8 @@ test("19: a procedure is written, tried without a trace, and its failure names t
   await accessible(page, "no script");
   await page.getByRole("button", { name: "New", exact: true }).click();
   await page.getByRole("textbox", { name: "Id" }).fill("add");
-  const body = 'function (id) {\n  console.log("adding", id);\n  const collection = getContext().getCollection();\n  collection.createDocument(collection.getSelfLink(), { id, customer: "ada" });\n  getContext().getResponse().setBody("made " + id);\n}';
+  const body =
+    'function (id) {\n  console.log("adding", id);\n  const collection = getContext().getCollection();\n  collection.createDocument(collection.getSelfLink(), { id, customer: "ada" });\n  getContext().getResponse().setBody("made " + id);\n}';
   await writeEditor(page, "Text of the script", body);
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByRole("button", { name: "add", exact: true }).waitFor();

@@ -19,7 +19,15 @@ const require = createRequire(import.meta.url);
 const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const BINARY = process.env.SHARDLAKE_BINARY;
 const CHROMIUM = process.env.SHARDLAKE_CHROMIUM ?? "/usr/bin/chromium";
-const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const ARGUMENTS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
 export { KEY };
 
 /** Starts a server; `more` are further arguments. */
@@ -27,7 +35,11 @@ export async function startServer(more = [], options = {}) {
   if (!BINARY) throw new Error("SHARDLAKE_BINARY must name the server's binary");
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "shardlake-explorer-"));
   const listen = `127.0.0.1:${options.port ?? 0}`;
-  const server = spawn(BINARY, [...(options.command ?? ["serve"]), "--data-dir", directory, "--listen", listen, ...more], { stdio: ["ignore", "pipe", "pipe"] });
+  const server = spawn(
+    BINARY,
+    [...(options.command ?? ["serve"]), "--data-dir", directory, "--listen", listen, ...more],
+    { stdio: ["ignore", "pipe", "pipe"] },
+  );
   server.stderr.resume();
   const line = await firstLine(server);
   const ready = JSON.parse(line);
@@ -56,13 +68,19 @@ export async function startServer(more = [], options = {}) {
 
 async function firstLine(process) {
   const lines = createInterface({ input: process.stdout });
-  const line = await Promise.race([once(lines, "line").then(([text]) => text), once(process, "exit").then(([code]) => Promise.reject(new Error(`the server ended with ${code}`)))]);
+  const line = await Promise.race([
+    once(lines, "line").then(([text]) => text),
+    once(process, "exit").then(([code]) => Promise.reject(new Error(`the server ended with ${code}`))),
+  ]);
   process.stdout.resume();
   return line;
 }
 
 async function startProxy(endpoint, port = 0) {
-  const process_ = spawn(process.execPath, [join(import.meta.dirname, "..", "proxy.mjs")], { env: { ...process.env, SHARDLAKE_ENDPOINT: endpoint, PORT: String(port) }, stdio: ["ignore", "pipe", "inherit"] });
+  const process_ = spawn(process.execPath, [join(import.meta.dirname, "..", "proxy.mjs")], {
+    env: { ...process.env, SHARDLAKE_ENDPOINT: endpoint, PORT: String(port) },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const line = await firstLine(process_);
   return { process: process_, endpoint: new URL("/", line).href };
 }
@@ -74,9 +92,15 @@ export async function startBrowser() {
 
 /** A page in a context of its own that collects everything that must not be. */
 export async function openPage(browser, server, options = {}) {
-  const context = options.context ?? (await browser.newContext({ viewport: { width: 1440, height: 900 }, acceptDownloads: true, ...options.settings }));
+  const context =
+    options.context ??
+    (await browser.newContext({ viewport: { width: 1440, height: 900 }, acceptDownloads: true, ...options.settings }));
   await context.addInitScript(() => {
-    addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+    addEventListener("securitypolicyviolation", (event) =>
+      console.error(
+        `policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}:${event.columnNumber} ${event.sample} ${event.target?.outerHTML?.slice(0, 300)}`,
+      ),
+    );
     addEventListener("unhandledrejection", (event) => console.error(`unhandled: ${event.reason}`));
   });
   const page = await context.newPage();
@@ -91,7 +115,8 @@ export async function openPage(browser, server, options = {}) {
     if (protocol !== "blob:" && origin !== new URL(server.endpoint).origin) wrong.push(`request to ${request.url()}`);
   });
   page.on("response", (response) => {
-    if (response.url().includes("/_explorer/assets/") && response.status() >= 400) wrong.push(`${response.status()} for ${response.url()}`);
+    if (response.url().includes("/_explorer/assets/") && response.status() >= 400)
+      wrong.push(`${response.status()} for ${response.url()}`);
   });
   page.on("dialog", (dialog) => void dialog.accept());
   return {
@@ -114,15 +139,29 @@ export async function openPage(browser, server, options = {}) {
 export async function accessible(page, words) {
   await page.evaluate(AXE);
   const found = await page.evaluate(async () => {
-    const { violations } = await globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], rules: { region: { enabled: false } } });
-    return violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ target, failureSummary }) => `${target.join(" ")} ${failureSummary}`).join(" | ")}`);
+    const { violations } = await globalThis.axe.run(document, {
+      runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+      rules: { region: { enabled: false } },
+    });
+    return violations.map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes
+          .slice(0, 3)
+          .map(({ target, failureSummary }) => `${target.join(" ")} ${failureSummary}`)
+          .join(" | ")}`,
+    );
   });
   assert.deepEqual(found, [], words);
 }
 
 /** The text of the editor of a name, whole. */
 export async function editorText(page, label) {
-  return page.getByRole("textbox", { name: label }).evaluate((content) => content.cmView?.view?.state.doc.toString() ?? content.cmTile?.view?.state.doc.toString() ?? content.innerText);
+  return page
+    .getByRole("textbox", { name: label })
+    .evaluate(
+      (content) =>
+        content.cmView?.view?.state.doc.toString() ?? content.cmTile?.view?.state.doc.toString() ?? content.innerText,
+    );
 }
 
 /** Replaces the text of the editor of a name as a person does: select all, paste. */
@@ -142,4 +181,23 @@ export async function until(ask, words) {
   assert.fail(`never came: ${words}`);
 }
 
-export const HOSTILE = ["%", '"', "'", "<img src=x onerror=alert(1)>", "a&b", "a+b", " a ", "💡", "\u202eevil", "x".repeat(255), ".", "..", "%2F", "null", "true", "0", "~x", "`${1}`"];
+export const HOSTILE = [
+  "%",
+  '"',
+  "'",
+  "<img src=x onerror=alert(1)>",
+  "a&b",
+  "a+b",
+  " a ",
+  "💡",
+  "\u202eevil",
+  "x".repeat(255),
+  ".",
+  "..",
+  "%2F",
+  "null",
+  "true",
+  "0",
+  "~x",
+  "`${1}`",
+];

@@ -10,7 +10,9 @@ before(async () => {
   server = await startServer(["--durability", "memory", "--limits-scale", "1/10"]);
   browser = await startBrowser();
   await prepare(server.endpoint, { throughput: 2000 });
-  await server.client.createContainer("shop", "audited", ["/key"], { more: { changeFeedPolicy: { retentionDuration: 60 } } });
+  await server.client.createContainer("shop", "audited", ["/key"], {
+    more: { changeFeedPolicy: { retentionDuration: 60 } },
+  });
 });
 after(async () => {
   await browser?.close();
@@ -34,16 +36,24 @@ test("9: a query runs page after page, with parameters; an error is underlined a
   await page.keyboard.press("Shift+Enter");
   await page.getByRole("tab", { name: "Rows 100" }).waitFor();
   await accessible(page, "rows of a query");
-  await page.getByRole("button", { name: "JSON" }).click();
+  await page.getByRole("button", { name: "JSON", exact: true }).click();
   await page.getByRole("textbox", { name: "Rows as JSON" }).waitFor();
   await writeEditor(page, "Query text", "SELECT * FRM c");
   await page.getByRole("button", { name: "Run" }).click();
-  await page.getByRole("alert").getByText(/Syntax error/).waitFor();
-  const underlined = await page.locator(".query-editor .editor").evaluate((host) => host.shadowRoot?.querySelector(".cm-mistake")?.textContent);
+  await page
+    .getByRole("alert")
+    .getByText(/Syntax error/)
+    .waitFor();
+  const underlined = await page
+    .locator(".query-editor .editor")
+    .evaluate((host) => host.shadowRoot?.querySelector(".cm-mistake")?.textContent);
   assert.equal(underlined, "FRM");
   await accessible(page, "a query with an error");
   await page.getByRole("button", { name: "History" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: /WHERE c.customer/ }).click();
+  await page
+    .getByRole("dialog")
+    .getByRole("button", { name: /WHERE c.customer/ })
+    .click();
   await page.getByRole("textbox", { name: "@who" }).waitFor();
   await close();
 });
@@ -69,7 +79,10 @@ test("9b: a single value is shown large; several statements run by the cursor; m
 test("9c: with the server's figures, the plan is drawn and the partitions' charges add up to the charge", async (context) => {
   if (!(await offered("query"))) return context.skip("the server does not offer query figures");
   const { page, at, ready, close } = await openPage(browser, server);
-  await at("c/shop/orders/query#q=" + encodeURIComponent("SELECT c.state, COUNT(1) AS n FROM c WHERE c.total > 5 GROUP BY c.state"));
+  await at(
+    "c/shop/orders/query#q=" +
+      encodeURIComponent("SELECT c.state, COUNT(1) AS n FROM c WHERE c.total > 5 GROUP BY c.state"),
+  );
   await ready();
   await page.getByRole("button", { name: "Explain" }).click();
   await page.getByRole("list", { name: /Plan/ }).waitFor();
@@ -80,7 +93,9 @@ test("9c: with the server's figures, the plan is drawn and the partitions' charg
   await page.getByRole("tab", { name: "Partitions" }).click();
   await accessible(page, "figures of partitions");
   const charges = await page.locator("table.ranges tbody tr td:nth-child(3)").allTextContents();
-  const total = /([\d.,]+) RU/.exec((await page.getByRole("region", { name: "Results" }).getByRole("status").textContent()) ?? "")?.[1];
+  const total = /([\d.,]+) RU/.exec(
+    (await page.getByRole("region", { name: "Results" }).getByRole("status").textContent()) ?? "",
+  )?.[1];
   const sum = charges.reduce((all, text) => all + Number(text.replace(/[^\d.]/g, "")), 0);
   assert.ok(Math.abs(sum - Number(total)) < 0.02, `${charges} against ${total}`);
   await close();
@@ -92,14 +107,22 @@ test("14: a hot key is seen, explained, and its partition split from the page", 
   await at("c/shop/orders/partitions");
   await ready();
   await page.getByRole("heading", { name: /Single hot key/ }).waitFor({ timeout: 60_000 });
-  await page.getByRole("table").filter({ hasText: "Load and budget" }).getByRole("link", { name: '["ada"]' }).first().waitFor();
+  await page
+    .getByRole("table")
+    .filter({ hasText: "Load and budget" })
+    .getByRole("link", { name: '["ada"]' })
+    .first()
+    .waitFor();
   if (await offered("heat")) {
     const map = page.getByRole("application", { name: /Heat of orders/ });
     await map.waitFor();
     await map.focus();
     await page.keyboard.press("ArrowLeft");
     await page.keyboard.press("ArrowUp");
-    await page.locator(".heat-words").getByText(/partition/).waitFor();
+    await page
+      .locator(".heat-words")
+      .getByText(/partition/)
+      .waitFor();
     await page.getByRole("button", { name: "As table" }).click();
     await page.getByRole("table").filter({ hasText: "Key range" }).waitFor();
     await page.getByRole("button", { name: "As table" }).click();
@@ -111,8 +134,14 @@ test("14: a hot key is seen, explained, and its partition split from the page", 
   await dialog.getByLabel(/in the middle of the hashes/).check();
   await accessible(page, "the dialog of a split");
   await dialog.getByRole("button", { name: "Split" }).click();
-  await page.getByText(/split \d+ → \d+, \d+: .*writers held/).first().waitFor({ timeout: 60_000 });
-  await until(async () => (await page.locator(".partitions-table tbody tr").count()) === before + 1, "one partition more");
+  await page
+    .getByText(/split \d+ → \d+, \d+: .*writers held/)
+    .first()
+    .waitFor({ timeout: 60_000 });
+  await until(
+    async () => (await page.locator(".partitions-table tbody tr").count()) === before + 1,
+    "one partition more",
+  );
   await stopAt;
   await close();
 });
@@ -126,8 +155,13 @@ test("16: shares by sliders keep the sum, and are in force", async () => {
   const first = dialog.getByRole("slider").first();
   await first.focus();
   for (let press = 0; press < 40; press++) await page.keyboard.press("ArrowRight");
-  const shares = (await dialog.locator("output").allTextContents()).map((text) => Number(text.split(" ")[0].replace(",", "")));
-  assert.equal(shares.reduce((sum, share) => sum + share, 0), 2000);
+  const shares = (await dialog.locator("output").allTextContents()).map((text) =>
+    Number(text.split(" ")[0].replace(",", "")),
+  );
+  assert.equal(
+    shares.reduce((sum, share) => sum + share, 0),
+    2000,
+  );
   await dialog.getByRole("button", { name: "Divide" }).click();
   await dialog.waitFor({ state: "detached" });
   const { text } = await server.client.operator("GET", "dbs/shop/colls/orders/partitions");
@@ -142,7 +176,9 @@ test("17: changes are followed as they happen, with what differs; deletions too 
   await ready();
   await page.getByText("No change yet").waitFor();
   await accessible(page, "an empty feed");
-  const answered = page.waitForRequest((request) => request.url().endsWith("/docs") && request.headers()["if-none-match"] !== "*");
+  const answered = page.waitForRequest(
+    (request) => request.url().endsWith("/docs") && request.headers()["if-none-match"] !== "*",
+  );
   await answered;
   await server.client.upsert("shop", "audited", '["k"]', '{"id":"1","key":"k","total":42.5}');
   await server.client.upsert("shop", "audited", '["k"]', '{"id":"1","key":"k","total":45}');
@@ -176,7 +212,10 @@ test("20: time to live and throughput are set with the etag that was read", asyn
   await page.getByRole("button", { name: "Throughput" }).click();
   await page.getByLabel("RU/s (in steps of 100)").fill("900");
   await page.getByRole("button", { name: "Save" }).click();
-  await until(async () => (await server.client.send("GET", "/offers", "offers", "")).text.includes('"offerThroughput":900'), "the offer");
+  await until(
+    async () => (await server.client.send("GET", "/offers", "offers", "")).text.includes('"offerThroughput":900'),
+    "the offer",
+  );
   await page.getByRole("button", { name: "Indexing" }).click();
   await accessible(page, "the indexing policy");
   await close();
@@ -189,7 +228,13 @@ test("18: a projection is made, paused, resumed and deleted", async () => {
   await page.getByText("No projections").waitFor();
   await page.getByRole("button", { name: "New", exact: true }).click();
   await page.getByLabel("Id").fill("names");
-  const rule = { source: { database: "shop", container: "orders" }, target: { database: "shop", container: "audited" }, match: [{ source: "/id", target: "/orderId" }], set: [{ from: "/total", to: "/total" }], start: "beginning" };
+  const rule = {
+    source: { database: "shop", container: "orders" },
+    target: { database: "shop", container: "audited" },
+    match: [{ source: "/id", target: "/orderId" }],
+    set: [{ from: "/total", to: "/total" }],
+    start: "beginning",
+  };
   await writeEditor(page, "Rule", JSON.stringify(rule, null, 2));
   await page.getByRole("button", { name: "Save" }).click();
   const row = page.getByRole("row", { name: /names/ });

@@ -14,8 +14,14 @@ before(async () => {
   await server.client.createContainer("shop", "orders", ["/customer"]);
   await server.client.createDatabase(MARKUP);
   await server.client.createContainer(MARKUP, MARKUP, [`/"${MARKUP}"`]);
-  await server.client.upsert(MARKUP, MARKUP, JSON.stringify([MARKUP]), JSON.stringify({ id: MARKUP, [MARKUP]: MARKUP, [`"><script>alert(1)</script>`]: [MARKUP] }));
-  for (let n = 0; n < 20; n++) await server.client.upsert("shop", "orders", '["ada"]', `{"id":"${n}","customer":"ada","total":${n}}`);
+  await server.client.upsert(
+    MARKUP,
+    MARKUP,
+    JSON.stringify([MARKUP]),
+    JSON.stringify({ id: MARKUP, [MARKUP]: MARKUP, [`"><script>alert(1)</script>`]: [MARKUP] }),
+  );
+  for (let n = 0; n < 20; n++)
+    await server.client.upsert("shop", "orders", '["ada"]', `{"id":"${n}","customer":"ada","total":${n}}`);
 });
 after(async () => {
   await browser?.close();
@@ -51,16 +57,24 @@ test("2: a wrong key is told; a key is taken and cannot be found in storage; sig
   await page.getByLabel(/Account key, connection string/).fill(Buffer.from("wrong key").toString("base64"));
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("alert").getByText("Signing in failed").waitFor();
-  await page.getByLabel(/Account key, connection string/).fill(`AccountEndpoint=https://elsewhere.example:443/;AccountKey=${KEY};`);
+  await page
+    .getByLabel(/Account key, connection string/)
+    .fill(`AccountEndpoint=https://elsewhere.example:443/;AccountKey=${KEY};`);
   await page.getByText(/names https:\/\/elsewhere.example/).waitFor();
   await page.getByRole("button", { name: "Sign in" }).click();
   await first.ready();
   const stored = await page.evaluate(async () => {
     const dump = [JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie];
     for (const { name } of await indexedDB.databases()) {
-      const database = await new Promise((resolve) => (indexedDB.open(name).onsuccess = (event) => resolve(event.target.result)));
+      const database = await new Promise(
+        (resolve) => (indexedDB.open(name).onsuccess = (event) => resolve(event.target.result)),
+      );
       for (const store of database.objectStoreNames) {
-        const all = await new Promise((resolve) => (database.transaction(store).objectStore(store).getAll().onsuccess = (event) => resolve(event.target.result)));
+        const all = await new Promise(
+          (resolve) =>
+            (database.transaction(store).objectStore(store).getAll().onsuccess = (event) =>
+              resolve(event.target.result)),
+        );
         dump.push(...all.map((value) => `${JSON.stringify(value)} ${value?.key?.extractable}`));
       }
     }
@@ -145,10 +159,13 @@ test("27: another host's name is refused, and no page of another origin can read
   const ask = (host, headers = {}) =>
     new Promise((resolve, reject) => {
       const { hostname, port } = new URL(server.endpoint);
-      const asked = request({ hostname, port, path: "/_explorer/", headers: { host, accept: "text/html", ...headers } }, (answer) => {
-        answer.resume();
-        resolve(answer);
-      });
+      const asked = request(
+        { hostname, port, path: "/_explorer/", headers: { host, accept: "text/html", ...headers } },
+        (answer) => {
+          answer.resume();
+          resolve(answer);
+        },
+      );
       asked.on("error", reject);
       asked.end();
     });
@@ -163,35 +180,55 @@ test("27: another host's name is refused, and no page of another origin can read
   assert.equal(good.headers["x-content-type-options"], "nosniff");
 });
 
-test("21: a server that is killed and started again leaves a band, and then the page goes on", { timeout: 120_000 }, async () => {
-  const own = await startServer(["--durability", "sync"]);
-  await own.client.createDatabase("shop");
-  await own.client.createContainer("shop", "orders", ["/customer"]);
-  await own.client.upsert("shop", "orders", '["ada"]', '{"id":"1","customer":"ada"}');
-  const { page, at, ready, close } = await openPage(browser, own);
-  await at("c/shop/orders/items/%5B%22ada%22%5D/1");
-  await ready();
-  await page.getByRole("button", { name: "Edit" }).click();
-  const editor = page.getByRole("textbox", { name: "Text of item 1" });
-  await editor.click();
-  await page.keyboard.press("ControlOrMeta+End");
-  await page.keyboard.type("  ");
-  await own.kill();
-  await page.getByText(/The server does not answer/).waitFor({ timeout: 20_000 });
-  await page.getByRole("button", { name: "Save", exact: true }).click();
-  await page.getByText("Saving the item failed").waitFor();
-  const again = await startServer(["--durability", "sync"], { directory: own.directory, port: own.port, proxyPort: own.proxyPort });
-  await page.getByText(/The server does not answer\. It/).waitFor({ state: "detached", timeout: 20_000 });
-  await page.getByRole("button", { name: "Save", exact: true }).click();
-  await page.getByRole("button", { name: "Edit" }).waitFor();
-  await close();
-  await again.stop();
-});
+test(
+  "21: a server that is killed and started again leaves a band, and then the page goes on",
+  { timeout: 120_000 },
+  async () => {
+    const own = await startServer(["--durability", "sync"]);
+    await own.client.createDatabase("shop");
+    await own.client.createContainer("shop", "orders", ["/customer"]);
+    await own.client.upsert("shop", "orders", '["ada"]', '{"id":"1","customer":"ada"}');
+    const { page, at, ready, close } = await openPage(browser, own);
+    await at("c/shop/orders/items/%5B%22ada%22%5D/1");
+    await ready();
+    await page.getByRole("button", { name: "Edit" }).click();
+    const editor = page.getByRole("textbox", { name: "Text of item 1" });
+    await editor.click();
+    await page.keyboard.press("ControlOrMeta+End");
+    await page.keyboard.type("  ");
+    await own.kill();
+    await page.getByText(/The server does not answer/).waitFor({ timeout: 20_000 });
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.getByText("Saving the item failed").waitFor();
+    const again = await startServer(["--durability", "sync"], {
+      directory: own.directory,
+      port: own.port,
+      proxyPort: own.proxyPort,
+    });
+    await page.getByText(/The server does not answer\. It/).waitFor({ state: "detached", timeout: 20_000 });
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.getByRole("button", { name: "Edit" }).waitFor();
+    await close();
+    await again.stop();
+  },
+);
 
 test("dark, narrow and large: no finding of axe, nothing scrolls sideways", async () => {
-  for (const settings of [{ colorScheme: "dark", viewport: { width: 1440, height: 900 } }, { viewport: { width: 320, height: 640 } }, { viewport: { width: 720, height: 450 }, deviceScaleFactor: 2 }]) {
+  for (const settings of [
+    { colorScheme: "dark", viewport: { width: 1440, height: 900 } },
+    { viewport: { width: 320, height: 640 } },
+    { viewport: { width: 720, height: 450 }, deviceScaleFactor: 2 },
+  ]) {
     const { page, at, close } = await openPage(browser, server, { settings });
-    for (const path of ["", "c/shop/orders/items", "c/shop/orders/query", "c/shop/orders/partitions", "c/shop/orders/feed", "c/shop/orders/settings", "projections"]) {
+    for (const path of [
+      "",
+      "c/shop/orders/items",
+      "c/shop/orders/query",
+      "c/shop/orders/partitions",
+      "c/shop/orders/feed",
+      "c/shop/orders/settings",
+      "projections",
+    ]) {
       await at(path);
       await page.locator("h1").first().waitFor({ state: "attached" });
       await until(async () => (await page.locator(".loading").count()) === 0, "the page");

@@ -1,14 +1,32 @@
 import { expect, test } from "vitest";
 import type { Heat } from "../../src/client/reports";
-import { append, cellAt, columnAt, floats, hottest, modelOf, ownerAt, sliceTimes } from "../../src/pages/partitions/heat-model";
+import {
+  append,
+  cellAt,
+  columnAt,
+  floats,
+  hottest,
+  modelOf,
+  ownerAt,
+  sliceTimes,
+} from "../../src/pages/partitions/heat-model";
 import { withShare } from "../../src/pages/partitions/remedies";
 
 const encode = (cells: number[]) => Buffer.from(Float32Array.from(cells).buffer).toString("base64");
 
 function heat(times: number[], cells: number[], more: Partial<Heat> = {}): Heat {
   return {
-    sequence: times.at(-1) ?? 0, periodSeconds: 1, times, rowBounds: ["", "20", "FF"], cells: encode(cells), unit: "shareOfBudget",
-    throttled: [], epochs: [{ from: times[0] ?? 0, ranges: [{ id: "0", firstRow: 0, rows: 2, budgetRuPerSecond: 400 }] }], events: [], knownSince: null, ...more,
+    sequence: times.at(-1) ?? 0,
+    periodSeconds: 1,
+    times,
+    rowBounds: ["", "20", "FF"],
+    cells: encode(cells),
+    unit: "shareOfBudget",
+    throttled: [],
+    epochs: [{ from: times[0] ?? 0, ranges: [{ id: "0", firstRow: 0, rows: 2, budgetRuPerSecond: 400 }] }],
+    events: [],
+    knownSince: null,
+    ...more,
   };
 }
 
@@ -22,14 +40,22 @@ test("cells are columns of rows, little-endian floats", () => {
 });
 
 test("a split is a line that begins where it happened", () => {
-  const model = modelOf(heat([T, T + 1000, T + 2000], [1, 1, 1, 1, 1, 1], {
-    epochs: [
-      { from: T - 9000, ranges: [{ id: "0", firstRow: 0, rows: 2, budgetRuPerSecond: 400 }] },
-      { from: T + 1000, ranges: [{ id: "1", firstRow: 0, rows: 1, budgetRuPerSecond: 200 }, { id: "2", firstRow: 1, rows: 1, budgetRuPerSecond: 200 }] },
-    ],
-    events: [{ time: T + 1000, kind: "split", sources: ["0"], targets: ["1", "2"], pauseMs: 3.14 }],
-    throttled: [[T + 2000, 1, 1, 0.5]],
-  }));
+  const model = modelOf(
+    heat([T, T + 1000, T + 2000], [1, 1, 1, 1, 1, 1], {
+      epochs: [
+        { from: T - 9000, ranges: [{ id: "0", firstRow: 0, rows: 2, budgetRuPerSecond: 400 }] },
+        {
+          from: T + 1000,
+          ranges: [
+            { id: "1", firstRow: 0, rows: 1, budgetRuPerSecond: 200 },
+            { id: "2", firstRow: 1, rows: 1, budgetRuPerSecond: 200 },
+          ],
+        },
+      ],
+      events: [{ time: T + 1000, kind: "split", sources: ["0"], targets: ["1", "2"], pauseMs: 3.14 }],
+      throttled: [[T + 2000, 1, 1, 0.5]],
+    }),
+  );
   expect([ownerAt(model, 0, 1)?.id, ownerAt(model, 1, 1)?.id, ownerAt(model, 2, 0)?.id]).toEqual(["0", "2", "1"]);
   expect(model.events).toEqual([{ column: 1, words: "split 0 → 1, 2, writers held 3.1 ms" }]);
   expect(model.throttled).toEqual([{ column: 2, row: 1, rows: 1, share: 0.5 }]);
@@ -62,7 +88,10 @@ test("a zoom in time shifts what is drawn over it", () => {
 test("shares by sliders keep their sum and their bounds", () => {
   for (const wanted of [1, 50, 399, 900, 5000]) {
     const next = withShare({ a: 300, b: 300, c: 400 }, "a", wanted, 900);
-    expect(Object.values(next).reduce((sum, share) => sum + share, 0), String(wanted)).toBe(1000);
+    expect(
+      Object.values(next).reduce((sum, share) => sum + share, 0),
+      String(wanted),
+    ).toBe(1000);
     for (const share of Object.values(next)) expect(share).toBeGreaterThanOrEqual(1);
   }
 });

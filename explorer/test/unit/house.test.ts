@@ -6,10 +6,11 @@ import { join, relative } from "node:path";
 import { expect, test } from "vitest";
 
 const root = new URL("../../", import.meta.url).pathname;
-const files = (folder: string): string[] => readdirSync(folder).flatMap((name) => {
-  const path = join(folder, name);
-  return statSync(path).isDirectory() ? files(path) : [path];
-});
+const files = (folder: string): string[] =>
+  readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name);
+    return statSync(path).isDirectory() ? files(path) : [path];
+  });
 const sources = files(join(root, "src")).filter((path) => /\.tsx?$/.test(path));
 const name = (path: string) => relative(join(root, "src"), path);
 const text = (path: string) => readFileSync(path, "utf8");
@@ -32,7 +33,8 @@ test("layers import downwards only, and pages never each other", () => {
     if (!allowed) continue;
     for (const [, target = ""] of text(path).matchAll(/from "(\.[^"]+)"/g)) {
       const [to = "", toPage = ""] = relative(join(root, "src"), join(path, "..", target)).split("/");
-      if (!allowed.includes(to) || (layer === "pages" && to === "pages" && toPage !== page)) wrong.push(`${name(path)} → ${target}`);
+      if (!allowed.includes(to) || (layer === "pages" && to === "pages" && toPage !== page))
+        wrong.push(`${name(path)} → ${target}`);
     }
   }
   expect(wrong).toEqual([]);
@@ -52,13 +54,32 @@ test("nothing is written that the content policy or safety forbids", () => {
     [/@ts-(ignore|expect-error|nocheck)/, "a switched-off check"],
     [/https?:\/\/(?!x\/)/, "an address of another origin"],
   ];
-  const wrong = sources.flatMap((path) => FORBIDDEN.filter(([pattern]) => pattern.test(text(path))).map(([, words]) => `${name(path)}: ${words}`));
+  const wrong = sources.flatMap((path) =>
+    FORBIDDEN.filter(([pattern]) => pattern.test(text(path))).map(([, words]) => `${name(path)}: ${words}`),
+  );
   expect(wrong).toEqual([]);
 });
 
 test("items never pass through JSON.parse on their way", () => {
-  const allowed = new Set(["client/endpoints.ts", "client/failure.ts", "client/json.ts", "client/key.ts", "client/offers.ts", "client/projections.ts", "client/pulse.ts", "client/query.ts", "client/reports.ts", "client/scripts.ts", "client/users.ts", "client/log.ts", "pages/query/query.tsx", "shell/shell.tsx"]);
-  const wrong = sources.map((path) => [name(path), text(path)] as const).filter(([path, code]) => /JSON\.parse\(/.test(code) && !allowed.has(path));
+  const allowed = new Set([
+    "client/endpoints.ts",
+    "client/failure.ts",
+    "client/json.ts",
+    "client/key.ts",
+    "client/offers.ts",
+    "client/projections.ts",
+    "client/pulse.ts",
+    "client/query.ts",
+    "client/reports.ts",
+    "client/scripts.ts",
+    "client/users.ts",
+    "client/log.ts",
+    "pages/query/query.tsx",
+    "shell/shell.tsx",
+  ]);
+  const wrong = sources
+    .map((path) => [name(path), text(path)] as const)
+    .filter(([path, code]) => /JSON\.parse\(/.test(code) && !allowed.has(path));
   expect(wrong.map(([path]) => path)).toEqual([]);
 });
 
@@ -70,14 +91,22 @@ test("files begin with what they are for, and are short", () => {
 });
 
 test("the bundle keeps its budget", () => {
-  const budget = JSON.parse(text(join(root, "budget.json"))) as { allGzipBytes: number; firstScreenGzipBytes: number; queryGzipBytes: number; homeGzipBytes: number };
+  const budget = JSON.parse(text(join(root, "budget.json"))) as {
+    allGzipBytes: number;
+    firstScreenGzipBytes: number;
+    queryGzipBytes: number;
+    homeGzipBytes: number;
+  };
   const dist = join(root, "dist", "assets");
-  const size = (names: string[]) => names.reduce((sum, file) => sum + gzipSync(readFileSync(join(dist, file)), { level: 9 }).length, 0);
+  const size = (names: string[]) =>
+    names.reduce((sum, file) => sum + gzipSync(readFileSync(join(dist, file)), { level: 9 }).length, 0);
   const all = readdirSync(dist);
   expect(size(all)).toBeLessThan(budget.allGzipBytes);
   expect(size(["main.js", "style.css"])).toBeLessThan(budget.firstScreenGzipBytes);
   expect(size(["main.js", "style.css", "home.js", "table.js"])).toBeLessThan(budget.homeGzipBytes);
-  expect(size(["main.js", "style.css", "query.js", "table.js", "text-editor.js", "save.js"])).toBeLessThan(budget.queryGzipBytes);
+  expect(size(["main.js", "style.css", "query.js", "table.js", "text-editor.js", "save.js"])).toBeLessThan(
+    budget.queryGzipBytes,
+  );
 });
 
 test("what is served names no other host and finds its files by the build's path", () => {

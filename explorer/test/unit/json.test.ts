@@ -44,11 +44,13 @@ test("numbers come out as they went in", () => {
 });
 
 test("the checker agrees with JSON.parse on what is JSON", () => {
-  const damaged = fc.tuple(value, fc.nat(), fc.constantFrom("", "x", "}", '"', ",", "\n", "\\")).map(([any, at, extra]) => {
-    const text = JSON.stringify(any);
-    const place = at % (text.length + 1);
-    return text.slice(0, place) + extra + text.slice(place + (at % 2));
-  });
+  const damaged = fc
+    .tuple(value, fc.nat(), fc.constantFrom("", "x", "}", '"', ",", "\n", "\\"))
+    .map(([any, at, extra]) => {
+      const text = JSON.stringify(any);
+      const place = at % (text.length + 1);
+      return text.slice(0, place) + extra + text.slice(place + (at % 2));
+    });
   fc.assert(
     fc.property(damaged, (text) => {
       // Numbers that no double holds are JSON, and refused all the same: the next test.
@@ -59,7 +61,10 @@ test("the checker agrees with JSON.parse on what is JSON", () => {
       } catch {
         isJson = false;
       }
-      expect(check(text).some(({ isError }) => isError), text).toBe(!isJson);
+      expect(
+        check(text).some(({ isError }) => isError),
+        text,
+      ).toBe(!isJson);
     }),
     { numRuns: 2000 },
   );
@@ -78,7 +83,13 @@ test("partition keys are made of the item's own tokens", () => {
   expect(keyOf('{"a":1.0,"b":{"c":"x"}}', ["/a", "/b/c", "/missing"])).toBe('[1.0,"x",{}]');
   expect(keyOf('{"a":null}', ["/a"])).toBe("[null]");
   expect(pathNames('/a/"b/c"/d')).toEqual(["a", "b/c", "d"]);
-  expect([readKey("ada"), readKey('"ada"'), readKey('["ada",1]'), readKey("7"), readKey(" ")]).toEqual(['["ada"]', '["ada"]', '["ada",1]', "[7]", null]);
+  expect([readKey("ada"), readKey('"ada"'), readKey('["ada",1]'), readKey("7"), readKey(" ")]).toEqual([
+    '["ada"]',
+    '["ada"]',
+    '["ada",1]',
+    "[7]",
+    null,
+  ]);
 });
 
 test("header text is ASCII and means the same", () => {

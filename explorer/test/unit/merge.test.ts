@@ -3,7 +3,9 @@ import { expect, test } from "vitest";
 import { compact } from "../../src/client/json";
 import { difference, merge } from "../../src/editor/merge";
 
-const item = fc.dictionary(fc.constantFrom("a", "b", "c", "d"), fc.jsonValue({ maxDepth: 3 })).map((any) => JSON.stringify(any));
+const item = fc
+  .dictionary(fc.constantFrom("a", "b", "c", "d"), fc.jsonValue({ maxDepth: 3 }))
+  .map((any) => JSON.stringify(any));
 
 test("one who changed nothing gets what the other wrote", () => {
   fc.assert(
@@ -16,7 +18,12 @@ test("one who changed nothing gets what the other wrote", () => {
 });
 
 test("changes to different members are both kept", () => {
-  const merged = merge('{"a":1,"b":2,"n":9007199254740993}', '{"a":5,"b":2,"n":9007199254740993}', '{"a":1,"b":7,"n":9007199254740993}', () => false);
+  const merged = merge(
+    '{"a":1,"b":2,"n":9007199254740993}',
+    '{"a":5,"b":2,"n":9007199254740993}',
+    '{"a":1,"b":7,"n":9007199254740993}',
+    () => false,
+  );
   expect(merged.text).toBe('{"a":5,"b":7,"n":9007199254740993}');
   expect(merged.changes.filter(({ isConflict }) => isConflict)).toEqual([]);
 });

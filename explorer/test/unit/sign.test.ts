@@ -36,7 +36,10 @@ test("the link keeps its case, everything else is lower case", () => {
 
 test("what people paste is understood", () => {
   expect(readPasted(" abc== ")).toEqual({ key: "abc==" });
-  expect(readPasted("AccountEndpoint=https://x:1/;AccountKey=abc==;")).toEqual({ endpoint: "https://x:1/", key: "abc==" });
+  expect(readPasted("AccountEndpoint=https://x:1/;AccountKey=abc==;")).toEqual({
+    endpoint: "https://x:1/",
+    key: "abc==",
+  });
   expect(readPasted("type=resource&ver=1&sig=x").token).toBe("type=resource&ver=1&sig=x");
   expect(readPasted("type%3dresource%26ver%3d1").token).toBeDefined();
 });

@@ -34,31 +34,82 @@ export default function Database(props: { segments: string[] }): JSX.Element {
     <>
       <div class="toolbar">
         <h1 class="page-title">{db}</h1>
-        <span class="dim">{plural(rows().length, "container")} · {plural(items(), "item")}</span>
+        <span class="dim">
+          {plural(rows().length, "container")} · {plural(items(), "item")}
+        </span>
         <span class="spacer" />
         <Show when={mayWrite() && access() === "full"}>
-          <button type="button" onClick={() => setCreating(true)}><Icon name="plus" /> New container</button>
-          <button type="button" class="danger" onClick={() => setDeleting(true)}>Delete database</button>
+          <button type="button" onClick={() => setCreating(true)}>
+            <Icon name="plus" /> New container
+          </button>
+          <button type="button" class="danger" onClick={() => setDeleting(true)}>
+            Delete database
+          </button>
         </Show>
       </div>
       <Show when={failure()}>{(error) => <Failed failure={failureWords("The database", error())} />}</Show>
       <section class="section" aria-label="Containers of the database">
         <div class="scroll-x">
           <table class="plain">
-            <thead><tr><th scope="col">Container</th><th scope="col" class="number">Items</th><th scope="col" class="number">Size</th><th scope="col" class="number">Partitions</th></tr></thead>
+            <thead>
+              <tr>
+                <th scope="col">Container</th>
+                <th scope="col" class="number">
+                  Items
+                </th>
+                <th scope="col" class="number">
+                  Size
+                </th>
+                <th scope="col" class="number">
+                  Partitions
+                </th>
+              </tr>
+            </thead>
             <tbody>
-              <For each={rows()} fallback={<tr><td colspan="4" class="dim">No containers yet.</td></tr>}>
-                {(row) => <tr><td><a class="mono" href={pathOf(["c", db, row.container, "items"])}>{row.container}</a></td><td class="number">{integer(row.items)}</td><td class="number">{bytes(row.sizeBytes)}</td><td class="number">{integer(row.partitions)}</td></tr>}
+              <For
+                each={rows()}
+                fallback={
+                  <tr>
+                    <td colspan="4" class="dim">
+                      No containers yet.
+                    </td>
+                  </tr>
+                }
+              >
+                {(row) => (
+                  <tr>
+                    <td>
+                      <a class="mono" href={pathOf(["c", db, row.container, "items"])}>
+                        {row.container}
+                      </a>
+                    </td>
+                    <td class="number">{integer(row.items)}</td>
+                    <td class="number">{bytes(row.sizeBytes)}</td>
+                    <td class="number">{integer(row.partitions)}</td>
+                  </tr>
+                )}
               </For>
             </tbody>
           </table>
         </div>
       </section>
-      <Show when={access() === "full"}><Users db={db} /></Show>
-      <Show when={isCreating()}><NewContainer database={db} onClose={() => setCreating(false)} /></Show>
+      <Show when={access() === "full"}>
+        <Users db={db} />
+      </Show>
+      <Show when={isCreating()}>
+        <NewContainer database={db} onClose={() => setCreating(false)} />
+      </Show>
       <Show when={isDeleting()}>
-        <Confirm title={`Delete ${db}?`} typed={db} action="Delete the database" onConfirm={() => void remove()} onClose={() => setDeleting(false)}>
-          <p>{plural(rows().length, "container")} with {plural(items(), "item")}, all users and permissions go for good.</p>
+        <Confirm
+          title={`Delete ${db}?`}
+          typed={db}
+          action="Delete the database"
+          onConfirm={() => void remove()}
+          onClose={() => setDeleting(false)}
+        >
+          <p>
+            {plural(rows().length, "container")} with {plural(items(), "item")}, all users and permissions go for good.
+          </p>
         </Confirm>
       </Show>
     </>
@@ -83,25 +134,54 @@ function Users(props: { db: string }): JSX.Element {
   return (
     <section class="section" aria-labelledby="users">
       <h2 id="users">Users</h2>
-      <p class="dim">A user is a name under which permissions are kept; a permission gives tokens to clients that do not hold a key.</p>
-      <Show when={(list.error as unknown) ?? failure()}>{(error) => <Failed failure={failureWords("Users", error())} onRetry={() => void refetch()} />}</Show>
+      <p class="dim">
+        A user is a name under which permissions are kept; a permission gives tokens to clients that do not hold a key.
+      </p>
+      <Show when={(list.error as unknown) ?? failure()}>
+        {(error) => <Failed failure={failureWords("Users", error())} onRetry={() => void refetch()} />}
+      </Show>
       <Show when={!list.error && list.latest} fallback={<Loading words="Reading the users" />}>
         {(users) => (
           <div class="row">
             <For each={users()} fallback={<span class="dim">No users yet.</span>}>
-              {(id) => <a class="button mono" aria-current={shown() === id ? "true" : undefined} href={pathOf(["db", props.db, "users", id])}>{id}</a>}
+              {(id) => (
+                <a
+                  class="button mono"
+                  aria-current={shown() === id ? "true" : undefined}
+                  href={pathOf(["db", props.db, "users", id])}
+                >
+                  {id}
+                </a>
+              )}
             </For>
           </div>
         )}
       </Show>
       <Show when={mayWrite()}>
         <form class="row after" onSubmit={add}>
-          <label>New user <input name="user" class="mono" required /></label>
+          <label>
+            New user <input name="user" class="mono" required />
+          </label>
           <button type="submit">Add</button>
-          <Show when={shown()}>{(id) => <button type="button" class="danger" onClick={() => { void act(deleteUser(props.db, id())); go(["db", props.db]); }}>Delete {id()}</button>}</Show>
+          <Show when={shown()}>
+            {(id) => (
+              <button
+                type="button"
+                class="danger"
+                onClick={() => {
+                  void act(deleteUser(props.db, id()));
+                  go(["db", props.db]);
+                }}
+              >
+                Delete {id()}
+              </button>
+            )}
+          </Show>
         </form>
       </Show>
-      <Show when={shown()} keyed>{(id) => <Permissions db={props.db} user={id} />}</Show>
+      <Show when={shown()} keyed>
+        {(id) => <Permissions db={props.db} user={id} />}
+      </Show>
     </section>
   );
 }

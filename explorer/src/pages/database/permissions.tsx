@@ -25,28 +25,71 @@ export function Permissions(props: { db: string; user: string }): JSX.Element {
     event.preventDefault();
     const fields = new FormData(event.currentTarget);
     const text = (name: string) => String(fields.get(name) ?? "");
-    const wanted = { id: text("id"), permissionMode: text("mode"), resource: `dbs/${props.db}/colls/${text("container")}`, key: readKey(text("key")), seconds: seconds() };
+    const wanted = {
+      id: text("id"),
+      permissionMode: text("mode"),
+      resource: `dbs/${props.db}/colls/${text("container")}`,
+      key: readKey(text("key")),
+      seconds: seconds(),
+    };
     event.currentTarget.reset();
     void act(createPermission(props.db, props.user, wanted).then(({ _token }) => setToken(_token)));
   };
   return (
     <div class="after">
       <h2>Permissions of {props.user}</h2>
-      <Show when={(list.error as unknown) ?? failure()}>{(error) => <Failed failure={failureWords("Permissions", error())} />}</Show>
+      <Show when={(list.error as unknown) ?? failure()}>
+        {(error) => <Failed failure={failureWords("Permissions", error())} />}
+      </Show>
       <div class="scroll-x">
         <table class="plain">
-          <thead><tr><th scope="col">Permission</th><th scope="col">Reaches</th><th scope="col">Allows</th><th scope="col">Do</th></tr></thead>
+          <thead>
+            <tr>
+              <th scope="col">Permission</th>
+              <th scope="col">Reaches</th>
+              <th scope="col">Allows</th>
+              <th scope="col">Do</th>
+            </tr>
+          </thead>
           <tbody>
-            <For each={list.error ? [] : list.latest} fallback={<tr><td colspan="4" class="dim">None yet.</td></tr>}>
+            <For
+              each={list.error ? [] : list.latest}
+              fallback={
+                <tr>
+                  <td colspan="4" class="dim">
+                    None yet.
+                  </td>
+                </tr>
+              }
+            >
               {(one) => (
                 <tr>
-                  <th scope="row" class="mono">{one.id}</th>
-                  <td class="mono">{one.resource}{one.resourcePartitionKey ? ` ${JSON.stringify(one.resourcePartitionKey)}` : ""}</td>
+                  <th scope="row" class="mono">
+                    {one.id}
+                  </th>
+                  <td class="mono">
+                    {one.resource}
+                    {one.resourcePartitionKey ? ` ${JSON.stringify(one.resourcePartitionKey)}` : ""}
+                  </td>
                   <td>{allows(one)}</td>
                   <td class="do">
                     <Show when={mayWrite()}>
-                      <button type="button" class="plain" onClick={() => void newToken(props.db, props.user, one.id, seconds()).then(setToken, setFailure)}>New token</button>
-                      <button type="button" class="plain" onClick={() => void act(deletePermission(props.db, props.user, one.id))}>Revoke</button>
+                      <button
+                        type="button"
+                        class="plain"
+                        onClick={() =>
+                          void newToken(props.db, props.user, one.id, seconds()).then(setToken, setFailure)
+                        }
+                      >
+                        New token
+                      </button>
+                      <button
+                        type="button"
+                        class="plain"
+                        onClick={() => void act(deletePermission(props.db, props.user, one.id))}
+                      >
+                        Revoke
+                      </button>
                     </Show>
                   </td>
                 </tr>
@@ -57,11 +100,37 @@ export function Permissions(props: { db: string; user: string }): JSX.Element {
       </div>
       <Show when={mayWrite()}>
         <form class="row after" onSubmit={add}>
-          <label>Id <input name="id" class="mono key-input" required /></label>
-          <label>Container <select name="container"><For each={rows()}>{({ container }) => <option>{container}</option>}</For></select></label>
-          <label>Mode <select name="mode"><option>Read</option><option>All</option></select></label>
-          <label>Key <input name="key" class="mono key-input" placeholder="all keys" /></label>
-          <label>Good for <select onChange={(event) => setSeconds(Number(event.currentTarget.value))}><For each={SECONDS}>{(value) => <option value={value} selected={value === seconds()}>{value / 60} min</option>}</For></select></label>
+          <label>
+            Id <input name="id" class="mono key-input" required />
+          </label>
+          <label>
+            Container{" "}
+            <select name="container">
+              <For each={rows()}>{({ container }) => <option>{container}</option>}</For>
+            </select>
+          </label>
+          <label>
+            Mode{" "}
+            <select name="mode">
+              <option>Read</option>
+              <option>All</option>
+            </select>
+          </label>
+          <label>
+            Key <input name="key" class="mono key-input" placeholder="all keys" />
+          </label>
+          <label>
+            Good for{" "}
+            <select onChange={(event) => setSeconds(Number(event.currentTarget.value))}>
+              <For each={SECONDS}>
+                {(value) => (
+                  <option value={value} selected={value === seconds()}>
+                    {value / 60} min
+                  </option>
+                )}
+              </For>
+            </select>
+          </label>
           <button type="submit">Add</button>
         </form>
       </Show>
@@ -69,8 +138,17 @@ export function Permissions(props: { db: string; user: string }): JSX.Element {
         {(text) => (
           <Dialog title="A new token" onClose={() => setToken(null)}>
             <p>Good for {seconds() / 60} minutes. It is shown this once and not stored here.</p>
-            <div class="form"><div class="field"><label for="token">Token</label><input id="token" type="password" readonly value={text()} /></div></div>
-            <div class="actions"><button type="button" class="primary" onClick={() => void navigator.clipboard.writeText(text())}>Copy</button></div>
+            <div class="form">
+              <div class="field">
+                <label for="token">Token</label>
+                <input id="token" type="password" readonly value={text()} />
+              </div>
+            </div>
+            <div class="actions">
+              <button type="button" class="primary" onClick={() => void navigator.clipboard.writeText(text())}>
+                Copy
+              </button>
+            </div>
           </Dialog>
         )}
       </Show>
@@ -80,5 +158,7 @@ export function Permissions(props: { db: string; user: string }): JSX.Element {
 
 function allows(permission: Permission): string {
   const scope = permission.resourcePartitionKey ? "items of that key" : "all items";
-  return permission.permissionMode === "All" ? `reading, querying, creating, changing and deleting ${scope}, and running procedures` : `reading and querying ${scope}, following their changes`;
+  return permission.permissionMode === "All"
+    ? `reading, querying, creating, changing and deleting ${scope}, and running procedures`
+    : `reading and querying ${scope}, following their changes`;
 }

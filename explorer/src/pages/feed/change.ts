@@ -44,12 +44,15 @@ function ofAll(text: string, keyPaths: string[]): Change {
   const operation = member(text, "metadata", "operationType") || "change";
   const item = operation === "delete" ? (previous ?? "{}") : current;
   const differences = operation === "replace" && previous ? difference(previous, current) : [];
-  const told = differences.map(({ path, base, theirs }) => `${path.slice(1)} ${base ?? "missing"} → ${theirs ?? "missing"}`).join(" · ");
+  const told = differences
+    .map(({ path, base, theirs }) => `${path.slice(1)} ${base ?? "missing"} → ${theirs ?? "missing"}`)
+    .join(" · ");
   return {
     lsn: member(text, "metadata", "lsn"),
     time: timeOf(member(text, "metadata", "crts")),
     operation,
-    key: previous || operation !== "delete" ? keyOf(item, keyPaths) : (valueAt(text, ["metadata", "partitionKey"]) ?? ""),
+    key:
+      previous || operation !== "delete" ? keyOf(item, keyPaths) : (valueAt(text, ["metadata", "partitionKey"]) ?? ""),
     id: member(item, "id") || member(text, "metadata", "id"),
     words: (told || item).slice(0, WORDS_MAX),
     differences,

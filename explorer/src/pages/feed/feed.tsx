@@ -44,19 +44,22 @@ export default function FeedPage(props: { segments: string[] }): JSX.Element {
   const keyPaths = () => definition()?.value.partitionKey.paths ?? [];
 
   createEffect(
-    on([() => mode(), () => state()["from"] ?? "now", () => state()["key"] ?? "", isFollowing, () => definition.loading], ([, from, key, follows, isLoading]) => {
-      if (!follows || isLoading) return;
-      const stop = new AbortController();
-      onCleanup(() => stop.abort());
-      const isFresh = etag() === "" || asked !== JSON.stringify([mode(), from, key]);
-      asked = JSON.stringify([mode(), from, key]);
-      if (isFresh) {
-        setChanges([]);
-        setDropped(0);
-        setEtag(from === "beginning" && mode() === "latest" ? "" : "*");
-      }
-      void follow(readKey(key), stop.signal);
-    }),
+    on(
+      [() => mode(), () => state()["from"] ?? "now", () => state()["key"] ?? "", isFollowing, () => definition.loading],
+      ([, from, key, follows, isLoading]) => {
+        if (!follows || isLoading) return;
+        const stop = new AbortController();
+        onCleanup(() => stop.abort());
+        const isFresh = etag() === "" || asked !== JSON.stringify([mode(), from, key]);
+        asked = JSON.stringify([mode(), from, key]);
+        if (isFresh) {
+          setChanges([]);
+          setDropped(0);
+          setEtag(from === "beginning" && mode() === "latest" ? "" : "*");
+        }
+        void follow(readKey(key), stop.signal);
+      },
+    ),
   );
   let asked = "";
 
@@ -90,7 +93,14 @@ export default function FeedPage(props: { segments: string[] }): JSX.Element {
   const cell = (row: number, column: number): JSX.Element => {
     const change = shown()[row];
     if (!change) return "";
-    return [change.lsn, change.time, <span class={change.operation === "delete" ? "bad" : ""}>{change.operation}</span>, change.key, change.id, <span title={change.words}>{change.words}</span>][column];
+    return [
+      change.lsn,
+      change.time,
+      <span class={change.operation === "delete" ? "bad" : ""}>{change.operation}</span>,
+      change.key,
+      change.id,
+      <span title={change.words}>{change.words}</span>,
+    ][column];
   };
   const chosen = () => shown()[cursor()];
 
@@ -98,44 +108,90 @@ export default function FeedPage(props: { segments: string[] }): JSX.Element {
     <>
       <h1 class="hidden-label">Change feed of {coll}</h1>
       <div class="toolbar">
-        <button type="button" aria-pressed={isFollowing()} onClick={() => setFollowing(!isFollowing())}>{isFollowing() ? "● Following" : "Paused"}</button>
+        <button type="button" aria-pressed={isFollowing()} onClick={() => setFollowing(!isFollowing())}>
+          {isFollowing() ? "● Following" : "Paused"}
+        </button>
         <label>
           Mode
           <select value={mode()} onChange={(event) => setState({ mode: event.currentTarget.value })}>
             <option value="latest">latest versions</option>
-            <Show when={keepsAll()}><option value="all">all versions and deletes</option></Show>
+            <Show when={keepsAll()}>
+              <option value="all">all versions and deletes</option>
+            </Show>
           </select>
         </label>
         <label>
           From
           <select value={state()["from"] ?? "now"} onChange={(event) => setState({ from: event.currentTarget.value })}>
             <option value="now">now</option>
-            <Show when={mode() === "latest"}><option value="beginning">the beginning</option></Show>
+            <Show when={mode() === "latest"}>
+              <option value="beginning">the beginning</option>
+            </Show>
           </select>
         </label>
         <label>
           Key
-          <input class="mono key-input" spellcheck={false} placeholder="any" value={state()["key"] ?? ""} onChange={(event) => setState({ key: event.currentTarget.value })} />
+          <input
+            class="mono key-input"
+            spellcheck={false}
+            placeholder="any"
+            value={state()["key"] ?? ""}
+            onChange={(event) => setState({ key: event.currentTarget.value })}
+          />
         </label>
         <label>
-          Shown <input data-filter type="search" placeholder="filter of the browser" value={words()} onInput={(event) => setWords(event.currentTarget.value)} />
+          Shown{" "}
+          <input
+            data-filter
+            type="search"
+            placeholder="filter of the browser"
+            value={words()}
+            onInput={(event) => setWords(event.currentTarget.value)}
+          />
         </label>
         <span class="spacer" />
-        <Show when={etag()}><button type="button" class="plain" title={etag()} onClick={() => void navigator.clipboard.writeText(etag())}>Copy position</button></Show>
+        <Show when={etag()}>
+          <button type="button" class="plain" title={etag()} onClick={() => void navigator.clipboard.writeText(etag())}>
+            Copy position
+          </button>
+        </Show>
       </div>
       <Show when={failure()}>{(error) => <Failed failure={failureWords("Following the changes", error())} />}</Show>
       <div class="split" classList={{ single: !chosen() }}>
         <div class="column">
-          <Show when={shown().length > 0} fallback={<Empty title="No change yet"><p>{isFollowing() ? "Changes appear here as they happen." : "Following is paused."}</p><Show when={definition() && !keepsAll()}><p class="dim">Deletions and former versions are told where the container keeps all versions. This one does not.</p></Show></Empty>}>
-            <Table label="Changes" columns={COLUMNS} count={shown().length} cell={cell} cursor={cursor()} onCursor={setCursor} />
+          <Show
+            when={shown().length > 0}
+            fallback={
+              <Empty title="No change yet">
+                <p>{isFollowing() ? "Changes appear here as they happen." : "Following is paused."}</p>
+                <Show when={definition() && !keepsAll()}>
+                  <p class="dim">
+                    Deletions and former versions are told where the container keeps all versions. This one does not.
+                  </p>
+                </Show>
+              </Empty>
+            }
+          >
+            <Table
+              label="Changes"
+              columns={COLUMNS}
+              count={shown().length}
+              cell={cell}
+              cursor={cursor()}
+              onCursor={setCursor}
+            />
           </Show>
           <div class="foot" role="status">
-            <span>{integer(changes().length)} kept · {integer(dropped())} dropped</span>
+            <span>
+              {integer(changes().length)} kept · {integer(dropped())} dropped
+            </span>
             <span>{ru(charge())}</span>
             <span class="dim">newest first; order is per key</span>
           </div>
         </div>
-        <Show when={chosen()} keyed>{(change) => <ChangeDetail change={change} db={db} coll={coll} onClose={() => setCursor(-1)} />}</Show>
+        <Show when={chosen()} keyed>
+          {(change) => <ChangeDetail change={change} db={db} coll={coll} onClose={() => setCursor(-1)} />}
+        </Show>
       </div>
     </>
   );
@@ -145,15 +201,38 @@ function ChangeDetail(props: { change: Change; db: string; coll: string; onClose
   return (
     <section class="side" aria-label="Change">
       <div class="toolbar">
-        <a class="mono item-title" href={pathOf(["c", props.db, props.coll, "items", props.change.key, props.change.id])}>{props.change.id}</a>
+        <a
+          class="mono item-title"
+          href={pathOf(["c", props.db, props.coll, "items", props.change.key, props.change.id])}
+        >
+          {props.change.id}
+        </a>
         <span class="spacer" />
-        <button type="button" onClick={() => props.onClose()}>Close</button>
+        <button type="button" onClick={() => props.onClose()}>
+          Close
+        </button>
       </div>
       <Show when={props.change.differences.length > 0}>
         <div class="scroll-x">
           <table class="plain">
-            <thead><tr><th scope="col">Path</th><th scope="col">Before</th><th scope="col">After</th></tr></thead>
-            <tbody><For each={props.change.differences}>{(one) => <tr><td class="mono">{one.path}</td><td class="mono">{one.base ?? "missing"}</td><td class="mono">{one.theirs ?? "missing"}</td></tr>}</For></tbody>
+            <thead>
+              <tr>
+                <th scope="col">Path</th>
+                <th scope="col">Before</th>
+                <th scope="col">After</th>
+              </tr>
+            </thead>
+            <tbody>
+              <For each={props.change.differences}>
+                {(one) => (
+                  <tr>
+                    <td class="mono">{one.path}</td>
+                    <td class="mono">{one.base ?? "missing"}</td>
+                    <td class="mono">{one.theirs ?? "missing"}</td>
+                  </tr>
+                )}
+              </For>
+            </tbody>
           </table>
         </div>
       </Show>

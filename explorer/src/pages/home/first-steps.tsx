@@ -38,7 +38,9 @@ export function FirstSteps(): JSX.Element {
         <section class="way">
           <h2>Connect with an SDK</h2>
           <pre class="block">{snippet()}</pre>
-          <button type="button" onClick={() => void copy()}>{isCopied() ? "Copied" : "Copy"}</button>
+          <button type="button" onClick={() => void copy()}>
+            {isCopied() ? "Copied" : "Copy"}
+          </button>
         </section>
       </Show>
     </div>
@@ -49,7 +51,9 @@ function TokenWords(): JSX.Element {
   return (
     <>
       <h1>Signed in with a resource token</h1>
-      <p>It reaches what its permission names. Open that container by its address: /_explorer/c/database/container/items</p>
+      <p>
+        It reaches what its permission names. Open that container by its address: /_explorer/c/database/container/items
+      </p>
     </>
   );
 }

@@ -117,8 +117,15 @@ function Totals(props: { pulse: Pulse | null }): JSX.Element {
         {(pulse) => (
           <>
             <Total name="RU/s" value={rate(newest(total()))} values={recent(total())} />
-            <Total name="429/s" value={rate(newest(perSecond(pulse(), pulse().throttled)))} values={recent(perSecond(pulse(), pulse().throttled))} />
-            <Total name="p50 / p99" value={`${milliseconds(newest(pulse().latencyP50Ms))} / ${milliseconds(newest(pulse().latencyP99Ms))}`} />
+            <Total
+              name="429/s"
+              value={rate(newest(perSecond(pulse(), pulse().throttled)))}
+              values={recent(perSecond(pulse(), pulse().throttled))}
+            />
+            <Total
+              name="p50 / p99"
+              value={`${milliseconds(newest(pulse().latencyP50Ms))} / ${milliseconds(newest(pulse().latencyP99Ms))}`}
+            />
           </>
         )}
       </Show>
@@ -137,39 +144,86 @@ function Total(props: { name: string; value: string; values?: number[] }): JSX.E
     <div class="total">
       <span class="dim">{props.name}</span>
       <b>{props.value}</b>
-      <Show when={props.values}>{(values) => <Spark values={values()} label={`${props.name} of the last minute`} />}</Show>
+      <Show when={props.values}>
+        {(values) => <Spark values={values()} label={`${props.name} of the last minute`} />}
+      </Show>
     </div>
   );
 }
 
-const KIND_NAMES: Record<string, string> = { read: "read", create: "create", write: "write", query: "query", fanOut: "fan-out", feed: "feed" };
+const KIND_NAMES: Record<string, string> = {
+  read: "read",
+  create: "create",
+  write: "write",
+  query: "query",
+  fanOut: "fan-out",
+  feed: "feed",
+};
 
 function ByKind(props: { pulse: Pulse }): JSX.Element {
-  const series = () => Object.entries(KIND_NAMES).map(([member, name]) => ({ name, values: perSecond(props.pulse, props.pulse.ru[member]) }));
+  const series = () =>
+    Object.entries(KIND_NAMES).map(([member, name]) => ({
+      name,
+      values: perSecond(props.pulse, props.pulse.ru[member]),
+    }));
   const time = (at: number) => {
     const value = props.pulse.times.at(at);
     return value === undefined ? "" : clock(timeOf(value));
   };
-  return <StackedArea label="Request units by kind" unit="RU/s" series={series()} from={time(0)} to={time(-1)} format={rate} />;
+  return (
+    <StackedArea
+      label="Request units by kind"
+      unit="RU/s"
+      series={series()}
+      from={time(0)}
+      to={time(-1)}
+      format={rate}
+    />
+  );
 }
 
 function Attention(props: { reports: Report[] }): JSX.Element {
   const found = () =>
     props.reports.flatMap((report) => [
-      ...(report.relocation ? [{ report, icon: "split" as const, words: `${report.relocation.kind} ${report.relocation.sources.join(", ")}: ${report.relocation.step}`, kind: "progress" }] : []),
-      ...report.findings.filter(({ kind }) => kind !== NOTHING_WRONG).map((finding) => ({ report, icon: "warn" as const, words: finding.summary, kind: finding.kind })),
+      ...(report.relocation
+        ? [
+            {
+              report,
+              icon: "split" as const,
+              words: `${report.relocation.kind} ${report.relocation.sources.join(", ")}: ${report.relocation.step}`,
+              kind: "progress",
+            },
+          ]
+        : []),
+      ...report.findings
+        .filter(({ kind }) => kind !== NOTHING_WRONG)
+        .map((finding) => ({ report, icon: "warn" as const, words: finding.summary, kind: finding.kind })),
     ]);
   return (
     <section class="card" aria-labelledby="attention">
       <h2 id="attention">Needs attention</h2>
-      <Show when={found().length > 0} fallback={<p class="dim after"><span class="good"><Icon name="good" /></span> Nothing in the last minute, in the {Math.min(containers().length, LOOKED_AT_MAX)} busiest containers.</p>}>
+      <Show
+        when={found().length > 0}
+        fallback={
+          <p class="dim after">
+            <span class="good">
+              <Icon name="good" />
+            </span>{" "}
+            Nothing in the last minute, in the {Math.min(containers().length, LOOKED_AT_MAX)} busiest containers.
+          </p>
+        }
+      >
         <ul class="findings">
           <For each={found()}>
             {(entry) => (
               <li>
-                <span class={entry.kind === "progress" ? "" : "warn"}><Icon name={entry.icon} /></span>
+                <span class={entry.kind === "progress" ? "" : "warn"}>
+                  <Icon name={entry.icon} />
+                </span>
                 <span>
-                  <a href={pathOf(["c", entry.report.database, entry.report.container, "partitions"])}>{entry.report.database} / {entry.report.container}</a>{" "}
+                  <a href={pathOf(["c", entry.report.database, entry.report.container, "partitions"])}>
+                    {entry.report.database} / {entry.report.container}
+                  </a>{" "}
                   {entry.words}
                 </span>
               </li>
@@ -187,14 +241,23 @@ const COLUMNS: Column[] = [
   { name: "Size", width: "100px", isNumber: true },
   { name: "Partitions", width: "90px", isNumber: true },
   { name: "RU/s used", width: "150px", isNumber: true, title: "of the last minute, and what the container has" },
-  { name: "Busiest", width: "100px", isNumber: true, title: "share of its budget that the busiest partition used in its busiest second of the last minute" },
+  {
+    name: "Busiest",
+    width: "100px",
+    isNumber: true,
+    title: "share of its budget that the busiest partition used in its busiest second of the last minute",
+  },
   { name: "429", width: "80px", isNumber: true, title: "share of operations refused in the last minute" },
   { name: "Findings", width: "minmax(160px, 1fr)" },
 ];
 
 function ContainerTable(props: { reports: ReadonlyMap<string, Report>; pulse: Pulse | null }): JSX.Element {
   const [cursor, setCursor] = createSignal(0);
-  const rows = createMemo(() => [...containers()].sort((left, right) => (`${left.database}/${left.container}` < `${right.database}/${right.container}` ? -1 : 1)));
+  const rows = createMemo(() =>
+    [...containers()].sort((left, right) =>
+      `${left.database}/${left.container}` < `${right.database}/${right.container}` ? -1 : 1,
+    ),
+  );
   const open = (row: number) => {
     const at = rows()[row];
     if (at) go(["c", at.database, at.container, "partitions"]);
@@ -204,7 +267,11 @@ function ContainerTable(props: { reports: ReadonlyMap<string, Report>; pulse: Pu
     if (!at) return "";
     const report = props.reports.get(`${at.database}/${at.container}`);
     return [
-      () => <a href={pathOf(["c", at.database, at.container, "items"])} tabindex="-1">{at.database} / {at.container}</a>,
+      () => (
+        <a href={pathOf(["c", at.database, at.container, "items"])} tabindex="-1">
+          {at.database} / {at.container}
+        </a>
+      ),
       () => integer(at.items),
       () => bytes(at.sizeBytes),
       () => integer(at.partitions),
@@ -216,7 +283,15 @@ function ContainerTable(props: { reports: ReadonlyMap<string, Report>; pulse: Pu
   };
   return (
     <section class="column" aria-label="All containers">
-      <Table label="Containers" columns={COLUMNS} count={rows().length} cell={cell} cursor={cursor()} onCursor={setCursor} onOpen={open} />
+      <Table
+        label="Containers"
+        columns={COLUMNS}
+        count={rows().length}
+        cell={cell}
+        cursor={cursor()}
+        onCursor={setCursor}
+        onOpen={open}
+      />
       <div class="foot">
         <span>{integer(rows().length)} containers · load of the last minute</span>
         <Show when={server()?.version}>{(version) => <span>server {version()}</span>}</Show>
@@ -248,7 +323,11 @@ function FindingWords(props: { report: Report | undefined }): JSX.Element {
   const real = () => props.report?.findings.filter(({ kind }) => kind !== NOTHING_WRONG) ?? [];
   return (
     <Show when={real()[0]} fallback={<span class="none">–</span>}>
-      {(finding) => <span class="warn" title={finding().summary}><Icon name="warn" /> {findingWords(finding().kind)}</span>}
+      {(finding) => (
+        <span class="warn" title={finding().summary}>
+          <Icon name="warn" /> {findingWords(finding().kind)}
+        </span>
+      )}
     </Show>
   );
 }

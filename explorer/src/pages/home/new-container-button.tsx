@@ -7,7 +7,9 @@ export function NewContainerButton(): JSX.Element {
   const [isOpen, setOpen] = createSignal(false);
   return (
     <>
-      <button type="button" class="primary" onClick={() => setOpen(true)}>New container</button>
+      <button type="button" class="primary" onClick={() => setOpen(true)}>
+        New container
+      </button>
       <Show when={isOpen()}>
         <NewContainer onClose={() => setOpen(false)} />
       </Show>

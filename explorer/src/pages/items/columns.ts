@@ -21,10 +21,17 @@ export function columnsOf(rows: string[], keyPaths: string[]): ItemColumn[] {
     if (row[0] !== "{") continue;
     for (const { name } of members(row)) counts.set(name, (counts.get(name) ?? 0) + 1);
   }
-  const taken = new Set(["id", ...keyPaths.map((path) => pathNames(path)).filter(({ length }) => length === 1).map(([name]) => name)]);
+  const taken = new Set([
+    "id",
+    ...keyPaths
+      .map((path) => pathNames(path))
+      .filter(({ length }) => length === 1)
+      .map(([name]) => name),
+  ]);
   const byCount = [...counts].filter(([name]) => !HIDDEN.has(name) && !taken.has(name));
   byCount.sort(([, left], [, right]) => right - left);
-  for (const [name] of byCount.slice(0, COLUMNS_MAX - columns.length)) columns.push({ name, path: [name], isKey: false });
+  for (const [name] of byCount.slice(0, COLUMNS_MAX - columns.length))
+    columns.push({ name, path: [name], isKey: false });
   columns.push({ name: "_ts", path: ["_ts"], isKey: false });
   return columns;
 }

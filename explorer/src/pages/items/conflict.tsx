@@ -29,25 +29,55 @@ export function Conflict(props: ConflictProps): JSX.Element {
     <Dialog title="Somebody else changed this item" onClose={props.onClose} isWide>
       <p>
         Since you read it, the item was saved by somebody else. Changes that do not touch each other are merged;
-        {conflicts().length > 0 ? ` choose for ${plural(conflicts().length, "place")} that both changed.` : " both of you changed different places."}
+        {conflicts().length > 0
+          ? ` choose for ${plural(conflicts().length, "place")} that both changed.`
+          : " both of you changed different places."}
       </p>
       <div class="scroll-x">
         <table class="plain">
           <thead>
-            <tr><th scope="col">Path</th><th scope="col">As you read it</th><th scope="col">Mine</th><th scope="col">Theirs</th><th scope="col">Saved</th></tr>
+            <tr>
+              <th scope="col">Path</th>
+              <th scope="col">As you read it</th>
+              <th scope="col">Mine</th>
+              <th scope="col">Theirs</th>
+              <th scope="col">Saved</th>
+            </tr>
           </thead>
           <tbody>
             <For each={merged().changes}>
               {(change) => (
                 <tr>
                   <td class="mono">{change.path}</td>
-                  <td><Token text={change.base} /></td>
-                  <td><Token text={change.mine} /></td>
-                  <td><Token text={change.theirs} /></td>
+                  <td>
+                    <Token text={change.base} />
+                  </td>
+                  <td>
+                    <Token text={change.mine} />
+                  </td>
+                  <td>
+                    <Token text={change.theirs} />
+                  </td>
                   <td>
                     <Show when={change.isConflict} fallback={change.mine === change.base ? "theirs" : "mine"}>
-                      <label><input type="radio" name={`choice ${change.path}`} checked={mineFor().has(change.path)} onChange={() => choose(change.path, true)} /> mine</label>{" "}
-                      <label><input type="radio" name={`choice ${change.path}`} checked={!mineFor().has(change.path)} onChange={() => choose(change.path, false)} /> theirs</label>
+                      <label>
+                        <input
+                          type="radio"
+                          name={`choice ${change.path}`}
+                          checked={mineFor().has(change.path)}
+                          onChange={() => choose(change.path, true)}
+                        />{" "}
+                        mine
+                      </label>{" "}
+                      <label>
+                        <input
+                          type="radio"
+                          name={`choice ${change.path}`}
+                          checked={!mineFor().has(change.path)}
+                          onChange={() => choose(change.path, false)}
+                        />{" "}
+                        theirs
+                      </label>
                     </Show>
                   </td>
                 </tr>
@@ -57,9 +87,15 @@ export function Conflict(props: ConflictProps): JSX.Element {
         </table>
       </div>
       <div class="actions">
-        <button type="button" onClick={() => props.onClose()}>Go on editing</button>
-        <button type="button" onClick={() => props.onTake()}>Take theirs</button>
-        <button type="button" class="primary" onClick={() => props.onSave(pretty(merged().text))}>Save merged</button>
+        <button type="button" onClick={() => props.onClose()}>
+          Go on editing
+        </button>
+        <button type="button" onClick={() => props.onTake()}>
+          Take theirs
+        </button>
+        <button type="button" class="primary" onClick={() => props.onSave(pretty(merged().text))}>
+          Save merged
+        </button>
       </div>
     </Dialog>
   );

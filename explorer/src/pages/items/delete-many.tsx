@@ -42,20 +42,53 @@ export function DeleteMany(props: DeleteManyProps): JSX.Element {
     <Show
       when={isRunning() || done() > 0}
       fallback={
-        <Confirm title={`Delete ${plural(rows.length, "item")}?`} action="Delete" onConfirm={() => void run()} onClose={props.onClose} {...(rows.length > TYPED_FROM ? { typed: String(rows.length) } : {})}>
-          <p>{plural(rows.length, "item")} of {props.coll} go for good: {rows.slice(0, 5).map(({ text }) => textMember(text, "id")).join(", ")}{rows.length > 5 ? "…" : ""}</p>
+        <Confirm
+          title={`Delete ${plural(rows.length, "item")}?`}
+          action="Delete"
+          onConfirm={() => void run()}
+          onClose={props.onClose}
+          {...(rows.length > TYPED_FROM ? { typed: String(rows.length) } : {})}
+        >
+          <p>
+            {plural(rows.length, "item")} of {props.coll} go for good:{" "}
+            {rows
+              .slice(0, 5)
+              .map(({ text }) => textMember(text, "id"))
+              .join(", ")}
+            {rows.length > 5 ? "…" : ""}
+          </p>
         </Confirm>
       }
     >
-      <Dialog title="Deleting" onClose={() => { setStopped(true); props.onClose(); }}>
+      <Dialog
+        title="Deleting"
+        onClose={() => {
+          setStopped(true);
+          props.onClose();
+        }}
+      >
         <progress max={rows.length} value={done()} aria-label="Deleted" />
-        <p>{integer(done())} of {integer(rows.length)} asked for{isStopped() ? ` · stopped, ${integer(rows.length - done())} are left` : ""}</p>
+        <p>
+          {integer(done())} of {integer(rows.length)} asked for
+          {isStopped() ? ` · stopped, ${integer(rows.length - done())} are left` : ""}
+        </p>
         <Show when={reasons().length > 0}>
-          <p class="bad">{plural(reasons().length, "item")} stayed: {reasons()[0]}</p>
+          <p class="bad">
+            {plural(reasons().length, "item")} stayed: {reasons()[0]}
+          </p>
         </Show>
         <div class="actions">
-          <Show when={isRunning()} fallback={<button type="button" onClick={() => props.onClose()}>Close</button>}>
-            <button type="button" onClick={() => setStopped(true)}>Stop</button>
+          <Show
+            when={isRunning()}
+            fallback={
+              <button type="button" onClick={() => props.onClose()}>
+                Close
+              </button>
+            }
+          >
+            <button type="button" onClick={() => setStopped(true)}>
+              Stop
+            </button>
           </Show>
         </div>
       </Dialog>
@@ -72,7 +105,13 @@ async function removeBatch(
   const { db, coll } = props;
   if (rows.length === 1 || rows.some(({ text }) => ["", ".", ".."].includes(textMember(text, "id") ?? ""))) {
     for (const { at, text } of rows) {
-      const item = { db, coll, key: keyOf(text, props.keyPaths), id: textMember(text, "id") ?? "", self: textMember(text, "_self") };
+      const item = {
+        db,
+        coll,
+        key: keyOf(text, props.keyPaths),
+        id: textMember(text, "id") ?? "",
+        self: textMember(text, "_self"),
+      };
       try {
         await deleteItem(item, textMember(text, "_etag") ?? null);
         gone.add(at);
@@ -84,7 +123,12 @@ async function removeBatch(
   }
   let waiting = rows;
   while (waiting.length > 0) {
-    const operations = waiting.map(({ text }) => ({ kind: "Delete" as const, key: keyOf(text, props.keyPaths), id: textMember(text, "id") ?? "", etag: textMember(text, "_etag") }));
+    const operations = waiting.map(({ text }) => ({
+      kind: "Delete" as const,
+      key: keyOf(text, props.keyPaths),
+      id: textMember(text, "id") ?? "",
+      etag: textMember(text, "_etag"),
+    }));
     const results = await bulk(db, coll, operations);
     const again: typeof rows = [];
     let waitMs = 0;

@@ -18,6 +18,7 @@ import { TextEditor } from "../../parts/text-editor";
 import { mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
 import { Conflict } from "./conflict";
+import { Remarks } from "./remarks";
 import { hasOpenDialog, isTypingNow } from "./typing";
 
 export interface Opened {
@@ -97,7 +98,8 @@ export function Detail(props: DetailProps): JSX.Element {
       void put("drafts", draftName(), now);
     }, CHECK_AFTER_MS);
   };
-  const leaveQuietly = () => !isEditing() || !isDirty() || confirm("The item has changes that are not saved. Leave them? A draft is kept.");
+  const leaveQuietly = () =>
+    !isEditing() || !isDirty() || confirm("The item has changes that are not saved. Leave them? A draft is kept.");
   guardLeaving(leaveQuietly);
   onCleanup(() => {
     clearTimeout(checking);
@@ -144,7 +146,10 @@ export function Detail(props: DetailProps): JSX.Element {
     setBusy(true);
     setFailure(null);
     try {
-      const reply = item.isNew || isMoving() ? await createItem(item.db, item.coll, key, withoutSystem(body)) : await replaceItem(item, body, condition);
+      const reply =
+        item.isNew || isMoving()
+          ? await createItem(item.db, item.coll, key, withoutSystem(body))
+          : await replaceItem(item, body, condition);
       if (isMoving()) await deleteItem(item, condition);
       setCharge(reply.charge);
       setMoving(false);
@@ -209,36 +214,97 @@ export function Detail(props: DetailProps): JSX.Element {
   return (
     <section class="side" aria-label={item.isNew ? "New item" : `Item ${item.id}`}>
       <div class="toolbar">
-        <b class="item-title mono" title={`${item.key} ${item.id}`}>{item.isNew ? "New item" : item.id}</b>
+        <b class="item-title mono" title={`${item.key} ${item.id}`}>
+          {item.isNew ? "New item" : item.id}
+        </b>
         <Show when={!item.isNew}>
-          <a class="dim mono item-key" href={`${pathOf(["c", item.db, item.coll, "items"])}#key=${encodeURIComponent(item.key)}`} title="items of this key">{item.key}</a>
+          <a
+            class="dim mono item-key"
+            href={`${pathOf(["c", item.db, item.coll, "items"])}#key=${encodeURIComponent(item.key)}`}
+            title="items of this key"
+          >
+            {item.key}
+          </a>
         </Show>
         <span class="spacer" />
         <Show when={mayWrite() && !isEditing() && base() !== ""}>
-          <button type="button" onClick={beginEdit} title="Edit (e)"><Icon name="edit" /> Edit</button>
-          <button type="button" class="plain square" onClick={duplicate} aria-label="Duplicate item" title="Duplicate (d)"><Icon name="copy" /></button>
-          <button type="button" class="plain square" aria-label="Delete item" title="Delete" onClick={() => setDeleting(true)}><Icon name="trash" /></button>
+          <button type="button" onClick={beginEdit} title="Edit (e)">
+            <Icon name="edit" /> Edit
+          </button>
+          <button
+            type="button"
+            class="plain square"
+            onClick={duplicate}
+            aria-label="Duplicate item"
+            title="Duplicate (d)"
+          >
+            <Icon name="copy" />
+          </button>
+          <button
+            type="button"
+            class="plain square"
+            aria-label="Delete item"
+            title="Delete"
+            onClick={() => setDeleting(true)}
+          >
+            <Icon name="trash" />
+          </button>
         </Show>
         <Show when={isEditing()}>
-          <button type="button" class="primary" disabled={isBusy() || !isDirty()} onClick={() => void save()} title="Save (Ctrl S)">Save</button>
-          <button type="button" onClick={cancel}>Cancel</button>
+          <button
+            type="button"
+            class="primary"
+            disabled={isBusy() || !isDirty()}
+            onClick={() => void save()}
+            title="Save (Ctrl S)"
+          >
+            Save
+          </button>
+          <button type="button" onClick={cancel}>
+            Cancel
+          </button>
         </Show>
-        <button type="button" class="plain square" aria-label="Close item" onClick={() => props.onClose()}><Icon name="close" /></button>
+        <button type="button" class="plain square" aria-label="Close item" onClick={() => props.onClose()}>
+          <Icon name="close" />
+        </button>
       </div>
       <Show when={draft()}>
         {(kept) => (
           <div class="note">
             A draft of this item is kept.
-            <button type="button" onClick={() => { setEditing(true); editor?.setText(kept()); setDirty(true); setDraft(null); }}>Restore</button>
-            <button type="button" class="plain" onClick={() => { void drop("drafts", draftName()); setDraft(null); }}>Drop it</button>
+            <button
+              type="button"
+              onClick={() => {
+                setEditing(true);
+                editor?.setText(kept());
+                setDirty(true);
+                setDraft(null);
+              }}
+            >
+              Restore
+            </button>
+            <button
+              type="button"
+              class="plain"
+              onClick={() => {
+                void drop("drafts", draftName());
+                setDraft(null);
+              }}
+            >
+              Drop it
+            </button>
           </div>
         )}
       </Show>
       <Show when={isNewer()}>
-        <div class="note" role="status">Somebody changed this item since you read it. Saving opens a merge.</div>
+        <div class="note" role="status">
+          Somebody changed this item since you read it. Saving opens a merge.
+        </div>
       </Show>
       <Show when={failure()}>{(found) => <Failed failure={failureWords(found().what, found().error)} />}</Show>
-      <Show when={isBusy()}><Loading words="Waiting for the server" /></Show>
+      <Show when={isBusy()}>
+        <Loading words="Waiting for the server" />
+      </Show>
       <Show when={text() !== ""}>
         <TextEditor
           text={text()}
@@ -250,46 +316,84 @@ export function Detail(props: DetailProps): JSX.Element {
           marks={remarks().map(({ at, end, isError }) => ({ from: at, to: end, isError }))}
         />
       </Show>
-      <Remarks remarks={remarks()} onGo={(at) => editor?.goTo(at)} lineOf={(at) => editor?.view.state.doc.lineAt(Math.min(at, editor.view.state.doc.length)).number ?? 1} />
+      <Remarks
+        remarks={remarks()}
+        onGo={(at) => editor?.goTo(at)}
+        lineOf={(at) => editor?.view.state.doc.lineAt(Math.min(at, editor.view.state.doc.length)).number ?? 1}
+      />
       <div class="foot">
-        <Show when={etag()}><span class="mono" title={etag()}>etag {etag().replace(/"/g, "").slice(0, 8)}…</span></Show>
-        <Show when={base() && !item.isNew}><span>{bytes(new Blob([base()]).size)}</span></Show>
-        <Show when={charge() > 0}><span>{ru(charge())}</span></Show>
-        <Show when={isDirty() && isEditing()}><span class="warn">not saved</span></Show>
+        <Show when={etag()}>
+          <span class="mono" title={etag()}>
+            etag {etag().replace(/"/g, "").slice(0, 8)}…
+          </span>
+        </Show>
+        <Show when={base() && !item.isNew}>
+          <span>{bytes(new Blob([base()]).size)}</span>
+        </Show>
+        <Show when={charge() > 0}>
+          <span>{ru(charge())}</span>
+        </Show>
+        <Show when={isDirty() && isEditing()}>
+          <span class="warn">not saved</span>
+        </Show>
       </div>
       <Show when={isDeleting()}>
-        <Confirm title="Delete this item?" action="Delete" onConfirm={() => void remove()} onClose={() => setDeleting(false)}>
-          <p>Item <b class="mono">{item.id}</b> of key <span class="mono">{item.key}</span> in {item.coll} goes for good, if nobody has changed it since you read it.</p>
+        <Confirm
+          title="Delete this item?"
+          action="Delete"
+          onConfirm={() => void remove()}
+          onClose={() => setDeleting(false)}
+        >
+          <p>
+            Item <b class="mono">{item.id}</b> of key <span class="mono">{item.key}</span> in {item.coll} goes for good,
+            if nobody has changed it since you read it.
+          </p>
         </Confirm>
       </Show>
       <Show when={isMoving() && !isBusy()}>
-        <Confirm title="Move the item to another key?" action="Create, then delete" onConfirm={() => void save()} onClose={() => setMoving(false)}>
-          <p>The partition key changed from <span class="mono">{item.key}</span> to <span class="mono">{keyOf(editor?.text() ?? "{}", props.keyPaths)}</span>.</p>
-          <p>That takes two steps: the item is created under its new key, then the old one is deleted. If the second fails, both are there.</p>
+        <Confirm
+          title="Move the item to another key?"
+          action="Create, then delete"
+          onConfirm={() => void save()}
+          onClose={() => setMoving(false)}
+        >
+          <p>
+            The partition key changed from <span class="mono">{item.key}</span> to{" "}
+            <span class="mono">{keyOf(editor?.text() ?? "{}", props.keyPaths)}</span>.
+          </p>
+          <p>
+            That takes two steps: the item is created under its new key, then the old one is deleted. If the second
+            fails, both are there.
+          </p>
         </Confirm>
       </Show>
       <Show when={theirs()}>
-        {(now) => <Conflict base={base()} mine={editor?.text() ?? text()} theirs={now().text} onSave={(merged) => { const { etag: condition } = now(); setTheirs(null); void save(merged, condition); }} onTake={() => { const { text: taken, etag: newest } = now(); setTheirs(null); void settle(taken, newest); }} onClose={() => setTheirs(null)} />}
+        {(now) => (
+          <Conflict
+            base={base()}
+            mine={editor?.text() ?? text()}
+            theirs={now().text}
+            onSave={(merged) => {
+              const { etag: condition } = now();
+              setTheirs(null);
+              void save(merged, condition);
+            }}
+            onTake={() => {
+              const { text: taken, etag: newest } = now();
+              setTheirs(null);
+              void settle(taken, newest);
+            }}
+            onClose={() => setTheirs(null)}
+          />
+        )}
       </Show>
     </section>
   );
 }
 
-function Remarks(props: { remarks: Remark[]; onGo: (at: number) => void; lineOf: (at: number) => number }): JSX.Element {
-  const first = () => props.remarks.find(({ isError }) => isError) ?? props.remarks[0];
-  return (
-    <Show when={first()}>
-      {(remark) => (
-        <button type="button" class="remark" classList={{ bad: remark().isError, warn: !remark().isError }} onClick={() => props.onGo(remark().at)}>
-          <Icon name={remark().isError ? "bad" : "warn"} /> line {props.lineOf(remark().at)}: {remark().words}
-          <Show when={props.remarks.length > 1}> · {props.remarks.length - 1} more</Show>
-        </button>
-      )}
-    </Show>
-  );
-}
-
 /** A new item gets system properties of its own. */
 function withoutSystem(text: string): string {
-  return pretty(text).replace(SYSTEM_MEMBERS, "").replace(/,(\n\})$/, "$1");
+  return pretty(text)
+    .replace(SYSTEM_MEMBERS, "")
+    .replace(/,(\n\})$/, "$1");
 }

@@ -60,7 +60,13 @@ export function Export(props: ExportProps): JSX.Element {
     let continuation: string | null = null;
     do {
       const page: { rows: string[]; continuation: string | null; charge: number } = await patient(() =>
-        queryItems(props.db, props.coll, { ...props.wanted, maxItems: PAGE, continuation, signal: stop.signal, headers: { "x-ms-cosmos-priority-level": "Low" } }),
+        queryItems(props.db, props.coll, {
+          ...props.wanted,
+          maxItems: PAGE,
+          continuation,
+          signal: stop.signal,
+          headers: { "x-ms-cosmos-priority-level": "Low" },
+        }),
       );
       setCharge(charge() + page.charge);
       continuation = page.continuation;
@@ -69,27 +75,64 @@ export function Export(props: ExportProps): JSX.Element {
   }
 
   return (
-    <Dialog title={props.rows ? `Export ${integer(props.rows.length)} chosen items` : "Export all that the filter finds"} onClose={() => { stop.abort(); props.onClose(); }}>
-      <Show when={failure()}>{(error) => <Failed failure={failureWords(`The export is not whole: it stopped after ${integer(count())} items and`, error())} />}</Show>
+    <Dialog
+      title={props.rows ? `Export ${integer(props.rows.length)} chosen items` : "Export all that the filter finds"}
+      onClose={() => {
+        stop.abort();
+        props.onClose();
+      }}
+    >
+      <Show when={failure()}>
+        {(error) => (
+          <Failed
+            failure={failureWords(`The export is not whole: it stopped after ${integer(count())} items and`, error())}
+          />
+        )}
+      </Show>
       <div class="form">
         <fieldset class="row">
           <legend class="hidden-label">Format</legend>
-          <label><input type="radio" name="format" checked={format() === "jsonl"} onChange={() => setFormat("jsonl")} /> JSON lines, as stored</label>
-          <label><input type="radio" name="format" checked={format() === "csv"} onChange={() => setFormat("csv")} /> CSV, columns of the first {PAGE} items</label>
+          <label>
+            <input type="radio" name="format" checked={format() === "jsonl"} onChange={() => setFormat("jsonl")} /> JSON
+            lines, as stored
+          </label>
+          <label>
+            <input type="radio" name="format" checked={format() === "csv"} onChange={() => setFormat("csv")} /> CSV,
+            columns of the first {PAGE} items
+          </label>
         </fieldset>
         <Show when={format() === "csv"}>
-          <label><input type="checkbox" checked={isDisarmed()} onChange={(event) => setDisarmed(event.currentTarget.checked)} /> disarm cells that a spreadsheet would run</label>
+          <label>
+            <input
+              type="checkbox"
+              checked={isDisarmed()}
+              onChange={(event) => setDisarmed(event.currentTarget.checked)}
+            />{" "}
+            disarm cells that a spreadsheet would run
+          </label>
         </Show>
         <Show when={!("showSaveFilePicker" in globalThis)}>
           <p class="dim">This browser gathers the file in memory first: at most 256 MB.</p>
         </Show>
         <Show when={state() !== "ready"}>
-          <p role="status">{state() === "done" ? "Done: all" : "Exporting:"} {integer(count())} items · {ru(charge())}</p>
+          <p role="status">
+            {state() === "done" ? "Done: all" : "Exporting:"} {integer(count())} items · {ru(charge())}
+          </p>
         </Show>
         <div class="actions">
-          <button type="button" onClick={() => { stop.abort(); props.onClose(); }}>{state() === "running" ? "Stop" : "Close"}</button>
+          <button
+            type="button"
+            onClick={() => {
+              stop.abort();
+              props.onClose();
+            }}
+          >
+            {state() === "running" ? "Stop" : "Close"}
+          </button>
           <Show when={state() !== "done"}>
-            <button type="button" class="primary" disabled={state() === "running"} onClick={() => void run()}>Export</button>
+            <button type="button" class="primary" disabled={state() === "running"} onClick={() => void run()}>
+              Export
+            </button>
           </Show>
         </div>
       </div>
@@ -122,6 +165,13 @@ function columnsOfRows(rows: string[]): string[] {
 function csvOf(row: string, columns: string[], disarm: boolean): string {
   const found = cells(row);
   const lost = [...found.keys()].find((name) => !columns.includes(name));
-  if (lost !== undefined) throw new Error(`an item has the member "${lost}", for which there is no column: export JSON lines instead`);
-  return csvLine(columns.map((name) => { const token = found.get(name); return token === undefined ? "" : decodeString(token); }), { disarm });
+  if (lost !== undefined)
+    throw new Error(`an item has the member "${lost}", for which there is no column: export JSON lines instead`);
+  return csvLine(
+    columns.map((name) => {
+      const token = found.get(name);
+      return token === undefined ? "" : decodeString(token);
+    }),
+    { disarm },
+  );
 }

@@ -1,23 +1,31 @@
 // Items: browse, filter, open, change, upload, export. The address is the place; filter, key and sort are its state.
 
-import { createEffect, createMemo, createResource, createSignal, For, on, onCleanup, Show, untrack, type JSX } from "solid-js";
+import {
+  createEffect,
+  createMemo,
+  createResource,
+  createSignal,
+  on,
+  onCleanup,
+  Show,
+  untrack,
+  type JSX,
+} from "solid-js";
 import { readDefinition, textMember } from "../../client/endpoints";
-import { valueAt } from "../../client/json";
 import { keyOf, readKey } from "../../client/key";
 import { readReport } from "../../client/reports";
-import { integer, ru, clock, day } from "../../kit/format";
-import { Icon } from "../../kit/icons";
-import { Empty, Failed, Loading } from "../../kit/pane";
-import { go, guardLeaving, place, setState } from "../../kit/router";
-import { Table, type Column } from "../../kit/table";
-import { Cell } from "../../parts/cell";
+import { integer, ru } from "../../kit/format";
+import { Failed, Loading } from "../../kit/pane";
+import { go, guardLeaving, place } from "../../kit/router";
 import { access, containers, mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
-import { columnsOf, type ItemColumn } from "./columns";
+import { columnsOf } from "./columns";
 import { DeleteMany } from "./delete-many";
 import { Detail, type Opened } from "./detail";
 import { Export } from "./export";
-import { createListing, queryText, ROWS_MAX } from "./listing";
+import { createListing, queryText } from "./listing";
+import { Foot, ItemTable } from "./item-table";
+import { Nothing, Toolbar } from "./item-toolbar";
 import { Upload } from "./upload-dialog";
 import { hasOpenDialog, isTypingNow } from "./typing";
 
@@ -112,18 +120,58 @@ export default function Items(props: { segments: string[] }): JSX.Element {
   return (
     <>
       <h1 class="hidden-label">Items of {coll}</h1>
-      <Toolbar partitions={partitions() ?? []} onNew={() => create()} onUpload={() => setDialog("upload")} onExport={() => setDialog("export")} onRefresh={() => void listing.again()} />
-      <Show when={definition.error as unknown}>{(error) => <Failed failure={failureWords(`Opening ${coll}`, error())} onRetry={() => void refetch()} />}</Show>
-      <Show when={listing.failure()}>{(error) => <Failed failure={failureWords("Reading items", error())} onRetry={() => void listing.again()} />}</Show>
+      <Toolbar
+        partitions={partitions() ?? []}
+        onNew={() => create()}
+        onUpload={() => setDialog("upload")}
+        onExport={() => setDialog("export")}
+        onRefresh={() => void listing.again()}
+      />
+      <Show when={definition.error as unknown}>
+        {(error) => <Failed failure={failureWords(`Opening ${coll}`, error())} onRetry={() => void refetch()} />}
+      </Show>
+      <Show when={listing.failure()}>
+        {(error) => <Failed failure={failureWords("Reading items", error())} onRetry={() => void listing.again()} />}
+      </Show>
       <Show when={listing.isLoading()}>
-        <Loading words={`${integer(listing.rows().length)} items · ${ru(listing.charge())}`} onStop={() => listing.stop()} />
+        <Loading
+          words={`${integer(listing.rows().length)} items · ${ru(listing.charge())}`}
+          onStop={() => listing.stop()}
+        />
       </Show>
       <div class="split" classList={{ single: opened() === null }}>
         <div class="column" classList={{ stale: listing.failure() !== null }}>
-          <Show when={listing.rows().length > 0} fallback={<Nothing isSettled={!listing.isLoading() && listing.failure() === null} onNew={() => create()} onUpload={() => setDialog("upload")} />}>
-            <ItemTable columns={columns()} rows={listing.rows()} cursor={cursor()} selected={selected()} onCursor={setCursor} onOpen={open} onSelect={select} onNear={(last) => last > listing.rows().length - 30 && void listing.more()} />
+          <Show
+            when={listing.rows().length > 0}
+            fallback={
+              <Nothing
+                isSettled={!listing.isLoading() && listing.failure() === null}
+                onNew={() => create()}
+                onUpload={() => setDialog("upload")}
+              />
+            }
+          >
+            <ItemTable
+              columns={columns()}
+              rows={listing.rows()}
+              cursor={cursor()}
+              selected={selected()}
+              onCursor={setCursor}
+              onOpen={open}
+              onSelect={select}
+              onNear={(last) => last > listing.rows().length - 30 && void listing.more()}
+            />
           </Show>
-          <Foot count={listing.rows().length} total={state()["filter"] || state()["key"] || state()["partition"] ? undefined : total()} isComplete={listing.isComplete()} isCut={listing.isCut()} selected={selected().size} charge={listing.charge()} query={wanted().text} onDelete={() => setDialog("delete")} />
+          <Foot
+            count={listing.rows().length}
+            total={state()["filter"] || state()["key"] || state()["partition"] ? undefined : total()}
+            isComplete={listing.isComplete()}
+            isCut={listing.isCut()}
+            selected={selected().size}
+            charge={listing.charge()}
+            query={wanted().text}
+            onDelete={() => setDialog("delete")}
+          />
         </div>
         <Show when={opened()} keyed>
           {(item) => (
@@ -134,10 +182,16 @@ export default function Items(props: { segments: string[] }): JSX.Element {
               onDuplicate={create}
               onDone={(what) => {
                 if (what.kind === "saved") {
-                  const at = listing.rows().findIndex((row) => textMember(row, "_rid") === textMember(what.text, "_rid"));
+                  const at = listing
+                    .rows()
+                    .findIndex((row) => textMember(row, "_rid") === textMember(what.text, "_rid"));
                   if (at >= 0) listing.put(at, what.text);
                   else void listing.again();
-                  go(["c", db, coll, "items", keyOf(what.text, keyPaths()), textMember(what.text, "id") ?? ""], place().state, { replace: true });
+                  go(
+                    ["c", db, coll, "items", keyOf(what.text, keyPaths()), textMember(what.text, "id") ?? ""],
+                    place().state,
+                    { replace: true },
+                  );
                 } else {
                   void listing.again();
                   close();
@@ -148,13 +202,39 @@ export default function Items(props: { segments: string[] }): JSX.Element {
         </Show>
       </div>
       <Show when={dialog() === "upload"}>
-        <Upload db={db} coll={coll} keyPaths={keyPaths()} onClose={() => { setDialog(null); void listing.again(); }} />
+        <Upload
+          db={db}
+          coll={coll}
+          keyPaths={keyPaths()}
+          onClose={() => {
+            setDialog(null);
+            void listing.again();
+          }}
+        />
       </Show>
       <Show when={dialog() === "export"}>
-        <Export db={db} coll={coll} wanted={wanted()} rows={selected().size > 0 ? chosenRows().map((at) => listing.rows()[at] ?? "") : null} onClose={() => setDialog(null)} />
+        <Export
+          db={db}
+          coll={coll}
+          wanted={wanted()}
+          rows={selected().size > 0 ? chosenRows().map((at) => listing.rows()[at] ?? "") : null}
+          onClose={() => setDialog(null)}
+        />
       </Show>
       <Show when={dialog() === "delete" && mayWrite()}>
-        <DeleteMany db={db} coll={coll} keyPaths={keyPaths()} rows={chosenRows().map((at) => ({ at, text: listing.rows()[at] ?? "" }))} onGone={(gone) => { listing.drop(gone); setSelected(new Set<number>()); setCursor(-1); close(); }} onClose={() => setDialog(null)} />
+        <DeleteMany
+          db={db}
+          coll={coll}
+          keyPaths={keyPaths()}
+          rows={chosenRows().map((at) => ({ at, text: listing.rows()[at] ?? "" }))}
+          onGone={(gone) => {
+            listing.drop(gone);
+            setSelected(new Set<number>());
+            setCursor(-1);
+            close();
+          }}
+          onClose={() => setDialog(null)}
+        />
       </Show>
     </>
   );
@@ -164,166 +244,4 @@ function newItemText(keyPaths: string[]): string {
   const names = keyPaths.filter((path) => path !== "/id" && path.lastIndexOf("/") === 0).map((path) => path.slice(1));
   const lines = [`  "id": "${crypto.randomUUID()}"`, ...names.map((name) => `  ${JSON.stringify(name)}: ""`)];
   return `{\n${lines.join(",\n")}\n}`;
-}
-
-function Toolbar(props: { partitions: string[]; onNew: () => void; onUpload: () => void; onExport: () => void; onRefresh: () => void }): JSX.Element {
-  const state = () => place().state;
-  let filter!: HTMLInputElement;
-  return (
-    <form
-      class="toolbar"
-      role="search"
-      onSubmit={(event) => {
-        event.preventDefault();
-        const fields = new FormData(event.currentTarget);
-        setState({ filter: String(fields.get("filter") ?? ""), key: String(fields.get("key") ?? ""), sort: String(fields.get("sort") ?? "").trim() });
-      }}
-    >
-      <label class="grow">
-        Filter
-        <input name="filter" class="mono grow" data-filter ref={filter} spellcheck={false} autocomplete="off" placeholder={'c.total > 10 AND c.state = "open"'} value={state()["filter"] ?? ""} />
-      </label>
-      <label>
-        Key
-        <input name="key" class="mono key-input" spellcheck={false} autocomplete="off" placeholder='["ada"]' value={state()["key"] ?? ""} />
-      </label>
-      <label>
-        Sort
-        <input name="sort" class="mono sort-input" spellcheck={false} autocomplete="off" placeholder="c._ts DESC" value={state()["sort"] ?? ""} />
-      </label>
-      <Show when={props.partitions.length > 1}>
-        <label>
-          Partition
-          <select value={state()["partition"] ?? ""} onChange={(event) => setState({ partition: event.currentTarget.value })}>
-            <option value="">any</option>
-            <For each={props.partitions}>{(id) => <option value={id}>{id}</option>}</For>
-          </select>
-        </label>
-      </Show>
-      <button type="submit">Apply</button>
-      <button type="button" class="plain square" aria-label="Refresh" title="Refresh (r)" onClick={() => props.onRefresh()}><Icon name="refresh" /></button>
-      <span class="spacer" />
-      <Show when={mayWrite()}>
-        <button type="button" onClick={() => props.onNew()} title="New item (n)"><Icon name="plus" /> New</button>
-        <button type="button" onClick={() => props.onUpload()}><Icon name="upload" /> Upload</button>
-      </Show>
-      <button type="button" onClick={() => props.onExport()}><Icon name="download" /> Export</button>
-    </form>
-  );
-}
-
-function Nothing(props: { isSettled: boolean; onNew: () => void; onUpload: () => void }): JSX.Element {
-  const isFiltered = () => Boolean(place().state["filter"] || place().state["key"] || place().state["partition"]);
-  return (
-    <Show when={props.isSettled} fallback={<div class="column" />}>
-      <Show
-        when={isFiltered()}
-        fallback={
-          <Empty title="No items yet">
-            <p>This container is empty.</p>
-            <Show when={mayWrite()}>
-              <div class="row">
-                <button type="button" class="primary" onClick={() => props.onNew()}>New item</button>
-                <button type="button" onClick={() => props.onUpload()}>Upload a file</button>
-              </div>
-            </Show>
-          </Empty>
-        }
-      >
-        <Empty title="No item matches">
-          <p>The query ran and found nothing.</p>
-          <button type="button" onClick={() => setState({ filter: "", key: "", partition: "" })}>Clear filter, key and partition</button>
-        </Empty>
-      </Show>
-    </Show>
-  );
-}
-
-interface ItemTableProps {
-  columns: ItemColumn[];
-  rows: string[];
-  cursor: number;
-  selected: ReadonlySet<number>;
-  onCursor: (row: number) => void;
-  onOpen: (row: number) => void;
-  onSelect: (row: number, how: "toggle" | "extend") => void;
-  onNear: (row: number) => void;
-}
-
-function ItemTable(props: ItemTableProps): JSX.Element {
-  const columns = createMemo((): Column[] => [
-    { name: "✓", title: "chosen rows", width: "34px" },
-    ...props.columns.map(({ name, isKey }) => ({
-      name,
-      width: name === "_ts" ? "160px" : name === "id" ? "minmax(150px, 1.2fr)" : "minmax(110px, 1fr)",
-      ...(isKey ? { title: "partition key" } : {}),
-    })),
-  ]);
-  const cell = (row: number, column: number): JSX.Element => {
-    const text = props.rows[row] ?? "{}";
-    if (column === 0) {
-      return (
-        <span class="pick" aria-hidden="true" onClick={(event) => { event.stopPropagation(); props.onSelect(row, "toggle"); }}>
-          {props.selected.has(row) ? "☑" : "☐"}
-        </span>
-      );
-    }
-    const wanted = props.columns[column - 1];
-    if (!wanted) return "";
-    const token = valueAt(text, wanted.path);
-    if (wanted.name === "_ts" && token) return <span class="dim">{timeWords(token)}</span>;
-    return <Cell token={token} />;
-  };
-  return (
-    <Table
-      label="Items"
-      columns={columns()}
-      count={props.rows.length}
-      cell={cell}
-      cursor={props.cursor}
-      onCursor={(row) => { props.onCursor(row); }}
-      onOpen={props.onOpen}
-      isSelected={(row) => props.selected.has(row)}
-      onSelect={props.onSelect}
-      onNear={props.onNear}
-      opensOnClick
-    />
-  );
-}
-
-function timeWords(token: string): string {
-  const time = new Date(Number(token) * 1000);
-  return Number.isNaN(time.getTime()) ? token : `${day(time)} ${clock(time)}`;
-}
-
-interface FootProps {
-  count: number;
-  total: number | undefined;
-  isComplete: boolean;
-  isCut: boolean;
-  selected: number;
-  charge: number;
-  query: string;
-  onDelete: () => void;
-}
-
-function Foot(props: FootProps): JSX.Element {
-  const words = () => (props.isComplete ? `all ${integer(props.count)}` : `${integer(props.count)}${props.total === undefined ? "" : ` of ${integer(props.total)}`}`);
-  return (
-    <div class="foot" role="status">
-      <span>{words()} items</span>
-      <Show when={props.isCut}>
-        <span class="warn">cut at {integer(ROWS_MAX)} rows: narrow the filter, or export</span>
-      </Show>
-      <span>{ru(props.charge)}</span>
-      <Show when={props.selected > 0}>
-        <span>{integer(props.selected)} selected</span>
-        <Show when={mayWrite()}>
-          <button type="button" class="danger" onClick={() => props.onDelete()}><Icon name="trash" /> Delete selected</button>
-        </Show>
-      </Show>
-      <span class="spacer" />
-      <code class="optional query-words" title={props.query}>{props.query}</code>
-    </div>
-  );
 }

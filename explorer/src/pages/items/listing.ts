@@ -50,7 +50,8 @@ export function createListing(db: string, coll: string) {
     running = null;
     setLoading(false);
     // A page may end early where a partition ends.
-    if (continuation !== null && failure() === null && rows().length < PAGE_ITEMS / 2) await readPage(rows().length === 0);
+    if (continuation !== null && failure() === null && rows().length < PAGE_ITEMS / 2)
+      await readPage(rows().length === 0);
   };
 
   return {
@@ -71,7 +72,8 @@ export function createListing(db: string, coll: string) {
       return wanted ? this.ask(wanted) : Promise.resolve();
     },
     more(): Promise<void> {
-      if (running || isComplete() || rows().length >= ROWS_MAX || continuation === null || failure()) return Promise.resolve();
+      if (running || isComplete() || rows().length >= ROWS_MAX || continuation === null || failure())
+        return Promise.resolve();
       return readPage(false);
     },
     stop(): void {

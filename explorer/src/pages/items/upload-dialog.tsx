@@ -38,17 +38,35 @@ export function Upload(props: UploadProps): JSX.Element {
           <form onSubmit={begin}>
             <div class="field">
               <label for="upload-file">File with one JSON item after another, or a JSON array</label>
-              <input id="upload-file" type="file" accept=".json,.jsonl,.ndjson,application/json" required onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)} />
+              <input
+                id="upload-file"
+                type="file"
+                accept=".json,.jsonl,.ndjson,application/json"
+                required
+                onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
+              />
             </div>
             <fieldset class="row">
               <legend class="hidden-label">Items that are there already</legend>
-              <label><input type="radio" name="kind" checked={kind() === "Upsert"} onChange={() => setKind("Upsert")} /> replace items that are there</label>
-              <label><input type="radio" name="kind" checked={kind() === "Create"} onChange={() => setKind("Create")} /> create only</label>
+              <label>
+                <input type="radio" name="kind" checked={kind() === "Upsert"} onChange={() => setKind("Upsert")} />{" "}
+                replace items that are there
+              </label>
+              <label>
+                <input type="radio" name="kind" checked={kind() === "Create"} onChange={() => setKind("Create")} />{" "}
+                create only
+              </label>
             </fieldset>
-            <p class="dim">Sent in bulk at low priority: other requests go first, and refusals for want of throughput are waited out.</p>
+            <p class="dim">
+              Sent in bulk at low priority: other requests go first, and refusals for want of throughput are waited out.
+            </p>
             <div class="actions">
-              <button type="button" onClick={close}>Cancel</button>
-              <button type="submit" class="primary" disabled={!file()}>Upload</button>
+              <button type="button" onClick={close}>
+                Cancel
+              </button>
+              <button type="submit" class="primary" disabled={!file()}>
+                Upload
+              </button>
             </div>
           </form>
         }
@@ -63,7 +81,11 @@ const STATUS_WORDS = { ready: "begins", running: "uploading", paused: "paused", 
 
 function Progress(props: { upload: ReturnType<typeof createUpload>; name: string; onClose: () => void }): JSX.Element {
   const { upload } = props;
-  const failedText = () => upload.failures().map(({ place, reason, text }) => JSON.stringify({ place, reason, text })).join("\n");
+  const failedText = () =>
+    upload
+      .failures()
+      .map(({ place, reason, text }) => JSON.stringify({ place, reason, text }))
+      .join("\n");
   return (
     <div>
       <progress max="1" value={upload.share()} aria-label={`Upload of ${props.name}`} />
@@ -74,14 +96,32 @@ function Progress(props: { upload: ReturnType<typeof createUpload>; name: string
       <Show when={upload.failures().length > 0}>
         <p class="bad">{plural(upload.failures().length, "item")} failed:</p>
         <ul class="reasons">
-          <For each={upload.failures().slice(0, 5)}>{({ place, reason }) => <li>item {place}: {reason}</li>}</For>
+          <For each={upload.failures().slice(0, 5)}>
+            {({ place, reason }) => (
+              <li>
+                item {place}: {reason}
+              </li>
+            )}
+          </For>
         </ul>
-        <button type="button" onClick={() => void saveText("failed.jsonl", failedText())}>Save the list</button>
+        <button type="button" onClick={() => void saveText("failed.jsonl", failedText())}>
+          Save the list
+        </button>
       </Show>
       <div class="actions">
-        <Show when={upload.status() === "running"}><button type="button" onClick={() => upload.pause()}>Pause</button></Show>
-        <Show when={upload.status() === "paused"}><button type="button" class="primary" onClick={() => upload.resume()}>Resume</button></Show>
-        <button type="button" onClick={() => props.onClose()}>{upload.status() === "done" || upload.status() === "stopped" ? "Close" : "Stop"}</button>
+        <Show when={upload.status() === "running"}>
+          <button type="button" onClick={() => upload.pause()}>
+            Pause
+          </button>
+        </Show>
+        <Show when={upload.status() === "paused"}>
+          <button type="button" class="primary" onClick={() => upload.resume()}>
+            Resume
+          </button>
+        </Show>
+        <button type="button" onClick={() => props.onClose()}>
+          {upload.status() === "done" || upload.status() === "stopped" ? "Close" : "Stop"}
+        </button>
       </div>
     </div>
   );

@@ -53,7 +53,11 @@ export function createUpload(options: UploadOptions) {
   const sendBatch = async (batch: Numbered[]): Promise<void> => {
     let waiting = batch;
     while (waiting.length > 0 && (await mayGoOn())) {
-      const operations = waiting.map(({ text }) => ({ kind: options.kind, key: keyOf(text, options.keyPaths), item: text }));
+      const operations = waiting.map(({ text }) => ({
+        kind: options.kind,
+        key: keyOf(text, options.keyPaths),
+        item: text,
+      }));
       const results = await bulk(options.db, options.coll, operations).catch((error: unknown) => asServerError(error));
       if (!Array.isArray(results)) {
         if (!results.isAway && results.status !== 429) return waiting.forEach((item) => fail(item, results.message));
@@ -82,7 +86,12 @@ export function createUpload(options: UploadOptions) {
   };
 
   return {
-    read, stored, share, throttled, failures, status,
+    read,
+    stored,
+    share,
+    throttled,
+    failures,
+    status,
     pause: () => setStatus("paused"),
     resume: () => {
       setStatus("running");

@@ -15,9 +15,16 @@ const SHOWN_MAX = 2_000;
 export default function Operations(): JSX.Element {
   return (
     <>
-      <div class="toolbar"><h1 class="page-title">Operations</h1></div>
-      <div class="home-split"><Server /><Shards /></div>
-      <Show when={offers("log") && access() === "full"}><Log /></Show>
+      <div class="toolbar">
+        <h1 class="page-title">Operations</h1>
+      </div>
+      <div class="home-split">
+        <Server />
+        <Shards />
+      </div>
+      <Show when={offers("log") && access() === "full"}>
+        <Log />
+      </Show>
     </>
   );
 }
@@ -37,13 +44,30 @@ function Server(): JSX.Element {
     <section class="card" aria-labelledby="server">
       <h2 id="server">Server</h2>
       <dl class="facts after">
-        <dt>Version</dt><dd>{told("version")} · {told("build")}</dd>
-        <dt>Started</dt><dd>{started()}</dd>
-        <dt>Durability</dt><dd>{told("durability")}</dd>
-        <dt>Consistency</dt><dd>{told("consistency")}</dd>
-        <dt>Capacity</dt><dd>{told("capacityMode")}, {server()?.["throughputEnforced"] === false ? "throughput not enforced" : "throughput enforced"}, limits × {told("limitsScale")}</dd>
-        <dt>Certificate</dt><dd>{told("certificateDaysLeft")} days left</dd>
-        <dt>Metrics</dt><dd><a href="/metrics" target="_blank" rel="noreferrer">/metrics</a>, for Prometheus</dd>
+        <dt>Version</dt>
+        <dd>
+          {told("version")} · {told("build")}
+        </dd>
+        <dt>Started</dt>
+        <dd>{started()}</dd>
+        <dt>Durability</dt>
+        <dd>{told("durability")}</dd>
+        <dt>Consistency</dt>
+        <dd>{told("consistency")}</dd>
+        <dt>Capacity</dt>
+        <dd>
+          {told("capacityMode")},{" "}
+          {server()?.["throughputEnforced"] === false ? "throughput not enforced" : "throughput enforced"}, limits ×{" "}
+          {told("limitsScale")}
+        </dd>
+        <dt>Certificate</dt>
+        <dd>{told("certificateDaysLeft")} days left</dd>
+        <dt>Metrics</dt>
+        <dd>
+          <a class="button" href="/metrics" target="_blank" rel="noreferrer">
+            /metrics
+          </a>
+        </dd>
       </dl>
     </section>
   );
@@ -55,10 +79,34 @@ function Shards(): JSX.Element {
       <h2 id="shards">Shards</h2>
       <div class="scroll-x">
         <table class="plain after">
-          <thead><tr><th scope="col">Shard</th><th scope="col" class="number">Partitions</th><th scope="col" class="number">Items</th><th scope="col" class="number">On disk</th><th scope="col">Writes</th></tr></thead>
+          <thead>
+            <tr>
+              <th scope="col">Shard</th>
+              <th scope="col" class="number">
+                Partitions
+              </th>
+              <th scope="col" class="number">
+                Items
+              </th>
+              <th scope="col" class="number">
+                On disk
+              </th>
+              <th scope="col">Writes</th>
+            </tr>
+          </thead>
           <tbody>
             <For each={server()?.shards ?? []}>
-              {(shard) => <tr><th scope="row">{shard.number}</th><td class="number">{integer(shard.partitions)}</td><td class="number">{bytes(shard.sizeBytes)}</td><td class="number">{bytes(shard.diskBytes ?? 0)}</td><td class={shard.isWritable === false ? "bad" : "good"}>{shard.isWritable === false ? "refused" : "accepted"}</td></tr>}
+              {(shard) => (
+                <tr>
+                  <th scope="row">{shard.number}</th>
+                  <td class="number">{integer(shard.partitions)}</td>
+                  <td class="number">{bytes(shard.sizeBytes)}</td>
+                  <td class="number">{bytes(shard.diskBytes ?? 0)}</td>
+                  <td class={shard.isWritable === false ? "bad" : "good"}>
+                    {shard.isWritable === false ? "refused" : "accepted"}
+                  </td>
+                </tr>
+              )}
             </For>
           </tbody>
         </table>
@@ -94,14 +142,30 @@ function Log(): JSX.Element {
       );
     }),
   );
-  const shown = () => lines().filter(({ message, target, fields }) => `${target} ${message} ${JSON.stringify(fields)}`.toLowerCase().includes(words().toLowerCase())).slice(0, 500);
+  const shown = () =>
+    lines()
+      .filter(({ message, target, fields }) =>
+        `${target} ${message} ${JSON.stringify(fields)}`.toLowerCase().includes(words().toLowerCase()),
+      )
+      .slice(0, 500);
   return (
     <section class="column" aria-labelledby="log">
       <div class="toolbar">
         <h2 id="log">Log</h2>
-        <label>Level <select value={level()} onChange={(event) => setState({ level: event.currentTarget.value })}><For each={LEVELS}>{(name) => <option>{name}</option>}</For></select></label>
-        <label>Filter <input data-filter type="search" value={words()} onInput={(event) => setWords(event.currentTarget.value)} /></label>
-        <span class="dim">{integer(lines().length)} lines, newest first{dropped() > 0 ? ` · ${integer(dropped())} older ones are gone` : ""}</span>
+        <label>
+          Level{" "}
+          <select value={level()} onChange={(event) => setState({ level: event.currentTarget.value })}>
+            <For each={LEVELS}>{(name) => <option>{name}</option>}</For>
+          </select>
+        </label>
+        <label>
+          Filter{" "}
+          <input data-filter type="search" value={words()} onInput={(event) => setWords(event.currentTarget.value)} />
+        </label>
+        <span class="dim">
+          {integer(lines().length)} lines, newest first
+          {dropped() > 0 ? ` · ${integer(dropped())} older ones are gone` : ""}
+        </span>
       </div>
       <Show when={failure()}>{(error) => <Failed failure={failureWords("Reading the log", error())} />}</Show>
       <div class="log mono" role="region" aria-label="Log lines" tabindex="0">
@@ -109,8 +173,16 @@ function Log(): JSX.Element {
           {(line) => (
             <div class="log-line">
               <span class="dim">{clock(timeOf(line.time))}</span>
-              <span class={line.level.toLowerCase() === "error" ? "bad" : line.level.toLowerCase() === "warn" ? "warn" : "dim"}>{line.level.toUpperCase()}</span>
-              <span>{line.message} <span class="dim">{fieldWords(line)}</span></span>
+              <span
+                class={
+                  line.level.toLowerCase() === "error" ? "bad" : line.level.toLowerCase() === "warn" ? "warn" : "dim"
+                }
+              >
+                {line.level.toUpperCase()}
+              </span>
+              <span>
+                {line.message} <span class="dim">{fieldWords(line)}</span>
+              </span>
             </div>
           )}
         </For>
@@ -120,6 +192,8 @@ function Log(): JSX.Element {
 }
 
 function fieldWords(line: LogLine): string {
-  const fields = Object.entries(line.fields ?? {}).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  const fields = Object.entries(line.fields ?? {}).map(
+    ([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
   return [line.target, ...fields].join(" ");
 }

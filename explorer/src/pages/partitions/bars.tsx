@@ -31,8 +31,15 @@ export function PartitionTable(props: { report: Report; onRemedy: (remedy: Remed
   const ids = createMemo(() => rows().map(({ id }) => id));
   const byId = (id: string) => props.report.partitions.find((partition) => partition.id === id);
   const Head = (head: { order: Order; name: string; isNumber?: boolean }): JSX.Element => (
-    <th scope="col" classList={{ number: head.isNumber === true }} aria-sort={order() === head.order ? "descending" : "none"}>
-      <button type="button" class="plain sort" onClick={() => setOrder(head.order)}>{head.name}{order() === head.order ? " ↓" : ""}</button>
+    <th
+      scope="col"
+      classList={{ number: head.isNumber === true }}
+      aria-sort={order() === head.order ? "descending" : "none"}
+    >
+      <button type="button" class="plain sort" onClick={() => setOrder(head.order)}>
+        {head.name}
+        {order() === head.order ? " ↓" : ""}
+      </button>
     </th>
   );
   return (
@@ -40,12 +47,26 @@ export function PartitionTable(props: { report: Report; onRemedy: (remedy: Remed
       <div class="row">
         <h2 id="all-partitions">Partitions</h2>
         <Show when={props.report.partitions.length > SHOWN_MAX}>
-          <span class="dim">{SHOWN_MAX} of {props.report.partitions.length} are shown</span>
-          <label>partition <input class="key-input" value={filter()} onInput={(event) => setFilter(event.currentTarget.value)} /></label>
+          <span class="dim">
+            {SHOWN_MAX} of {props.report.partitions.length} are shown
+          </span>
+          <label>
+            partition{" "}
+            <input class="key-input" value={filter()} onInput={(event) => setFilter(event.currentTarget.value)} />
+          </label>
         </Show>
         <span class="spacer" />
-        <Show when={mayWrite() && props.report.throughput.ruPerSecond !== null && props.report.partitions.length > 1 && !props.report.throughput.sharedByDatabase}>
-          <button type="button" onClick={() => props.onRemedy({ kind: "shares", shares: {} })}>Shares…</button>
+        <Show
+          when={
+            mayWrite() &&
+            props.report.throughput.ruPerSecond !== null &&
+            props.report.partitions.length > 1 &&
+            !props.report.throughput.sharedByDatabase
+          }
+        >
+          <button type="button" onClick={() => props.onRemedy({ kind: "shares", shares: {} })}>
+            Shares…
+          </button>
         </Show>
       </div>
       <div class="scroll-x">
@@ -54,19 +75,31 @@ export function PartitionTable(props: { report: Report; onRemedy: (remedy: Remed
             <tr>
               <Head order="id" name="Partition" />
               <Head order="load" name="Load and budget" />
-              <th scope="col" class="number">Busiest second</th>
+              <th scope="col" class="number">
+                Busiest second
+              </th>
               <Head order="throttled" name="429" isNumber />
               <Head order="size" name="Size" />
               <Head order="items" name="Items" isNumber />
               <Head order="latency" name="Latency" isNumber />
               <th scope="col">Hottest key</th>
-              <Show when={(server()?.shards?.length ?? 1) > 1}><th scope="col">Shard</th></Show>
+              <Show when={(server()?.shards?.length ?? 1) > 1}>
+                <th scope="col">Shard</th>
+              </Show>
               <th scope="col">Next</th>
-              <Show when={mayWrite()}><th scope="col">Do</th></Show>
+              <Show when={mayWrite()}>
+                <th scope="col">Do</th>
+              </Show>
             </tr>
           </thead>
           <tbody>
-            <For each={ids()}>{(id) => <Show when={byId(id)}>{(partition) => <Row partition={partition()} report={props.report} onRemedy={props.onRemedy} />}</Show>}</For>
+            <For each={ids()}>
+              {(id) => (
+                <Show when={byId(id)}>
+                  {(partition) => <Row partition={partition()} report={props.report} onRemedy={props.onRemedy} />}
+                </Show>
+              )}
+            </For>
           </tbody>
         </table>
       </div>
@@ -83,31 +116,84 @@ function Row(props: { partition: Partition; report: Report; onRemedy: (remedy: R
   const shards = () => server()?.shards?.length ?? 1;
   return (
     <tr>
-      <th scope="row" class="mono" title={`${props.partition.minInclusive || "00"} to ${props.partition.maxExclusive}`}>{props.partition.id}</th>
+      <th scope="row" class="mono" title={`${props.partition.minInclusive || "00"} to ${props.partition.maxExclusive}`}>
+        {props.partition.id}
+      </th>
       <td>
         <Meter share={share()} label={`Load of partition ${props.partition.id}`} />
-        <span>{rate(load().ruPerSecond)}<Show when={budget()}>{(most) => <> of {rate(most())}</>}</Show> RU/s</span>
+        <span>
+          {rate(load().ruPerSecond)}
+          <Show when={budget()}>{(most) => <> of {rate(most())}</>}</Show> RU/s
+        </span>
       </td>
-      <td class="number">{load().normalizedRu === null ? rate(load().busiestSecondRu) : percent(Math.min(load().normalizedRu ?? 0, 9.99))}</td>
-      <td class="number" classList={{ bad: load().throttled > 0 }}>{load().throttled > 0 ? percent(load().throttledShare) : "–"}</td>
+      <td class="number">
+        {load().normalizedRu === null
+          ? rate(load().busiestSecondRu)
+          : percent(Math.min(load().normalizedRu ?? 0, 9.99))}
+      </td>
+      <td class="number" classList={{ bad: load().throttled > 0 }}>
+        {load().throttled > 0 ? percent(load().throttledShare) : "–"}
+      </td>
       <td>
-        <Meter share={props.partition.sizeBytes / props.report.partitionSizeBytesMax} label={`Size of partition ${props.partition.id}`} isQuiet />
+        <Meter
+          share={props.partition.sizeBytes / props.report.partitionSizeBytesMax}
+          label={`Size of partition ${props.partition.id}`}
+          isQuiet
+        />
         <span>{bytes(props.partition.sizeBytes)}</span>
       </td>
       <td class="number">{integer(props.partition.items)}</td>
       <td class="number">{load().operationsPerSecond > 0 ? milliseconds(load().latencyMeanMs) : "–"}</td>
       <td class="mono hot-key">
         <Show when={hottest()} fallback={<span class="dim">–</span>}>
-          {(key) => <><a href={`${pathOf(["c", props.report.database, props.report.container, "items"])}#key=${encodeURIComponent(key().key)}`}>{key().key}</a> {percent(key().share)}</>}
+          {(key) => (
+            <>
+              <a
+                href={`${pathOf(["c", props.report.database, props.report.container, "items"])}#key=${encodeURIComponent(key().key)}`}
+              >
+                {key().key}
+              </a>{" "}
+              {percent(key().share)}
+            </>
+          )}
         </Show>
       </td>
-      <Show when={shards() > 1}><td>{props.partition.shard}</td></Show>
-      <td class="dim next" title={props.partition.next}>{props.partition.next === "stays as it is" ? "–" : props.partition.next}</td>
+      <Show when={shards() > 1}>
+        <td>{props.partition.shard}</td>
+      </Show>
+      <td class="dim next" title={props.partition.next}>
+        {props.partition.next === "stays as it is" ? "–" : props.partition.next}
+      </td>
       <Show when={mayWrite()}>
         <td class="do">
-          <button type="button" class="plain" onClick={() => props.onRemedy({ kind: "split", partition: props.partition.id, at: "best" })}>Split</button>
-          <Show when={right()}>{(other) => <button type="button" class="plain" aria-label={`Merge ${props.partition.id} with ${other().id}`} onClick={() => props.onRemedy({ kind: "merge", partitions: [props.partition.id, other().id] })}>Merge</button>}</Show>
-          <Show when={shards() > 1}><button type="button" class="plain" onClick={() => props.onRemedy({ kind: "move", partition: props.partition.id })}>Move</button></Show>
+          <button
+            type="button"
+            class="plain"
+            onClick={() => props.onRemedy({ kind: "split", partition: props.partition.id, at: "best" })}
+          >
+            Split
+          </button>
+          <Show when={right()}>
+            {(other) => (
+              <button
+                type="button"
+                class="plain"
+                aria-label={`Merge ${props.partition.id} with ${other().id}`}
+                onClick={() => props.onRemedy({ kind: "merge", partitions: [props.partition.id, other().id] })}
+              >
+                Merge
+              </button>
+            )}
+          </Show>
+          <Show when={shards() > 1}>
+            <button
+              type="button"
+              class="plain"
+              onClick={() => props.onRemedy({ kind: "move", partition: props.partition.id })}
+            >
+              Move
+            </button>
+          </Show>
         </td>
       </Show>
     </tr>
@@ -118,7 +204,14 @@ function Row(props: { partition: Partition; report: Report; onRemedy: (remedy: R
 export function Meter(props: { share: number; label: string; isQuiet?: boolean }): JSX.Element {
   const level = () => (props.isQuiet ? "" : props.share >= 0.9 ? "act" : props.share >= 0.6 ? "watch" : "");
   return (
-    <span class="meter" role="meter" aria-label={props.label} aria-valuemin="0" aria-valuemax="100" aria-valuenow={Math.round(Math.min(props.share, 1) * 100)}>
+    <span
+      class="meter"
+      role="meter"
+      aria-label={props.label}
+      aria-valuemin="0"
+      aria-valuemax="100"
+      aria-valuenow={Math.round(Math.min(props.share, 1) * 100)}
+    >
       <span class={level()} style={{ width: `${Math.min(props.share, 1) * 100}%` }} />
     </span>
   );

@@ -29,9 +29,14 @@ function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy
   };
   return (
     <article class="finding" classList={{ good: isGood(), act: !isGood() }}>
-      <span class={isGood() ? "good" : "warn"}><Icon name={isGood() ? "good" : "warn"} /></span>
+      <span class={isGood() ? "good" : "warn"}>
+        <Icon name={isGood() ? "good" : "warn"} />
+      </span>
       <div>
-        <h2>{findingWords(props.finding.kind)}<Show when={props.finding.partition}> · partition {props.finding.partition}</Show></h2>
+        <h2>
+          {findingWords(props.finding.kind)}
+          <Show when={props.finding.partition}> · partition {props.finding.partition}</Show>
+        </h2>
         <p>{props.finding.summary}</p>
         <Show when={evidence().length > 0 && !isGood()}>
           <dl class="evidence">
@@ -45,16 +50,31 @@ function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy
             </For>
           </dl>
         </Show>
-        <Show when={props.finding.remedy && !isGood()}><p><b>What helps:</b> {props.finding.remedy}</p></Show>
+        <Show when={props.finding.remedy && !isGood()}>
+          <p>
+            <b>What helps:</b> {props.finding.remedy}
+          </p>
+        </Show>
         <Show when={!isGood()}>
           <div class="row">
             <Show when={mayWrite()}>
               <For each={remedies()}>
-                {(remedy) => <button type="button" onClick={() => props.onRemedy(remedy)}><Icon name="split" /> {remedyTitle(remedy)}</button>}
+                {(remedy) => (
+                  <button type="button" onClick={() => props.onRemedy(remedy)}>
+                    <Icon name="split" /> {remedyTitle(remedy)}
+                  </button>
+                )}
               </For>
             </Show>
             <For each={(props.finding.actions ?? []).filter((action) => action.kind === "throughput")}>
-              {() => <a class="button" href={`${pathOf(["c", props.report.database, props.report.container, "settings"])}#section=throughput`}>Throughput…</a>}
+              {() => (
+                <a
+                  class="button"
+                  href={`${pathOf(["c", props.report.database, props.report.container, "settings"])}#section=throughput`}
+                >
+                  Throughput…
+                </a>
+              )}
             </For>
           </div>
         </Show>

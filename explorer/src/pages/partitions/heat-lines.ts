@@ -96,7 +96,16 @@ function drawEvents(context: CanvasRenderingContext2D, model: HeatModel, x: Scal
   }
 }
 
-function drawCross(context: CanvasRenderingContext2D, spot: Spot, model: HeatModel, x: Scale, y: Scale, width: number, height: number, strength: number): void {
+function drawCross(
+  context: CanvasRenderingContext2D,
+  spot: Spot,
+  model: HeatModel,
+  x: Scale,
+  y: Scale,
+  width: number,
+  height: number,
+  strength: number,
+): void {
   const [left, top] = [x(spot.column), y(spot.row + 1)];
   const colour = `rgb(255 255 255 / ${strength * 0.5})`;
   const middle = [left + (x(1) - x(0)) / 2, top + (y(0) - y(1)) / 2] as const;

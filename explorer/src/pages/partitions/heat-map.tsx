@@ -44,7 +44,8 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
   createEffect(() => {
     const ratio = Math.min(devicePixelRatio || 1, 2);
     const context = sized(lines, width(), ratio);
-    if (context) drawLines(context, props.model, { width: width(), height: HEIGHT, spot: spot(), pinned: pinned(), box: box() });
+    if (context)
+      drawLines(context, props.model, { width: width(), height: HEIGHT, spot: spot(), pinned: pinned(), box: box() });
   });
 
   const spotAt = (event: PointerEvent): Spot => {
@@ -83,7 +84,10 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
     const now = spot() ?? { column: columns - 1, row: Math.floor(rows / 2) };
     if (step) {
       const stride = event.ctrlKey ? 10 : 1;
-      const next = { column: clamp(now.column + (step[0] ?? 0) * stride, columns), row: clamp(now.row + (step[1] ?? 0) * stride, rows) };
+      const next = {
+        column: clamp(now.column + (step[0] ?? 0) * stride, columns),
+        row: clamp(now.row + (step[1] ?? 0) * stride, rows),
+      };
       if (event.shiftKey) setBox({ from: box()?.from ?? now, to: next });
       else setBox(null);
       setSpot(next);
@@ -103,7 +107,10 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
 
   return (
     <div class="heat-map">
-      <div class="heat-axis mono dim" aria-hidden="true"><span>FF</span><span>00</span></div>
+      <div class="heat-axis mono dim" aria-hidden="true">
+        <span>FF</span>
+        <span>00</span>
+      </div>
       <div
         class="heat-frame"
         ref={frame}
@@ -113,23 +120,38 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
         tabindex="0"
         onKeyDown={onKeyDown}
         onPointerMove={onPointerMove}
-        onPointerDown={(event) => { const now = spotAt(event); setBox({ from: now, to: now }); }}
+        onPointerDown={(event) => {
+          const now = spotAt(event);
+          setBox({ from: now, to: now });
+        }}
         onPointerUp={onPointerUp}
-        onPointerLeave={() => { setSpot(null); setBox(null); }}
+        onPointerLeave={() => {
+          setSpot(null);
+          setBox(null);
+        }}
       >
         <canvas ref={colours} class="heat-colours" />
         <canvas ref={lines} class="heat-lines" />
       </div>
-      <div class="heat-times dim"><Times model={props.model} /></div>
+      <div class="heat-times dim">
+        <Times model={props.model} />
+      </div>
       <div class="heat-foot">
         <Legend model={props.model} />
         <p class="heat-words" role="status">
-          <Show when={shown()} fallback={<span class="dim">Point at the map, or move over it with the arrow keys.</span>}>
+          <Show
+            when={shown()}
+            fallback={<span class="dim">Point at the map, or move over it with the arrow keys.</span>}
+          >
             {(at) => <Words model={props.model} spot={at()} />}
           </Show>
         </p>
         <Show when={pinned() && mayWrite() && splitOf(props.model, pinned() as Spot)}>
-          {(cut) => <button type="button" onClick={() => props.onSplitAt(cut().partition, cut().bound)}>Split partition {cut().partition} here</button>}
+          {(cut) => (
+            <button type="button" onClick={() => props.onSplitAt(cut().partition, cut().bound)}>
+              Split partition {cut().partition} here
+            </button>
+          )}
         </Show>
       </div>
     </div>
@@ -167,13 +189,24 @@ export function valueWords(model: HeatModel, value: number): string {
 function Words(props: { model: HeatModel; spot: Spot }): JSX.Element {
   const time = () => new Date(props.model.times[props.spot.column] ?? 0);
   const owner = () => ownerAt(props.model, props.spot.column, props.spot.row);
-  const refused = () => props.model.throttled.find(({ column, row, rows }) => column === props.spot.column && props.spot.row >= row && props.spot.row < row + rows);
+  const refused = () =>
+    props.model.throttled.find(
+      ({ column, row, rows }) => column === props.spot.column && props.spot.row >= row && props.spot.row < row + rows,
+    );
   const event = () => props.model.events.find(({ column }) => Math.abs(column - props.spot.column) <= 1);
   return (
     <>
       {clock(time())} · <span class="mono">{boundWords(props.model, props.spot.row)}</span>
-      <Show when={owner()}>{(range) => <> · partition {range().id}<Show when={range().budget}>{(budget) => <> of {rate(budget())} RU/s</>}</Show></>}</Show> ·{" "}
-      <b>{valueWords(props.model, cellAt(props.model, props.spot.column, props.spot.row))}</b>
+      <Show when={owner()}>
+        {(range) => (
+          <>
+            {" "}
+            · partition {range().id}
+            <Show when={range().budget}>{(budget) => <> of {rate(budget())} RU/s</>}</Show>
+          </>
+        )}
+      </Show>{" "}
+      · <b>{valueWords(props.model, cellAt(props.model, props.spot.column, props.spot.row))}</b>
       <Show when={refused()}>{(found) => <span class="bad"> · {percent(found().share)} refused with 429</span>}</Show>
       <Show when={event()}>{(found) => <> · {found().words}</>}</Show>
     </>
@@ -190,7 +223,12 @@ function Legend(props: { model: HeatModel }): JSX.Element {
       context.fillRect(at, 0, 1, 10);
     }
   });
-  const most = () => (isShare(props.model) ? props.model.unit === "shareOfBudget" ? "100 % of the partition's budget" : "100 % of the operations" : valueWords(props.model, scaleOf(props.model)));
+  const most = () =>
+    isShare(props.model)
+      ? props.model.unit === "shareOfBudget"
+        ? "100 % of the partition's budget"
+        : "100 % of the operations"
+      : valueWords(props.model, scaleOf(props.model));
   return (
     <span class="heat-legend">
       0 <canvas ref={strip} width="128" height="10" aria-hidden="true" /> {most()}
@@ -207,7 +245,13 @@ function Times(props: { model: HeatModel }): JSX.Element {
     const date = new Date(time);
     return props.model.periodSeconds >= 600 ? `${day(date).slice(5)} ${clock(date).slice(0, 5)}` : clock(date);
   };
-  return <>{[0, 0.25, 0.5, 0.75, 1].map((share) => <span>{at(share)}</span>)}</>;
+  return (
+    <>
+      {[0, 0.25, 0.5, 0.75, 1].map((share) => (
+        <span>{at(share)}</span>
+      ))}
+    </>
+  );
 }
 
 function summary(model: HeatModel): string {

@@ -30,13 +30,27 @@ export function modelOf(heat: Heat): HeatModel {
   for (const cell of cells) if (cell > most) most = cell;
   const columnOf = (time: number | string) => columnAt(times, timeOf(time).getTime());
   return {
-    columns, rows, times, cells, most,
+    columns,
+    rows,
+    times,
+    cells,
+    most,
     rowBounds: heat.rowBounds,
     unit: heat.unit,
-    throttled: heat.throttled.map(([time, row, count, share]) => ({ column: time < columns ? time : columnOf(time), row, rows: count, share })),
+    throttled: heat.throttled.map(([time, row, count, share]) => ({
+      column: time < columns ? time : columnOf(time),
+      row,
+      rows: count,
+      share,
+    })),
     epochs: heat.epochs.map(({ from, ranges }) => ({
       column: Math.max(0, columnOf(from)),
-      ranges: ranges.map(({ id, firstRow, rows: count, budgetRuPerSecond }) => ({ id, firstRow, rows: count, budget: budgetRuPerSecond })),
+      ranges: ranges.map(({ id, firstRow, rows: count, budgetRuPerSecond }) => ({
+        id,
+        firstRow,
+        rows: count,
+        budget: budgetRuPerSecond,
+      })),
     })),
     events: heat.events.map((event) => ({ column: columnOf(event.time), words: eventWords(event) })),
     knownSince: heat.knownSince === null ? null : timeOf(heat.knownSince).getTime(),
@@ -96,7 +110,8 @@ function eventWords(event: HeatEvent): string {
   return `${event.kind} ${sources} → ${targets}${pause}`;
 }
 
-const describe = (value: unknown): string => (typeof value === "number" ? `${value} RU/s` : typeof value === "string" ? value : "…");
+const describe = (value: unknown): string =>
+  typeof value === "number" ? `${value} RU/s` : typeof value === "string" ? value : "…";
 
 /** The full value of the colour scale. */
 export function scaleOf(model: HeatModel): number {
@@ -106,7 +121,10 @@ export function scaleOf(model: HeatModel): number {
 /** Columns of a `since` answer behind the known ones: the open column comes again, the oldest go. */
 export function append(known: Heat, delta: Heat): Heat {
   const first = delta.times[0];
-  const isOther = delta.rowBounds.length !== known.rowBounds.length || delta.rowBounds[1] !== known.rowBounds[1] || delta.unit !== known.unit;
+  const isOther =
+    delta.rowBounds.length !== known.rowBounds.length ||
+    delta.rowBounds[1] !== known.rowBounds[1] ||
+    delta.unit !== known.unit;
   if (isOther || first === undefined) return isOther ? delta : { ...known, sequence: delta.sequence };
   const firstAt = timeOf(first).getTime();
   const keptTimes = known.times.filter((time) => timeOf(time).getTime() < firstAt);
@@ -147,7 +165,8 @@ export function sliceTimes(model: HeatModel, from: number, to: number): HeatMode
   if (!from && !to) return model;
   const first = from ? Math.max(0, columnAt(model.times, from)) : 0;
   const last = to ? Math.max(first + 1, columnAt(model.times, to) + 1) : model.columns;
-  const shift = <T extends { column: number }>(list: T[]) => list.map((one) => ({ ...one, column: one.column - first }));
+  const shift = <T extends { column: number }>(list: T[]) =>
+    list.map((one) => ({ ...one, column: one.column - first }));
   const isShown = ({ column }: { column: number }) => column >= 0 && column < last - first;
   return {
     ...model,

@@ -32,7 +32,13 @@ export function HeatPane(props: HeatPaneProps): JSX.Element {
   const [isTable, setTable] = createSignal(false);
   const state = () => place().state;
   const measure = () => MEASURES.find(({ id }) => id === state()["colour"])?.id ?? "share";
-  const query = () => ({ window: props.window, rows: props.window === "10m" ? 128 : 256, measure: measure(), min: state()["min"], max: state()["max"] });
+  const query = () => ({
+    window: props.window,
+    rows: props.window === "10m" ? 128 : 256,
+    measure: measure(),
+    min: state()["min"],
+    max: state()["max"],
+  });
 
   createEffect(
     on([() => JSON.stringify(query()), () => props.report.generation], () => {
@@ -67,15 +73,32 @@ export function HeatPane(props: HeatPaneProps): JSX.Element {
         <h2 id="heat-title">Heat over time and key range</h2>
         <span class="segmented" role="group" aria-label="Colour">
           <For each={MEASURES}>
-            {({ id, name }) => <button type="button" aria-pressed={measure() === id} onClick={() => setState({ colour: id })}>{name}</button>}
+            {({ id, name }) => (
+              <button type="button" aria-pressed={measure() === id} onClick={() => setState({ colour: id })}>
+                {name}
+              </button>
+            )}
           </For>
         </span>
-        <Show when={isZoomed()}><button type="button" onClick={reset}>Whole map</button></Show>
+        <Show when={isZoomed()}>
+          <button type="button" onClick={reset}>
+            Whole map
+          </button>
+        </Show>
         <span class="spacer" />
-        <button type="button" aria-pressed={isTable()} onClick={() => setTable(!isTable())}>As table</button>
+        <button type="button" aria-pressed={isTable()} onClick={() => setTable(!isTable())}>
+          As table
+        </button>
       </div>
       <Show when={failure()}>{(error) => <Failed failure={failureWords("Reading the heat", error())} />}</Show>
-      <Show when={model()} fallback={<div class="heat-wait"><Loading words="Reading the heat" /></div>}>
+      <Show
+        when={model()}
+        fallback={
+          <div class="heat-wait">
+            <Loading words="Reading the heat" />
+          </div>
+        }
+      >
         {(now) => (
           <Show when={!isTable()} fallback={<HeatTable model={now()} />}>
             <HeatMap
@@ -98,9 +121,25 @@ function HeatTable(props: { model: HeatModel }): JSX.Element {
     <div class="scroll-x">
       <table class="plain">
         <caption class="hidden-label">The hottest cells of the map</caption>
-        <thead><tr><th scope="col">Time</th><th scope="col">Key range</th><th scope="col">Partition</th><th scope="col" class="number">{isShare(props.model) ? "Share" : "RU/s"}</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">Time</th>
+            <th scope="col">Key range</th>
+            <th scope="col">Partition</th>
+            <th scope="col" class="number">
+              {isShare(props.model) ? "Share" : "RU/s"}
+            </th>
+          </tr>
+        </thead>
         <tbody>
-          <For each={hottest(props.model, TABLE_CELLS)} fallback={<tr><td colspan="4">No traffic in this window.</td></tr>}>
+          <For
+            each={hottest(props.model, TABLE_CELLS)}
+            fallback={
+              <tr>
+                <td colspan="4">No traffic in this window.</td>
+              </tr>
+            }
+          >
             {({ column, row }) => (
               <tr>
                 <td>{clock(new Date(props.model.times[column] ?? 0))}</td>

@@ -26,14 +26,41 @@ export function KeyLookup(props: { db: string; coll: string; paths: string[] }):
   return (
     <section class="section" aria-labelledby="where">
       <form class="row" onSubmit={(event) => void look(event)}>
-        <h2 id="where"><label for="where-key" class="strong">Where is this key?</label></h2>
-        <input id="where-key" name="key" class="mono" spellcheck={false} autocomplete="off" placeholder={`value of ${props.paths.join(", ")}`} />
+        <h2 id="where">
+          <label for="where-key" class="strong">
+            Where is this key?
+          </label>
+        </h2>
+        <input
+          id="where-key"
+          name="key"
+          class="mono"
+          spellcheck={false}
+          autocomplete="off"
+          placeholder={`value of ${props.paths.join(", ")}`}
+        />
         <button type="submit">Look</button>
         <Show when={found()}>
           {(now) => (
             <span role="status">
-              <a class="mono" href={`${pathOf(["c", props.db, props.coll, "items"])}#key=${encodeURIComponent(now().key)}`}>{now().key}</a> lies in partition <b>{now().place.partition}</b>, shard {now().place.shard}, at {now().place.epk.slice(0, 16)} · {integer(now().place.items)} items, {bytes(now().place.sizeBytes)} of {bytes(now().place.sizeBytesMax)}
-              <Show when={now().place.load}>{(load) => <> · {rate(load().ru / Math.max(1, load().windowSeconds))} RU/s, {percent(load().share)} of its partition</>}</Show>
+              <a
+                class="mono"
+                href={`${pathOf(["c", props.db, props.coll, "items"])}#key=${encodeURIComponent(now().key)}`}
+              >
+                {now().key}
+              </a>{" "}
+              lies in partition <b>{now().place.partition}</b>, shard {now().place.shard}, at{" "}
+              {now().place.epk.slice(0, 16)} · {integer(now().place.items)} items, {bytes(now().place.sizeBytes)} of{" "}
+              {bytes(now().place.sizeBytesMax)}
+              <Show when={now().place.load}>
+                {(load) => (
+                  <>
+                    {" "}
+                    · {rate(load().ru / Math.max(1, load().windowSeconds))} RU/s, {percent(load().share)} of its
+                    partition
+                  </>
+                )}
+              </Show>
             </span>
           )}
         </Show>

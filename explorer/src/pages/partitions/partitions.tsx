@@ -50,13 +50,21 @@ export default function Partitions(props: { segments: string[] }): JSX.Element {
   return (
     <>
       <Head report={report()} window={window()} readAt={readAt()} />
-      <Show when={failure()}>{(error) => <Failed failure={failureWords("Reading the partitions", error())} onRetry={() => void read()} />}</Show>
+      <Show when={failure()}>
+        {(error) => <Failed failure={failureWords("Reading the partitions", error())} onRetry={() => void read()} />}
+      </Show>
       <Show when={report()} fallback={<Loading words="Reading the partitions" />}>
         {(now) => (
           <div class="partitions" classList={{ stale: failure() !== null }}>
             <RelocationStrip report={now()} onChanged={() => void read()} />
             <Show when={offers("heat")}>
-              <HeatPane db={db} coll={coll} window={window()} report={now()} onSplitAt={(partition, at) => setRemedy({ kind: "split", partition, at })} />
+              <HeatPane
+                db={db}
+                coll={coll}
+                window={window()}
+                report={now()}
+                onSplitAt={(partition, at) => setRemedy({ kind: "split", partition, at })}
+              />
             </Show>
             <Findings report={now()} onRemedy={setRemedy} />
             <PartitionTable report={now()} onRemedy={setRemedy} />
@@ -68,7 +76,18 @@ export default function Partitions(props: { segments: string[] }): JSX.Element {
         )}
       </Show>
       <Show when={remedy()} keyed>
-        {(wanted) => <RemedyDialog remedy={wanted} report={report() as Report} onClose={() => setRemedy(null)} onDone={() => { setRemedy(null); setMoving(true); void read(); }} />}
+        {(wanted) => (
+          <RemedyDialog
+            remedy={wanted}
+            report={report() as Report}
+            onClose={() => setRemedy(null)}
+            onDone={() => {
+              setRemedy(null);
+              setMoving(true);
+              void read();
+            }}
+          />
+        )}
       </Show>
     </>
   );
@@ -79,7 +98,8 @@ function Head(props: { report: Report | null; window: string; readAt: Date | nul
     const { report } = props;
     if (!report) return "";
     const { throughput, partitions } = report;
-    const rate = throughput.ruPerSecond === null ? throughput.mode : `${integer(throughput.ruPerSecond)} RU/s ${throughput.mode}`;
+    const rate =
+      throughput.ruPerSecond === null ? throughput.mode : `${integer(throughput.ruPerSecond)} RU/s ${throughput.mode}`;
     const manner = throughput.sharedByDatabase ? ", shared by the database" : "";
     return `${report.partitionKey.join(" ")} · ${plural(partitions.length, "partition")} · ${rate}${manner}, ${throughput.enforced ? "enforced" : "not enforced"} · ${bytes(report.sizeBytes)}`;
   });
@@ -90,7 +110,11 @@ function Head(props: { report: Report | null; window: string; readAt: Date | nul
       <span class="spacer" />
       <span class="segmented" role="group" aria-label="Window">
         <For each={WINDOWS}>
-          {(window) => <button type="button" aria-pressed={props.window === window} onClick={() => setState({ window })}>{window}</button>}
+          {(window) => (
+            <button type="button" aria-pressed={props.window === window} onClick={() => setState({ window })}>
+              {window}
+            </button>
+          )}
         </For>
       </span>
       <span class="dim live">{props.readAt ? `as of ${clock(props.readAt)}` : ""}</span>

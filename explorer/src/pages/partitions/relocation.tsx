@@ -24,8 +24,15 @@ export function RelocationStrip(props: { report: Report; onChanged: () => void }
             <Icon name="split" />
             <b>{words(now())}</b>
             <progress max={Math.max(1, now().items)} value={now().itemsCopied} aria-label="Items copied" />
-            <span>{now().step} · {integer(now().itemsCopied)} of {integer(now().items)} items · {percent(now().items > 0 ? now().itemsCopied / now().items : 0)} · {integer(now().lag)} changes behind</span>
-            <Show when={mayWrite()}><button type="button" onClick={() => void abort()}>Give up</button></Show>
+            <span>
+              {now().step} · {integer(now().itemsCopied)} of {integer(now().items)} items ·{" "}
+              {percent(now().items > 0 ? now().itemsCopied / now().items : 0)} · {integer(now().lag)} changes behind
+            </span>
+            <Show when={mayWrite()}>
+              <button type="button" onClick={() => void abort()}>
+                Give up
+              </button>
+            </Show>
           </div>
         )}
       </Show>
@@ -33,17 +40,24 @@ export function RelocationStrip(props: { report: Report; onChanged: () => void }
   );
 }
 
-const words = (now: Relocation) => `${now.kind} ${now.sources.join(", ")} → ${now.targets.map(({ id }) => id).join(", ")}`;
+const words = (now: Relocation) =>
+  `${now.kind} ${now.sources.join(", ")} → ${now.targets.map(({ id }) => id).join(", ")}`;
 
 function Last(props: { report: Report }): JSX.Element {
   return (
     <Show when={props.report.lastRelocation}>
       {(last) => (
         <div class="note fine">
-          <Show when={last().outcome === "done"} fallback={<span>The last relocation was given up: {last().reason}</span>}>
-            <span class="good"><Icon name="good" /></span>
+          <Show
+            when={last().outcome === "done"}
+            fallback={<span>The last relocation was given up: {last().reason}</span>}
+          >
+            <span class="good">
+              <Icon name="good" />
+            </span>
             <span>
-              {last().kind} {last().sources?.join(", ")} → {last().targets?.join(", ")}: {integer(last().items ?? 0)} items in {milliseconds(last().durationMs ?? 0)}, writers held {milliseconds(last().pauseMs ?? 0)}
+              {last().kind} {last().sources?.join(", ")} → {last().targets?.join(", ")}: {integer(last().items ?? 0)}{" "}
+              items in {milliseconds(last().durationMs ?? 0)}, writers held {milliseconds(last().pauseMs ?? 0)}
             </span>
           </Show>
         </div>

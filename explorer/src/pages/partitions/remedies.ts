@@ -25,7 +25,8 @@ export function remedyOf(action: Action): Remedy | null {
 }
 
 export function remedyTitle(remedy: Remedy): string {
-  if (remedy.kind === "split") return `Split partition ${remedy.partition}${remedy.predicted ? ` → ${remedy.predicted}` : ""}`;
+  if (remedy.kind === "split")
+    return `Split partition ${remedy.partition}${remedy.predicted ? ` → ${remedy.predicted}` : ""}`;
   if (remedy.kind === "merge") return `Merge partitions ${remedy.partitions.join(" and ")}`;
   if (remedy.kind === "move") return `Move partition ${remedy.partition}`;
   return "Divide the throughput";
@@ -45,11 +46,21 @@ export function neighbour(report: Report, id: string): Partition | undefined {
 
 export function sharesOf(report: Report): Record<string, number> {
   const total = report.throughput.ruPerSecond ?? 0;
-  return Object.fromEntries(report.partitions.map(({ id, budget, throughputFraction }) => [id, Math.round(budget?.ruPerSecond ?? throughputFraction * total)]));
+  return Object.fromEntries(
+    report.partitions.map(({ id, budget, throughputFraction }) => [
+      id,
+      Math.round(budget?.ruPerSecond ?? throughputFraction * total),
+    ]),
+  );
 }
 
 /** Changes one share and spreads the difference over the others in proportion, so that the sum stays. */
-export function withShare(shares: Record<string, number>, id: string, wanted: number, most: number): Record<string, number> {
+export function withShare(
+  shares: Record<string, number>,
+  id: string,
+  wanted: number,
+  most: number,
+): Record<string, number> {
   const total = Object.values(shares).reduce((sum, share) => sum + share, 0);
   const others = Object.keys(shares).filter((other) => other !== id);
   const value = Math.min(Math.max(Math.round(wanted), 1), most, total - others.length);

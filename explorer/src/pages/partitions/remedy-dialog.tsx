@@ -29,7 +29,11 @@ export function RemedyDialog(props: RemedyDialogProps): JSX.Element {
   const { database: db, container: coll } = report;
   const [at, setAt] = createSignal(remedy.kind === "split" ? remedy.at : "best");
   const [shard, setShard] = createSignal(0);
-  const [shares, setShares] = createSignal(remedy.kind === "shares" && Object.keys(remedy.shares).length > 0 ? { ...sharesOf(report), ...remedy.shares } : sharesOf(report));
+  const [shares, setShares] = createSignal(
+    remedy.kind === "shares" && Object.keys(remedy.shares).length > 0
+      ? { ...sharesOf(report), ...remedy.shares }
+      : sharesOf(report),
+  );
   const [failure, setFailure] = createSignal<unknown>(null);
   const [isBusy, setBusy] = createSignal(false);
 
@@ -52,12 +56,16 @@ export function RemedyDialog(props: RemedyDialogProps): JSX.Element {
     <Dialog title={remedyTitle(remedy)} onClose={props.onClose}>
       <Show when={failure()}>{(error) => <Failed failure={failureWords(remedyTitle(remedy), error())} />}</Show>
       <form onSubmit={(event) => void run(event)}>
-        <Show when={remedy.kind === "split"}><CutChoice at={at()} onAt={setAt} bound={remedy.kind === "split" ? remedy.at : ""} /></Show>
+        <Show when={remedy.kind === "split"}>
+          <CutChoice at={at()} onAt={setAt} bound={remedy.kind === "split" ? remedy.at : ""} />
+        </Show>
         <Show when={remedy.kind === "move"}>
           <div class="field">
             <label for="shard">To shard</label>
             <select id="shard" onChange={(event) => setShard(Number(event.currentTarget.value))}>
-              <For each={server()?.shards ?? [{ number: 0 }]}>{({ number }) => <option value={number}>{number}</option>}</For>
+              <For each={server()?.shards ?? [{ number: 0 }]}>
+                {({ number }) => <option value={number}>{number}</option>}
+              </For>
             </select>
           </div>
         </Show>
@@ -65,14 +73,30 @@ export function RemedyDialog(props: RemedyDialogProps): JSX.Element {
           <Sliders report={report} shares={shares()} onShares={setShares} />
         </Show>
         <div class="prose">
-          <Show when={remedy.kind !== "shares"} fallback={<p>In force at once. Clients notice nothing but fewer or more refusals.</p>}>
-            <p>The data is copied while it is used. At the end, writers are held for a few milliseconds; requests for a key notice nothing else. It can be given up until then.</p>
+          <Show
+            when={remedy.kind !== "shares"}
+            fallback={<p>In force at once. Clients notice nothing but fewer or more refusals.</p>}
+          >
+            <p>
+              The data is copied while it is used. At the end, writers are held for a few milliseconds; requests for a
+              key notice nothing else. It can be given up until then.
+            </p>
           </Show>
-          <Show when={"predicted" in remedy && remedy.predicted}>{(words) => <p><b>Predicted: {words()}</b></p>}</Show>
+          <Show when={"predicted" in remedy && remedy.predicted}>
+            {(words) => (
+              <p>
+                <b>Predicted: {words()}</b>
+              </p>
+            )}
+          </Show>
         </div>
         <div class="actions">
-          <button type="button" onClick={() => props.onClose()}>Cancel</button>
-          <button type="submit" class="primary" disabled={isBusy()}>{remedy.kind === "shares" ? "Divide" : remedy.kind[0]?.toUpperCase() + remedy.kind.slice(1)}</button>
+          <button type="button" onClick={() => props.onClose()}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={isBusy()}>
+            {remedy.kind === "shares" ? "Divide" : remedy.kind[0]?.toUpperCase() + remedy.kind.slice(1)}
+          </button>
         </div>
       </form>
     </Dialog>
@@ -80,18 +104,30 @@ export function RemedyDialog(props: RemedyDialogProps): JSX.Element {
 }
 
 function CutChoice(props: { at: string; onAt: (at: string) => void; bound: string }): JSX.Element {
-  const cuts = () => (CUTS.some(({ at }) => at === props.bound) ? CUTS : [{ at: props.bound, words: `at the bound ${props.bound}` }, ...CUTS]);
+  const cuts = () =>
+    CUTS.some(({ at }) => at === props.bound)
+      ? CUTS
+      : [{ at: props.bound, words: `at the bound ${props.bound}` }, ...CUTS];
   return (
     <fieldset class="form">
       <legend>Cut</legend>
       <For each={cuts()}>
-        {(cut) => <label><input type="radio" name="cut" checked={props.at === cut.at} onChange={() => props.onAt(cut.at)} /> {cut.words}</label>}
+        {(cut) => (
+          <label>
+            <input type="radio" name="cut" checked={props.at === cut.at} onChange={() => props.onAt(cut.at)} />{" "}
+            {cut.words}
+          </label>
+        )}
       </For>
     </fieldset>
   );
 }
 
-function Sliders(props: { report: Report; shares: Record<string, number>; onShares: (shares: Record<string, number>) => void }): JSX.Element {
+function Sliders(props: {
+  report: Report;
+  shares: Record<string, number>;
+  onShares: (shares: Record<string, number>) => void;
+}): JSX.Element {
   const total = createMemo(() => Object.values(props.shares).reduce((sum, share) => sum + share, 0));
   const ids = props.report.partitions.map(({ id }) => id);
   const most = Math.min(PARTITION_RU_MAX, total());
@@ -102,8 +138,17 @@ function Sliders(props: { report: Report; shares: Record<string, number>; onShar
         {(id) => (
           <div class="slider">
             <label for={`share-${id}`}>partition {id}</label>
-            <input id={`share-${id}`} type="range" min="1" max={most} value={props.shares[id] ?? 0} onInput={(event) => props.onShares(withShare(props.shares, id, Number(event.currentTarget.value), most))} />
-            <output for={`share-${id}`}>{integer(props.shares[id] ?? 0)} · {percent((props.shares[id] ?? 0) / Math.max(1, total()))}</output>
+            <input
+              id={`share-${id}`}
+              type="range"
+              min="1"
+              max={most}
+              value={props.shares[id] ?? 0}
+              onInput={(event) => props.onShares(withShare(props.shares, id, Number(event.currentTarget.value), most))}
+            />
+            <output for={`share-${id}`}>
+              {integer(props.shares[id] ?? 0)} · {percent((props.shares[id] ?? 0) / Math.max(1, total()))}
+            </output>
           </div>
         )}
       </For>

@@ -14,7 +14,9 @@ export function Plan(props: { boxes: PlanBox[]; advice: { id: string; words: str
   const total = createMemo(() => props.boxes.reduce((sum, { figures }) => sum + (figures?.timeUs ?? 0), 0));
   return (
     <div class="pad scroll">
-      <Show when={!props.boxes.some(({ figures }) => figures)}><p class="dim">The plan alone: the query did not run and cost nothing.</p></Show>
+      <Show when={!props.boxes.some(({ figures }) => figures)}>
+        <p class="dim">The plan alone: the query did not run and cost nothing.</p>
+      </Show>
       <ol class="plan" aria-label="Plan, from the stored items to the rows">
         <For each={props.boxes}>
           {(box, at) => (
@@ -25,26 +27,45 @@ export function Plan(props: { boxes: PlanBox[]; advice: { id: string; words: str
                 {(figures) => (
                   <>
                     <Show when={figures().timeUs !== null && total() > 0}>
-                      <span class="meter plan-meter" aria-hidden="true"><span style={{ width: `${((figures().timeUs ?? 0) / total()) * 100}%` }} /></span>
-                      <span>{milliseconds((figures().timeUs ?? 0) / 1000)} · {percent((figures().timeUs ?? 0) / total())} of the time</span>
+                      <span class="meter plan-meter" aria-hidden="true">
+                        <span style={{ width: `${((figures().timeUs ?? 0) / total()) * 100}%` }} />
+                      </span>
+                      <span>
+                        {milliseconds((figures().timeUs ?? 0) / 1000)} · {percent((figures().timeUs ?? 0) / total())} of
+                        the time
+                      </span>
                     </Show>
                     <span class="dim">{figureWords(figures())}</span>
                   </>
                 )}
               </Show>
-              <Show when={at() === dearest()}><span class="warn"><Icon name="warn" /> the dearest stage</span></Show>
+              <Show when={at() === dearest()}>
+                <span class="warn">
+                  <Icon name="warn" /> the dearest stage
+                </span>
+              </Show>
             </li>
           )}
         </For>
       </ol>
-      <For each={props.advice}>{({ words }) => <p><span class="warn"><Icon name="info" /></span> {words}</p>}</For>
+      <For each={props.advice}>
+        {({ words }) => (
+          <p>
+            <span class="warn">
+              <Icon name="info" />
+            </span>{" "}
+            {words}
+          </p>
+        )}
+      </For>
     </div>
   );
 }
 
 function figureWords(figures: NonNullable<PlanBox["figures"]>): string {
   const parts: string[] = [];
-  if (figures.rowsIn !== null && figures.rowsOut !== null) parts.push(`${integer(figures.rowsIn)} → ${integer(figures.rowsOut)} rows`);
+  if (figures.rowsIn !== null && figures.rowsOut !== null)
+    parts.push(`${integer(figures.rowsIn)} → ${integer(figures.rowsOut)} rows`);
   else if (figures.rowsOut !== null) parts.push(`${integer(figures.rowsOut)} rows`);
   if (figures.postings) parts.push(`${integer(figures.postings)} postings`);
   if (figures.items) parts.push(`${integer(figures.items)} items`);
@@ -57,16 +78,46 @@ export function RangeBars(props: { ranges: RangeFigures[]; charge: number; link:
   const most = () => sorted()[0]?.charge ?? 1;
   return (
     <div class="pad scroll">
-      <p>{skewWords(sorted(), props.charge)} <a href={props.link}>See the heat</a></p>
+      <p>
+        {skewWords(sorted(), props.charge)} <a href={props.link}>See the heat</a>
+      </p>
       <div class="scroll-x">
         <table class="plain ranges">
-          <thead><tr><th scope="col">Partition</th><th scope="col">Charge</th><th scope="col" class="number">RU</th><th scope="col" class="number">Share</th><th scope="col" class="number">Time</th><th scope="col" class="number">Rows</th><th scope="col" class="number">Items read</th><th scope="col" class="number">Postings</th><th scope="col">Access</th></tr></thead>
+          <thead>
+            <tr>
+              <th scope="col">Partition</th>
+              <th scope="col">Charge</th>
+              <th scope="col" class="number">
+                RU
+              </th>
+              <th scope="col" class="number">
+                Share
+              </th>
+              <th scope="col" class="number">
+                Time
+              </th>
+              <th scope="col" class="number">
+                Rows
+              </th>
+              <th scope="col" class="number">
+                Items read
+              </th>
+              <th scope="col" class="number">
+                Postings
+              </th>
+              <th scope="col">Access</th>
+            </tr>
+          </thead>
           <tbody>
             <For each={sorted()}>
               {(range) => (
                 <tr>
                   <th scope="row">{range.id}</th>
-                  <td><span class="meter" aria-hidden="true"><span style={{ width: `${(range.charge / most()) * 100}%` }} /></span></td>
+                  <td>
+                    <span class="meter" aria-hidden="true">
+                      <span style={{ width: `${(range.charge / most()) * 100}%` }} />
+                    </span>
+                  </td>
                   <td class="number">{ru(range.charge)}</td>
                   <td class="number">{percent(props.charge > 0 ? range.charge / props.charge : 0)}</td>
                   <td class="number">{milliseconds(range.elapsedMs)}</td>
@@ -99,7 +150,13 @@ export function Indexes(props: { page: QueryPage | null; link: string }): JSX.El
     <>
       <h2>{list.title}</h2>
       <ul class="reasons">
-        <For each={list.uses} fallback={<li class="dim">{list.none}</li>}>{(use) => <li><span class="mono">{words(use)}</span> <span class="dim">{use.kind}</span></li>}</For>
+        <For each={list.uses} fallback={<li class="dim">{list.none}</li>}>
+          {(use) => (
+            <li>
+              <span class="mono">{words(use)}</span> <span class="dim">{use.kind}</span>
+            </li>
+          )}
+        </For>
       </ul>
     </>
   );
@@ -107,8 +164,19 @@ export function Indexes(props: { page: QueryPage | null; link: string }): JSX.El
     <div class="pad scroll">
       <List title="Used" uses={props.page?.indexes?.used ?? []} none="none: every item in scope was read" />
       <List title="Would help" uses={props.page?.indexes?.possible ?? []} none="none" />
-      <Show when={(props.page?.indexes?.possible ?? []).length > 0}><p><a href={props.link}>Change the indexing policy</a></p></Show>
-      <Show when={props.page?.metrics}>{(metrics) => <details><summary>Metrics of the last page</summary><pre>{metrics().replaceAll(";", "\n")}</pre></details>}</Show>
+      <Show when={(props.page?.indexes?.possible ?? []).length > 0}>
+        <p>
+          <a href={props.link}>Change the indexing policy</a>
+        </p>
+      </Show>
+      <Show when={props.page?.metrics}>
+        {(metrics) => (
+          <details>
+            <summary>Metrics of the last page</summary>
+            <pre>{metrics().replaceAll(";", "\n")}</pre>
+          </details>
+        )}
+      </Show>
     </div>
   );
 }

@@ -1,6 +1,17 @@
 // Query: write, run, stop, understand.
 
-import { createEffect, createMemo, createResource, createSignal, For, on, onCleanup, onMount, Show, type JSX } from "solid-js";
+import {
+  createEffect,
+  createMemo,
+  createResource,
+  createSignal,
+  For,
+  on,
+  onCleanup,
+  onMount,
+  Show,
+  type JSX,
+} from "solid-js";
 import { queryItems, readDefinition } from "../../client/endpoints";
 import { members } from "../../client/json";
 import { readKey } from "../../client/key";
@@ -32,7 +43,9 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
   const [isHistoryOpen, setHistoryOpen] = createSignal(false);
   const [isCopied, setCopied] = createSignal(false);
   let editor = null as Editor | null;
-  const parameters = createMemo(() => parametersOf(typed()), undefined, { equals: (left, right) => left.join() === right.join() });
+  const parameters = createMemo(() => parametersOf(typed()), undefined, {
+    equals: (left, right) => left.join() === right.join(),
+  });
   const byOperator = () => offers("query");
 
   onMount(async () => {
@@ -40,7 +53,13 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
     const unpacked = packed ? await unpack(packed) : null;
     if (unpacked !== null) fill(unpacked);
   });
-  createEffect(on(() => place().state["q"], (next) => next !== undefined && next !== typed() && fill(next), { defer: true }));
+  createEffect(
+    on(
+      () => place().state["q"],
+      (next) => next !== undefined && next !== typed() && fill(next),
+      { defer: true },
+    ),
+  );
   onCleanup(() => run.stop());
 
   const fill = (next: string) => {
@@ -69,7 +88,16 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
     if (!statement) return;
     const query = asked(statement);
     await run.start({ query, rowsMax: rowsMax(), byOperator: byOperator() });
-    void remember({ db, coll, text: query.text, charge: run.charge(), elapsedMs: run.elapsedMs(), rows: run.rows().length, at: Date.now(), state: run.state() });
+    void remember({
+      db,
+      coll,
+      text: query.text,
+      charge: run.charge(),
+      elapsedMs: run.elapsedMs(),
+      rows: run.rows().length,
+      at: Date.now(),
+      state: run.state(),
+    });
   };
   const explainOnly = async () => {
     const statement = wanted();
@@ -95,27 +123,56 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
   };
   addEventListener("keydown", onKeyDown);
   onCleanup(() => removeEventListener("keydown", onKeyDown));
-  const runKeys = ["Shift-Enter", "Mod-Enter", "F5"].map((key) => ({ key, preventDefault: true, run: () => { void start(); return true; } }));
+  const runKeys = ["Shift-Enter", "Mod-Enter", "F5"].map((key) => ({
+    key,
+    preventDefault: true,
+    run: () => {
+      void start();
+      return true;
+    },
+  }));
 
   return (
     <>
       <h1 class="hidden-label">Query {coll}</h1>
       <div class="toolbar">
-        <Show when={run.state() === "running"} fallback={<button type="button" class="primary" onClick={() => void start()} title="Shift Enter"><Icon name="run" /> Run</button>}>
-          <button type="button" class="danger" onClick={() => run.stop()} title="Esc"><Icon name="stop" /> Stop</button>
+        <Show
+          when={run.state() === "running"}
+          fallback={
+            <button type="button" class="primary" onClick={() => void start()} title="Shift Enter">
+              <Icon name="run" /> Run
+            </button>
+          }
+        >
+          <button type="button" class="danger" onClick={() => run.stop()} title="Esc">
+            <Icon name="stop" /> Stop
+          </button>
         </Show>
         <Show when={offers("query")}>
-          <button type="button" onClick={() => void explainOnly()} title="Shows the plan and does not run">Explain</button>
+          <button type="button" onClick={() => void explainOnly()} title="Shows the plan and does not run">
+            Explain
+          </button>
         </Show>
         <Choice label="Page" value={pageSize()} of={[10, 100, 500, 1000]} onPick={setPageSize} />
         <Choice label="At most" value={rowsMax()} of={[100, 1_000, 10_000, 50_000]} onPick={setRowsMax} />
         <label>
           Key
-          <input class="mono key-input" spellcheck={false} autocomplete="off" placeholder="all" value={place().state["key"] ?? ""} onChange={(event) => setState({ key: event.currentTarget.value })} />
+          <input
+            class="mono key-input"
+            spellcheck={false}
+            autocomplete="off"
+            placeholder="all"
+            value={place().state["key"] ?? ""}
+            onChange={(event) => setState({ key: event.currentTarget.value })}
+          />
         </label>
         <span class="spacer" />
-        <button type="button" onClick={() => setHistoryOpen(true)}>History</button>
-        <button type="button" onClick={() => void link()}><Icon name="link" /> {isCopied() ? "Copied" : "Link"}</button>
+        <button type="button" onClick={() => setHistoryOpen(true)}>
+          History
+        </button>
+        <button type="button" onClick={() => void link()}>
+          <Icon name="link" /> {isCopied() ? "Copied" : "Link"}
+        </button>
       </div>
       <div class="query-editor">
         <TextEditor
@@ -126,7 +183,11 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
           keys={runKeys}
           onReady={(ready) => (editor = ready)}
           onChange={(read) => setTyped(read())}
-          marks={(run.failure()?.places ?? []).map(({ start: at, end }) => ({ from: from() + at, to: from() + end, isError: true }))}
+          marks={(run.failure()?.places ?? []).map(({ start: at, end }) => ({
+            from: from() + at,
+            to: from() + end,
+            isError: true,
+          }))}
         />
         <Show when={parameters().length > 0}>
           <fieldset class="parameters">
@@ -135,16 +196,35 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
               {(name) => (
                 <label class="mono">
                   {name}
-                  <input class="mono" spellcheck={false} value={values()[name] ?? ""} onInput={(event) => setValues({ ...values(), [name]: event.currentTarget.value })} />
+                  <input
+                    class="mono"
+                    spellcheck={false}
+                    value={values()[name] ?? ""}
+                    onInput={(event) => setValues({ ...values(), [name]: event.currentTarget.value })}
+                  />
                 </label>
               )}
             </For>
           </fieldset>
         </Show>
       </div>
-      <Results run={run} db={db} coll={coll} keyPaths={definition()?.value.partitionKey.paths ?? []} onGo={(at) => editor?.goTo(from() + at)} />
+      <Results
+        run={run}
+        db={db}
+        coll={coll}
+        keyPaths={definition()?.value.partitionKey.paths ?? []}
+        onGo={(at) => editor?.goTo(from() + at)}
+      />
       <Show when={isHistoryOpen()}>
-        <History db={db} coll={coll} onPick={(next) => { fill(next); setHistoryOpen(false); }} onClose={() => setHistoryOpen(false)} />
+        <History
+          db={db}
+          coll={coll}
+          onPick={(next) => {
+            fill(next);
+            setHistoryOpen(false);
+          }}
+          onClose={() => setHistoryOpen(false)}
+        />
       </Show>
     </>
   );
@@ -155,7 +235,13 @@ function Choice(props: { label: string; value: number; of: number[]; onPick: (va
     <label>
       {props.label}
       <select onChange={(event) => props.onPick(Number(event.currentTarget.value))}>
-        <For each={props.of}>{(value) => <option value={value} selected={value === props.value}>{value.toLocaleString("en-US")}</option>}</For>
+        <For each={props.of}>
+          {(value) => (
+            <option value={value} selected={value === props.value}>
+              {value.toLocaleString("en-US")}
+            </option>
+          )}
+        </For>
       </select>
     </label>
   );
@@ -177,7 +263,11 @@ const DEPTH_MAX = 4;
 
 /** Paths of a few items, read once when completion first asks for them. */
 async function samplePaths(db: string, coll: string): Promise<string[]> {
-  const page = await queryItems(db, coll, { text: `SELECT TOP ${SAMPLED} * FROM c`, maxItems: SAMPLED, headers: { "x-ms-cosmos-priority-level": "Low" } }).catch(() => null);
+  const page = await queryItems(db, coll, {
+    text: `SELECT TOP ${SAMPLED} * FROM c`,
+    maxItems: SAMPLED,
+    headers: { "x-ms-cosmos-priority-level": "Low" },
+  }).catch(() => null);
   const paths = new Set<string>();
   const walk = (text: string, prefix: string, depth: number) => {
     if (text[0] !== "{" || depth > DEPTH_MAX) return;

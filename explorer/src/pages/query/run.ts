@@ -40,7 +40,14 @@ export function createRun(db: string, coll: string) {
     setRanges(sumRanges(ranges(), next.ranges));
   };
   return {
-    rows, state, failure, charge, elapsedMs, pages, page, ranges,
+    rows,
+    state,
+    failure,
+    charge,
+    elapsedMs,
+    pages,
+    page,
+    ranges,
     show(answer: QueryPage): void {
       reset();
       setPage(answer);
@@ -63,7 +70,12 @@ export function createRun(db: string, coll: string) {
       let continuation: string | null = null;
       try {
         do {
-          const next: QueryPage = await runPage(db, coll, { ...query, continuation, signal: mine.signal }, { byOperator });
+          const next: QueryPage = await runPage(
+            db,
+            coll,
+            { ...query, continuation, signal: mine.signal },
+            { byOperator },
+          );
           if (running !== mine) return;
           take(next);
           continuation = next.continuation;
@@ -87,14 +99,19 @@ export function sumRanges(known: RangeFigures[], more: RangeFigures[]): RangeFig
   for (const range of more) {
     const before = byId.get(range.id);
     const rows = before?.rows === null || range.rows === null ? null : (before?.rows ?? 0) + range.rows;
-    byId.set(range.id, !before ? range : {
-      ...range,
-      rows,
-      charge: before.charge + range.charge,
-      elapsedMs: before.elapsedMs + range.elapsedMs,
-      items: before.items + range.items,
-      postings: before.postings + range.postings,
-    });
+    byId.set(
+      range.id,
+      !before
+        ? range
+        : {
+            ...range,
+            rows,
+            charge: before.charge + range.charge,
+            elapsedMs: before.elapsedMs + range.elapsedMs,
+            items: before.items + range.items,
+            postings: before.postings + range.postings,
+          },
+    );
   }
   return [...byId.values()];
 }

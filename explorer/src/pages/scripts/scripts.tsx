@@ -35,24 +35,78 @@ export default function Scripts(props: { segments: string[] }): JSX.Element {
       <h1 class="hidden-label">Scripts of {coll}</h1>
       <div class="toolbar">
         <For each={KINDS}>
-          {({ id, name }) => <button type="button" class="plain tab" aria-current={kind() === id ? "page" : undefined} onClick={() => { setFresh(null); go(["c", db, coll, "scripts", id]); }}>{name}</button>}
+          {({ id, name }) => (
+            <button
+              type="button"
+              class="plain tab"
+              aria-current={kind() === id ? "page" : undefined}
+              onClick={() => {
+                setFresh(null);
+                go(["c", db, coll, "scripts", id]);
+              }}
+            >
+              {name}
+            </button>
+          )}
         </For>
         <span class="spacer" />
         <Show when={mayWrite()}>
-          <button type="button" onClick={() => setFresh({ id: "", body: TEMPLATES[kind()], triggerType: "Pre", triggerOperation: "All", _etag: "" })}><Icon name="plus" /> New</button>
+          <button
+            type="button"
+            onClick={() =>
+              setFresh({ id: "", body: TEMPLATES[kind()], triggerType: "Pre", triggerOperation: "All", _etag: "" })
+            }
+          >
+            <Icon name="plus" /> New
+          </button>
         </Show>
       </div>
-      <Show when={list.error as unknown}>{(error) => <Failed failure={failureWords("Reading the scripts", error())} onRetry={() => void refetch()} />}</Show>
-      <Show when={list.loading}><Loading words="Reading the scripts" /></Show>
+      <Show when={list.error as unknown}>
+        {(error) => <Failed failure={failureWords("Reading the scripts", error())} onRetry={() => void refetch()} />}
+      </Show>
+      <Show when={list.loading}>
+        <Loading words="Reading the scripts" />
+      </Show>
       <div class="scripts">
         <nav class="script-list" aria-label="Scripts">
           <For each={list.error ? [] : list()} fallback={<p class="dim">none</p>}>
-            {(one) => <button type="button" class="plain mono" aria-current={shown()?.id === one.id ? "true" : undefined} onClick={() => open(one.id)}>{one.id}</button>}
+            {(one) => (
+              <button
+                type="button"
+                class="plain mono"
+                aria-current={shown()?.id === one.id ? "true" : undefined}
+                onClick={() => open(one.id)}
+              >
+                {one.id}
+              </button>
+            )}
           </For>
         </nav>
-        <Show when={shown()} keyed fallback={<Empty title="No script is open"><p>Choose one, or make a new one. Scripts run in the server, in one logical partition and one transaction.</p></Empty>}>
+        <Show
+          when={shown()}
+          keyed
+          fallback={
+            <Empty title="No script is open">
+              <p>
+                Choose one, or make a new one. Scripts run in the server, in one logical partition and one transaction.
+              </p>
+            </Empty>
+          }
+        >
           {(one) => (
-            <ScriptEditor db={db} coll={coll} kind={kind()} script={one} onSaved={(saved) => { void Promise.resolve(refetch()).then(() => open(saved.id)); }} onDeleted={() => { open(null); void refetch(); }} />
+            <ScriptEditor
+              db={db}
+              coll={coll}
+              kind={kind()}
+              script={one}
+              onSaved={(saved) => {
+                void Promise.resolve(refetch()).then(() => open(saved.id));
+              }}
+              onDeleted={() => {
+                open(null);
+                void refetch();
+              }}
+            />
           )}
         </Show>
       </div>
@@ -83,7 +137,9 @@ function ScriptEditor(props: ScriptEditorProps): JSX.Element {
     setFailure(null);
     const more = kind === "triggers" ? { triggerType: type(), triggerOperation: operation() } : {};
     try {
-      props.onSaved(await writeScript(db, coll, kind, { id: id(), body: body(), ...more }, isNew ? null : props.script._etag));
+      props.onSaved(
+        await writeScript(db, coll, kind, { id: id(), body: body(), ...more }, isNew ? null : props.script._etag),
+      );
     } catch (error) {
       setFailure(error);
     }
@@ -97,30 +153,88 @@ function ScriptEditor(props: ScriptEditorProps): JSX.Element {
       setFailure(error);
     }
   };
-  const saveKey = { key: "Mod-s", preventDefault: true, run: () => { if (mayWrite() && id() !== "") void save(); return true; } };
+  const saveKey = {
+    key: "Mod-s",
+    preventDefault: true,
+    run: () => {
+      if (mayWrite() && id() !== "") void save();
+      return true;
+    },
+  };
   return (
     <section class="column" aria-label={isNew ? "New script" : `Script ${props.script.id}`}>
       <div class="toolbar">
         <Show when={isNew} fallback={<b class="mono">{props.script.id}</b>}>
-          <label>Id <input class="mono" value={id()} onInput={(event) => setId(event.currentTarget.value)} /></label>
+          <label>
+            Id <input class="mono" value={id()} onInput={(event) => setId(event.currentTarget.value)} />
+          </label>
         </Show>
         <Show when={kind === "triggers"}>
-          <label>When <select value={type()} onChange={(event) => setType(event.currentTarget.value)}><option>Pre</option><option>Post</option></select></label>
-          <label>For <select value={operation()} onChange={(event) => setOperation(event.currentTarget.value)}><For each={["All", "Create", "Replace", "Delete", "Update"]}>{(name) => <option>{name}</option>}</For></select></label>
+          <label>
+            When{" "}
+            <select value={type()} onChange={(event) => setType(event.currentTarget.value)}>
+              <option>Pre</option>
+              <option>Post</option>
+            </select>
+          </label>
+          <label>
+            For{" "}
+            <select value={operation()} onChange={(event) => setOperation(event.currentTarget.value)}>
+              <For each={["All", "Create", "Replace", "Delete", "Update"]}>{(name) => <option>{name}</option>}</For>
+            </select>
+          </label>
         </Show>
         <span class="spacer" />
         <Show when={mayWrite()}>
-          <button type="button" class="primary" disabled={id() === ""} onClick={() => void save()} title="Ctrl S">Save</button>
-          <Show when={!isNew}><button type="button" class="plain square" aria-label="Delete script" onClick={() => setDeleting(true)}><Icon name="trash" /></button></Show>
+          <button type="button" class="primary" disabled={id() === ""} onClick={() => void save()} title="Ctrl S">
+            Save
+          </button>
+          <Show when={!isNew}>
+            <button type="button" class="plain square" aria-label="Delete script" onClick={() => setDeleting(true)}>
+              <Icon name="trash" />
+            </button>
+          </Show>
         </Show>
       </div>
       <Show when={failure()}>{(error) => <Failed failure={failureWords("The script", error())} />}</Show>
-      <TextEditor text={props.script.body} label="Text of the script" language={script()} isReadOnly={!mayWrite()} onReady={(ready) => (editor = ready)} keys={[saveKey]} />
-      <Show when={kind !== "udfs"} fallback={<p class="pad dim">Functions run in queries, as <code>udf.{id() || "name"}(…)</code>.</p>}>
-        <TryOut db={db} coll={coll} kind={kind} id={props.script.id} isSaved={!isNew} body={body} onPlace={(line) => { const at = editor?.view.state.doc; if (at && line >= 1 && line <= at.lines) editor?.goTo(at.line(line).from); }} />
+      <TextEditor
+        text={props.script.body}
+        label="Text of the script"
+        language={script()}
+        isReadOnly={!mayWrite()}
+        onReady={(ready) => (editor = ready)}
+        keys={[saveKey]}
+      />
+      <Show
+        when={kind !== "udfs"}
+        fallback={
+          <p class="pad dim">
+            Functions run in queries, as <code>udf.{id() || "name"}(…)</code>.
+          </p>
+        }
+      >
+        <TryOut
+          db={db}
+          coll={coll}
+          kind={kind}
+          id={props.script.id}
+          isSaved={!isNew}
+          body={body}
+          onPlace={(line) => {
+            const at = editor?.view.state.doc;
+            if (at && line >= 1 && line <= at.lines) editor?.goTo(at.line(line).from);
+          }}
+        />
       </Show>
       <Show when={isDeleting()}>
-        <Confirm title={`Delete ${props.script.id}?`} action="Delete" onConfirm={() => void remove()} onClose={() => setDeleting(false)}><p>Clients that call it get 404 from then on.</p></Confirm>
+        <Confirm
+          title={`Delete ${props.script.id}?`}
+          action="Delete"
+          onConfirm={() => void remove()}
+          onClose={() => setDeleting(false)}
+        >
+          <p>Clients that call it get 404 from then on.</p>
+        </Confirm>
       </Show>
     </section>
   );

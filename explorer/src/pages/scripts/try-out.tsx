@@ -42,7 +42,14 @@ export function TryOut(props: TryOutProps): JSX.Element {
     try {
       setResult(
         mayTry()
-          ? await tryScript(db, coll, { kind: isTrigger ? "trigger" : "procedure", body: props.body(), key: named, given: given(), operation: "Create", commit: isCommit() })
+          ? await tryScript(db, coll, {
+              kind: isTrigger ? "trigger" : "procedure",
+              body: props.body(),
+              key: named,
+              given: given(),
+              operation: "Create",
+              commit: isCommit(),
+            })
           : await runSaved(db, coll, props.id, named, given()),
       );
     } catch (error) {
@@ -52,28 +59,73 @@ export function TryOut(props: TryOutProps): JSX.Element {
   return (
     <Show when={isShown()}>
       <form class="toolbar try-out" onSubmit={(event) => void run(event)} aria-label="Test run">
-        <label>Key <input class="mono key-input" required value={key()} placeholder='["ada"]' onInput={(event) => setKey(event.currentTarget.value)} /></label>
-        <label class="grow">{isTrigger ? "Item" : "Arguments"} <input class="mono grow" value={given()} aria-invalid={mistake() !== undefined} onInput={(event) => setGiven(event.currentTarget.value)} /></label>
-        <Show when={mayTry()}><label><input type="checkbox" checked={isCommit()} onChange={(event) => setCommit(event.currentTarget.checked)} /> keep what it writes</label></Show>
-        <button type="submit" disabled={mistake() !== undefined}><Icon name="run" /> {mayTry() && !isCommit() ? "Dry run" : "Run"}</button>
+        <label>
+          Key{" "}
+          <input
+            class="mono key-input"
+            required
+            value={key()}
+            placeholder='["ada"]'
+            onInput={(event) => setKey(event.currentTarget.value)}
+          />
+        </label>
+        <label class="grow">
+          {isTrigger ? "Item" : "Arguments"}{" "}
+          <input
+            class="mono grow"
+            value={given()}
+            aria-invalid={mistake() !== undefined}
+            onInput={(event) => setGiven(event.currentTarget.value)}
+          />
+        </label>
+        <Show when={mayTry()}>
+          <label>
+            <input type="checkbox" checked={isCommit()} onChange={(event) => setCommit(event.currentTarget.checked)} />{" "}
+            keep what it writes
+          </label>
+        </Show>
+        <button type="submit" disabled={mistake() !== undefined}>
+          <Icon name="run" /> {mayTry() && !isCommit() ? "Dry run" : "Run"}
+        </button>
       </form>
       <Show when={mistake()}>{(found) => <p class="bad after">{found().words}</p>}</Show>
       <Show when={failure()}>
         {(error) => (
           <>
             <Failed failure={failureWords("The run", error())} />
-            <Show when={line() > 0}><button type="button" class="plain" onClick={() => props.onPlace(line())}>Show line {line()}</button></Show>
+            <Show when={line() > 0}>
+              <button type="button" class="plain" onClick={() => props.onPlace(line())}>
+                Show line {line()}
+              </button>
+            </Show>
           </>
         )}
       </Show>
       <Show when={result()}>
         {(now) => (
           <div class="run-result" role="status">
-            <p><b>{now().committed ? "Done and kept." : "Rolled back: nothing was written."}</b> {ru(now().charge)} · {milliseconds(now().elapsedMs)}{now().writes.length > 0 ? ` · ${plural(now().writes.length, "write")}` : ""}</p>
+            <p>
+              <b>{now().committed ? "Done and kept." : "Rolled back: nothing was written."}</b> {ru(now().charge)} ·{" "}
+              {milliseconds(now().elapsedMs)}
+              {now().writes.length > 0 ? ` · ${plural(now().writes.length, "write")}` : ""}
+            </p>
             <h2>Result</h2>
             <pre class="block">{now().result}</pre>
-            <Show when={now().log}><h2>Log</h2><pre class="block">{now().log}</pre></Show>
-            <Show when={now().writes.length > 0}><ul class="reasons"><For each={now().writes}>{(write) => <li><b>{write.operation}</b> <span class="mono">{write.id}</span></li>}</For></ul></Show>
+            <Show when={now().log}>
+              <h2>Log</h2>
+              <pre class="block">{now().log}</pre>
+            </Show>
+            <Show when={now().writes.length > 0}>
+              <ul class="reasons">
+                <For each={now().writes}>
+                  {(write) => (
+                    <li>
+                      <b>{write.operation}</b> <span class="mono">{write.id}</span>
+                    </li>
+                  )}
+                </For>
+              </ul>
+            </Show>
           </div>
         )}
       </Show>

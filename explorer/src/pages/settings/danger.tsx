@@ -26,11 +26,24 @@ export function Danger(props: { db: string; coll: string }): JSX.Element {
   return (
     <div class="pad">
       <Show when={failure()}>{(error) => <Failed failure={failureWords("Deleting the container", error())} />}</Show>
-      <p>Deletes the container with its {integer(row()?.items ?? 0)} items, {bytes(row()?.sizeBytes ?? 0)}, its scripts and its change log. Nothing brings it back but a backup.</p>
-      <button type="button" class="danger" onClick={() => setAsking(true)}>Delete {props.coll}</button>
+      <p>
+        Deletes the container with its {integer(row()?.items ?? 0)} items, {bytes(row()?.sizeBytes ?? 0)}, its scripts
+        and its change log. Nothing brings it back but a backup.
+      </p>
+      <button type="button" class="danger" onClick={() => setAsking(true)}>
+        Delete {props.coll}
+      </button>
       <Show when={isAsking()}>
-        <Confirm title={`Delete ${props.coll}?`} typed={props.coll} action="Delete the container" onConfirm={() => void remove()} onClose={() => setAsking(false)}>
-          <p>{integer(row()?.items ?? 0)} items of {props.db} / {props.coll} go for good.</p>
+        <Confirm
+          title={`Delete ${props.coll}?`}
+          typed={props.coll}
+          action="Delete the container"
+          onConfirm={() => void remove()}
+          onClose={() => setAsking(false)}
+        >
+          <p>
+            {integer(row()?.items ?? 0)} items of {props.db} / {props.coll} go for good.
+          </p>
         </Confirm>
       </Show>
     </div>

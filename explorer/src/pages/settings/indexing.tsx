@@ -24,7 +24,12 @@ export function Indexing(props: SectionProps): JSX.Element {
   const save = async () => {
     setFailure(null);
     try {
-      await replaceDefinition(props.db, props.coll, withMember(props.read.text, "indexingPolicy", text()), props.read.etag);
+      await replaceDefinition(
+        props.db,
+        props.coll,
+        withMember(props.read.text, "indexingPolicy", text()),
+        props.read.etag,
+      );
       props.onSaved();
     } catch (error) {
       setFailure(error);
@@ -32,17 +37,46 @@ export function Indexing(props: SectionProps): JSX.Element {
   };
   return (
     <>
-      <Show when={failure()}>{(error) => <Failed failure={failureWords("Saving the indexing policy", error())} />}</Show>
-      <p class="pad dim">Paths as <code>/a/b/?</code> for a value, <code>/a/*</code> for all below. A changed policy is built in the background; queries that need it scan until then.</p>
-      <TextEditor text={stored()} label="Indexing policy" language={json()} isReadOnly={!mayWrite()} onReady={(ready) => (editor = ready)} onChange={(read) => setText(read())} marks={mistake() ? [{ from: mistake()?.at ?? 0, to: mistake()?.end ?? 0, isError: true }] : []} />
-      <Show when={mistake()}>{(found) => <button type="button" class="remark bad" onClick={() => editor?.goTo(found().at)}>{found().words}</button>}</Show>
+      <Show when={failure()}>
+        {(error) => <Failed failure={failureWords("Saving the indexing policy", error())} />}
+      </Show>
+      <p class="pad dim">
+        Paths as <code>/a/b/?</code> for a value, <code>/a/*</code> for all below. A changed policy is built in the
+        background; queries that need it scan until then.
+      </p>
+      <TextEditor
+        text={stored()}
+        label="Indexing policy"
+        language={json()}
+        isReadOnly={!mayWrite()}
+        onReady={(ready) => (editor = ready)}
+        onChange={(read) => setText(read())}
+        marks={mistake() ? [{ from: mistake()?.at ?? 0, to: mistake()?.end ?? 0, isError: true }] : []}
+      />
+      <Show when={mistake()}>
+        {(found) => (
+          <button type="button" class="remark bad" onClick={() => editor?.goTo(found().at)}>
+            {found().words}
+          </button>
+        )}
+      </Show>
       <Show when={changes().length > 0}>
         <div class="note">
           <b>Changes:</b>
-          <For each={changes()}>{(change) => <span class="mono">{change.path}: {change.base ?? "missing"} → {change.theirs ?? "missing"}</span>}</For>
+          <For each={changes()}>
+            {(change) => (
+              <span class="mono">
+                {change.path}: {change.base ?? "missing"} → {change.theirs ?? "missing"}
+              </span>
+            )}
+          </For>
           <span class="spacer" />
-          <button type="button" onClick={() => editor?.setText(stored())}>Undo</button>
-          <button type="button" class="primary" onClick={() => void save()}>Save</button>
+          <button type="button" onClick={() => editor?.setText(stored())}>
+            Undo
+          </button>
+          <button type="button" class="primary" onClick={() => void save()}>
+            Save
+          </button>
         </div>
       </Show>
     </>
