@@ -46,7 +46,7 @@ export function writeFragment(state: State): string {
 }
 
 export function readFragment(fragment: string): State {
-  const state: State = {};
+  const state = Object.create(null) as State;
   for (const part of fragment.replace(/^#/, "").split("&")) {
     const at = part.indexOf("=");
     if (at < 1) continue;

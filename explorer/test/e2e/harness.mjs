@@ -28,6 +28,8 @@ const ARGUMENTS = [
   "--disable-component-update",
   "--disable-sync",
 ];
+// The server would take these for misspelt settings, and warn.
+const ENVIRONMENT = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SHARDLAKE_")));
 export { KEY };
 
 /** Starts a server; `more` are further arguments. */
@@ -38,7 +40,7 @@ export async function startServer(more = [], options = {}) {
   const server = spawn(
     BINARY,
     [...(options.command ?? ["serve"]), "--data-dir", directory, "--listen", listen, ...more],
-    { stdio: ["ignore", "pipe", "pipe"] },
+    { stdio: ["ignore", "pipe", "pipe"], env: ENVIRONMENT },
   );
   server.stderr.resume();
   const line = await firstLine(server);

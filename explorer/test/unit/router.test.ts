@@ -40,11 +40,11 @@ test("any well-formed name survives an address", () => {
 test("state survives a fragment, and what is empty is left out", () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string({ minLength: 1 }), fc.string({ minLength: 1 })), (state) => {
-      expect(readFragment(writeFragment(state))).toEqual({ ...state });
+      expect(Object.entries(readFragment(writeFragment(state))).sort()).toEqual(Object.entries(state).sort());
     }),
   );
   expect(writeFragment({ b: "", a: "1" })).toBe("#a=1");
-  expect(readFragment("#%zz=1&a=%zz&b=2")).toEqual({ b: "2" });
+  expect({ ...readFragment("#%zz=1&a=%zz&b=2") }).toEqual({ b: "2" });
 });
 
 test("addresses that are not ours lead home", () => {

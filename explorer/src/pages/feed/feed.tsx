@@ -113,10 +113,14 @@ export default function FeedPage(props: { segments: string[] }): JSX.Element {
         </button>
         <label>
           Mode
-          <select value={mode()} onChange={(event) => setState({ mode: event.currentTarget.value })}>
-            <option value="latest">latest versions</option>
+          <select onChange={(event) => setState({ mode: event.currentTarget.value })}>
+            <option value="latest" selected={mode() === "latest"}>
+              latest versions
+            </option>
             <Show when={keepsAll()}>
-              <option value="all">all versions and deletes</option>
+              <option value="all" selected={mode() === "all"}>
+                all versions and deletes
+              </option>
             </Show>
           </select>
         </label>
