@@ -47,6 +47,7 @@ impl ScriptedWrite {
             Operation::Replace { .. } => "replace",
             Operation::Delete { .. } => "delete",
             Operation::Patch { .. } => "patch",
+            Operation::Change { .. } => "change",
             Operation::Read { .. } => return None,
         };
         Some(ScriptedWrite { operation: name, id: operation.id().to_owned() })

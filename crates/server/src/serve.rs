@@ -110,28 +110,15 @@ pub async fn serve(
             return abandoned.map(|()| ExitCode::SUCCESS);
         }
     };
-<<<<<<< HEAD
-    let settings = GatewaySettings {
-        keys: keys.keys.clone(),
-        clock_skew_max: config.clock_skew_max,
-        body_size_bytes_max: config.limits.body_size_bytes_max,
-        request_timeout: config.limits.request_max,
-        slow_request: config.slow_request,
-        ..GatewaySettings::default()
-    };
-    front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
     let gateway_for_mongo = || mongo::gateway(&account, &config, &keys);
     let mongo_authorities = door.open_for_mongo(bound_for_mongo, gateway_for_mongo);
-    let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed())
-        .with_mongo(&mongo_authorities);
-=======
     let installation = Arc::new(installation(&config, &tls, &clock, log));
     let settings = gateway_settings(&config, keys.keys, installation.clone());
     front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
     let (rings, metrics) = (installation.process.clone(), front.metrics.clone());
     tokio::spawn(sampler::sample(rings, metrics, account.clone(), clock.clone()));
-    let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed());
->>>>>>> work-x
+    let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed())
+        .with_mongo(&mongo_authorities);
     record.print().map_err(|error| format!("the ready record cannot be printed: {error}"))?;
     tracing::info!(endpoints = ?record.endpoints, durability = config.durability.name(), "ready");
     let is_terminal = std::io::stderr().is_terminal();

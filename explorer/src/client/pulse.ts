@@ -1,0 +1,44 @@
+// The account's pulse: request units by kind, refusals and latency over a window, for all containers together.
+
+import { send } from "./request";
+import { operator } from "./names";
+
+export interface Pulse {
+  sequence: number;
+  periodSeconds: number;
+  times: (number | string)[];
+  ru: Record<string, number[]>;
+  operations: Record<string, number[]>;
+  throttled: number[];
+  failed: number[];
+  latencyP50Ms: (number | null)[];
+  latencyP99Ms: (number | null)[];
+  connections: number | number[];
+  cpuCores: number | number[];
+  memoryBytes: number | number[];
+  diskBytes: number | number[];
+  containers: {
+    database: string;
+    container: string;
+    ru: number[];
+    throttled: number[];
+    normalizedRu: (number | null)[];
+  }[];
+  missed?: boolean;
+}
+
+export async function readPulse(window: string): Promise<Pulse> {
+  const reply = await send({ method: "GET", ...operator("pulse", `?window=${window}`) });
+  return JSON.parse(reply.text) as Pulse;
+}
+
+/** The newest of a list that may also be a single number. */
+export function newest(values: (number | null)[] | number | null | undefined): number {
+  if (typeof values === "number") return values;
+  return values?.findLast((value) => value !== null) ?? 0;
+}
+
+/** Sums per period as rates; the last period is still open and left out. */
+export function perSecond(pulse: Pulse, values: number[] | undefined): number[] {
+  return (values ?? []).slice(0, -1).map((value) => value / Math.max(1, pulse.periodSeconds));
+}

@@ -1,0 +1,131 @@
+// The query language for editors: colours by a scanner of tokens, completion, and the statement at the cursor.
+
+import type { Completion, CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
+import { LanguageSupport, StreamLanguage, type StringStream } from "@codemirror/language";
+import { FUNCTIONS, KEYWORDS } from "./words";
+
+const keywords = new Set(KEYWORDS);
+const functions = new Set(Object.keys(FUNCTIONS).map((name) => name.toUpperCase()));
+const ATOMS = new Set(["NULL", "TRUE", "FALSE", "UNDEFINED"]);
+
+interface ScanState {
+  isInComment: boolean;
+}
+
+function token(stream: StringStream, state: ScanState): string | null {
+  if (state.isInComment) {
+    if (stream.skipTo("*/")) {
+      stream.match("*/");
+      state.isInComment = false;
+    } else stream.skipToEnd();
+    return "comment";
+  }
+  if (stream.eatSpace()) return null;
+  if (stream.match("--")) {
+    stream.skipToEnd();
+    return "comment";
+  }
+  if (stream.match("/*")) {
+    state.isInComment = true;
+    return "comment";
+  }
+  if (stream.match(/^"(?:[^"\\]|\\.)*"?/) || stream.match(/^'(?:[^'\\]|\\.)*'?/)) return "string";
+  if (stream.match(/^(?:0x[\da-f]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?)/i)) return "number";
+  if (stream.match(/^@\w+/)) return "variableName.special";
+  const afterDot = stream.pos > 0 && stream.string[stream.pos - 1] === ".";
+  const word = stream.match(/^[\p{L}_$][\p{L}\p{N}_$]*/u);
+  if (!word) {
+    stream.next();
+    return null;
+  }
+  const upper = stream.current().toUpperCase();
+  if (afterDot) return "propertyName";
+  if (ATOMS.has(upper)) return "atom";
+  if (functions.has(upper) && stream.match(/^\s*\(/, false)) return "variableName.function";
+  return keywords.has(upper) ? "keyword" : "variableName";
+}
+
+const language = StreamLanguage.define<ScanState>({
+  name: "nosql",
+  startState: () => ({ isInComment: false }),
+  token,
+  languageData: { commentTokens: { line: "--" }, closeBrackets: { brackets: ["(", "[", "{", '"', "'"] } },
+});
+
+export const nosql = (): LanguageSupport => new LanguageSupport(language);
+
+const words: Completion[] = [
+  ...KEYWORDS.map((label) => ({ label, type: "keyword" })),
+  ...Object.entries(FUNCTIONS).map(([label, detail]) => ({ label, detail, type: "function", apply: `${label}(` })),
+];
+
+/** Completes words, and behind an alias the member names that `paths` knows. */
+export function completeQuery(paths: () => Promise<string[]>): CompletionSource {
+  return async (context: CompletionContext): Promise<CompletionResult | null> => {
+    const path = context.matchBefore(/[\p{L}_$][\p{L}\p{N}_$]*(?:\.[\p{L}_$][\p{L}\p{N}_$]*)*\.[\p{L}\p{N}_$]*/u);
+    if (path) {
+      const parts = path.text.split(".");
+      const typed = parts.pop() ?? "";
+      const prefix = parts
+        .slice(1)
+        .map((name) => `/${name}`)
+        .join("");
+      const known = await paths();
+      const names = new Set(
+        known
+          .filter((one) => one.startsWith(`${prefix}/`))
+          .map((one) => one.slice(prefix.length + 1).split("/")[0] ?? ""),
+      );
+      const options = [...names].filter((name) => name !== "" && name !== "[]").map((name) => completionOf(name));
+      return { from: path.to - typed.length, options };
+    }
+    const word = context.matchBefore(/[\p{L}_$][\p{L}\p{N}_$]*/u);
+    if (!word && !context.explicit) return null;
+    return { from: word?.from ?? context.pos, options: words, validFor: /^[\p{L}\p{N}_$]*$/u };
+  };
+}
+
+/** A member that is no plain name goes in brackets. */
+function completionOf(name: string): Completion {
+  const isPlain = /^[\p{L}_$][\p{L}\p{N}_$]*$/u.test(name);
+  return isPlain
+    ? { label: name, type: "property" }
+    : {
+        label: name,
+        type: "property",
+        apply: (view, _, from, to) => {
+          const insert = `[${JSON.stringify(name)}]`;
+          view.dispatch({ changes: { from: from - 1, to, insert } });
+        },
+      };
+}
+
+export interface Statement {
+  from: number;
+  text: string;
+}
+
+/** Statements are separated by `;` outside of strings and comments. */
+export function statements(text: string): Statement[] {
+  const found: Statement[] = [];
+  let from = 0;
+  const pattern = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|--[^\n]*|\/\*[\s\S]*?\*\/|;/g;
+  for (const match of text.matchAll(pattern)) {
+    if (match[0] !== ";") continue;
+    found.push({ from, text: text.slice(from, match.index) });
+    from = match.index + 1;
+  }
+  found.push({ from, text: text.slice(from) });
+  return found.filter((statement) => statement.text.trim() !== "");
+}
+
+export function statementAt(text: string, cursor: number): Statement | null {
+  const all = statements(text);
+  return all.find((statement) => cursor <= statement.from + statement.text.length) ?? all.at(-1) ?? null;
+}
+
+/** `@names` in a query, outside of strings and comments. */
+export function parametersOf(text: string): string[] {
+  const bare = text.replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|--[^\n]*|\/\*[\s\S]*?\*\//g, " ");
+  return [...new Set(bare.match(/@\w+/g) ?? [])];
+}

@@ -1,0 +1,91 @@
+// What is wrong, with the numbers that show it, what helps, and buttons that do it.
+
+import { For, Show, type JSX } from "solid-js";
+import { NOTHING_WRONG, type Finding, type Report } from "../../client/reports";
+import { integer, percent } from "../../kit/format";
+import { Icon } from "../../kit/icons";
+import { pathOf } from "../../kit/router";
+import { findingWords } from "../../parts/finding-words";
+import { mayWrite } from "../../state/account";
+import { plainRemedies, remedyOf, remedyTitle, type Remedy } from "./remedies";
+
+export function Findings(props: { report: Report; onRemedy: (remedy: Remedy) => void }): JSX.Element {
+  return (
+    <section class="section" aria-label="Findings">
+      <For each={props.report.findings}>
+        {(finding) => <OneFinding finding={finding} report={props.report} onRemedy={props.onRemedy} />}
+      </For>
+    </section>
+  );
+}
+
+function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy: Remedy) => void }): JSX.Element {
+  const isGood = () => props.finding.kind === NOTHING_WRONG;
+  const evidence = () => props.finding.evidence;
+  const partition = () => props.report.partitions.find(({ id }) => id === props.finding.partition);
+  const remedies = () => {
+    const { actions, kind } = props.finding;
+    return actions ? actions.map(remedyOf).filter((remedy) => remedy !== null) : plainRemedies(partition(), kind);
+  };
+  return (
+    <article class="finding" classList={{ good: isGood(), act: !isGood() }}>
+      <span class={isGood() ? "good" : "warn"}>
+        <Icon name={isGood() ? "good" : "warn"} />
+      </span>
+      <div>
+        <h2>
+          {findingWords(props.finding.kind)}
+          <Show when={props.finding.partition}> · partition {props.finding.partition}</Show>
+        </h2>
+        <p>{props.finding.summary}</p>
+        <Show when={evidence().length > 0 && !isGood()}>
+          <dl class="evidence">
+            <For each={evidence()}>
+              {({ name, value }) => (
+                <div>
+                  <dt>{name.replace(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`)}</dt>
+                  <dd class="mono">{valueWords(name, value)}</dd>
+                </div>
+              )}
+            </For>
+          </dl>
+        </Show>
+        <Show when={props.finding.remedy && !isGood()}>
+          <p>
+            <b>What helps:</b> {props.finding.remedy}
+          </p>
+        </Show>
+        <Show when={!isGood()}>
+          <div class="row">
+            <Show when={mayWrite()}>
+              <For each={remedies()}>
+                {(remedy) => (
+                  <button type="button" onClick={() => props.onRemedy(remedy)}>
+                    <Icon name="split" /> {remedyTitle(remedy)}
+                  </button>
+                )}
+              </For>
+            </Show>
+            <For each={(props.finding.actions ?? []).filter((action) => action.kind === "throughput")}>
+              {() => (
+                <a
+                  class="button"
+                  href={`${pathOf(["c", props.report.database, props.report.container, "settings"])}#section=throughput`}
+                >
+                  Throughput…
+                </a>
+              )}
+            </For>
+          </div>
+        </Show>
+      </div>
+    </article>
+  );
+}
+
+/** Shares are percentages; other numbers keep two digits at most. */
+function valueWords(name: string, value: number | string): string {
+  if (typeof value === "string") return value;
+  if (/share$/i.test(name) && name !== "timesFairShare") return percent(value);
+  return value >= 100 ? integer(value) : String(Math.round(value * 100) / 100);
+}

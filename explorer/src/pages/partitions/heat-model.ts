@@ -1,0 +1,183 @@
+// A heat matrix as the map needs it: cells by column and row, bounds, who owned which row when. Pure, so it is tested.
+
+import type { Heat, HeatEvent } from "../../client/reports";
+import { timeOf } from "../../kit/format";
+
+export interface HeatModel {
+  columns: number;
+  rows: number;
+  times: number[];
+  /** Column after column, each from the lowest row up; NaN where nothing is known. */
+  cells: Float32Array;
+  rowBounds: string[];
+  unit: string;
+  most: number;
+  /** Columns and rows of refusals, with their share of the operations. */
+  throttled: { column: number; row: number; rows: number; share: number }[];
+  /** From this column on these ranges. */
+  epochs: { column: number; ranges: { id: string; firstRow: number; rows: number; budget: number | null }[] }[];
+  events: { column: number; words: string }[];
+  knownSince: number | null;
+  periodSeconds: number;
+}
+
+export function modelOf(heat: Heat): HeatModel {
+  const times = heat.times.map((time) => timeOf(time).getTime());
+  const cells = floats(heat.cells);
+  const columns = times.length;
+  const rows = columns === 0 ? 0 : Math.round(cells.length / columns);
+  let most = 0;
+  for (const cell of cells) if (cell > most) most = cell;
+  const columnOf = (time: number | string) => columnAt(times, timeOf(time).getTime());
+  return {
+    columns,
+    rows,
+    times,
+    cells,
+    most,
+    rowBounds: heat.rowBounds,
+    unit: heat.unit,
+    throttled: heat.throttled.map(([time, row, count, share]) => ({
+      column: time < columns ? time : columnOf(time),
+      row,
+      rows: count,
+      share,
+    })),
+    epochs: heat.epochs.map(({ from, ranges }) => ({
+      column: Math.max(0, columnOf(from)),
+      ranges: ranges.map(({ id, firstRow, rows: count, budgetRuPerSecond }) => ({
+        id,
+        firstRow,
+        rows: count,
+        budget: budgetRuPerSecond,
+      })),
+    })),
+    events: heat.events.map((event) => ({ column: columnOf(event.time), words: eventWords(event) })),
+    knownSince: heat.knownSince === null ? null : timeOf(heat.knownSince).getTime(),
+    periodSeconds: heat.periodSeconds,
+  };
+}
+
+export function floats(base64: string): Float32Array {
+  const binary = atob(base64);
+  const bytes = new Uint8Array(binary.length);
+  for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
+  const view = new DataView(bytes.buffer);
+  return Float32Array.from({ length: bytes.length >> 2 }, (_, at) => view.getFloat32(at * 4, true));
+}
+
+/** The last column that begins at or before a time; -1 before the first. */
+export function columnAt(times: number[], time: number): number {
+  let [low, high] = [0, times.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((times[middle] as number) <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+export function cellAt(model: HeatModel, column: number, row: number): number {
+  return model.cells[column * model.rows + row] ?? Number.NaN;
+}
+
+/** Who owned a row at a column. */
+export function ownerAt(model: HeatModel, column: number, row: number) {
+  const epoch = model.epochs.findLast((one) => one.column <= column) ?? model.epochs[0];
+  return epoch?.ranges.find(({ firstRow, rows }) => row >= firstRow && row < firstRow + rows);
+}
+
+export function hottest(model: HeatModel, count: number): { column: number; row: number; value: number }[] {
+  const found: { column: number; row: number; value: number }[] = [];
+  for (let column = 0; column < model.columns; column++) {
+    for (let row = 0; row < model.rows; row++) {
+      const value = cellAt(model, column, row);
+      if (!(value > 0)) continue;
+      if (found.length === count && value <= (found[count - 1]?.value ?? 0)) continue;
+      found.push({ column, row, value });
+      found.sort((left, right) => right.value - left.value);
+      if (found.length > count) found.pop();
+    }
+  }
+  return found;
+}
+
+function eventWords(event: HeatEvent): string {
+  const sources = event.sources?.join(", ") ?? "";
+  const targets = event.targets?.join(", ") ?? "";
+  if (event.kind === "throughput") return `throughput ${describe(event.from)} → ${describe(event.to)}`;
+  const pause = typeof event.pauseMs === "number" ? `, writers held ${event.pauseMs.toFixed(1)} ms` : "";
+  return `${event.kind} ${sources} → ${targets}${pause}`;
+}
+
+const describe = (value: unknown): string =>
+  typeof value === "number" ? `${value} RU/s` : typeof value === "string" ? value : "…";
+
+/** The full value of the colour scale. */
+export function scaleOf(model: HeatModel): number {
+  return isShare(model) ? 1 : Math.max(model.most, 1e-9);
+}
+
+/** Columns of a `since` answer behind the known ones: the open column comes again, the oldest go. */
+export function append(known: Heat, delta: Heat): Heat {
+  const first = delta.times[0];
+  const isOther =
+    delta.rowBounds.length !== known.rowBounds.length ||
+    delta.rowBounds[1] !== known.rowBounds[1] ||
+    delta.unit !== known.unit;
+  if (isOther || first === undefined) return isOther ? delta : { ...known, sequence: delta.sequence };
+  const firstAt = timeOf(first).getTime();
+  const keptTimes = known.times.filter((time) => timeOf(time).getTime() < firstAt);
+  const span = known.times.length;
+  if (keptTimes.length === 0 || delta.times.length >= span) return delta;
+  const dropped = Math.max(0, keptTimes.length + delta.times.length - span);
+  const before = floats(known.cells);
+  const rows = before.length / span;
+  const kept = before.subarray(dropped * rows, keptTimes.length * rows);
+  const added = floats(delta.cells);
+  const cells = new Float32Array(kept.length + added.length);
+  cells.set(kept);
+  cells.set(added, kept.length);
+  const times = [...keptTimes.slice(dropped), ...delta.times];
+  const since = timeOf(times[0] as number | string).getTime();
+  const epochs = [...known.epochs.filter(({ from }) => timeOf(from).getTime() < firstAt), ...delta.epochs];
+  const isIn = (time: number | string) => timeOf(time).getTime() >= since && timeOf(time).getTime() < firstAt;
+  return {
+    ...delta,
+    times,
+    cells: base64Of(cells),
+    epochs,
+    throttled: [...known.throttled.filter(([time]) => isIn(time)), ...delta.throttled],
+    events: [...known.events.filter(({ time }) => isIn(time)), ...delta.events],
+    knownSince: known.knownSince,
+  };
+}
+
+function base64Of(cells: Float32Array): string {
+  const bytes = new Uint8Array(cells.buffer, cells.byteOffset, cells.byteLength);
+  const parts: string[] = [];
+  for (let at = 0; at < bytes.length; at += 8192) parts.push(String.fromCharCode(...bytes.subarray(at, at + 8192)));
+  return btoa(parts.join(""));
+}
+
+/** The columns between two times in milliseconds; 0 leaves an end open. */
+export function sliceTimes(model: HeatModel, from: number, to: number): HeatModel {
+  if (!from && !to) return model;
+  const first = from ? Math.max(0, columnAt(model.times, from)) : 0;
+  const last = to ? Math.max(first + 1, columnAt(model.times, to) + 1) : model.columns;
+  const shift = <T extends { column: number }>(list: T[]) =>
+    list.map((one) => ({ ...one, column: one.column - first }));
+  const isShown = ({ column }: { column: number }) => column >= 0 && column < last - first;
+  return {
+    ...model,
+    columns: last - first,
+    times: model.times.slice(first, last),
+    cells: model.cells.subarray(first * model.rows, last * model.rows),
+    throttled: shift(model.throttled).filter(isShown),
+    epochs: shift(model.epochs),
+    events: shift(model.events).filter(isShown),
+  };
+}
+
+/** Cells that are shares: of a budget, or of operations. */
+export const isShare = (model: HeatModel): boolean => model.unit.startsWith("share");

@@ -1,0 +1,182 @@
+// Why a query is dear: its plan as boxes with figures, its cost by partition, its indexes.
+
+import { createMemo, For, Show, type JSX } from "solid-js";
+import type { IndexUse, PlanBox, QueryPage, RangeFigures } from "../../client/query";
+import { bytes, integer, milliseconds, percent, ru } from "../../kit/format";
+import { Icon } from "../../kit/icons";
+
+export function Plan(props: { boxes: PlanBox[]; advice: { id: string; words: string }[] }): JSX.Element {
+  const dearest = createMemo(() => {
+    const times = props.boxes.map(({ figures }) => figures?.timeUs ?? 0);
+    const most = Math.max(...times, 0);
+    return most > 0 ? times.indexOf(most) : -1;
+  });
+  const total = createMemo(() => props.boxes.reduce((sum, { figures }) => sum + (figures?.timeUs ?? 0), 0));
+  return (
+    <div class="pad scroll">
+      <Show when={!props.boxes.some(({ figures }) => figures)}>
+        <p class="dim">The plan alone: the query did not run and cost nothing.</p>
+      </Show>
+      <ol class="plan" aria-label="Plan, from the stored items to the rows">
+        <For each={props.boxes}>
+          {(box, at) => (
+            <li class="plan-box" classList={{ dear: at() === dearest() }}>
+              <b>{box.kind}</b>
+              <span class="mono plan-label">{box.label}</span>
+              <Show when={box.figures}>
+                {(figures) => (
+                  <>
+                    <Show when={figures().timeUs !== null && total() > 0}>
+                      <span class="meter plan-meter" aria-hidden="true">
+                        <span style={{ width: `${((figures().timeUs ?? 0) / total()) * 100}%` }} />
+                      </span>
+                      <span>
+                        {milliseconds((figures().timeUs ?? 0) / 1000)} · {percent((figures().timeUs ?? 0) / total())} of
+                        the time
+                      </span>
+                    </Show>
+                    <span class="dim">{figureWords(figures())}</span>
+                  </>
+                )}
+              </Show>
+              <Show when={at() === dearest()}>
+                <span class="warn">
+                  <Icon name="warn" /> the dearest stage
+                </span>
+              </Show>
+            </li>
+          )}
+        </For>
+      </ol>
+      <For each={props.advice}>
+        {({ words }) => (
+          <p>
+            <span class="warn">
+              <Icon name="info" />
+            </span>{" "}
+            {words}
+          </p>
+        )}
+      </For>
+    </div>
+  );
+}
+
+function figureWords(figures: NonNullable<PlanBox["figures"]>): string {
+  const parts: string[] = [];
+  if (figures.rowsIn !== null && figures.rowsOut !== null)
+    parts.push(`${integer(figures.rowsIn)} → ${integer(figures.rowsOut)} rows`);
+  else if (figures.rowsOut !== null) parts.push(`${integer(figures.rowsOut)} rows`);
+  if (figures.postings) parts.push(`${integer(figures.postings)} postings`);
+  if (figures.items) parts.push(`${integer(figures.items)} items`);
+  if (figures.bytes) parts.push(bytes(figures.bytes));
+  return parts.join(" · ");
+}
+
+export function RangeBars(props: { ranges: RangeFigures[]; charge: number; link: string }): JSX.Element {
+  const sorted = createMemo(() => [...props.ranges].sort((left, right) => right.charge - left.charge));
+  const most = () => sorted()[0]?.charge ?? 1;
+  return (
+    <div class="pad scroll">
+      <p>
+        {skewWords(sorted(), props.charge)} <a href={props.link}>See the heat</a>
+      </p>
+      <div class="scroll-x">
+        <table class="plain ranges">
+          <thead>
+            <tr>
+              <th scope="col">Partition</th>
+              <th scope="col">Charge</th>
+              <th scope="col" class="number">
+                RU
+              </th>
+              <th scope="col" class="number">
+                Share
+              </th>
+              <th scope="col" class="number">
+                Time
+              </th>
+              <th scope="col" class="number">
+                Rows
+              </th>
+              <th scope="col" class="number">
+                Items read
+              </th>
+              <th scope="col" class="number">
+                Postings
+              </th>
+              <th scope="col">Access</th>
+            </tr>
+          </thead>
+          <tbody>
+            <For each={sorted()}>
+              {(range) => (
+                <tr>
+                  <th scope="row">{range.id}</th>
+                  <td>
+                    <span class="meter" aria-hidden="true">
+                      <span style={{ width: `${(range.charge / most()) * 100}%` }} />
+                    </span>
+                  </td>
+                  <td class="number">{ru(range.charge)}</td>
+                  <td class="number">{percent(props.charge > 0 ? range.charge / props.charge : 0)}</td>
+                  <td class="number">{milliseconds(range.elapsedMs)}</td>
+                  <td class="number">{range.rows === null ? "merged" : integer(range.rows)}</td>
+                  <td class="number">{integer(range.items)}</td>
+                  <td class="number">{integer(range.postings)}</td>
+                  <td class="mono">{range.access}</td>
+                </tr>
+              )}
+            </For>
+          </tbody>
+        </table>
+      </div>
+    </div>
+  );
+}
+
+function skewWords(sorted: RangeFigures[], charge: number): string {
+  const first = sorted[0];
+  if (!first || sorted.length < 2 || charge === 0) return "One partition answered.";
+  const share = first.charge / charge;
+  const fair = 1 / sorted.length;
+  if (share < fair * 1.5) return `The cost lies evenly on ${sorted.length} partitions.`;
+  return `Partition ${first.id} has ${percent(share)} of the cost, ${(share / fair).toFixed(1)} times its even part.`;
+}
+
+export function Indexes(props: { page: QueryPage | null; link: string }): JSX.Element {
+  const words = (use: IndexUse) => use.path ?? use.paths?.join(", ") ?? "";
+  const List = (list: { title: string; uses: IndexUse[]; none: string }): JSX.Element => (
+    <>
+      <h2>{list.title}</h2>
+      <ul class="reasons">
+        <For each={list.uses} fallback={<li class="dim">{list.none}</li>}>
+          {(use) => (
+            <li>
+              <span class="mono">{words(use)}</span> <span class="dim">{use.kind}</span>
+            </li>
+          )}
+        </For>
+      </ul>
+    </>
+  );
+  return (
+    <div class="pad scroll">
+      <List title="Used" uses={props.page?.indexes?.used ?? []} none="none: every item in scope was read" />
+      <List title="Would help" uses={props.page?.indexes?.possible ?? []} none="none" />
+      <Show when={(props.page?.indexes?.possible ?? []).length > 0}>
+        <p>
+          <a href={props.link}>Change the indexing policy</a>
+        </p>
+      </Show>
+      <Show when={props.page?.metrics}>
+        {(metrics) => (
+          <details>
+            <summary>Metrics of the last page</summary>
+            <pre>{metrics().replaceAll(";", "\n")}</pre>
+          </details>
+        )}
+      </Show>
+    </div>
+  );
+}

@@ -1,0 +1,29 @@
+// Which pages there are. A page whose data the server does not offer has no entry anywhere.
+
+import { access, server } from "../state/account";
+
+export interface PlaceEntry {
+  id: string;
+  name: string;
+  letter: string;
+}
+
+export function mainPlaces(): PlaceEntry[] {
+  const places: PlaceEntry[] = [{ id: "home", name: "Home", letter: "h" }];
+  if (access() === "token") return places;
+  places.push({ id: "projections", name: "Projections", letter: "j" });
+  if (server()) places.push({ id: "operations", name: "Operations", letter: "o" });
+  return places;
+}
+
+export function containerTabs(): PlaceEntry[] {
+  const tabs: PlaceEntry[] = [
+    { id: "items", name: "Items", letter: "i" },
+    { id: "query", name: "Query", letter: "q" },
+    { id: "partitions", name: "Partitions", letter: "p" },
+    { id: "feed", name: "Feed", letter: "f" },
+    { id: "scripts", name: "Scripts", letter: "s" },
+    { id: "settings", name: "Settings", letter: "t" },
+  ];
+  return access() === "token" ? tabs.filter((tab) => !["partitions", "settings"].includes(tab.id)) : tabs;
+}

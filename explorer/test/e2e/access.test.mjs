@@ -1,0 +1,123 @@
+// Who may do what on the page: read-only keys, resource tokens, scripts, users and permissions, operations.
+
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { client } from "../fixtures/client.mjs";
+import { accessible, openPage, startBrowser, startServer, until, writeEditor } from "./harness.mjs";
+
+let server, browser, own;
+const key = (letter) => Buffer.from(letter.repeat(64)).toString("base64");
+const KEYS = { primary: key("p"), secondary: key("s"), primaryReadonly: key("r"), secondaryReadonly: key("t") };
+before(async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "shardlake-keys-")), "keys.json");
+  writeFileSync(file, JSON.stringify(KEYS), { mode: 0o600 });
+  server = await startServer(["--durability", "memory", "--key-file", file]);
+  browser = await startBrowser();
+  own = client(server.endpoint, KEYS.primary);
+  await own.createDatabase("shop");
+  await own.createContainer("shop", "orders", ["/customer"]);
+  await own.upsert("shop", "orders", '["ada"]', '{"id":"1","customer":"ada","total":1}');
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+async function signedIn(text) {
+  const opened = await openPage(browser, server);
+  await opened.at("");
+  await opened.page.getByLabel(/Account key, connection string/).fill(text);
+  await opened.page.getByRole("button", { name: "Sign in" }).click();
+  await opened.page.getByRole("button", { name: "Sign out" }).waitFor();
+  return opened;
+}
+const has = async (feature) => {
+  const { status, text } = await own.operator("GET", "server");
+  return status === 200 && JSON.parse(text).features.includes(feature);
+};
+
+test("2b: with a read-only key no control that writes is there", async (context) => {
+  if (!(await has("caller"))) return context.skip("the server does not tell who asks");
+  const { page, at, close } = await signedIn(KEYS.primaryReadonly);
+  await page.getByText("signed in: read-only key").waitFor();
+  assert.equal(await page.getByRole("button", { name: "New container" }).count(), 0);
+  await at("c/shop/orders/items/%5B%22ada%22%5D/1");
+  await page.getByRole("textbox", { name: "Text of item 1" }).waitFor();
+  for (const name of ["Edit", "New", "Upload", "Delete item", "Duplicate item"])
+    assert.equal(await page.getByRole("button", { name, exact: true }).count(), 0, name);
+  await at("c/shop/orders/settings#section=ttl");
+  await page.getByLabel(/off: items stay/).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Save" }).count(), 0);
+  assert.equal(await page.getByRole("button", { name: "Delete" }).count(), 0);
+  await accessible(page, "read-only settings");
+  await close();
+});
+
+test("20b: a user, a permission and a token are made; the token reaches its container and nothing else", async () => {
+  const { page, at, close } = await signedIn(KEYS.primary);
+  await at("db/shop");
+  await page.getByLabel("New user").fill("ann");
+  await page.getByRole("button", { name: "Add" }).click();
+  await page.getByRole("link", { name: "ann" }).click();
+  await page.getByLabel("Id", { exact: true }).fill("orders");
+  await page.getByLabel("Mode").selectOption("Read");
+  await accessible(page, "a database with users");
+  await page.getByRole("button", { name: "Add" }).last().click();
+  const token = await page.getByRole("dialog").getByLabel("Token").inputValue();
+  assert.match(token, /type=resource|type%3[dD]resource/);
+  await accessible(page, "a token");
+  await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
+  await page.getByRole("row", { name: /reading and querying all items/ }).waitFor();
+  await close();
+  const guest = await signedIn(token);
+  await guest.page.getByText("Signed in with a resource token").waitFor();
+  assert.equal(await guest.page.getByRole("link", { name: "Projections" }).count(), 0);
+  const link = guest.page.url();
+  await guest.page.evaluate(() => history.pushState(null, "", "/_explorer/c/shop/orders/items"));
+  await guest.page.evaluate(() => dispatchEvent(new PopStateEvent("popstate")));
+  await guest.page.getByText("all 1 items").waitFor();
+  assert.ok(link.endsWith("/_explorer/"));
+  await guest.close();
+});
+
+test("19: a procedure is written, tried without a trace, and its failure names the line", async (context) => {
+  if (!(await has("scriptsRun"))) return context.skip("the server does not offer test runs");
+  const { page, at, close } = await signedIn(KEYS.primary);
+  await at("c/shop/orders/scripts");
+  await page.getByText("No script is open").waitFor();
+  await accessible(page, "no script");
+  await page.getByRole("button", { name: "New", exact: true }).click();
+  await page.getByRole("textbox", { name: "Id" }).fill("add");
+  const body =
+    'function (id) {\n  console.log("adding", id);\n  const collection = getContext().getCollection();\n  collection.createDocument(collection.getSelfLink(), { id, customer: "ada" });\n  getContext().getResponse().setBody("made " + id);\n}';
+  await writeEditor(page, "Text of the script", body);
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("button", { name: "add", exact: true }).waitFor();
+  await page.getByRole("textbox", { name: "Key" }).fill("ada");
+  await page.getByRole("textbox", { name: "Arguments" }).fill('["by script"]');
+  await page.getByRole("button", { name: "Dry run" }).click();
+  await page.getByText("Rolled back: nothing was written.").waitFor();
+  await page.getByText("adding by script").waitFor();
+  await accessible(page, "a test run");
+  assert.equal((await own.read("shop", "orders", '["ada"]', "by script")).status, 404);
+  await page.getByLabel("keep what it writes").check();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByText("Done and kept.").waitFor();
+  assert.equal((await own.read("shop", "orders", '["ada"]', "by script")).status, 200);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByRole("alert").getByText("The run failed").waitFor();
+  await close();
+});
+
+test("operations show the server and its log", async (context) => {
+  if (!(await has("log"))) return context.skip("the server does not offer its log");
+  const { page, at, close } = await signedIn(KEYS.primary);
+  await at("operations");
+  await page.getByRole("heading", { name: "Shards" }).waitFor();
+  await until(async () => (await page.locator(".log-line").count()) > 0, "lines of the log");
+  await accessible(page, "operations");
+  await close();
+});

@@ -1,0 +1,90 @@
+// Pictures of every page, light and dark, wide and narrow, of a server with a hot key: to be looked at by people.
+//
+//   SHARDLAKE_BINARY=… node test/shots.mjs DIRECTORY
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { prepare, traffic } from "./fixtures/traffic.mjs";
+import { openPage, startBrowser, startServer } from "./e2e/harness.mjs";
+
+const directory = process.argv[2] ?? "shots";
+mkdirSync(directory, { recursive: true });
+const server = await startServer(["--durability", "memory", "--limits-scale", "1/10"]);
+const browser = await startBrowser();
+const QUERY =
+  "SELECT c.state, COUNT(1) AS n, SUM(c.total) AS total\nFROM c\nWHERE c.total > 5 AND ARRAY_CONTAINS(c.tags, 'a')\nGROUP BY c.state";
+
+const PAGES = {
+  home: [""],
+  items: ["c/shop/orders/items", (page) => page.getByRole("row").nth(3).click()],
+  "items-edit": ["c/shop/orders/items/%5B%22ada%22%5D/3", (page) => page.getByRole("button", { name: "Edit" }).click()],
+  query: [`c/shop/orders/query#q=${encodeURIComponent(QUERY)}`, run],
+  plan: [`c/shop/orders/query#q=${encodeURIComponent(QUERY)}`, (page) => run(page, "Plan")],
+  cost: [
+    `c/shop/orders/query#q=${encodeURIComponent("SELECT * FROM c WHERE c.total > 5")}`,
+    (page) => run(page, "Partitions"),
+  ],
+  partitions: ["c/shop/orders/partitions", (page) => page.locator(".partitions-table").waitFor()],
+  feed: ["c/shop/audited/feed#mode=all", changes],
+  scripts: ["c/shop/orders/scripts", (page) => page.getByRole("button", { name: "New", exact: true }).click()],
+  settings: ["c/shop/orders/settings#section=indexing"],
+  database: ["db/shop"],
+  projections: ["projections"],
+  operations: ["operations"],
+  "sign-in": ["", (page) => page.getByRole("button", { name: "Sign out" }).click()],
+  palette: ["", (page) => page.keyboard.press("Control+k")],
+};
+
+async function run(page, tab) {
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByRole("tab", { name: /Rows \d/ }).waitFor();
+  if (tab) await page.getByRole("tab", { name: tab }).click();
+}
+
+async function changes(page) {
+  await page.getByText("No change yet").waitFor();
+  await page.waitForRequest((request) => (request.headers()["if-none-match"] ?? "*") !== "*");
+  for (let n = 0; n < 12; n++)
+    await server.client.upsert(
+      "shop",
+      "audited",
+      '["k"]',
+      `{"id":"${n % 4}","key":"k","total":${n},"state":"${n % 3 ? "open" : "paid"}"}`,
+    );
+  await page.getByRole("grid", { name: "Changes" }).getByRole("row").nth(1).click();
+}
+
+async function shoot(name, [path, prepared], width, colorScheme) {
+  const narrow = width < 760;
+  const settings = { viewport: { width, height: narrow ? 844 : 900 }, colorScheme };
+  const { page, at, context, wrong } = await openPage(browser, server, { settings });
+  await at(path);
+  await page.getByRole("main").waitFor();
+  await page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => undefined);
+  await prepared?.(page);
+  await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 900)));
+  await page.screenshot({ path: join(directory, `${name}-${width}-${colorScheme}.png`) });
+  if (wrong.length > 0) console.log(name, wrong);
+  await context.close();
+}
+
+try {
+  await prepare(server.endpoint, { throughput: 2000 });
+  await server.client.createContainer("shop", "audited", ["/key"], {
+    more: { changeFeedPolicy: { retentionDuration: 60 } },
+  });
+  await traffic(server.client, Number(process.env.SECONDS ?? "25"), 5);
+  const wanted = process.env.PAGES?.split(",") ?? Object.keys(PAGES);
+  for (const name of wanted) {
+    for (const width of [1440, 390])
+      for (const scheme of ["light", "dark"]) {
+        if (process.env.ONLY && !`${width}-${scheme}`.match(process.env.ONLY)) continue;
+        await shoot(name, PAGES[name], width, scheme).catch((error) =>
+          console.log(name, width, scheme, error.message.split("\n")[0]),
+        );
+      }
+  }
+} finally {
+  await browser.close();
+  await server.stop();
+}
