@@ -158,6 +158,16 @@ impl Collections {
         if is_more_unique {
             self.claim_unique(request, &changed).await?;
         }
+        // Within the time of the command; what is not ready then goes on being built.
+        let time = request.ctx.deadline.saturating_sub(self.queries.clock().elapsed());
+        let rid = changed.handle.container().rid;
+        let ready = tokio::time::timeout(time, self.queries.wait_for_index(rid)).await;
+        if ready.is_err() {
+            return Err(Failure::new(
+                50,
+                "the index is being built, which takes longer than the command may: see listIndexes",
+            ));
+        }
         Ok(IndexChange { before, after: changed.indexes().len(), made_collection })
     }
 

@@ -81,6 +81,21 @@ impl Serving {
         self.0.catalog_version.send_replace(version);
     }
 
+    /// Waits until a container's index follows its policy, or the container is gone.
+    pub async fn wait_for_index(&self, rid: ContainerRid) {
+        let mut versions = self.0.catalog_version.subscribe();
+        loop {
+            versions.borrow_and_update();
+            match self.entry_of_rid(rid) {
+                Ok(entry) if entry.record.index.building.is_some() => {}
+                _ => return,
+            }
+            if versions.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// What is to be done because of a change, now that it is in force. None of it can fail the change.
     async fn follow(&self, change: &Change, before: &LiveCatalog) {
         let mut dropped: Vec<Placed> = added_marks(change);

@@ -17,6 +17,7 @@ pub const OP_QUERY: i32 = 2004;
 pub const OP_COMPRESSED: i32 = 2012;
 
 pub struct Server {
+    pub account: Account,
     pub gateway: MongoGateway,
     pub clock: Clock,
     pub stopping: watch::Sender<bool>,
@@ -50,8 +51,8 @@ impl Server {
         let options =
             AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..AccountOptions::default() };
         let account = Account::open(shard, options).await.expect("the account opens");
-        let gateway = MongoGateway::new(account, settings);
-        Server { gateway, clock, stopping: watch::Sender::new(false), _logs: logs }
+        let gateway = MongoGateway::new(account.clone(), settings);
+        Server { account, gateway, clock, stopping: watch::Sender::new(false), _logs: logs }
     }
 
     pub fn connect(&self) -> Client {
@@ -163,6 +164,19 @@ pub fn sequence_section(name: &str, documents: &[Document]) -> Vec<u8> {
 /// A document of these members.
 pub fn doc<const N: usize>(members: [(&str, Value); N]) -> Document {
     members.into_iter().map(|(name, value)| (name.into(), value)).collect()
+}
+
+/// A document that `bson::doc!` wrote.
+pub fn of(document: &bson::Document) -> Document {
+    Document::from_bytes(&document.to_vec().expect("BSON")).expect("BSON")
+}
+
+/// The documents of a first batch.
+pub fn first_batch(reply: &Document) -> Vec<Document> {
+    let cursor = reply.value("cursor");
+    let batch = cursor.as_document().expect("a cursor").value("firstBatch");
+    let documents = batch.as_array().expect("a list").iter();
+    documents.map(|item| Document::clone(item.as_document().expect("a document"))).collect()
 }
 
 pub fn ping() -> Document {

@@ -1,0 +1,74 @@
+//! One container, two doors: what one writes, the other one reads (spec mongo.md §11).
+
+use bson::doc;
+use shardlake_account::{ItemRead, ItemWrite, ReadCommand, WriteCommand, item_of_json};
+use shardlake_model::{
+    ContainerDefinition, KeyComponent, PartitionKey, PartitionKeyDefinition, Preconditions, RequestContext,
+};
+use shardlake_mql::Value;
+use shardlake_stdx::Guid;
+
+use crate::client::{Server, first_batch, of};
+
+fn ctx(server: &Server) -> RequestContext {
+    RequestContext::internal(&server.clock, Guid([1; 16]))
+}
+
+#[tokio::test]
+async fn a_document_is_an_item_in_the_form_of_json() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let id = bson::oid::ObjectId::from_bytes([0xAB; 12]);
+    let when = bson::DateTime::from_millis(1_700_000_000_000);
+    let document =
+        doc! { "_id": id, "id": "mine", "when": when, "small": 1i32, "wide": 1i64, "nan": f64::NAN };
+    client.ok("d", of(&doc! { "insert": "c", "documents": [document] })).await;
+    let container = server.account.container_for_items("d", "c").expect("the container");
+    let read = ItemRead {
+        item: format!("$oid:{}", "ab".repeat(12)).into(),
+        preconditions: Preconditions::default(),
+    };
+    let command = ReadCommand { key: Some(PartitionKey(vec![])), read };
+    let item = server
+        .account
+        .read(&ctx(&server), &container, command)
+        .await
+        .expect("an item")
+        .item
+        .expect("a version");
+    let text = String::from_utf8(item.json_text().to_vec()).expect("JSON");
+    let start = format!(
+        r#"{{"id":"$oid:{}","$id":"mine","when":{{"$date":"2023-11-14T22:13:20Z"}},"small":1,"wide":1,"nan":{{"$numberDouble":"NaN"}},"_rid""#,
+        "ab".repeat(12)
+    );
+    assert!(text.starts_with(&start), "{text}");
+}
+
+#[tokio::test]
+async fn an_item_is_a_document_and_a_write_keeps_it_one() {
+    let server = Server::start().await;
+    let (ctx, mut client) = (ctx(&server), server.connect());
+    server.account.create_database(&ctx, "d", None).await.expect("a database");
+    let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/tenant"));
+    let container = server.account.create_container(&ctx, "d", definition, None).await.expect("a container");
+    let body = item_of_json(br#"{"id":"$num:7","tenant":"a","_id":"shown","n":1}"#, server.account.limits())
+        .expect("an item");
+    let write = WriteCommand { key: None, write: ItemWrite::Create { body } };
+    server.account.write(&ctx, &container, write, None).await.expect("written");
+    let found = first_batch(&client.ok("d", of(&doc! { "find": "c", "filter": { "_id": 7 } })).await);
+    assert_eq!(found[0].value("$_id").as_str(), Some("shown"));
+    assert!(matches!(found[0].value("_id"), Value::Int(7)));
+    let update = doc! { "update": "c", "updates": [{ "q": { "_id": 7, "tenant": "a" }, "u": { "$inc": { "n": 4 } } }] };
+    client.ok("d", of(&update)).await;
+    let read = ItemRead { item: "$num:7".into(), preconditions: Preconditions::default() };
+    let key = Some(PartitionKey::single(KeyComponent::String("a".to_owned())));
+    let item = server
+        .account
+        .read(&ctx, &container, ReadCommand { key, read })
+        .await
+        .expect("an item")
+        .item
+        .expect("a version");
+    let text = String::from_utf8(item.json_text().to_vec()).expect("JSON");
+    assert!(text.starts_with(r#"{"id":"$num:7","tenant":"a","_id":"shown","n":5,"_rid""#), "{text}");
+}
