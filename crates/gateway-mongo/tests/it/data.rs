@@ -239,6 +239,19 @@ async fn one_command_writes_to_several_collections() {
 }
 
 #[tokio::test]
+async fn an_index_on_the_time_of_the_last_write_is_the_time_to_live() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let index = doc! { "key": { "_ts": 1 }, "name": "ttl", "expireAfterSeconds": 100 };
+    ok(&mut client, doc! { "createIndexes": "c", "indexes": [index] }).await;
+    ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": 1 }] }).await;
+    server.clock.advance(std::time::Duration::from_secs(99));
+    assert_eq!(found(&mut client, doc! { "find": "c" }).await.len(), 1);
+    server.clock.advance(std::time::Duration::from_secs(2));
+    assert_eq!(found(&mut client, doc! { "find": "c" }).await.len(), 0);
+}
+
+#[tokio::test]
 async fn what_is_not_supported_is_refused_by_name_and_changes_nothing() {
     let server = Server::start().await;
     let mut client = server.connect();
