@@ -216,7 +216,8 @@ fn a_query_whose_client_leaves_ends() {
     let whole = processor_ticks(&server) - start;
     assert!(whole > 5, "long enough to be left: {whole} ticks");
     let before = processor_ticks(&server);
-    const LEFT: u64 = 20;
+    // As many as are at work at a time; others would not have begun.
+    const LEFT: u64 = 8;
     let asked: Vec<_> = (0..LEFT)
         .map(|_| {
             let request = Request { method: "POST", path, body: body.as_bytes(), ..Request::default() };
@@ -234,7 +235,7 @@ fn a_query_whose_client_leaves_ends() {
     let after = client.request("POST", path, &[], body.as_bytes()).expect_status(200).json();
     assert_eq!(after["rows"], serde_json::json!([8 * 60 * 60 * 60]));
     let left = (processor_ticks(&server) - before).saturating_sub(whole);
-    assert!(left < whole * LEFT / 2, "{left} ticks for {LEFT} queries of {whole} that nobody waited for");
+    assert!(left < whole * 3, "{left} ticks for {LEFT} queries of {whole} that nobody waited for");
 }
 
 #[cfg(target_os = "linux")]

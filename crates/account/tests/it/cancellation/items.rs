@@ -3,8 +3,8 @@
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch, Triggers};
 use shardlake_account::sql::ItemQuery;
 use shardlake_account::{BulkOnError, ChangeFeedRequest, EpkRange, FeedScope, PatchOperation, Value};
-use shardlake_account::{ItemsRequest, JsonChanges};
-use shardlake_model::ScriptKind;
+use shardlake_account::{ItemsRequest, JsonChanges, ScriptTrial, TrialRole, parse_partition_key};
+use shardlake_model::{IndexingPolicy, PartitionKey, ScriptKind};
 
 use crate::support::cancellation::{Case, Work, World, all_or_nothing, cancel_everywhere};
 use crate::support::everything::{Items, body, operation};
@@ -130,9 +130,33 @@ pub fn writes_of_items() -> Vec<Case> {
     ]
 }
 
+const TRIED: &str = "function () {
+    var items = getContext().getCollection();
+    for (var i = 0; i < 3; i++) items.createDocument(items.getSelfLink(), { id: 'new' + i, pk: 'a', v: i, u: 'u' + i });
+}";
+
+fn trial(key: &PartitionKey, commits: bool) -> ScriptTrial<'_> {
+    ScriptTrial { role: TrialRole::Procedure { arguments: "[]" }, source: TRIED, key: Some(key), commits }
+}
+
+fn key() -> PartitionKey {
+    parse_partition_key(KEY.0).expect("a key")
+}
+
 pub fn scripts() -> Vec<Case> {
     const PRE: &[&str] = &["change"];
     vec![
+        case!(
+            try_script,
+            |w, ctx| async {
+                let key = key();
+                let tried = w.fixture.account.try_script(&ctx, &w.container, &trial(&key, true)).await?;
+                tried.outcome
+            },
+            |before, now| all_or_nothing(before, now, |items| {
+                (0..3).for_each(|number| set(items, &format!("new{number}"), number));
+            })
+        ),
         case!(
             execute_procedure,
             |w, ctx| async {
@@ -192,6 +216,30 @@ pub fn scripts() -> Vec<Case> {
 
 pub fn reads() -> Vec<Case> {
     vec![
+        case!(
+            try_script,
+            |w, ctx| async {
+                let key = key();
+                let tried = w.fixture.account.try_script(&ctx, &w.container, &trial(&key, false)).await?;
+                tried.outcome
+            },
+            unchanged
+        ),
+        case!(schema, |w, ctx| w.fixture.account.schema(&ctx, &w.container, 10), unchanged),
+        case!(
+            preview_policy,
+            |w, ctx| {
+                let policy = IndexingPolicy::default();
+                w.fixture.account.preview_policy(&ctx, &w.container, policy, 10)
+            },
+            unchanged
+        ),
+        case!(
+            key_report,
+            |w, _ctx| async { w.fixture.account.key_report(&w.container, &key()).await },
+            unchanged
+        ),
+        case!(shard_states, |w, _ctx| w.fixture.account.shard_states(), unchanged),
         case!(
             read,
             |w, ctx| async { w.fixture.account.read_item(&ctx, &w.container, A, "1", &none()).await },
