@@ -38,7 +38,7 @@ pub enum Lock {
     /// Held until it is dropped.
     File(#[allow(dead_code)] File),
     #[cfg(feature = "object-storage")]
-    Lease(crate::store::Claim),
+    Lease(Box<crate::store::Claim>),
 }
 
 impl Lock {
