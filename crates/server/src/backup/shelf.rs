@@ -43,6 +43,7 @@ pub enum Lock {
 
 impl Lock {
     /// Looked at before each change.
+    #[cfg_attr(not(feature = "object-storage"), allow(dead_code))]
     pub fn check(&self) -> Result<(), String> {
         match self {
             #[cfg(feature = "object-storage")]
