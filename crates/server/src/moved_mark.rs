@@ -29,6 +29,8 @@ pub fn check_is_here(data_dir: &Path) -> Result<(), String> {
     }
 }
 
+/// Says where the account was moved to.
+#[cfg_attr(not(feature = "object-storage"), allow(dead_code))]
 pub fn set(data_dir: &Path, to: &str) -> io::Result<()> {
     private_file::write(&data_dir.join(NAME), format!("{to}\n").as_bytes(), Secrecy::Public)
 }

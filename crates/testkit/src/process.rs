@@ -36,6 +36,8 @@ pub struct ServerOptions {
     pub arguments: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
     pub ready_deadline: Duration,
+    /// Words of warnings that may come: see [`ServerProcess::expects_log`].
+    pub expected_log: Vec<String>,
 }
 
 impl ServerOptions {
@@ -48,7 +50,15 @@ impl ServerOptions {
             arguments: Vec::new(),
             environment: PATIENT.map(|name| (name.into(), "3600".into())).into(),
             ready_deadline: HANG,
+            expected_log: Vec::new(),
         }
+    }
+
+    /// Announces a warning that may come when the machine is busy.
+    #[must_use]
+    pub fn may_log(mut self, words: &str) -> ServerOptions {
+        self.expected_log.push(words.to_owned());
+        self
     }
 
     #[must_use]
@@ -82,7 +92,7 @@ impl ServerOptions {
         let data_dir = self.data_dir.clone().unwrap_or_else(|| temporary.path().join("data"));
         let log = temporary.path().join("server.log");
         let running = spawn(&self, &data_dir, &log)?;
-        let (running, expected_log) = (Some(running), Mutex::default());
+        let (running, expected_log) = (Some(running), Mutex::new(self.expected_log.clone()));
         Ok(ServerProcess { options: self, data_dir, log, temporary, running, expected_log })
     }
 }

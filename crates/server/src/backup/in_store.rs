@@ -56,7 +56,7 @@ impl Shelf for InStore {
                 return Ok(Lock::None);
             }
             match self.0.claim("lock", "shardlake backup").await? {
-                Some(claim) => Ok(Lock::Lease(claim)),
+                Some(claim) => Ok(Lock::Lease(Box::new(claim))),
                 None => Err(shelf::in_use(&self.name())),
             }
         })

@@ -1,6 +1,7 @@
 //! `list`, `check` and `delete`: what there is, whether it is as it was written, and what goes.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use serde_json::{Value, json};
 
@@ -86,12 +87,15 @@ pub async fn check(place: &Place, id: Option<&BackupId>) -> Result<Checked, Stri
             }
         };
         for file in &manifest.files {
-            if !read.contains_key(&file.sha256) {
-                checked.files += 1;
-                checked.size_bytes += file.size_bytes;
-                read.insert(file.sha256, place.check(file).await.err());
-            }
-            if let Some(Some(damage)) = read.get(&file.sha256) {
+            let damage = match read.entry(file.sha256) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unread) => {
+                    checked.files += 1;
+                    checked.size_bytes += file.size_bytes;
+                    unread.insert(place.check(file).await.err())
+                }
+            };
+            if let Some(damage) = damage {
                 checked.damages.push(format!("{id}: {}", damage.of(place, file)));
             }
         }

@@ -38,11 +38,12 @@ pub enum Lock {
     /// Held until it is dropped.
     File(#[allow(dead_code)] File),
     #[cfg(feature = "object-storage")]
-    Lease(crate::store::Claim),
+    Lease(Box<crate::store::Claim>),
 }
 
 impl Lock {
     /// Looked at before each change.
+    #[cfg_attr(not(feature = "object-storage"), allow(dead_code))]
     pub fn check(&self) -> Result<(), String> {
         match self {
             #[cfg(feature = "object-storage")]

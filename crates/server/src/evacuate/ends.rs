@@ -16,7 +16,7 @@ pub enum Target {
         shards: Shards,
     },
     #[cfg(feature = "object-storage")]
-    Store(crate::store::Filling),
+    Store(Box<crate::store::Filling>),
 }
 
 impl Target {
@@ -95,7 +95,7 @@ pub fn check_local_source(from: &Path, to: &Path) -> Result<(), String> {
 
 #[cfg(feature = "object-storage")]
 async fn of_store(url: &StoreUrl, what: &str, shards: u16) -> Result<Target, String> {
-    Ok(Target::Store(crate::store::Filling::open(url, what, shards).await?))
+    Ok(Target::Store(Box::new(crate::store::Filling::open(url, what, shards).await?)))
 }
 
 #[cfg(not(feature = "object-storage"))]

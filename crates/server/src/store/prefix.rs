@@ -209,3 +209,37 @@ async fn gather(
     }
     Ok(content.freeze())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::url_of;
+    use super::*;
+
+    #[tokio::test]
+    async fn objects_of_any_size_are_put_whole_or_not_at_all() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let url = format!("file://{}", directory.path().display());
+        let prefix = Prefix::new(&url_of(url.as_ref()).expect("a URL")).expect("a directory");
+        for size in [0, 5, PART_BYTES, 2 * PART_BYTES + 3] {
+            let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            for is_good in [false, true] {
+                let mut pieces = content.chunks(PART_BYTES / 2);
+                let next = async || match pieces.next() {
+                    Some(piece) => Ok(Bytes::copy_from_slice(piece)),
+                    None if is_good => Ok(Bytes::new()),
+                    None => Err("its checksum is another one".to_owned()),
+                };
+                let put = prefix.upload("a/b", size as u64, next).await;
+                assert_eq!(put.is_ok(), is_good, "{size}: {put:?}");
+                let found = prefix.get("a/b", u64::MAX).await.expect("reads");
+                assert_eq!(found.as_ref(), is_good.then_some(&content), "{size}");
+            }
+            assert_eq!(prefix.list("a").await, Ok(vec![("b".to_owned(), size as u64)]));
+            prefix.remove("a/b").await.expect("removed");
+            prefix.remove("a/b").await.expect("there is none");
+        }
+        prefix.create("c", b"1".to_vec()).await.expect("created");
+        prefix.create("c", b"1".to_vec()).await.expect("as good as created");
+        assert!(prefix.create("c", b"2".to_vec()).await.is_err());
+    }
+}

@@ -14,6 +14,7 @@ pub fn url_of(place: &Path) -> Option<StoreUrl> {
 }
 
 impl StoreUrl {
+    #[cfg_attr(not(feature = "object-storage"), allow(dead_code))]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -50,8 +50,10 @@ impl Plan {
         let mut arguments =
             vec![format!("--shards={}", self.shards), format!("--write-buffer-size={}", self.write_buffer)];
         if self.is_stored {
-            // A start that is killed before it has noted that it owns the account makes the next one wait for so long.
-            arguments.extend([format!("--store={store}"), "--lease=4".to_owned()]);
+            // A start that is killed before it has noted that it owns the account makes the next one wait for so long. Gateways
+            // on a busy machine take seconds for an answer.
+            let lease = if store.starts_with("file:") { 4 } else { 15 };
+            arguments.extend([format!("--store={store}"), format!("--lease={lease}")]);
         }
         arguments
     }

@@ -28,7 +28,7 @@ fn start(account: &Account, shards: &str) -> ServerProcess {
 
 fn serve_restored(account: &Account, url: &str, node: &str) -> ServerProcess {
     let options: ServerOptions = on_disk().data_dir(account.path(node)).argument(format!("--store={url}"));
-    options.argument("--lease=1").start()
+    options.argument("--lease=3").may_log("the lease could not be renewed").start()
 }
 
 fn restore_to_store(from: &str, id: &str, url: &str) -> String {
