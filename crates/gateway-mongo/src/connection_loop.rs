@@ -15,10 +15,14 @@ use crate::call::Connection;
 use crate::deployment::Deployment;
 use crate::dispatch::{self, Answered};
 use crate::memory::{BATCH_BYTES, Hold, Memory};
-use crate::wire::{self, Answer, AnswerAs, Compressor, Fault, HEADER_SIZE_BYTES, Header, Incoming};
+use crate::wire::{
+    self, Answer, AnswerAs, Compressor, Fault, HEADER_SIZE_BYTES, Header, Incoming, MESSAGE_SIZE_BYTES_MAX,
+};
 
 /// Most commands fit in it with their headers.
 const BUFFER_SIZE_BYTES: usize = 8 << 10;
+/// A client that has to prove who it is, and has not, needs no longer message, and gets no more memory.
+const UNPROVED_SIZE_BYTES_MAX: usize = 64 << 10;
 
 pub struct Loop<'s, T> {
     pub deployment: &'s Arc<Deployment>,
@@ -129,6 +133,11 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         time: Duration,
     ) -> io::Result<Result<(Incoming, (Hold, Hold)), Fault>> {
         let no_memory = || Fault::close("there is no memory for a message");
+        let size_bytes_max = self.size_bytes_max();
+        let too_long = || Fault::close("a message is too long for a client that has proved nothing");
+        if header.length > size_bytes_max {
+            return Ok(Err(too_long()));
+        }
         let Some(hold) = self.memory.take_for_message(header.length, time).await else {
             return Ok(Err(no_memory()));
         };
@@ -138,6 +147,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         counters.bytes_in.fetch_add(header.length as u64, Ordering::Relaxed);
         counters.requests.fetch_add(1, Ordering::Relaxed);
         let unpacked = match wire::unpacked_size_bytes(header, &payload) {
+            Ok(bytes) if bytes > size_bytes_max => return Ok(Err(too_long())),
             Ok(bytes) => bytes.saturating_sub(payload.len()),
             Err(fault) => return Ok(Err(fault)),
         };
@@ -145,6 +155,14 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
             return Ok(Err(no_memory()));
         };
         Ok(wire::decode(header, &payload).map(|incoming| (incoming, (hold, more))))
+    }
+
+    fn size_bytes_max(&self) -> usize {
+        let must_prove = self.deployment.settings.requires_authentication;
+        match must_prove && self.connection.principal().is_none() {
+            true => UNPROVED_SIZE_BYTES_MAX,
+            false => MESSAGE_SIZE_BYTES_MAX,
+        }
     }
 
     async fn refuse(&mut self, header: &Header, fault: Fault) -> io::Result<Next> {

@@ -68,6 +68,8 @@ pub struct Deployment {
     pub fail_points: FailPoints,
     pub operations: Operations,
     pub counters: Counters,
+    /// Whether there is a command of this name. The table stands above the commands, which may ask.
+    pub knows_command: fn(&str) -> bool,
     /// When the gateway was opened, in terms of the account's clock.
     pub started: Duration,
     last_connection: AtomicI32,
@@ -111,7 +113,7 @@ impl OperationCounters {
 }
 
 impl Deployment {
-    pub fn new(account: Account, settings: MongoSettings) -> Deployment {
+    pub fn new(account: Account, settings: MongoSettings, knows_command: fn(&str) -> bool) -> Deployment {
         let (clock, random) = (account.clock().clone(), account.random().clone());
         Deployment {
             sessions: Sessions::new(clock.clone(), random.clone(), settings.sessions),
@@ -120,6 +122,7 @@ impl Deployment {
             fail_points: FailPoints::default(),
             operations: Operations::default(),
             counters: Counters::default(),
+            knows_command,
             started: clock.elapsed(),
             last_connection: AtomicI32::new(0),
             account,

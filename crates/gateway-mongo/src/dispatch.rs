@@ -21,7 +21,7 @@ use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, error, fail, is
 use crate::fail_points::Strike;
 use crate::reply::Reply;
 use crate::sessions::SessionKey;
-use crate::table;
+use crate::{stable, table};
 
 /// The engine ends an operation at its deadline; so much later it is no longer waited for.
 const GRACE: Duration = Duration::from_secs(2);
@@ -130,6 +130,9 @@ async fn run(
     };
     let generic = Generic::parse(&body)?;
     check_rules(row, &generic)?;
+    if generic.is_api_strict {
+        stable::check(row.name, &body)?;
+    }
     let call = enter(deployment, connection, row, (body, generic), principal).await?;
     let time = call.time_left() + GRACE;
     let started = deployment.account.clock().elapsed();

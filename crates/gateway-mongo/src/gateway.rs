@@ -14,6 +14,7 @@ use crate::call::{Connection, Ends};
 use crate::connection_loop::Loop;
 use crate::deployment::{Deployment, MongoSettings};
 use crate::memory::Memory;
+use crate::table;
 
 /// How often sessions and cursors that nobody uses are looked for. Each is looked at when it is used, too.
 const EXPIRY_PERIOD: Duration = Duration::from_secs(30);
@@ -31,7 +32,7 @@ impl MongoGateway {
     /// Needs a runtime, for the task that ends what nobody uses.
     pub fn new(account: Account, settings: MongoSettings) -> MongoGateway {
         let memory = Memory::new(settings.message_bytes_max);
-        let deployment = Arc::new(Deployment::new(account, settings));
+        let deployment = Arc::new(Deployment::new(account, settings, |name| table::find(name).is_some()));
         tokio::spawn(expire(Arc::downgrade(&deployment)));
         MongoGateway(Arc::new(Inner { deployment, memory }))
     }

@@ -48,6 +48,7 @@ mod memory;
 mod operations;
 mod reply;
 mod sessions;
+mod stable;
 mod table;
 /// Messages as bytes; open for the fuzzer and for tests.
 pub mod wire;

@@ -10,7 +10,7 @@ use crate::errors::Result;
 use crate::reply::Reply;
 use crate::{commands, data};
 
-static OWN: &[Command] = &[command!("listCommands", list_commands).stable()];
+static OWN: &[Command] = &[command!("listCommands", list_commands)];
 
 static TABLE: LazyLock<HashMap<&'static str, &'static Command>> = LazyLock::new(|| {
     let spellings =

@@ -45,7 +45,7 @@ impl<'b> Arguments<'b> {
         Arguments::checked(name, body, fields, is_free)
     }
 
-    /// The same for a command that passes over what it does not know, as greetings do.
+    /// The same for a command that passes over what it does not know, as greetings and commands on sessions do.
     pub fn of_open_command(body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
         let name = body.first().map_or("", |(name, _)| &**name);
         Arguments::checked(name, body, fields, |_, field| fields.iter().all(|known| known.name != field))

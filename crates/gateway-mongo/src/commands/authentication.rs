@@ -11,8 +11,8 @@ use crate::errors::{Result, code, error, fail};
 use crate::reply::Reply;
 
 pub static AUTHENTICATION: &[Command] = &[
-    command!("saslStart", sasl_start).open(),
-    command!("saslContinue", sasl_continue).open(),
+    command!("saslStart", sasl_start).open().stable(),
+    command!("saslContinue", sasl_continue).open().stable(),
     command!("logout", logout).open(),
     command!("getnonce", get_nonce).open(),
     command!("authenticate", authenticate).open().stable(),

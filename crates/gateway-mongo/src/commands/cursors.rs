@@ -29,7 +29,7 @@ async fn get_more(call: &Call) -> Result<Reply> {
     let batch_size = arguments.count("batchSize")?;
     let namespace = format!("{}.{collection}", call.database());
     let mut cursor = call.deployment.cursors.borrow(id, &namespace, &call.owner())?;
-    if call.generic.time_max.is_some() {
+    if call.body.get("maxTimeMS").is_some_and(|value| !matches!(value, Value::Null | Value::Undefined)) {
         fail!(code::BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor");
     }
     let wants = Wants {

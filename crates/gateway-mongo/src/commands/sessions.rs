@@ -12,9 +12,9 @@ use crate::sessions::{SessionKey, TIMEOUT_MINUTES};
 
 pub static SESSIONS: &[Command] = &[
     command!("startSession", start_session),
-    command!("refreshSessions", refresh_sessions),
+    command!("refreshSessions", refresh_sessions).stable(),
     command!("endSessions", end_sessions).open().stable(),
-    command!("killSessions", kill_sessions).stable(),
+    command!("killSessions", kill_sessions),
     command!("killAllSessions", kill_all_sessions),
     command!("killAllSessionsByPattern", kill_all_sessions_by_pattern),
 ];
@@ -34,7 +34,7 @@ async fn start_session(call: &Call) -> Result<Reply> {
 /// The sessions of this user that the command names.
 fn named(call: &Call) -> Result<Vec<SessionKey>> {
     let name = call.name;
-    let arguments = call.arguments(&[required(name, Types::ARRAY)])?;
+    let arguments = Arguments::of_open_command(&call.body, &[required(name, Types::ARRAY)])?;
     let user = user(call);
     let key = |document: &Arc<Document>| -> Result<SessionKey> {
         Ok(SessionKey { id: SessionId::parse(name, document)?, user: user.clone() })
@@ -84,7 +84,8 @@ async fn kill_sessions(call: &Call) -> Result<Reply> {
 
 async fn kill_all_sessions(call: &Call) -> Result<Reply> {
     const USER: &[Field] = &[required("user", Types::STRING), required("db", Types::STRING)];
-    let arguments = call.arguments(&[required("killAllSessions", Types::ARRAY)])?;
+    let fields = [required("killAllSessions", Types::ARRAY)];
+    let arguments = Arguments::of_open_command(&call.body, &fields)?;
     let mut users = Vec::new();
     let items = arguments.array("killAllSessions").unwrap_or_default();
     for document in present("killAllSessions", items)? {
@@ -98,7 +99,7 @@ async fn kill_all_sessions(call: &Call) -> Result<Reply> {
 
 async fn kill_all_sessions_by_pattern(call: &Call) -> Result<Reply> {
     let name = call.name;
-    let arguments = call.arguments(&[required(name, Types::ARRAY)])?;
+    let arguments = Arguments::of_open_command(&call.body, &[required(name, Types::ARRAY)])?;
     let items = arguments.array(name).unwrap_or_default();
     let patterns = present(name, items)?;
     let mut ids = Vec::new();

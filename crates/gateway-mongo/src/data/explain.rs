@@ -53,9 +53,9 @@ pub async fn explain(call: &Call) -> Result<Reply> {
     }
     let is_known = ["find", "count", "distinct", "update", "delete", "findAndModify", "findandmodify"];
     if !is_known.contains(&&**name) {
-        let code = match crate::table::find(name) {
-            Some(_) => code::ILLEGAL_OPERATION,
-            None => code::COMMAND_NOT_FOUND,
+        let code = match (call.deployment.knows_command)(name) {
+            true => code::ILLEGAL_OPERATION,
+            false => code::COMMAND_NOT_FOUND,
         };
         return Err(error!(code, "Explain failed due to unknown command: {name}"));
     }

@@ -14,7 +14,9 @@ mod op_query;
 pub use compression::Compressor;
 pub use crc32c::crc32c;
 pub use fault::{AnswerAs, Fault};
-pub use header::{HEADER_SIZE_BYTES, Header, OP_COMPRESSED, OP_MSG, OP_QUERY, OP_REPLY};
+pub use header::{
+    HEADER_SIZE_BYTES, Header, MESSAGE_SIZE_BYTES_MAX, OP_COMPRESSED, OP_MSG, OP_QUERY, OP_REPLY,
+};
 
 use shardlake_mql::Document;
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use shardlake_gateway_mongo::{Access, Key, MongoSettings};
 use shardlake_mql::{Document, Value};
 
-use crate::client::{Client, Server, doc};
+use crate::client::{Client, OP_MSG, Server, body_section, doc, framed, message};
 
 const KEY: &str = "cHJpbWFyeQ==";
 const READ_ONLY: &str = "cmVhZG9ubHk=";
@@ -216,4 +216,17 @@ async fn a_greeting_may_carry_the_first_words_of_a_proof() {
     let reply =
         client.ok("admin", doc([("hello", Value::Int(1)), ("speculativeAuthenticate", wrong.into())])).await;
     assert!(!reply.has("speculativeAuthenticate"), "what fails there is no error");
+}
+
+#[tokio::test]
+async fn long_messages_are_for_clients_that_have_proved_who_they_are() {
+    let server = server().await;
+    let long = || doc([("ping", Value::string("x".repeat(100 << 10)))]);
+    let mut client = server.connect();
+    prove(&mut client, "localhost", KEY, true).await;
+    client.ok("admin", long()).await;
+    let mut stranger = server.connect();
+    let body = body_section(&doc([("ping", Value::string("x".repeat(100 << 10)))]));
+    stranger.send_bytes(&framed(1, OP_MSG, &message(0, &[body]))[..1000]).await;
+    assert!(stranger.is_closed().await);
 }

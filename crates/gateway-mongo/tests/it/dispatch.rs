@@ -100,8 +100,24 @@ async fn strict_clients_get_the_stable_commands_only() {
     };
     client.ok("d", strict("ping")).await;
     client.ok("d", strict("find")).await;
-    for unstable in ["serverStatus", "buildInfo", "isMaster"] {
+    for unstable in ["serverStatus", "buildInfo", "isMaster", "killSessions"] {
         assert_eq!(client.fails("d", strict(unstable)).await, 323, "{unstable}");
+    }
+    let aggregate = |stage: Document| {
+        let mut command = strict("aggregate");
+        command.push("pipeline", Value::array(vec![stage.into()]));
+        command.push("cursor", Document::new().into());
+        command
+    };
+    client.ok("d", aggregate(Document::one("$match", Document::new()))).await;
+    let index_stats = || Document::one("$indexStats", Document::new());
+    let nested = doc([("from", Value::string("c")), ("pipeline", Value::array(vec![index_stats().into()]))]);
+    for unstable in [
+        index_stats(),
+        Document::one("$collStats", Document::one("storageStats", Document::new())),
+        Document::one("$lookup", nested),
+    ] {
+        assert_eq!(client.fails("d", aggregate(unstable)).await, 323);
     }
 }
 

@@ -142,7 +142,7 @@ const LAYERED: &[(&str, &[&str])] = &[
     ("rustls", &["server"]),
     ("tokio-rustls", &["server"]),
     ("clap", &["server"]),
-    ("flate2", &["gateway-mongo"]),
+    ("flate2", &["gateway-mongo", "server"]),
     ("ruzstd", &["gateway-mongo"]),
     ("snap", &["gateway-mongo"]),
     ("md-5", &["gateway-mongo"]),
