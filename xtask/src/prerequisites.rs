@@ -44,6 +44,15 @@ pub fn for_javascript() -> Outcome {
     }])
 }
 
+/// The browser that drives the explorer's pages.
+pub fn for_browser() -> Outcome {
+    require(&[Prerequisite {
+        what: "Chromium",
+        present: || succeeds("chromium", &["--version"]),
+        packages: &["chromium"],
+    }])
+}
+
 fn require(needed: &[Prerequisite]) -> Outcome {
     for prerequisite in needed.iter().filter(|one| !(one.present)()) {
         obtain(prerequisite)?;

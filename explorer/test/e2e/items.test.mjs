@@ -50,79 +50,69 @@ test("3a: a database and a hierarchical container are created, and an item in it
   await close();
 });
 
-test(
-  "3b: 10,000 rows are uploaded against 1,000 RU/s: all are there, the progress is true, pause and resume work",
-  { timeout: 300_000 },
-  async () => {
-    await server.client.createContainer("shop", "load", ["/key"], { throughput: 4000 });
-    const lines = Array.from(
-      { length: 10_000 },
-      (_, n) => `{"id":"${n}","key":"k${n % 50}","big":${9007199254740993n + BigInt(n)}}`,
-    );
-    const { page, at, ready, close } = await openPage(browser, server);
-    await at("c/shop/load/items");
-    await ready();
-    await page.getByRole("button", { name: "Upload", exact: true }).click();
-    const buffer = Buffer.from(lines.join("\n"));
-    await page
-      .getByLabel(/File with one JSON item/)
-      .setInputFiles({ name: "load.jsonl", mimeType: "application/json", buffer });
-    await accessible(page, "the dialog of an upload");
-    await page.getByRole("dialog").getByRole("button", { name: "Upload" }).click();
-    await page.getByRole("button", { name: "Pause" }).click();
-    await page.getByText(/^paused/).waitFor();
-    await page.getByRole("button", { name: "Resume" }).click();
-    await page.getByText(/done · 100 % of load.jsonl · 10,000 stored/).waitFor({ timeout: 240_000 });
-    const { text } = await server.client.query("shop", "load", "SELECT VALUE COUNT(1) FROM c");
-    assert.equal(JSON.parse(text).Documents[0], 10_000);
-    await page.getByRole("button", { name: "Close" }).last().click();
-    await close();
-  },
-);
+test("3b: 10,000 rows are uploaded against a budget, with a pause", { timeout: 300_000 }, async () => {
+  await server.client.createContainer("shop", "load", ["/key"], { throughput: 4000 });
+  const lines = Array.from(
+    { length: 10_000 },
+    (_, n) => `{"id":"${n}","key":"k${n % 50}","big":${9007199254740993n + BigInt(n)}}`,
+  );
+  const { page, at, ready, close } = await openPage(browser, server);
+  await at("c/shop/load/items");
+  await ready();
+  await page.getByRole("button", { name: "Upload", exact: true }).click();
+  const buffer = Buffer.from(lines.join("\n"));
+  await page
+    .getByLabel(/File with one JSON item/)
+    .setInputFiles({ name: "load.jsonl", mimeType: "application/json", buffer });
+  await accessible(page, "the dialog of an upload");
+  await page.getByRole("dialog").getByRole("button", { name: "Upload" }).click();
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByText(/^paused/).waitFor();
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByText(/done · 100 % of load.jsonl · 10,000 stored/).waitFor({ timeout: 240_000 });
+  const { text } = await server.client.query("shop", "load", "SELECT VALUE COUNT(1) FROM c");
+  assert.equal(JSON.parse(text).Documents[0], 10_000);
+  await page.getByRole("button", { name: "Close" }).last().click();
+  await close();
+});
 
-test(
-  "5: items with hostile ids and keys can be opened, edited, duplicated and deleted",
-  { timeout: 240_000 },
-  async () => {
-    for (const id of HOSTILE)
-      await server.client.upsert("shop", "items", JSON.stringify([id]), JSON.stringify({ id, key: id, note: "first" }));
-    await server.client.upsert("shop", "items", "[{}]", JSON.stringify({ id: "no key", note: "first" }));
-    await server.client.upsert("shop", "items", "[null]", JSON.stringify({ id: "null key", key: null, note: "first" }));
-    const { page, at, ready, close, wrong } = await openPage(browser, server);
-    await at("c/shop/items/items");
-    await ready();
-    const all = [...HOSTILE, "no key", "null key"];
-    await page.getByText(`all ${all.length} items`).waitFor();
-    for (const id of all) {
-      const row = page
-        .getByRole("row")
-        .filter({ has: page.getByRole("gridcell").nth(1).getByText(id, { exact: true }) });
-      const rows = page.getByRole("grid", { name: "Items" }).getByRole("row");
-      let found = null;
-      for (let index = 1; index < (await rows.count()); index++) {
-        const cell = rows.nth(index).getByRole("gridcell").nth(1).locator("span");
-        const shown = (await cell.textContent()) ?? "";
-        if (shown === id || (shown.endsWith("…") && id.startsWith(shown.slice(0, -1)))) found = rows.nth(index);
-      }
-      assert.ok(found ?? row, `a row shows ${id}`);
-      await found.click();
-      const label = `Text of item ${id}`;
-      await page.getByRole("button", { name: "Edit" }).waitFor();
-      await until(async () => (await editorText(page, label).catch(() => "")).includes('"first"'), `the text of ${id}`);
-      const text = await editorText(page, label);
-      await page.getByRole("button", { name: "Edit" }).click();
-      await writeEditor(page, label, text.replace('"first"', '"second"'));
-      await page.getByRole("button", { name: "Save" }).click();
-      await page.getByRole("button", { name: "Edit" }).waitFor();
-      await page.getByRole("button", { name: "Delete item" }).click();
-      await page.getByRole("dialog").getByRole("button", { name: "Delete" }).last().click();
-      await page.getByRole("region", { name: `Item ${id}` }).waitFor({ state: "detached" });
-      assert.deepEqual(wrong, [], id);
+test("5: items with hostile ids are opened, edited and deleted", { timeout: 240_000 }, async () => {
+  for (const id of HOSTILE)
+    await server.client.upsert("shop", "items", JSON.stringify([id]), JSON.stringify({ id, key: id, note: "first" }));
+  await server.client.upsert("shop", "items", "[{}]", JSON.stringify({ id: "no key", note: "first" }));
+  await server.client.upsert("shop", "items", "[null]", JSON.stringify({ id: "null key", key: null, note: "first" }));
+  const { page, at, ready, close, wrong } = await openPage(browser, server);
+  await at("c/shop/items/items");
+  await ready();
+  const all = [...HOSTILE, "no key", "null key"];
+  await page.getByText(`all ${all.length} items`).waitFor();
+  for (const id of all) {
+    const row = page.getByRole("row").filter({ has: page.getByRole("gridcell").nth(1).getByText(id, { exact: true }) });
+    const rows = page.getByRole("grid", { name: "Items" }).getByRole("row");
+    let found = null;
+    for (let index = 1; index < (await rows.count()); index++) {
+      const cell = rows.nth(index).getByRole("gridcell").nth(1).locator("span");
+      const shown = (await cell.textContent()) ?? "";
+      if (shown === id || (shown.endsWith("…") && id.startsWith(shown.slice(0, -1)))) found = rows.nth(index);
     }
-    await page.getByText("No items yet").waitFor();
-    await close();
-  },
-);
+    assert.ok(found ?? row, `a row shows ${id}`);
+    await found.click();
+    const label = `Text of item ${id}`;
+    await page.getByRole("button", { name: "Edit" }).waitFor();
+    await until(async () => (await editorText(page, label).catch(() => "")).includes('"first"'), `the text of ${id}`);
+    const text = await editorText(page, label);
+    await page.getByRole("button", { name: "Edit" }).click();
+    await writeEditor(page, label, text.replace('"first"', '"second"'));
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: "Edit" }).waitFor();
+    await page.getByRole("button", { name: "Delete item" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).last().click();
+    await page.getByRole("region", { name: `Item ${id}` }).waitFor({ state: "detached" });
+    assert.deepEqual(wrong, [], id);
+  }
+  await page.getByText("No items yet").waitFor();
+  await close();
+});
 
 test("6: numbers stay as they are when another member is edited; 1e400 is refused with its place", async () => {
   const numbers = '"a":9007199254740993,"b":9223372036854775807,"c":1.5,"d":1e21';
@@ -181,7 +171,7 @@ test("8: an item of nearly 2 MB opens and can be edited", { timeout: 120_000 }, 
   const big = JSON.stringify({
     id: "big",
     key: "g",
-    list: Array.from({ length: 20_000 }, (_, n) => ({ n, text: `value ${n} ${"z".repeat(58)}` })),
+    list: Array.from({ length: 5_000 }, (_, n) => ({ n, text: `value ${n} ${"z".repeat(310)}` })),
   });
   assert.ok(big.length > 1_500_000 && big.length < 2_000_000, String(big.length));
   assert.ok((await server.client.upsert("shop", "items", '["g"]', big)).status < 300);

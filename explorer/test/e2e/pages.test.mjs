@@ -249,3 +249,30 @@ test("18: a projection is made, paused, resumed and deleted", async () => {
   await page.getByText("No projections").waitFor();
   await close();
 });
+
+test("11: another indexing policy is previewed, saved, and its difference told", async (context) => {
+  if (!(await offered("indexingPreview"))) return context.skip("the server does not offer previews");
+  const { page, at, ready, close } = await openPage(browser, server);
+  await at("c/shop/orders/settings#section=indexing");
+  await ready();
+  await page.getByRole("textbox", { name: "Indexing policy" }).waitFor();
+  const policy = {
+    indexingMode: "consistent",
+    automatic: true,
+    includedPaths: [{ path: "/*" }],
+    excludedPaths: [{ path: '/"_etag"/?' }, { path: "/note/?" }],
+  };
+  await writeEditor(page, "Indexing policy", JSON.stringify(policy));
+  await page
+    .getByText(/excludedPaths/)
+    .last()
+    .waitFor();
+  await page.getByRole("button", { name: "Preview" }).click();
+  await page.getByText("A create costs").waitFor();
+  await accessible(page, "a preview");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved", { exact: true }).waitFor();
+  const { text } = await server.client.send("GET", "/dbs/shop/colls/orders", "colls", "dbs/shop/colls/orders");
+  assert.ok(JSON.parse(text).indexingPolicy.excludedPaths.some(({ path }) => path === "/note/?"));
+  await close();
+});

@@ -1,5 +1,6 @@
 //! The suites of `cargo xtask test`, in the order they run: cheap and local first.
 
+mod explorer;
 mod javascript;
 mod mongo;
 mod python;
@@ -141,6 +142,8 @@ const SUITES: &[Suite] = &[
     Suite { name: "workspace", run: workspace::run },
     Suite { name: "durability", run: workspace::run_durability },
     Suite { name: "stores", run: stores::run },
+    Suite { name: "explorer", run: explorer::run_sources },
+    Suite { name: "explorer-browser", run: explorer::run_browser },
     Suite { name: "javascript", run: javascript::run },
     Suite { name: "python-own", run: python::run_own },
     Suite { name: "python", run: python::run_sdk_tests },

@@ -2,8 +2,8 @@
 
 import { createSignal, Show, type JSX } from "solid-js";
 import { queryItems } from "../../client/endpoints";
-import { asServerError } from "../../client/failure";
 import { cells, compact, decodeString } from "../../client/json";
+import { patient } from "../../client/patient";
 import { csvLine } from "../../kit/csv";
 import { Dialog } from "../../kit/dialog";
 import { integer, ru } from "../../kit/format";
@@ -138,21 +138,6 @@ export function Export(props: ExportProps): JSX.Element {
       </div>
     </Dialog>
   );
-}
-
-const RETRIES_MAX = 200;
-
-/** Waits as 429 says. */
-async function patient<T>(ask: () => Promise<T>): Promise<T> {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return await ask();
-    } catch (failure) {
-      const error = asServerError(failure);
-      if (error.status !== 429 || attempt >= RETRIES_MAX) throw failure;
-      await new Promise((resolve) => setTimeout(resolve, error.retryAfterMs || 100));
-    }
-  }
 }
 
 function columnsOfRows(rows: string[]): string[] {

@@ -135,7 +135,7 @@ export default function Items(props: { segments: string[] }): JSX.Element {
       </Show>
       <Show when={listing.isLoading()}>
         <Loading
-          words={`${integer(listing.rows().length)} items · ${ru(listing.charge())}`}
+          words={`${integer(listing.rows().length)} items · ${ru(listing.charge())}${listing.waits() > 0 ? " · waits for throughput (429)" : ""}`}
           onStop={() => listing.stop()}
         />
       </Show>

@@ -3,6 +3,7 @@
 import { createSignal } from "solid-js";
 import { isAborted } from "../../client/failure";
 import { queryItems } from "../../client/endpoints";
+import { patient } from "../../client/patient";
 import type { Scope } from "../../client/endpoints";
 
 export const PAGE_ITEMS = 100;
@@ -25,6 +26,8 @@ export function createListing(db: string, coll: string) {
   const [isComplete, setComplete] = createSignal(false);
   const [failure, setFailure] = createSignal<unknown>(null);
   const [charge, setCharge] = createSignal(0);
+  /** How often the page that is being read was refused for want of throughput. */
+  const [waits, setWaits] = createSignal(0);
   let wanted: Wanted | null = null;
   let continuation: string | null = null;
   let running: AbortController | null = null;
@@ -35,8 +38,10 @@ export function createListing(db: string, coll: string) {
     running = mine;
     setLoading(true);
     try {
-      const page = await queryItems(db, coll, { ...wanted, maxItems: PAGE_ITEMS, continuation, signal: mine.signal });
+      const asked = { ...wanted, maxItems: PAGE_ITEMS, continuation, signal: mine.signal };
+      const page = await patient(() => queryItems(db, coll, asked), { signal: mine.signal, onWait: setWaits });
       if (running !== mine) return;
+      setWaits(0);
       setRows(isFirst ? page.rows : [...rows(), ...page.rows]);
       setCharge((isFirst ? 0 : charge()) + page.charge);
       continuation = page.continuation;
@@ -60,6 +65,7 @@ export function createListing(db: string, coll: string) {
     isComplete,
     failure,
     charge,
+    waits,
     isCut: () => rows().length >= ROWS_MAX && !isComplete(),
     ask(next: Wanted): Promise<void> {
       running?.abort();

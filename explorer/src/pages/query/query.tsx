@@ -16,6 +16,7 @@ import { queryItems, readDefinition } from "../../client/endpoints";
 import { members } from "../../client/json";
 import { readKey } from "../../client/key";
 import { explain } from "../../client/query";
+import { readPaths } from "../../client/schema";
 import type { Editor } from "../../editor/setup";
 import { completeQuery, nosql, parametersOf, statementAt } from "../../editor/nosql";
 import { Icon } from "../../kit/icons";
@@ -117,7 +118,7 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
     setTimeout(() => setCopied(false), 2_000);
   };
   let sampled: Promise<string[]> | null = null;
-  const paths = () => (sampled ??= samplePaths(db, coll));
+  const paths = () => (sampled ??= offers("schema") ? readPaths(db, coll).catch(() => []) : samplePaths(db, coll));
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape" && run.state() === "running") run.stop();
   };

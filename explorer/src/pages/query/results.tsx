@@ -121,7 +121,7 @@ export function Results(props: ResultsProps): JSX.Element {
       </Show>
       <Show when={run.state() === "running"}>
         <Loading
-          words={`${plural(run.pages(), "page")} · ${integer(run.rows().length)} rows · ${ru(run.charge())}`}
+          words={`${plural(run.pages(), "page")} · ${integer(run.rows().length)} rows · ${ru(run.charge())}${run.waits() > 0 ? ` · waits for throughput (429), ${plural(run.waits(), "time")}` : ""}`}
           onStop={() => run.stop()}
         />
       </Show>

@@ -3,6 +3,7 @@
 import { createSignal } from "solid-js";
 import { asServerError, isAborted, type ServerError } from "../../client/failure";
 import type { Query } from "../../client/endpoints";
+import { patient } from "../../client/patient";
 import { runPage, type QueryPage, type RangeFigures } from "../../client/query";
 
 export interface Asked {
@@ -20,6 +21,8 @@ export function createRun(db: string, coll: string) {
   const [pages, setPages] = createSignal(0);
   const [page, setPage] = createSignal<QueryPage | null>(null);
   const [ranges, setRanges] = createSignal<RangeFigures[]>([]);
+  /** How often the page that is being read was refused for want of throughput. */
+  const [waits, setWaits] = createSignal(0);
   let running: AbortController | null = null;
 
   const reset = () => {
@@ -30,8 +33,10 @@ export function createRun(db: string, coll: string) {
     setPages(0);
     setPage(null);
     setRanges([]);
+    setWaits(0);
   };
   const take = (next: QueryPage) => {
+    setWaits(0);
     setRows([...rows(), ...next.rows]);
     setCharge(charge() + next.charge);
     setElapsed(elapsedMs() + next.elapsedMs);
@@ -48,6 +53,7 @@ export function createRun(db: string, coll: string) {
     pages,
     page,
     ranges,
+    waits,
     show(answer: QueryPage): void {
       reset();
       setPage(answer);
@@ -70,12 +76,9 @@ export function createRun(db: string, coll: string) {
       let continuation: string | null = null;
       try {
         do {
-          const next: QueryPage = await runPage(
-            db,
-            coll,
-            { ...query, continuation, signal: mine.signal },
-            { byOperator },
-          );
+          const asked = { ...query, continuation, signal: mine.signal };
+          const waiting = { signal: mine.signal, onWait: setWaits };
+          const next: QueryPage = await patient(() => runPage(db, coll, asked, { byOperator }), waiting);
           if (running !== mine) return;
           take(next);
           continuation = next.continuation;

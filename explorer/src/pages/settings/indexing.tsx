@@ -4,12 +4,14 @@ import { createMemo, createSignal, For, Show, type JSX } from "solid-js";
 import { replaceDefinition } from "../../client/endpoints";
 import { check } from "../../client/json-check";
 import { pretty, valueAt } from "../../client/json";
+import { previewIndexing, type IndexingPreview } from "../../client/schema";
 import type { Editor } from "../../editor/setup";
 import { json } from "../../editor/json";
 import { difference } from "../../editor/merge";
+import { bytes, integer } from "../../kit/format";
 import { Failed } from "../../kit/pane";
 import { TextEditor } from "../../parts/text-editor";
-import { mayWrite } from "../../state/account";
+import { mayWrite, offers } from "../../state/account";
 import { failureWords } from "../../state/words";
 import { withMember } from "./definition";
 import type { SectionProps } from "./settings";
@@ -21,6 +23,15 @@ export function Indexing(props: SectionProps): JSX.Element {
   let editor = null as Editor | null;
   const mistake = createMemo(() => check(text()).find(({ isError }) => isError));
   const changes = createMemo(() => (mistake() ? [] : difference(stored(), text())));
+  const [preview, setPreview] = createSignal<IndexingPreview | null>(null);
+  const look = async () => {
+    setFailure(null);
+    try {
+      setPreview(await previewIndexing(props.db, props.coll, text()));
+    } catch (error) {
+      setFailure(error);
+    }
+  };
   const save = async () => {
     setFailure(null);
     try {
@@ -50,7 +61,10 @@ export function Indexing(props: SectionProps): JSX.Element {
         language={json()}
         isReadOnly={!mayWrite()}
         onReady={(ready) => (editor = ready)}
-        onChange={(read) => setText(read())}
+        onChange={(read) => {
+          setText(read());
+          setPreview(null);
+        }}
         marks={mistake() ? [{ from: mistake()?.at ?? 0, to: mistake()?.end ?? 0, isError: true }] : []}
       />
       <Show when={mistake()}>
@@ -74,11 +88,57 @@ export function Indexing(props: SectionProps): JSX.Element {
           <button type="button" onClick={() => editor?.setText(stored())}>
             Undo
           </button>
+          <Show when={offers("indexingPreview")}>
+            <button type="button" onClick={() => void look()}>
+              Preview
+            </button>
+          </Show>
           <button type="button" class="primary" onClick={() => void save()}>
             Save
           </button>
         </div>
       </Show>
+      <Show when={preview()}>{(told) => <Preview preview={told()} />}</Show>
     </>
   );
 }
+
+function Preview(props: { preview: IndexingPreview }): JSX.Element {
+  const pair = (pair: { now: number; then: number } | null | undefined, unit: string) =>
+    pair ? `${twoDigits(pair.now)} → ${twoDigits(pair.then)} ${unit}` : "not known: there are no items";
+  return (
+    <div class="pad preview" role="status">
+      <Show
+        when={props.preview.isValid}
+        fallback={
+          <ul class="reasons bad">
+            <For each={props.preview.errors}>
+              {({ path, words }) => (
+                <li>
+                  <span class="mono">{path ?? ""}</span> {words}
+                </li>
+              )}
+            </For>
+          </ul>
+        }
+      >
+        <dl class="facts">
+          <dt>Index entries of an item</dt>
+          <dd>{pair(props.preview.termsPerItem, "")}</dd>
+          <dt>A create costs</dt>
+          <dd>{pair(props.preview.charge?.create, "RU")}</dd>
+          <dt>A replace costs</dt>
+          <dd>{pair(props.preview.charge?.replace, "RU")}</dd>
+          <dt>Built anew from</dt>
+          <dd>
+            {integer(props.preview.rebuild?.items ?? 0)} items, {bytes(props.preview.rebuild?.sizeBytes ?? 0)}
+          </dd>
+          <dt>Means of</dt>
+          <dd>{integer(props.preview.sampled ?? 0)} sampled items; which queries slow down is not told</dd>
+        </dl>
+      </Show>
+    </div>
+  );
+}
+
+const twoDigits = (value: number): string => String(Math.round(value * 100) / 100);

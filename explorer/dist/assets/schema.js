@@ -1,0 +1,1 @@
+import{P as e,Z as t}from"./words.js";async function n(n,r){let i=await t({method:`GET`,...e(n,r,`schema`,`?sample=1000`)});return JSON.parse(i.text).paths.map(({path:e})=>e)}async function r(n,r,i){let a=`{"indexingPolicy":${i},"sample":200}`,o=await t({method:`POST`,...e(n,r,`indexing/preview`),body:a});return JSON.parse(o.text)}export{n,r as t};
