@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `collections.rs` | finds a collection or a view by its name |
 //! | `catalog.rs`, `meta.rs` | databases, collections and views as they are made, listed and dropped; what is kept with them |
-//! | `indexes.rs`, `index_policy.rs`, `uniqueness.rs` | indexes by name, the one policy that serves them, and unique ones |
+//! | `indexes.rs`, `index_rules.rs`, `index_policy.rs`, `uniqueness.rs` | indexes by name, the one policy that serves them, and unique ones |
 //! | `names.rs`, `identity.rs`, `stored.rs` | documents to bodies of items and back, one for one |
 //! | `shard_key.rs` | the partition key as documents name it |
 //! | `plan.rs` | from a filter to what the engine is asked |
@@ -23,6 +23,7 @@ mod duplicates;
 mod failure;
 mod identity;
 mod index_policy;
+mod index_rules;
 mod indexes;
 mod insert;
 mod meta;

@@ -109,22 +109,7 @@ impl Collections {
         if !new.has("_id") && on.iter().any(|path| &**path == "_id") {
             new.push_front("_id", Value::ObjectId(self.new_object_id(request)));
         }
-        let mut filter = Document::new();
-        for path in on {
-            let value = value_at(&new, path);
-            match value {
-                Value::Missing | Value::Null | Value::Undefined => {
-                    return Err(Failure::new(
-                        51132,
-                        "$merge write error: 'on' field cannot be missing, null or undefined",
-                    ));
-                }
-                Value::Array(_) => {
-                    return Err(Failure::new(51185, "$merge write error: 'on' field cannot be an array"));
-                }
-                value => filter.push(path.clone(), Value::document(Document::one("$eq", value))),
-            }
-        }
+        let filter = filter_of(&new, on)?;
         let mut variables = given.clone();
         let update = match &target.matched {
             WhenMatched::Keep | WhenMatched::Fail => {
@@ -183,6 +168,27 @@ impl Collections {
             }
         }
     }
+}
+
+/// Finds the document that another one is merged into.
+fn filter_of(new: &Document, on: &[Str]) -> Result<Document> {
+    let mut filter = Document::new();
+    for path in on {
+        let value = value_at(new, path);
+        match value {
+            Value::Missing | Value::Null | Value::Undefined => {
+                return Err(Failure::new(
+                    51132,
+                    "$merge write error: 'on' field cannot be missing, null or undefined",
+                ));
+            }
+            Value::Array(_) => {
+                return Err(Failure::new(51185, "$merge write error: 'on' field cannot be an array"));
+            }
+            value => filter.push(path.clone(), Value::document(Document::one("$eq", value))),
+        }
+    }
+    Ok(filter)
 }
 
 /// Whether documents are told apart by these fields.

@@ -49,6 +49,8 @@ fn shape() -> Arc<ContainerShape> {
         etag: [0; 16],
         timestamp: 0,
         definition,
+        kept: None,
+        is_collection: false,
     };
     let policy = &container.definition.indexing_policy;
     let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");

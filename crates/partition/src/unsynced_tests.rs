@@ -59,6 +59,8 @@ impl Fixture {
             etag: [0; 16],
             timestamp: 0,
             definition: ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk")),
+            kept: None,
+            is_collection: false,
         };
         let policy = &container.definition.indexing_policy;
         let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");

@@ -134,7 +134,7 @@ fn records_without_their_owner_are_named() {
     let mut definitions = sound();
     let user = |database, number| UserRid { database, number };
     for rid in [user(DATABASE, 1), user(DATABASE, 2), user(DatabaseRid(8), 1)] {
-        definitions.users.put(rid, User { id: "u".into(), rid, etag: [0; 16], timestamp: 0, kept: None });
+        definitions.users.put(rid, User { id: "u".into(), rid, etag: [0; 16], timestamp: 0 });
     }
     assert_eq!(broken(&definitions).len(), 2, "a twin and an orphan");
 }

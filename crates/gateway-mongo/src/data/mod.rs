@@ -5,7 +5,7 @@
 //! | `find.rs`, `aggregate.rs` | `find`, `count`, `distinct`; pipelines |
 //! | `explain.rs` | how a command would be answered |
 //! | `write.rs`, `modify.rs`, `bulk_write.rs` | `insert`, `update`, `delete`; `findAndModify`; `bulkWrite` |
-//! | `catalog.rs`, `listing.rs`, `indexes.rs` | databases, collections and views; what there is; indexes |
+//! | `catalog.rs`, `coll_mod.rs`, `listing.rs`, `indexes.rs` | databases, collections and views; what there is; indexes |
 //! | `statistics.rs` | how much there is |
 //! | `common.rs`, `collation.rs` | what these share: filters, sorts, options, failures; collations |
 //!
@@ -14,6 +14,7 @@
 mod aggregate;
 mod bulk_write;
 mod catalog;
+mod coll_mod;
 mod collation;
 mod common;
 mod explain;
@@ -57,7 +58,7 @@ static COMMANDS: &[Command] = &[
     command!("drop", catalog::drop_collection).write().stable(),
     command!("dropDatabase", catalog::drop_database).write().stable(),
     command!("renameCollection", catalog::rename).write().admin_only(),
-    command!("collMod", catalog::coll_mod).write().stable(),
+    command!("collMod", coll_mod::coll_mod).write().stable(),
     command!("listDatabases", listing::list_databases).admin_only().stable(),
     command!("listCollections", listing::list_collections).stable().with_batch(),
     command!("listIndexes", indexes::list_indexes).stable().with_batch(),

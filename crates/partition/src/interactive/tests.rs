@@ -48,6 +48,8 @@ impl Fixture {
             etag: [0; 16],
             timestamp: 0,
             definition,
+            kept: None,
+            is_collection: false,
         };
         let policy = &container.definition.indexing_policy;
         let layout =

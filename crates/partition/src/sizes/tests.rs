@@ -32,6 +32,8 @@ impl Fixture {
             etag: [0; 16],
             timestamp: 0,
             definition: ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk")),
+            kept: None,
+            is_collection: false,
         };
         let limits = Arc::new(Limits::default());
         let shape = ContainerShape::new(&container, (None, None), limits, ChargeTable::default());

@@ -66,7 +66,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("script-runs", &["model", "document", "sql", "partition", "script", "serving", "items", "queries"]),
     (
         "collections",
-        &["model", "document", "routing", "mql", "partition", "serving", "resources", "items", "queries"],
+        &[
+            "model",
+            "document",
+            "routing",
+            "sql",
+            "mql",
+            "partition",
+            "serving",
+            "resources",
+            "items",
+            "queries",
+        ],
     ),
     (
         "projections",

@@ -1,0 +1,333 @@
+//! What an index may be: its fields, kinds and options, and the errors of those that cannot be (spec mongo.md §17).
+
+use shardlake_mql::{Document, Filter, Scope, Value};
+
+use crate::catalog::flag;
+use crate::failure::{Failure, Result};
+
+/// Fields of an index.
+const FIELDS_MAX: usize = 32;
+/// Options that an index may have.
+const OPTIONS: [&str; 18] = [
+    "v",
+    "key",
+    "name",
+    "ns",
+    "unique",
+    "sparse",
+    "hidden",
+    "background",
+    "expireAfterSeconds",
+    "partialFilterExpression",
+    "collation",
+    "wildcardProjection",
+    "storageEngine",
+    "2dsphereIndexVersion",
+    "prepareUnique",
+    "clustered",
+    "bits",
+    "min",
+];
+
+/// An index as it is kept, or why it cannot be.
+pub(crate) fn checked(specification: Document) -> Result<Document> {
+    if let Some((name, _)) = specification.iter().find(|(name, _)| {
+        !OPTIONS.contains(&&***name)
+            && !matches!(
+                &***name,
+                "max"
+                    | "bucketSize"
+                    | "textIndexVersion"
+                    | "weights"
+                    | "default_language"
+                    | "language_override"
+            )
+    }) {
+        let words = format!(
+            "The field '{name}' is not valid for an index specification. Specification: {}",
+            Value::document(specification.clone())
+        );
+        return Err(Failure::new(197, words));
+    }
+    let key = match specification.get("key") {
+        Some(Value::Document(key)) => Document::clone(key),
+        Some(other) => {
+            return Err(Failure::new(
+                14,
+                format!("The field 'key' must be an object, but got {}", other.type_name()),
+            ));
+        }
+        None => {
+            return Err(Failure::new(9, "The 'key' field is a required property of an index specification"));
+        }
+    };
+    let name = match specification.get("name") {
+        Some(Value::String(name)) if name.is_empty() => {
+            return Err(Failure::new(67, "index name cannot be empty"));
+        }
+        Some(Value::String(name)) if name.contains('\0') => {
+            return Err(Failure::new(67, "index name cannot contain an embedded null"));
+        }
+        Some(Value::String(name)) if &**name == "*" => {
+            return Err(Failure::new(2, "The index name '*' is not valid."));
+        }
+        Some(Value::String(name)) => name.clone(),
+        Some(other) => {
+            return Err(Failure::new(
+                14,
+                format!("The field 'name' must be a string, but got {}", other.type_name()),
+            ));
+        }
+        None => {
+            return Err(Failure::new(9, "The 'name' field is a required property of an index specification"));
+        }
+    };
+    check_key(&key, &specification)?;
+    check_options(&key, &specification)?;
+    let mut index = Document::one("v", Value::Int(2));
+    index.push("key", Value::document(key));
+    index.push("name", Value::String(name));
+    let is_sphere = index
+        .get("key")
+        .and_then(Value::as_document)
+        .is_some_and(|key| key.iter().any(|(_, kind)| kind.as_str() == Some("2dsphere")));
+    if is_sphere && !specification.has("2dsphereIndexVersion") {
+        index.push("2dsphereIndexVersion", Value::Int(3));
+    }
+    for (option, value) in specification.iter() {
+        let is_off =
+            matches!(&**option, "unique" | "sparse" | "hidden" | "prepareUnique") && !value.is_true();
+        if !matches!(&**option, "v" | "key" | "name" | "ns" | "background") && !is_off {
+            let is_flag = matches!(&**option, "unique" | "sparse" | "hidden");
+            index.push(option.clone(), if is_flag { Value::Bool(true) } else { value.clone() });
+        }
+    }
+    Ok(index)
+}
+
+fn check_key(key: &Document, specification: &Document) -> Result<()> {
+    if key.is_empty() {
+        return Err(Failure::new(67, "Index keys cannot be an empty object."));
+    }
+    if key.len() > FIELDS_MAX {
+        return Err(Failure::new(
+            13103,
+            format!("Index key pattern has too many fields: {FIELDS_MAX} are allowed"),
+        ));
+    }
+    let mut hashed = 0;
+    for (at, (name, kind)) in key.iter().enumerate() {
+        if key.iter().take(at).any(|(other, _)| other == name) {
+            return Err(Failure::new(67, format!("Index key pattern names '{name}' twice")));
+        }
+        match kind {
+            Value::String(kind) => match &**kind {
+                "hashed" => hashed += 1,
+                "text" | "2d" | "geoHaystack" | "columnstore" => {
+                    return Err(Failure::new(303, format!("indexes of kind '{kind}' are not supported")));
+                }
+                "2dsphere" => {}
+                "" => {
+                    return Err(Failure::new(67, "Values in the index key pattern cannot be empty strings"));
+                }
+                other => return Err(Failure::new(67, format!("Unknown index plugin '{other}'"))),
+            },
+            number if number.is_number() => {
+                if number.to_f64().is_some_and(|number| number == 0.0 || number.is_nan()) {
+                    return Err(Failure::new(67, "Values in the index key pattern cannot be 0"));
+                }
+            }
+            other => {
+                return Err(Failure::new(
+                    67,
+                    format!(
+                        "Values in v:2 index key pattern cannot be of type {}. Only numbers > 0, numbers < 0, and strings are allowed.",
+                        other.type_name()
+                    ),
+                ));
+            }
+        }
+        let parts: Vec<&str> = name.split('.').collect();
+        let wildcard = parts.last() == Some(&"$**");
+        if name.is_empty() || parts.iter().any(|part| part.is_empty()) {
+            return Err(Failure::new(67, "Index keys cannot contain an empty field"));
+        }
+        let named = if wildcard { &parts[..parts.len() - 1] } else { &parts[..] };
+        if let Some(part) =
+            named.iter().find(|part| part.starts_with('$') && !matches!(**part, "$id" | "$ref" | "$db"))
+        {
+            return Err(Failure::new(
+                67,
+                format!("Index key contains an illegal field name: field name starts with '$': {part}"),
+            ));
+        }
+        if wildcard && key.len() > 1 {
+            return Err(Failure::new(303, "compound wildcard indexes are not supported"));
+        }
+        if wildcard {
+            for option in ["unique", "sparse", "expireAfterSeconds"] {
+                if specification
+                    .get(option)
+                    .is_some_and(|value| value.is_true() || option == "expireAfterSeconds")
+                {
+                    return Err(Failure::new(
+                        67,
+                        format!("Index type 'wildcard' does not support the {option} option"),
+                    ));
+                }
+            }
+            let is_positive = kind.to_f64().is_some_and(|kind| kind > 0.0);
+            if !is_positive {
+                return Err(Failure::new(67, "A numeric value in a $** index key pattern must be positive."));
+            }
+        }
+    }
+    if hashed > 1 {
+        return Err(Failure::new(31303, "A maximum of one index field is allowed to be hashed"));
+    }
+    if hashed == 1 && flag(specification, "unique") {
+        return Err(Failure::new(
+            16764,
+            "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.",
+        ));
+    }
+    Ok(())
+}
+
+fn check_options(key: &Document, specification: &Document) -> Result<()> {
+    let is_identity = key.len() == 1 && key.has("_id");
+    if is_identity {
+        let direction = key.get("_id").and_then(Value::to_f64);
+        if direction != Some(1.0) && !key.value("_id").as_str().is_some_and(|kind| kind == "hashed") {
+            return Err(Failure::new(2, "The field 'key' for an _id index must be {_id: 1}"));
+        }
+        let is_allowed =
+            |name: &str| matches!(name, "v" | "key" | "name" | "ns" | "collation" | "background");
+        if let Some((option, _)) = specification.iter().find(|(name, _)| !is_allowed(name))
+            && direction == Some(1.0)
+        {
+            return Err(Failure::new(
+                197,
+                format!("The field '{option}' is not valid for an _id index specification"),
+            ));
+        }
+    }
+    for option in ["unique", "sparse", "hidden", "background"] {
+        match specification.get(option) {
+            None | Some(Value::Bool(_)) => {}
+            Some(number) if number.is_number() => {}
+            Some(other) => {
+                return Err(Failure::new(
+                    14,
+                    format!(
+                        "The field '{option}' has value of type {}, expected a boolean",
+                        other.type_name()
+                    ),
+                ));
+            }
+        }
+    }
+    if flag(specification, "clustered") {
+        return Err(Failure::new(303, "clustered indexes are not supported"));
+    }
+    if let Some(collation) = specification.get("collation") {
+        match collation {
+            Value::Document(collation)
+                if collation.get("locale").and_then(Value::as_str) == Some("simple") => {}
+            Value::Document(_) => {
+                return Err(Failure::new(303, "collations other than 'simple' are not supported"));
+            }
+            other => {
+                return Err(Failure::new(
+                    14,
+                    format!("The field 'collation' must be an object, not {}", other.type_name()),
+                ));
+            }
+        }
+    }
+    match specification.get("partialFilterExpression") {
+        None => {}
+        Some(Value::Document(filter)) => {
+            if flag(specification, "sparse") {
+                return Err(Failure::new(
+                    67,
+                    "cannot mix \"partialFilterExpression\" and \"sparse\" options",
+                ));
+            }
+            if is_identity {
+                return Err(Failure::new(67, "_id index cannot be a partial index"));
+            }
+            Filter::parse(filter, &Scope::new())?;
+            check_partial(filter)?;
+        }
+        Some(other) => {
+            return Err(Failure::new(
+                14,
+                format!("The field 'partialFilterExpression' must be an object, not {}", other.type_name()),
+            ));
+        }
+    }
+    check_ttl(key, specification)
+}
+
+fn check_partial(filter: &Document) -> Result<()> {
+    let refused =
+        |what: &str| Err(Failure::new(67, format!("Expression not supported in partial index: {what}")));
+    for (name, value) in filter.iter() {
+        match (&**name, value) {
+            ("$and" | "$or", Value::Array(parts)) => {
+                for part in parts.iter().filter_map(Value::as_document) {
+                    check_partial(part)?;
+                }
+            }
+            (name, _) if name.starts_with('$') => return refused(name),
+            (_, Value::Document(operators))
+                if operators.first().is_some_and(|(name, _)| name.starts_with('$')) =>
+            {
+                for (operator, operand) in operators.iter() {
+                    match &**operator {
+                        "$eq" | "$gt" | "$gte" | "$lt" | "$lte" | "$type" | "$in" => {}
+                        "$exists" if operand.is_true() => {}
+                        "$exists" => return refused("$exists: false"),
+                        other => return refused(other),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_ttl(key: &Document, specification: &Document) -> Result<()> {
+    let Some(seconds) = specification.get("expireAfterSeconds") else { return Ok(()) };
+    if !seconds.is_number() {
+        return Err(Failure::new(
+            67,
+            format!(
+                "TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{}'",
+                seconds.type_name()
+            ),
+        ));
+    }
+    let whole = seconds.to_f64().unwrap_or(f64::NAN);
+    if !(0.0..=2_147_483_647.0).contains(&whole) {
+        return Err(Failure::new(
+            67,
+            "TTL index 'expireAfterSeconds' option must be within an acceptable range, 0 to 2147483647",
+        ));
+    }
+    if key.len() > 1 {
+        return Err(Failure::new(
+            67,
+            "TTL indexes are single-field indexes, compound indexes do not support TTL.",
+        ));
+    }
+    if key.has("_id") {
+        return Err(Failure::new(
+            197,
+            "The field 'expireAfterSeconds' is not valid for an _id index specification",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! `collMod`: validators, views and options of indexes, changed.
+
+use std::sync::Arc;
+
+use shardlake_account::collections::{Found, View};
+use shardlake_mql::{Document, Value};
+
+use super::catalog::{check_images, check_validation, check_validator, checked_view};
+use crate::arguments::{Arguments, Field, Types, optional};
+use crate::call::Call;
+use crate::errors::{Result, code, fail};
+use crate::reply::Reply;
+
+const INDEX: &[Field] = &[
+    optional("name", Types::STRING),
+    optional("keyPattern", Types::OBJECT),
+    optional("expireAfterSeconds", Types::NUMBER),
+    optional("hidden", Types::BOOL),
+    optional("unique", Types::BOOL),
+    optional("prepareUnique", Types::BOOL),
+    optional("forceNonUnique", Types::BOOL),
+];
+
+pub async fn coll_mod(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        optional("index", Types::OBJECT),
+        optional("validator", Types::OBJECT),
+        optional("validationLevel", Types::STRING),
+        optional("validationAction", Types::STRING),
+        optional("viewOn", Types::STRING),
+        optional("pipeline", Types::ARRAY),
+        optional("changeStreamPreAndPostImages", Types::OBJECT),
+        optional("cappedSize", Types::NUMBER),
+        optional("cappedMax", Types::NUMBER),
+        optional("expireAfterSeconds", Types::NUMBER.or(Types::STRING)),
+        optional("timeseries", Types::OBJECT),
+        optional("dryRun", Types::BOOL),
+    ];
+    let namespace = call.written_namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    for option in ["cappedSize", "cappedMax", "timeseries", "expireAfterSeconds"] {
+        if arguments.given(option).is_some() {
+            fail!(
+                code::INVALID_OPTIONS,
+                "option {option} is for capped, clustered and time-series collections, which are not supported"
+            );
+        }
+    }
+    check_images(arguments.document("changeStreamPreAndPostImages"))?;
+    if arguments.bool("dryRun") == Some(true)
+        && arguments.document("index").is_none_or(|index| !index.has("unique"))
+    {
+        fail!(code::INVALID_OPTIONS, "dryRun is for the conversion of an index to a unique one");
+    }
+    let found = call.collections().find_name(&namespace)?;
+    let changes_view = arguments.given("viewOn").is_some() || arguments.given("pipeline").is_some();
+    let collection = match found {
+        Found::Nothing => fail!(code::NAMESPACE_NOT_FOUND, "ns does not exist: {namespace}"),
+        Found::View(view) => {
+            let others =
+                ["index", "validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
+            if let Some(option) = others.iter().find(|option| arguments.given(option).is_some()) {
+                fail!(code::INVALID_OPTIONS, "option not supported on a view: {option}");
+            }
+            if changes_view {
+                let (Some(on), Some(stages)) = (arguments.string("viewOn"), arguments.array("pipeline"))
+                else {
+                    fail!(
+                        code::INVALID_OPTIONS,
+                        "Must specify both 'viewOn' and 'pipeline' when modifying a view"
+                    );
+                };
+                let view = View { name: view.name, ..checked_view(call, &namespace, on, stages)? };
+                call.collections().replace_view(&namespace.database, view).await?;
+            }
+            return Ok(Reply::ok());
+        }
+        Found::Collection(collection) => collection,
+    };
+    if changes_view {
+        fail!(
+            code::INVALID_OPTIONS,
+            "'viewOn' and 'pipeline' are options of views: {namespace} is a collection"
+        );
+    }
+    check_validation(&arguments)?;
+    let validator = arguments.document("validator");
+    if let Some(validator) = validator {
+        check_validator(&namespace, validator)?;
+    }
+    let mut reply = Document::new();
+    let request = call.request();
+    if let Some(index) = arguments.document("index") {
+        change_index(call, &collection, index, &mut reply).await?;
+    }
+    let changed: Vec<(String, Value)> =
+        ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"]
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), arguments.given(name)?.clone())))
+            .collect();
+    if !changed.is_empty() {
+        call.collections()
+            .redefine(&request, &collection, move |meta, _| {
+                meta.is_open = true;
+                for (name, value) in &changed {
+                    let is_empty = value.as_document().is_some_and(|document| document.is_empty());
+                    let value = if name == "validator" && is_empty { Value::Missing } else { value.clone() };
+                    meta.options.set(&name.as_str().into(), value);
+                }
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(reply.into())
+}
+
+async fn change_index(
+    call: &Call,
+    collection: &shardlake_account::collections::Collection,
+    index: &Arc<Document>,
+    reply: &mut Document,
+) -> Result<()> {
+    let fields = Arguments::of_document("collMod.index", index, INDEX)?;
+    let hint = match (fields.string("name"), fields.document("keyPattern")) {
+        (Some(_), Some(_)) => fail!(code::INVALID_OPTIONS, "Cannot specify both key pattern and name."),
+        (None, None) => fail!(code::INVALID_OPTIONS, "Must specify either index name or key pattern."),
+        (Some(name), None) => Value::string(name),
+        (None, Some(key)) => Value::Document(key.clone()),
+    };
+    if fields.given("unique").is_some() && fields.bool("unique") != Some(true) {
+        fail!(code::BAD_VALUE, "'unique: false' is not allowed");
+    }
+    for option in ["unique", "prepareUnique", "forceNonUnique"] {
+        if fields.given(option).is_some() {
+            fail!(
+                code::FEATURE_NOT_SUPPORTED,
+                "collMod of an index with {option} is not supported: create a unique index"
+            );
+        }
+    }
+    let known = collection.indexes().into_iter().find(|known| match &hint {
+        Value::String(name) => known.get("name").and_then(Value::as_str) == Some(name),
+        Value::Document(key) => known.get("key").and_then(Value::as_document).is_some_and(|own| {
+            shardlake_mql::equal(&Value::Document(own.clone()), &Value::Document(key.clone()))
+        }),
+        _ => false,
+    });
+    let Some(known) = known else { fail!(27, "cannot find index {hint} for ns {}", collection.namespace) };
+    let name = known.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if fields.given("expireAfterSeconds").is_none() && fields.given("hidden").is_none() {
+        fail!(code::INVALID_OPTIONS, "no expireAfterSeconds, hidden, unique, or prepareUnique field");
+    }
+    if name == "_id_" {
+        let code = if fields.given("hidden").is_some() { code::BAD_VALUE } else { code::INVALID_OPTIONS };
+        fail!(code, "can't hide or expire the _id index");
+    }
+    let options = options_of(&fields, &known, reply)?;
+    let remove_hidden = options.get("hidden").is_some_and(|hidden| !hidden.is_true());
+    call.collections()
+        .redefine(&call.request(), collection, move |meta, definition| {
+            meta.is_open = true;
+            for index in meta.indexes.iter_mut() {
+                if index.get("name").and_then(Value::as_str) == Some(&name) {
+                    for (option, value) in options.iter() {
+                        let gone = remove_hidden && &**option == "hidden";
+                        index.set(option, if gone { Value::Missing } else { value.clone() });
+                    }
+                    let is_time =
+                        index.get("key").and_then(Value::as_document).is_some_and(|key| key.has("_ts"));
+                    if let Some(seconds) = options.get("expireAfterSeconds").filter(|_| is_time) {
+                        definition.default_ttl = seconds.to_i64_exact();
+                    }
+                }
+            }
+            Ok(())
+        })
+        .await?;
+    Ok(())
+}
+
+/// The options that are to change; what they were and will be is told.
+fn options_of(fields: &Arguments<'_>, known: &Document, reply: &mut Document) -> Result<Document> {
+    let mut options = Document::new();
+    if let Some(seconds) = fields.given("expireAfterSeconds") {
+        let whole = match seconds {
+            Value::Decimal(_) => seconds.to_f64().map(f64::round_ties_even),
+            _ => seconds.to_f64().map(f64::trunc),
+        };
+        let whole = whole.map_or(-1.0, |whole| if whole.is_nan() { 0.0 } else { whole });
+        if !(0.0..=2_147_483_647.0).contains(&whole) {
+            fail!(
+                code::INVALID_OPTIONS,
+                "TTL index 'expireAfterSeconds' option must be within an acceptable range"
+            );
+        }
+        let old = known.value("expireAfterSeconds");
+        if !old.is_missing() {
+            reply.push("expireAfterSeconds_old", Value::Long(old.to_i64_exact().unwrap_or_default()));
+        }
+        reply.push("expireAfterSeconds_new", Value::Long(whole as i64));
+        options.push("expireAfterSeconds", Value::Int(whole as i32));
+    }
+    if let Some(hidden) = fields.bool("hidden") {
+        let old = known.get("hidden").is_some_and(Value::is_true);
+        if old != hidden {
+            reply.push("hidden_old", Value::Bool(old));
+            reply.push("hidden_new", Value::Bool(hidden));
+        }
+        options.push("hidden", Value::Bool(hidden));
+    }
+    Ok(options)
+}
