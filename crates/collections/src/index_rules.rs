@@ -147,40 +147,7 @@ fn check_key(key: &Document, specification: &Document) -> Result<()> {
                 ));
             }
         }
-        let parts: Vec<&str> = name.split('.').collect();
-        let wildcard = parts.last() == Some(&"$**");
-        if name.is_empty() || parts.iter().any(|part| part.is_empty()) {
-            return Err(Failure::new(67, "Index keys cannot contain an empty field"));
-        }
-        let named = if wildcard { &parts[..parts.len() - 1] } else { &parts[..] };
-        if let Some(part) =
-            named.iter().find(|part| part.starts_with('$') && !matches!(**part, "$id" | "$ref" | "$db"))
-        {
-            return Err(Failure::new(
-                67,
-                format!("Index key contains an illegal field name: field name starts with '$': {part}"),
-            ));
-        }
-        if wildcard && key.len() > 1 {
-            return Err(Failure::new(303, "compound wildcard indexes are not supported"));
-        }
-        if wildcard {
-            for option in ["unique", "sparse", "expireAfterSeconds"] {
-                if specification
-                    .get(option)
-                    .is_some_and(|value| value.is_true() || option == "expireAfterSeconds")
-                {
-                    return Err(Failure::new(
-                        67,
-                        format!("Index type 'wildcard' does not support the {option} option"),
-                    ));
-                }
-            }
-            let is_positive = kind.to_f64().is_some_and(|kind| kind > 0.0);
-            if !is_positive {
-                return Err(Failure::new(67, "A numeric value in a $** index key pattern must be positive."));
-            }
-        }
+        check_path((name, kind), key.len(), specification)?;
     }
     if hashed > 1 {
         return Err(Failure::new(31303, "A maximum of one index field is allowed to be hashed"));
@@ -194,11 +161,50 @@ fn check_key(key: &Document, specification: &Document) -> Result<()> {
     Ok(())
 }
 
+/// One field of an index: its path, which may end in a wildcard.
+fn check_path((name, kind): (&str, &Value), fields: usize, specification: &Document) -> Result<()> {
+    let parts: Vec<&str> = name.split('.').collect();
+    let wildcard = parts.last() == Some(&"$**");
+    if name.is_empty() || parts.iter().any(|part| part.is_empty()) {
+        return Err(Failure::new(67, "Index keys cannot contain an empty field"));
+    }
+    let named = if wildcard { &parts[..parts.len() - 1] } else { &parts[..] };
+    if let Some(part) =
+        named.iter().find(|part| part.starts_with('$') && !matches!(**part, "$id" | "$ref" | "$db"))
+    {
+        return Err(Failure::new(
+            67,
+            format!("Index key contains an illegal field name: field name starts with '$': {part}"),
+        ));
+    }
+    if wildcard && fields > 1 {
+        return Err(Failure::new(303, "compound wildcard indexes are not supported"));
+    }
+    if wildcard {
+        for option in ["unique", "sparse", "expireAfterSeconds"] {
+            if specification
+                .get(option)
+                .is_some_and(|value| value.is_true() || option == "expireAfterSeconds")
+            {
+                return Err(Failure::new(
+                    67,
+                    format!("Index type 'wildcard' does not support the {option} option"),
+                ));
+            }
+        }
+        let is_positive = kind.to_f64().is_some_and(|kind| kind > 0.0);
+        if !is_positive {
+            return Err(Failure::new(67, "A numeric value in a $** index key pattern must be positive."));
+        }
+    }
+    Ok(())
+}
+
 fn check_options(key: &Document, specification: &Document) -> Result<()> {
     let is_identity = key.len() == 1 && key.has("_id");
     if is_identity {
         let direction = key.get("_id").and_then(Value::to_f64);
-        if direction != Some(1.0) && !key.value("_id").as_str().is_some_and(|kind| kind == "hashed") {
+        if direction != Some(1.0) && key.value("_id").as_str() != Some("hashed") {
             return Err(Failure::new(2, "The field 'key' for an _id index must be {_id: 1}"));
         }
         let is_allowed =

@@ -31,7 +31,7 @@ impl Collections {
             Output::Merge(target) => {
                 let database = target.database.as_deref().unwrap_or(database);
                 let namespace = Namespace::new(database, &*target.collection);
-                self.merge(request, &namespace, (target, variables), rows).await
+                Box::pin(self.merge(request, &namespace, (target, variables), rows)).await
             }
         }
     }
@@ -92,7 +92,7 @@ impl Collections {
             return Err(Failure::new(51183, "Cannot find index to verify that join fields will be unique"));
         }
         for row in rows {
-            self.merge_row(request, namespace, (target, variables), &on, &row).await?;
+            Box::pin(self.merge_row(request, namespace, (target, variables), &on, &row)).await?;
         }
         Ok(())
     }

@@ -168,7 +168,10 @@ fn equal(path: &str, value: &Value) -> Option<Predicate> {
             let plain = plain(value)?;
             any.push(Predicate::Equal { path: stored.clone(), value: plain.clone() });
             any.push(Predicate::Contains { path: stored.clone(), value: plain });
-            any.extend(hidden_at(&stored, value));
+            if let Some(hidden) = hidden_at(&stored, value) {
+                any.push(hidden);
+                any.push(Predicate::ContainsObject { path: stored });
+            }
         }
     }
     Some(Predicate::Any(any))

@@ -10,8 +10,8 @@ use crate::expression::{BinaryOperator, UnaryOperator};
 use crate::plan::SortDirection;
 use crate::syntax::ParsedQuery;
 use crate::syntax::ast::{
-    Collection, Count, CountValue, Direction, Expression, Identifier, OrderBy, OrderKey, Query, Select,
-    Selection, Source, Span,
+    Collection, Count, CountValue, Direction, Expression, Identifier, OrderBy, OrderKey, PathStep, Query,
+    Select, Selection, Source, Span, SubqueryKind,
 };
 
 /// Property names from an item's root to a value.
@@ -46,6 +46,10 @@ pub enum Predicate {
     Contains {
         path: ValuePath,
         value: Value,
+    },
+    /// There is an array with an element that is an object.
+    ContainsObject {
+        path: ValuePath,
     },
     All(Vec<Predicate>),
     Any(Vec<Predicate>),
@@ -145,6 +149,7 @@ fn condition(predicate: &Predicate, parameters: &mut Vec<(String, Value)>) -> Ex
             let parameter = parameter(value, parameters);
             call("ARRAY_CONTAINS", vec![property(path), parameter])
         }
+        Predicate::ContainsObject { path } => exists_object_in(path),
         Predicate::All(parts) => joined(parts.iter().map(|part| condition(part, parameters)).collect(), true),
         Predicate::Any(parts) => {
             joined(parts.iter().map(|part| condition(part, parameters)).collect(), false)
@@ -178,6 +183,30 @@ fn is_defined(path: &[String]) -> Expression {
 
 fn call(name: &str, arguments: Vec<Expression>) -> Expression {
     Expression::Call { name: name.to_owned(), arguments, span: Span::default() }
+}
+
+/// `EXISTS(SELECT VALUE e FROM e IN c["…"] WHERE IS_OBJECT(e))`.
+fn exists_object_in(path: &[String]) -> Expression {
+    let element = || Identifier { name: "e".to_owned(), span: Span::default() };
+    let step = |name: &String| PathStep::Name { name: name.clone(), quoted: true };
+    let source = Source::Path { root: identifier(), path: path.iter().map(step).collect() };
+    let select = Select {
+        distinct: false,
+        top: None,
+        selection: Selection::Value(Expression::Identifier(element())),
+        top_span: Span::default(),
+        span: Span::default(),
+    };
+    let query = Query {
+        select,
+        from: Some(Collection::Iterate { alias: element(), source }),
+        filter: Some(call("IS_OBJECT", vec![Expression::Identifier(element())])),
+        group_by: Vec::new(),
+        order_by: None,
+        offset_limit: None,
+        span: Span::default(),
+    };
+    Expression::Subquery { kind: SubqueryKind::Exists, query: Box::new(query) }
 }
 
 /// All of no conditions hold, any of none does not.

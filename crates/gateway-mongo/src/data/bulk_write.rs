@@ -257,7 +257,7 @@ async fn replay_or_run(
     {
         return Ok(Document::clone(&result));
     }
-    let result = run(call, operation, target, lets, checks).await?;
+    let result = Box::pin(run(call, operation, target, lets, checks)).await?;
     if let Some(retryable) = &call.retryable {
         retryable.record(id, result.clone());
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Found, View};
+use shardlake_account::collections::{Found, Namespace, View};
 use shardlake_mql::{Document, Value};
 
 use super::catalog::{check_images, check_validation, check_validator, checked_view};
@@ -10,6 +10,21 @@ use crate::arguments::{Arguments, Field, Types, optional};
 use crate::call::Call;
 use crate::errors::{Result, code, fail};
 use crate::reply::Reply;
+
+const COLL_MOD: &[Field] = &[
+    optional("index", Types::OBJECT),
+    optional("validator", Types::OBJECT),
+    optional("validationLevel", Types::STRING),
+    optional("validationAction", Types::STRING),
+    optional("viewOn", Types::STRING),
+    optional("pipeline", Types::ARRAY),
+    optional("changeStreamPreAndPostImages", Types::OBJECT),
+    optional("cappedSize", Types::NUMBER),
+    optional("cappedMax", Types::NUMBER),
+    optional("expireAfterSeconds", Types::NUMBER.or(Types::STRING)),
+    optional("timeseries", Types::OBJECT),
+    optional("dryRun", Types::BOOL),
+];
 
 const INDEX: &[Field] = &[
     optional("name", Types::STRING),
@@ -22,22 +37,8 @@ const INDEX: &[Field] = &[
 ];
 
 pub async fn coll_mod(call: &Call) -> Result<Reply> {
-    const FIELDS: &[Field] = &[
-        optional("index", Types::OBJECT),
-        optional("validator", Types::OBJECT),
-        optional("validationLevel", Types::STRING),
-        optional("validationAction", Types::STRING),
-        optional("viewOn", Types::STRING),
-        optional("pipeline", Types::ARRAY),
-        optional("changeStreamPreAndPostImages", Types::OBJECT),
-        optional("cappedSize", Types::NUMBER),
-        optional("cappedMax", Types::NUMBER),
-        optional("expireAfterSeconds", Types::NUMBER.or(Types::STRING)),
-        optional("timeseries", Types::OBJECT),
-        optional("dryRun", Types::BOOL),
-    ];
     let namespace = call.written_namespace()?;
-    let arguments = call.arguments(FIELDS)?;
+    let arguments = call.arguments(COLL_MOD)?;
     for option in ["cappedSize", "cappedMax", "timeseries", "expireAfterSeconds"] {
         if arguments.given(option).is_some() {
             fail!(
@@ -56,25 +57,7 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
     let changes_view = arguments.given("viewOn").is_some() || arguments.given("pipeline").is_some();
     let collection = match found {
         Found::Nothing => fail!(code::NAMESPACE_NOT_FOUND, "ns does not exist: {namespace}"),
-        Found::View(view) => {
-            let others =
-                ["index", "validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
-            if let Some(option) = others.iter().find(|option| arguments.given(option).is_some()) {
-                fail!(code::INVALID_OPTIONS, "option not supported on a view: {option}");
-            }
-            if changes_view {
-                let (Some(on), Some(stages)) = (arguments.string("viewOn"), arguments.array("pipeline"))
-                else {
-                    fail!(
-                        code::INVALID_OPTIONS,
-                        "Must specify both 'viewOn' and 'pipeline' when modifying a view"
-                    );
-                };
-                let view = View { name: view.name, ..checked_view(call, &namespace, on, stages)? };
-                call.collections().replace_view(&namespace.database, view).await?;
-            }
-            return Ok(Reply::ok());
-        }
+        Found::View(view) => return change_view(call, &namespace, view, &arguments).await,
         Found::Collection(collection) => collection,
     };
     if changes_view {
@@ -112,6 +95,31 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
             .await?;
     }
     Ok(reply.into())
+}
+
+async fn change_view(
+    call: &Call,
+    namespace: &Namespace,
+    view: View,
+    arguments: &Arguments<'_>,
+) -> Result<Reply> {
+    let others =
+        ["index", "validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
+    if let Some(option) = others.iter().find(|option| arguments.given(option).is_some()) {
+        fail!(code::INVALID_OPTIONS, "option not supported on a view: {option}");
+    }
+    match arguments.array("pipeline") {
+        Some(stages) => {
+            let on = arguments.string("viewOn").unwrap_or(&view.on);
+            let changed = View { name: view.name.clone(), ..checked_view(call, namespace, on, stages)? };
+            call.collections().replace_view(&namespace.database, changed).await?;
+        }
+        None if arguments.given("viewOn").is_some() => {
+            fail!(code::INVALID_OPTIONS, "Must specify both 'viewOn' and 'pipeline' when modifying a view")
+        }
+        None => {}
+    }
+    Ok(Reply::ok())
 }
 
 async fn change_index(

@@ -27,8 +27,8 @@ fn storage_stats(namespace: &Namespace, collection: Option<&Collection>, scale: 
     let mut stats = Document::one("ns", namespace.to_string().as_str());
     stats.push("size", number(size / scale));
     stats.push("count", number(items));
-    if items > 0 {
-        stats.push("avgObjSize", number(size / items));
+    if let Some(mean) = size.checked_div(items) {
+        stats.push("avgObjSize", number(mean));
     }
     stats.push("numOrphanDocs", Value::Int(0));
     stats.push("storageSize", number(size / scale));

@@ -216,7 +216,7 @@ pub async fn update(call: &Call) -> Result<Reply> {
                 call.collections().run_statement(&request, &namespace, &mut statement).await?,
             )
         };
-        match outcome.await {
+        match Box::pin(outcome).await {
             Ok(done) => {
                 let result = result_of(&done);
                 answer.note(place, &result);
@@ -358,7 +358,7 @@ pub async fn delete(call: &Call) -> Result<Reply> {
                 call.collections().run_statement(&request, &namespace, &mut statement).await?,
             )
         };
-        match outcome.await {
+        match Box::pin(outcome).await {
             Ok(done) => {
                 let result = Document::one("n", Value::Int(done.matched as i32));
                 answer.note(place, &result);
