@@ -11,6 +11,8 @@ pub fn ci() -> Outcome {
     run_to_end(&mut cargo(&["fmt", "--all", "--check"]))?;
     let mut clippy = cargo(&["clippy", "--locked", "--workspace", "--all-targets"]);
     run_to_end(clippy.args(FEATURES).args(["--", "-D", "warnings"]))?;
+    // What a newcomer builds, who names no feature.
+    run_to_end(&mut cargo(&["check", "--locked", "--package", "shardlake"]))?;
     test::test(&test::Options::default())
 }
 
