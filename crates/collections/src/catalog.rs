@@ -8,7 +8,7 @@ use shardlake_resources::Redefined;
 
 use crate::collections::{Collection, Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
-use crate::index_policy::{default_ttl_of, policy_of, unique_keys_of};
+use crate::index_policy::{add_paths, default_ttl_of, policy_of, unique_keys_of};
 use crate::meta::{DatabaseMeta, Meta, View};
 use crate::request::Request;
 use crate::shard_key::{ShardKey, UNSHARDED_PATH};
@@ -83,6 +83,7 @@ impl Collections {
         self.create_database(request, &namespace.database).await?;
         let meta = Meta {
             is_open: true,
+            is_own: true,
             options: creation.options,
             shard_key: creation.shard_key.clone(),
             ..Meta::default()
@@ -180,8 +181,14 @@ impl Collections {
             meta.is_open = true;
             let before = default_ttl_of(meta);
             change(&mut meta.indexes)?;
-            definition.indexing_policy = policy_of(meta, definition);
-            definition.unique_key_policy.unique_keys = unique_keys_of(meta);
+            let policy = policy_of(meta, definition);
+            if meta.is_own {
+                definition.indexing_policy = policy;
+                definition.unique_key_policy.unique_keys = unique_keys_of(meta);
+            } else {
+                // What another front end has asked for stays.
+                add_paths(&mut definition.indexing_policy, policy);
+            }
             let after = default_ttl_of(meta);
             if before != after {
                 definition.default_ttl = after;

@@ -1,6 +1,8 @@
 //! Indexes of a collection as the one indexing policy of its container (spec mongo.md §17).
 
-use shardlake_model::{ContainerDefinition, ExcludedPath, IncludedPath, IndexingPolicy, UniqueKey};
+use shardlake_model::{
+    ContainerDefinition, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy, UniqueKey,
+};
 use shardlake_mql::{Document, Value};
 
 use crate::meta::Meta;
@@ -38,6 +40,19 @@ pub(crate) fn policy_of(meta: &Meta, definition: &ContainerDefinition) -> Indexi
         included_paths: paths.into_iter().map(|path| IncludedPath { path }).collect(),
         excluded_paths: vec![ExcludedPath { path: "/*".to_owned() }],
         ..IndexingPolicy::default()
+    }
+}
+
+/// Adds the paths that a policy lacks. One that indexes nothing, or what is below the root, stays as it is.
+pub(crate) fn add_paths(policy: &mut IndexingPolicy, wanted: IndexingPolicy) {
+    let has_root = policy.included_paths.iter().any(|path| path.path == "/*");
+    if has_root || policy.indexing_mode != IndexingMode::Consistent {
+        return;
+    }
+    for path in wanted.included_paths {
+        if !policy.included_paths.contains(&path) {
+            policy.included_paths.push(path);
+        }
     }
 }
 

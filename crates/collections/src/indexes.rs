@@ -117,6 +117,10 @@ impl Collections {
         };
         for index in &wanted {
             check_unique_has_key(index, &collection)?;
+            if flag(index, "unique") && !collection.meta.is_own {
+                let words = "cannot create unique index: the container was made through the NoSQL interface, which sets unique keys when it is made";
+                return Err(Failure::new(67, words));
+            }
         }
         let before = collection.indexes().len();
         let meta = with_indexes(&collection.meta, &wanted)?;

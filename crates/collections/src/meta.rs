@@ -17,6 +17,8 @@ use crate::shard_key::ShardKey;
 pub struct Meta {
     /// Made by this door, or opened to it by a write.
     pub is_open: bool,
+    /// Made by this door: its indexing policy and its unique keys are those of its indexes.
+    pub is_own: bool,
     /// As `listIndexes` shows them, without `_id_`.
     pub indexes: Vec<Document>,
     /// As `listCollections` shows them.
@@ -46,7 +48,8 @@ impl Meta {
             }
             _ => None,
         };
-        Ok(Meta { is_open: true, indexes: documents("indexes"), options, shard_key, validator })
+        let is_own = container.is_collection;
+        Ok(Meta { is_open: true, is_own, indexes: documents("indexes"), options, shard_key, validator })
     }
 
     pub fn encoded(&self) -> String {

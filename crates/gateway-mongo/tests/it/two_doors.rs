@@ -4,6 +4,7 @@ use bson::doc;
 use shardlake_account::{ItemRead, ItemWrite, ReadCommand, WriteCommand, item_of_json};
 use shardlake_model::{
     ContainerDefinition, KeyComponent, PartitionKey, PartitionKeyDefinition, Preconditions, RequestContext,
+    UniqueKey,
 };
 use shardlake_mql::Value;
 use shardlake_stdx::Guid;
@@ -71,4 +72,22 @@ async fn an_item_is_a_document_and_a_write_keeps_it_one() {
         .expect("a version");
     let text = String::from_utf8(item.json_text().to_vec()).expect("JSON");
     assert!(text.starts_with(r#"{"id":"$num:7","tenant":"a","_id":"shown","n":5,"_rid""#), "{text}");
+}
+
+#[tokio::test]
+async fn indexes_leave_what_the_other_door_has_asked_for() {
+    let server = Server::start().await;
+    let (ctx, mut client) = (ctx(&server), server.connect());
+    server.account.create_database(&ctx, "d", None).await.expect("a database");
+    let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/tenant"));
+    definition.unique_key_policy.unique_keys = vec![UniqueKey { paths: vec!["/email".to_owned()] }];
+    let before = server.account.create_container(&ctx, "d", definition, None).await.expect("a container");
+    let index = |unique: bool| doc! { "createIndexes": "c", "indexes": [{ "key": { "tenant": 1, "a": 1 }, "name": "a", "unique": unique }] };
+    assert_eq!(client.fails("d", of(&index(true))).await, 67);
+    client.ok("d", of(&index(false))).await;
+    client.ok("d", of(&doc! { "dropIndexes": "c", "index": "a" })).await;
+    let after = server.account.container_for_items("d", "c").expect("the container");
+    let (before, after) = (&before.container().definition, &after.container().definition);
+    assert_eq!(before.indexing_policy, after.indexing_policy);
+    assert_eq!(before.unique_key_policy, after.unique_key_policy);
 }
