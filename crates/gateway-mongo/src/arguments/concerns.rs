@@ -171,6 +171,9 @@ fn acknowledgement(value: &Value) -> Result<Acknowledgement> {
         Value::Document(tags) if tags.is_empty() => {
             Err(error!(code::FAILED_TO_PARSE, "tagged write concern requires tags"))
         }
+        Value::Document(tags) if tags.iter().any(|(_, count)| !count.is_number()) => {
+            Err(error!(code::FAILED_TO_PARSE, "tags of a write concern only accept numeric values"))
+        }
         Value::Document(tags) => {
             let first = tags.first().map(|(name, _)| name.to_string());
             Ok(Acknowledgement::Unknown(first.unwrap_or_default()))

@@ -118,6 +118,14 @@ fn check_id_index(index: &Value) -> Result<()> {
     for (name, value) in index.iter() {
         match (&**name, value) {
             ("key", Value::Document(_)) | ("name", Value::String(_)) => {}
+            ("v", version) if !version.is_number() => fail!(
+                code::TYPE_MISMATCH,
+                "The field 'v' of the _id index has the wrong type {}",
+                version.type_name()
+            ),
+            ("v", version) if !matches!(version.to_f64(), Some(1.0 | 2.0)) => {
+                fail!(67, "Invalid index specification: cannot create an index with version v={version}")
+            }
             ("key" | "name", other) => fail!(
                 code::TYPE_MISMATCH,
                 "The field '{name}' of the _id index has the wrong type {}",

@@ -26,8 +26,13 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
     }
 }
 
+/// A lone array is a list of what is merged.
 fn merge(values: &[Value]) -> Result<Value> {
     let mut merged = Document::new();
+    let values = match values {
+        [Value::Array(items)] => items.as_slice(),
+        values => values,
+    };
     for value in values {
         merge_into(&mut merged, value)?;
     }

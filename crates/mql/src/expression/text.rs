@@ -18,7 +18,9 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
 fn substring_bytes(values: &[Value]) -> Result<Value> {
     let text = text_of(&values[0])?;
     let number = |value: &Value, code: i32, what: &str| match value {
-        value if value.is_nan() => fail!(31109, "Can't coerce out of range value {value} to long"),
+        Value::Double(double) if !double.is_finite() => {
+            fail!(31109, "Can't coerce out of range value {value} to long")
+        }
         value if value.is_number() => Ok(coerced_i64(value)),
         other => {
             fail!(code, "$substrBytes: {what} must be a numeric type (is BSON type {})", other.type_name())
