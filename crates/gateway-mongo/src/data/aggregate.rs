@@ -30,17 +30,7 @@ const AGGREGATE: &[Field] = &[
 
 pub async fn aggregate(call: &Call) -> Result<Reply> {
     let arguments = call.arguments(AGGREGATE)?;
-    let collection = match call.first() {
-        Value::String(_) => Some(call.collection()?.to_owned()),
-        number if number.to_f64() == Some(1.0) => None,
-        number if number.is_number() => {
-            fail!(
-                code::BAD_VALUE,
-                "Invalid command format: the 'aggregate' field must specify a collection name or 1"
-            )
-        }
-        other => fail!(code::TYPE_MISMATCH, "collection name has invalid type {}", other.type_name()),
-    };
+    let collection = collection_of(call)?;
     let hint = hint_of(call)?;
     refuse_null(call, &["allowDiskUse"], code::TYPE_MISMATCH)?;
     let stages = stages(&arguments)?;
@@ -109,6 +99,21 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
         None => rows,
     };
     answer(call, namespace, rows, batch_size).await
+}
+
+/// The collection that the pipeline is over; none for 1.
+fn collection_of(call: &Call) -> Result<Option<String>> {
+    Ok(match call.first() {
+        Value::String(_) => Some(call.collection()?.to_owned()),
+        number if number.to_f64() == Some(1.0) => None,
+        number if number.is_number() => {
+            fail!(
+                code::BAD_VALUE,
+                "Invalid command format: the 'aggregate' field must specify a collection name or 1"
+            )
+        }
+        other => fail!(code::TYPE_MISMATCH, "collection name has invalid type {}", other.type_name()),
+    })
 }
 
 async fn answer(

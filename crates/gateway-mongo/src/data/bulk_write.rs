@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Action, Namespace, Statement};
+use shardlake_account::collections::{Action, Collection, Namespace, Statement};
 use shardlake_mql::{Document, Filter, SortPattern, Value};
 
 use super::collation::check_collation;
@@ -264,6 +264,20 @@ async fn replay_or_run(
     Ok(result)
 }
 
+/// Refuses a write that is meant for another collection of this name.
+fn check_uuid(target: &Target, collection: Option<&Collection>) -> Result<()> {
+    let Some(uuid) = &target.uuid else { return Ok(()) };
+    let own = collection.map(|found| Value::Binary(4, found.uuid().as_slice().into()));
+    if own.is_some_and(|own| shardlake_mql::equal(&own, uuid)) {
+        return Ok(());
+    }
+    let Namespace { database, collection } = &target.namespace;
+    let told = error!(361, "Collection UUID does not match that specified");
+    let told = told.with_field("db", database.as_str()).with_field("collectionUUID", uuid.clone());
+    let told = told.with_field("expectedCollection", collection.as_str());
+    Err(told.with_field("actualCollection", Value::Null))
+}
+
 async fn run(
     call: &Call,
     operation: &Operation,
@@ -274,16 +288,7 @@ async fn run(
     let namespace = &target.namespace;
     let fields = Arguments::of_document("bulkWrite.ops", &operation.fields, operation.kind.table())?;
     let collection = call.collections().collection(namespace)?;
-    if let Some(uuid) = &target.uuid {
-        let own = collection.as_ref().map(|found| Value::Binary(4, found.uuid().as_slice().into()));
-        if !own.is_some_and(|own| shardlake_mql::equal(&own, uuid)) {
-            let mut told = error!(361, "Collection UUID does not match that specified");
-            told =
-                told.with_field("db", namespace.database.as_str()).with_field("collectionUUID", uuid.clone());
-            told = told.with_field("expectedCollection", namespace.collection.as_str());
-            return Err(told.with_field("actualCollection", Value::Null));
-        }
-    }
+    check_uuid(target, collection.as_ref())?;
     check_collation(fields.given("collation"))?;
     if let (Some(hint), Some(collection)) = (fields.given("hint"), &collection) {
         check_hint(collection, Some(hint))?;

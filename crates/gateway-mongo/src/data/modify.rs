@@ -7,7 +7,7 @@ use super::collation::check_collation;
 use super::common::{check_created, document, sort};
 use super::find::check_hint;
 use super::write::statement;
-use crate::arguments::{Field, Types, optional};
+use crate::arguments::{Arguments, Field, Types, optional};
 use crate::call::Call;
 use crate::errors::{Result, code, fail};
 use crate::reply::Reply;
@@ -29,10 +29,8 @@ const FIELDS: &[Field] = &[
     optional("runtimeConstants", Types::OBJECT),
 ];
 
-pub async fn find_and_modify(call: &Call) -> Result<Reply> {
-    let namespace = call.written_namespace()?;
-    let arguments = call.arguments(FIELDS)?;
-    check_collation(arguments.given("collation"))?;
+/// What goes together: an update or a removal, and of a removal only what there was.
+fn check_modes(arguments: &Arguments<'_>) -> Result<()> {
     let is = |name: &str| arguments.bool(name) == Some(true);
     let (removes, upserts, shows_new) = (is("remove"), is("upsert"), is("new"));
     let update = arguments.given("update");
@@ -55,6 +53,17 @@ pub async fn find_and_modify(call: &Call) -> Result<Reply> {
     } else if update.is_none() {
         fail!(code::FAILED_TO_PARSE, "Either an update or remove=true must be specified");
     }
+    Ok(())
+}
+
+pub async fn find_and_modify(call: &Call) -> Result<Reply> {
+    let namespace = call.written_namespace()?;
+    let arguments = call.arguments(FIELDS)?;
+    check_collation(arguments.given("collation"))?;
+    let is = |name: &str| arguments.bool(name) == Some(true);
+    let (removes, upserts, shows_new) = (is("remove"), is("upsert"), is("new"));
+    let update = arguments.given("update");
+    check_modes(&arguments)?;
     let request = call.request();
     let lets = document(&arguments, "let");
     let (scope, mut env) = request.bound(&lets)?;

@@ -292,29 +292,30 @@ pub fn statement(
     Ok(Statement { filter, parsed, action, is_multi, sort, env, checks })
 }
 
+const DELETE: &[Field] = &[
+    required("deletes", Types::ARRAY),
+    optional("ordered", Types::BOOL),
+    optional("let", Types::OBJECT),
+    optional("stmtId", Types::INTEGER),
+    optional("stmtIds", Types::ARRAY),
+    optional("runtimeConstants", Types::OBJECT),
+];
+const DELETE_STATEMENT: &[Field] = &[
+    required("q", Types::OBJECT),
+    required("limit", Types::NUMBER),
+    optional("collation", Types::OBJECT),
+    optional("hint", Types::STRING.or(Types::OBJECT)),
+    optional("sampleId", Types::BINARY),
+];
+
 pub async fn delete(call: &Call) -> Result<Reply> {
-    const FIELDS: &[Field] = &[
-        required("deletes", Types::ARRAY),
-        optional("ordered", Types::BOOL),
-        optional("let", Types::OBJECT),
-        optional("stmtId", Types::INTEGER),
-        optional("stmtIds", Types::ARRAY),
-        optional("runtimeConstants", Types::OBJECT),
-    ];
-    const STATEMENT: &[Field] = &[
-        required("q", Types::OBJECT),
-        required("limit", Types::NUMBER),
-        optional("collation", Types::OBJECT),
-        optional("hint", Types::STRING.or(Types::OBJECT)),
-        optional("sampleId", Types::BINARY),
-    ];
     let namespace = call.namespace()?;
     check_written(&namespace)?;
-    let arguments = call.arguments(FIELDS)?;
+    let arguments = call.arguments(DELETE)?;
     let mut parsed = Vec::new();
     for (place, statement) in statements(&arguments, "deletes")?.into_iter().enumerate() {
         let context = format!("delete.deletes.{place}");
-        let fields = Arguments::of_document(&context, statement, STATEMENT)?;
+        let fields = Arguments::of_document(&context, statement, DELETE_STATEMENT)?;
         let is_multi = match fields.given("limit").and_then(Value::to_f64) {
             Some(0.0) => true,
             Some(1.0) => false,
@@ -337,7 +338,7 @@ pub async fn delete(call: &Call) -> Result<Reply> {
             answer.note(place, &result);
             continue;
         }
-        let fields = Arguments::of_document("delete", statement, STATEMENT)?;
+        let fields = Arguments::of_document("delete", statement, DELETE_STATEMENT)?;
         let outcome = async {
             check_collation(fields.given("collation"))?;
             let (scope, env) = call.request().bound(&lets)?;
