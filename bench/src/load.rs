@@ -2,7 +2,7 @@
 //!
 //! Requests are signed ahead; a reply is read only as far as its status and length. One thread drives all connections.
 
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,13 +10,18 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::Outcome;
 use crate::cpu::Cpu;
+use crate::{Outcome, mongo_messages};
 
 /// Gives a connection its requests: `next(connection, n)` is the bytes of its `n`th.
 pub trait Requests: Send + Sync + 'static {
     fn next(&self, connection: usize, number: u64, out: &mut Vec<u8>);
     fn expected_status(&self) -> u16;
+
+    /// Messages of the other door instead of HTTP.
+    fn are_messages(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -108,7 +113,10 @@ async fn converse(
             break;
         }
         stream.write_all(&request).await?;
-        let status = read_reply(&mut stream, &mut reply).await?;
+        let status = match requests.are_messages() {
+            true => read_message(&mut stream, &mut reply).await?,
+            false => read_reply(&mut stream, &mut reply).await?,
+        };
         if status != requests.expected_status() {
             return Err(io::Error::other(format!(
                 "a reply had status {status}: {}",
@@ -120,6 +128,50 @@ async fn converse(
         }
     }
     Ok(latencies)
+}
+
+/// One answer of the other door.
+async fn read_message(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<u16> {
+    let mut filled = 0;
+    loop {
+        if filled == buffer.len() {
+            buffer.resize(buffer.len() * 2, 0);
+        }
+        let count = stream.read(&mut buffer[filled..]).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        filled += count;
+        if mongo_messages::length(&buffer[..filled]).is_some_and(|total| filled >= total) {
+            return Ok(mongo_messages::status(&buffer[..filled]));
+        }
+    }
+}
+
+/// A connection to the other door, for commands one after the other.
+pub struct Messages(std::net::TcpStream);
+
+impl Messages {
+    pub fn open(address: SocketAddr) -> io::Result<Messages> {
+        let stream = std::net::TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Messages(stream))
+    }
+
+    /// Sends a command, which has to succeed.
+    pub fn run(&mut self, message: &[u8]) -> io::Result<()> {
+        self.0.write_all(message)?;
+        let mut reply = vec![0; 16];
+        self.0.read_exact(&mut reply)?;
+        let length = mongo_messages::length(&reply).unwrap_or(0).max(reply.len());
+        reply.resize(length, 0);
+        self.0.read_exact(&mut reply[16..])?;
+        if mongo_messages::status(&reply) == mongo_messages::SUCCESS {
+            return Ok(());
+        }
+        let shown = String::from_utf8_lossy(&reply[..reply.len().min(400)]).into_owned();
+        Err(io::Error::other(format!("a command failed: {shown}")))
+    }
 }
 
 /// Reads one reply to its end; gives its status.

@@ -10,6 +10,8 @@
 //! `cargo xtask bench compare REVISION`: this tree against an earlier revision, in processor time per operation. `cargo xtask bench
 //! guard`: the same against the parent commit, with a verdict. `cargo xtask bench all`: every figure that has a goal.
 //!
+//! `cargo xtask bench mongo`: MongoDB's protocol beside REST, over the same container.
+//!
 //! `cargo xtask bench feed`: following the changes of a partition. `cargo xtask bench script`: functions and procedures in JavaScript.
 //!
 //! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
@@ -32,6 +34,8 @@ mod ideal;
 mod load;
 mod metering;
 mod million;
+mod mongo;
+mod mongo_messages;
 mod pace;
 mod partitions;
 mod point;
@@ -42,6 +46,7 @@ mod query;
 mod query_workload;
 mod report;
 mod script;
+mod store;
 mod throttle;
 mod ttl;
 mod workload;
@@ -78,8 +83,12 @@ enum Benchmark {
     Ttl(TtlOptions),
     /// Clients while items with very many properties are written
     Heavy(HeavyOptions),
+    /// MongoDB's protocol beside REST
+    Mongo(MongoOptions),
     /// User-defined functions in queries, and stored procedures
     Script(ScriptOptions),
+    /// An account in an object store beside one on the local disk
+    Store(store::StoreOptions),
     /// This build against another, in processor time per operation
     Compare(CompareOptions),
     /// The same, failing where an operation takes over 5 % more beyond its own spread
@@ -109,6 +118,27 @@ pub struct PointOptions {
     /// Also load a million items and measure memory and restart
     #[arg(long)]
     pub million: bool,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct MongoOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    #[arg(long, default_value_t = 3)]
+    pub rounds: usize,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 4)]
+    pub seconds: u64,
+    /// Items loaded before the reads
+    #[arg(long, default_value_t = 100_000)]
+    pub items: u64,
+    /// Documents of the collection that a pipeline groups
+    #[arg(long, default_value_t = 100_000)]
+    pub grouped: u64,
     /// Write the result to this page
     #[arg(long)]
     pub publish: Option<std::path::PathBuf>,
@@ -310,7 +340,9 @@ fn main() -> Outcome {
         Benchmark::Feed(options) => feed::run(&options),
         Benchmark::Ttl(options) => ttl::run(&options),
         Benchmark::Heavy(options) => heavy::run(&options),
+        Benchmark::Mongo(options) => mongo::run(&options),
         Benchmark::Script(options) => script::run(&options),
+        Benchmark::Store(options) => store::run(&options),
         Benchmark::Compare(options) => compare::run(&options),
         Benchmark::All(options) => all::run(&options),
         Benchmark::Profile(options) => profile::run(&options),

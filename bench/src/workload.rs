@@ -30,6 +30,7 @@ pub fn create_database(client: &Client) {
 }
 
 /// Signs requests with a prepared key.
+#[derive(Clone)]
 pub struct Signer {
     key: Hmac<Sha256>,
     pub date: String,

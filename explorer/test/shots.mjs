@@ -1,6 +1,8 @@
-// Pictures of every page, light and dark, wide and narrow, of a server with a hot key: to be looked at by people.
+// Pictures of every page, light and dark, wide and narrow, full and empty, and of the tour: to be looked at by people.
 //
 //   SHARDLAKE_BINARY=… node test/shots.mjs DIRECTORY
+//
+// PAGES=home,tour chooses by name, ONLY=1440-light by width and scheme.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -35,6 +37,24 @@ const PAGES = {
   palette: ["", (page) => page.keyboard.press("Control+k")],
 };
 
+/** Of a server that has nothing, or next to nothing. */
+const EMPTY = {
+  "home-empty": [""],
+  "items-empty": ["c/empty/nothing/items"],
+  "query-empty": ["c/empty/nothing/query"],
+  "partitions-empty": ["c/empty/nothing/partitions"],
+  "feed-empty": ["c/empty/nothing/feed"],
+  "scripts-empty": ["c/empty/nothing/scripts"],
+  "projections-empty": ["projections"],
+};
+const TOUR = {
+  tour: ["c/saas/by-tenant/partitions#tour=1", (page) => page.getByRole("button", { name: "I have read it" }).waitFor()],
+  "tour-end": [
+    "c/saas/by-tenant-and-user/partitions#tour=1",
+    (page) => page.getByRole("region", { name: "Guided tour" }).getByRole("row").nth(2).waitFor(),
+  ],
+};
+
 async function run(page, tab) {
   await page.getByRole("button", { name: "Run" }).click();
   await page.getByRole("tab", { name: /Rows \d/ }).waitFor();
@@ -54,10 +74,10 @@ async function changes(page) {
   await page.getByRole("grid", { name: "Changes" }).getByRole("row").nth(1).click();
 }
 
-async function shoot(name, [path, prepared], width, colorScheme) {
+async function shoot(name, [path, prepared], width, colorScheme, of = server) {
   const narrow = width < 760;
   const settings = { viewport: { width, height: narrow ? 844 : 900 }, colorScheme };
-  const { page, at, context, wrong } = await openPage(browser, server, { settings });
+  const { page, at, context, wrong } = await openPage(browser, of, { settings });
   await at(path);
   await page.getByRole("main").waitFor();
   await page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => undefined);
@@ -68,23 +88,52 @@ async function shoot(name, [path, prepared], width, colorScheme) {
   await context.close();
 }
 
+const wanted = process.env.PAGES?.split(",");
+
+async function shootAll(pages, of) {
+  for (const name of Object.keys(pages).filter((name) => !wanted || wanted.includes(name))) {
+    for (const width of [1440, 390])
+      for (const scheme of ["light", "dark"]) {
+        if (process.env.ONLY && !`${width}-${scheme}`.match(process.env.ONLY)) continue;
+        await shoot(name, pages[name], width, scheme, of).catch((error) =>
+          console.log(name, width, scheme, error.message.split("\n")[0]),
+        );
+      }
+  }
+}
+
+const isWanted = (pages) => Object.keys(pages).some((name) => !wanted || wanted.includes(name));
+
+async function withServer(pages, more, options, prepared = async () => undefined) {
+  if (!isWanted(pages)) return;
+  const other = await startServer(more, options);
+  try {
+    await prepared(other);
+    await shootAll(pages, other);
+  } finally {
+    await other.stop();
+  }
+}
+
 try {
+  await withServer({ "home-empty": EMPTY["home-empty"] }, ["--durability", "memory"]);
+  const { "home-empty": _home, ...others } = EMPTY;
+  await withServer(others, ["--durability", "memory"], {}, async ({ client }) => {
+    await client.createDatabase("empty");
+    await client.createContainer("empty", "nothing", ["/key"]);
+  });
+  await withServer(TOUR, [], { command: ["demo", "hot-tenant", "--browser"], isStored: false });
+  if (isWanted(PAGES)) await full();
+} finally {
+  await browser.close();
+  await server.stop();
+}
+
+async function full() {
   await prepare(server.endpoint, { throughput: 2000 });
   await server.client.createContainer("shop", "audited", ["/key"], {
     more: { changeFeedPolicy: { retentionDuration: 60 } },
   });
   await traffic(server.client, Number(process.env.SECONDS ?? "25"), 5);
-  const wanted = process.env.PAGES?.split(",") ?? Object.keys(PAGES);
-  for (const name of wanted) {
-    for (const width of [1440, 390])
-      for (const scheme of ["light", "dark"]) {
-        if (process.env.ONLY && !`${width}-${scheme}`.match(process.env.ONLY)) continue;
-        await shoot(name, PAGES[name], width, scheme).catch((error) =>
-          console.log(name, width, scheme, error.message.split("\n")[0]),
-        );
-      }
-  }
-} finally {
-  await browser.close();
-  await server.stop();
+  await shootAll(PAGES, server);
 }

@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask run | test | ci | bench | fuzz | conform`.
+//! Developer commands: `cargo xtask run | test | ci | bench | fuzz | conform | explorer`.
 //!
 //! Everything a developer or the continuous integration does to this repository goes through here, so that both do the
 //! same. `run` builds and starts the server with demo data; `test` runs every test of the project, the
@@ -10,6 +10,7 @@
 mod bench;
 mod ci;
 mod command;
+mod explorer;
 mod minimums;
 mod prerequisites;
 mod project;
@@ -40,6 +41,8 @@ enum Command {
     Bench(bench::Options),
     /// Run a fuzz target with cargo-fuzz; without a name, list them
     Fuzz(PassedOn),
+    /// Work on the explorer: build its `dist`, take pictures of its pages
+    Explorer(explorer::Options),
     /// Run the tests that read the shared conformance data; arguments filter by name
     Conform(PassedOn),
 }
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Ci => ci::ci(),
         Command::Bench(options) => bench::bench(&options),
         Command::Fuzz(rest) => ci::fuzz(&rest.arguments),
+        Command::Explorer(options) => explorer::explorer(&options),
         Command::Conform(rest) => ci::conform(&rest.arguments),
     };
     match outcome {

@@ -30,6 +30,8 @@ pub use shardlake_capacity::diagnosis::{
     Action as FindingAction, Evidence, EvidenceValue, Finding, FindingKind,
 };
 pub use shardlake_capacity::policy::{NextStep, SplitReason};
+/// Where each shard has the place of its log.
+pub use shardlake_catalog::stamp_key;
 pub use shardlake_catalog::{
     MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
@@ -42,10 +44,10 @@ pub use shardlake_document::{
 pub use shardlake_heat::{HeatKind, HeatReport, PERIODS as HEAT_PERIODS, Series};
 pub use shardlake_items::{
     BulkOnError, ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedPage, FeedScope, FeedStart,
-    ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, PolicyPreview, ReadCommand, Schema,
-    SchemaPath, Triggers, WriteCommand, WriteReply, item_of_json,
+    ItemOperation, ItemRead, ItemWrite, KeyedOperation, OpenTransaction, Patch, PolicyPreview, ReadCommand,
+    Schema, SchemaPath, TransactionSpace, Triggers, WriteCommand, WriteReply, item_of_json,
 };
-pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem};
+pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem, Uncommitted};
 pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.
@@ -64,17 +66,17 @@ pub use shardlake_script::{
 };
 pub use shardlake_script_runs::{ProcedureReply, ScriptTrial, ScriptedWrite, TrialReply, TrialRole};
 pub use shardlake_serving::{
-    AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Enforcement, EpochRange, HeatRecording,
-    HistoryEvent, HistoryEventKind, PastRelocation, RangeStatistics, RelocationKind, RelocationReport,
-    RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport, key_misfit,
+    AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Earlier, Enforcement, EpochRange,
+    HeatRecording, HistoryEvent, HistoryEventKind, PastRelocation, RangeStatistics, RelocationKind,
+    RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport, key_misfit,
 };
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
 /// What a state consists of that is kept for a backup.
-pub use shardlake_storage::{KeptFile, KeptFiles};
+pub use shardlake_storage::{KeptFile, KeptFiles, Stamp};
 pub use shardlake_upkeep::{
-    AccountPulse, ContainerLoad, ContainerPulse, ContainerReport, HEAT_ROWS_MAX, HeatMap, HeatMapRequest,
-    HeatMeasure, KeyHeat, KeyReport, LargeKey, PartitionLoad, PulseSpan, Purging, RangeReport,
-    RelocationHooks, RelocationTicket, SplitAt, periods_of,
+    AccountPulse, ContainerLoad, ContainerPulse, ContainerReport, HEAT_MAP_BEFORE, HEAT_ROWS_MAX, HeatMap,
+    HeatMapRequest, HeatMeasure, KeyHeat, KeyReport, LargeKey, PartitionLoad, PulseSpan, Purging,
+    RangeReport, RelocationHooks, RelocationTicket, SplitAt, periods_of,
 };
 pub use verify::{VerifyReport, verify};

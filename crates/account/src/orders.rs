@@ -7,7 +7,7 @@ use shardlake_capacity::policy::NextStep;
 use shardlake_catalog::ProjectionRule;
 use shardlake_model::{Offer, PartitionKey, RequestContext, Result};
 use shardlake_projections::{ProjectionPut, ProjectionReport};
-use shardlake_serving::{ContainerHandle, PastRelocation, RelocationKind, ThroughputReport};
+use shardlake_serving::{ContainerHandle, Earlier, PastRelocation, RelocationKind, ThroughputReport};
 use shardlake_upkeep::{
     AccountPulse, ContainerLoad, ContainerReport, HeatMap, HeatMapRequest, KeyReport, PulseSpan,
     RelocationTicket, SplitAt,
@@ -49,6 +49,16 @@ impl Account {
     /// Heat over time and the hash space, also of partitions that are gone.
     pub fn heat_map(&self, container: &ContainerHandle, request: &HeatMapRequest) -> Result<HeatMap> {
         self.0.upkeep.heat_map(container, request)
+    }
+
+    /// Tells the heat of every container with its resource id, for a store, until told to stop.
+    pub fn keep_heat(&self, keep: impl FnMut(&str, &Earlier) -> bool) {
+        self.0.upkeep.keep_heat(keep);
+    }
+
+    /// Takes back what an earlier process has told of a container; says whether there is such a container.
+    pub fn recall_heat(&self, rid: &str, earlier: Earlier) -> bool {
+        self.0.upkeep.recall_heat(rid, earlier)
     }
 
     /// Where a logical partition is, how large, and how much of the load is its.

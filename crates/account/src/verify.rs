@@ -101,6 +101,7 @@ fn known_partitions(stored: &Definitions) -> Known {
 async fn find_strays(shard: &Shard, number: u16, known: &Known, report: &mut VerifyReport) -> Result<()> {
     let snapshot = shard.snapshot();
     let mark = shardlake_catalog::key(shardlake_catalog::MEMBERSHIP, &[]);
+    let own = [mark, shardlake_catalog::stamp_key()];
     let mut from = vec![0];
     loop {
         let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
@@ -112,9 +113,9 @@ async fn find_strays(shard: &Shard, number: u16, known: &Known, report: &mut Ver
             report.problems.push(problem);
             return Ok(());
         };
-        if number > 0 && *key == *mark {
-            // What makes it a shard of this account.
-            from = [&*mark, &[0]].concat();
+        if number > 0 && own.iter().any(|own| *key == **own) {
+            // What makes it a shard of this account, and the stamp of its log.
+            from = [&*key, &[0]].concat();
             continue;
         }
         match known.get(&uid) {

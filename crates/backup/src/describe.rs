@@ -2,10 +2,10 @@
 
 use shardlake_catalog::Definitions;
 use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_partition::position_of;
+use shardlake_partition::{position_of, storage_error};
 use shardlake_serving::catalog_error;
 use shardlake_stdx::Timestamp;
-use shardlake_storage::View;
+use shardlake_storage::{Stamp, View};
 
 /// An account at one moment, in short.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +13,8 @@ pub struct Moment {
     pub partitions: Vec<MomentOfPartition>,
     /// Splits, merges and moves that were under way, such as `move of shop/orders`: they go on from there.
     pub relocations: Vec<String>,
+    /// Of each shard, where its log was; `None` where it is not kept.
+    pub stamps: Vec<Option<Stamp>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +63,9 @@ pub async fn describe(views: &[View]) -> Result<Moment> {
     let name = |partition: &MomentOfPartition| {
         (partition.database.clone(), partition.container.clone(), partition.range_id)
     };
+    for view in views {
+        moment.stamps.push(Stamp::of(view, &shardlake_catalog::stamp_key()).await.map_err(storage_error)?);
+    }
     moment.partitions.sort_by_cached_key(name);
     moment.relocations.sort_unstable();
     Ok(moment)

@@ -42,6 +42,6 @@ pub use records::{
     ContainerRecord, DroppedMark, IndexGeneration, IndexRecord, Numbers, Placed, RangeRecord, RelocationKind,
     RelocationRecord,
 };
-pub use stored::{MEMBERSHIP, decode, encode, key, load, load_view};
+pub use stored::{MEMBERSHIP, decode, encode, key, load, load_view, stamp_key};
 pub use table::Table;
 pub use writer::{Turn, Urgency, Writer};

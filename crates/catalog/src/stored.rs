@@ -15,6 +15,8 @@
 //! 0u32 | 'K' | projection u32               → Checkpoint: how far it has come
 //! 0u32 | 'S'                                → which shard of which account this is; the only record that other shards
 //!                                             have, too (account/membership.rs)
+//! 0u32 | 'T'                                → the stamp of the last group of commits, where the log is kept (storage/src/history);
+//!                                             no record: storage writes it, on every shard
 //! ```
 //!
 //! A key is made of the record and compared with the one it was found under, so that no record passes for another.
@@ -40,6 +42,12 @@ const NUMBERS: u8 = b'N';
 const PROJECTION: u8 = b'F';
 const CHECKPOINT: u8 = b'K';
 pub const MEMBERSHIP: u8 = b'S';
+const STAMP: u8 = b'T';
+
+/// Where each shard has the stamp of its log.
+pub fn stamp_key() -> Vec<u8> {
+    key(STAMP, &[])
+}
 
 /// The key of a record: its kind and its numbers.
 pub fn key(kind: u8, numbers: &[u32]) -> Vec<u8> {
@@ -190,6 +198,7 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
             numbers_key()
         }
         Some(&MEMBERSHIP) => self::key(MEMBERSHIP, &[]),
+        Some(&STAMP) => stamp_key(),
         other => return Err(CatalogError::corrupt(format!("there is a record of unknown kind {other:?}"))),
     };
     if own_key != key {

@@ -32,6 +32,7 @@ impl Collections {
     /// What a pipeline gives, within the bound of memory. Where its results go elsewhere is for the caller to do.
     pub async fn aggregate(&self, request: &Arc<Request>, aggregation: Aggregation) -> Result<Vec<Value>> {
         let Aggregation { database, collection, mut stages, scope, env } = aggregation;
+        let mut indexes = Vec::new();
         let source = match collection {
             None => Source::Ready(VecDeque::new()),
             Some(name) => {
@@ -45,33 +46,39 @@ impl Collections {
                     _ => namespace,
                 };
                 let pipeline_filter = first_match(&stages);
-                self.scan(self.collection(&namespace)?, &pipeline_filter)
+                let found = self.collection(&namespace)?;
+                if begins_with_geo_near(&stages) {
+                    let words =
+                        || format!("$geoNear requires a geo index to run, but {namespace} does not exist");
+                    indexes = found.as_ref().ok_or_else(|| Failure::new(26, words()))?.indexes();
+                }
+                self.scan(found, &pipeline_filter)
             }
         };
         let pipeline = Pipeline::parse(&stages, &scope)?;
-        self.run(request, database, pipeline, source, env).await
+        self.run((request, database), pipeline, (source, indexes), env).await
     }
 
-    /// What stages give of documents that are there already.
+    /// What the stages behind the first give of its documents.
     pub async fn run_on(
         &self,
         request: &Arc<Request>,
         database: &str,
-        stages: Vec<Value>,
+        stages: &[Value],
         documents: Vec<Value>,
         scope: Scope,
         env: Env,
     ) -> Result<Vec<Value>> {
-        let pipeline = Pipeline::parse(&stages, &scope)?;
-        self.run(request, database.to_owned(), pipeline, Source::Ready(documents.into()), env).await
+        let pipeline = Pipeline::parse_behind_first(stages, &scope)?;
+        let source = Source::Ready(documents.into());
+        self.run((request, database.to_owned()), pipeline, (source, Vec::new()), env).await
     }
 
     async fn run(
         &self,
-        request: &Arc<Request>,
-        database: String,
+        (request, database): (&Arc<Request>, String),
         pipeline: Pipeline,
-        source: Source,
+        (source, indexes): (Source, Vec<Document>),
         env: Env,
     ) -> Result<Vec<Value>> {
         let (pages, mut read) = mpsc::channel::<Result<Vec<Value>>>(PAGES_WAITING_MAX);
@@ -83,7 +90,8 @@ impl Collections {
         };
         let stages = tokio::task::spawn_blocking(move || {
             let input = std::iter::from_fn(move || read.blocking_recv()).flat_map(documents);
-            let mut context = Context { env, collections: &others, memory_bytes_max: MEMORY_BYTES_MAX };
+            let mut context =
+                Context { env, collections: &others, indexes, memory_bytes_max: MEMORY_BYTES_MAX };
             pipeline.run(input, &mut context)
         });
         let feeding = feed(request, source, pages);
@@ -142,6 +150,11 @@ fn first_match(stages: &[Value]) -> Document {
     filter.map(|filter| Document::clone(filter)).unwrap_or_default()
 }
 
+fn begins_with_geo_near(stages: &[Value]) -> bool {
+    let first = stages.first().and_then(Value::as_document);
+    first.is_some_and(|stage| stage.has("$geoNear"))
+}
+
 /// Other collections for a pipeline's stages, which run on a thread that may block.
 struct Others {
     collections: Collections,
@@ -175,6 +188,13 @@ impl shardlake_mql::Collections for Others {
         };
         let read: Result<Vec<Value>> = self.runtime.block_on(read);
         read.map_err(|failure| shardlake_mql::Error::new(failure.code, failure.message))
+    }
+
+    fn indexes(&self, database: Option<&str>, collection: &str) -> shardlake_mql::Result<Vec<Document>> {
+        let namespace = Namespace::new(database.unwrap_or(&self.database), collection);
+        let found = self.collections.collection(&namespace);
+        let found = found.map_err(|failure| shardlake_mql::Error::new(failure.code, failure.message))?;
+        Ok(found.map(|found| found.indexes()).unwrap_or_default())
     }
 
     fn view(&self, collection: &str) -> Option<(Str, Vec<Value>)> {

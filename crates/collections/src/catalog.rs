@@ -1,15 +1,16 @@
 //! Databases, collections and views: made, listed, renamed, changed and dropped.
 
 use shardlake_model::{
-    Container, ContainerDefinition, Database, ErrorKind, PartitionKeyDefinition, Preconditions, Throughput,
+    ChangeFeedPolicy, Container, ContainerDefinition, Database, ErrorKind, PartitionKeyDefinition,
+    Preconditions, Throughput,
 };
 use shardlake_mql::{Document, Value};
 use shardlake_resources::Redefined;
 
 use crate::collections::{Collection, Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
-use crate::index_policy::{add_paths, default_ttl_of, policy_of, unique_keys_of};
-use crate::meta::{DatabaseMeta, Meta, View};
+use crate::index_policy::{Uniqueness, add_paths, default_ttl_of, policy_of, uniqueness_of};
+use crate::meta::{DatabaseMeta, Meta, Rename, View};
 use crate::request::Request;
 use crate::shard_key::{ShardKey, UNSHARDED_PATH};
 
@@ -91,6 +92,7 @@ impl Collections {
         let partition_key = partition_key_of(creation.shard_key.as_ref());
         let mut definition = ContainerDefinition::new(&namespace.collection, partition_key);
         definition.indexing_policy = policy_of(&meta, &definition);
+        definition.change_feed_policy = Some(policy_of_versions(&meta));
         let made = self
             .resources
             .create_container_keeping(
@@ -150,7 +152,12 @@ impl Collections {
                 let mut meta = Meta::of(container)?;
                 let mut definition = container.definition.clone();
                 change(&mut meta, &mut definition)?;
-                Ok(Redefined { definition, kept: Some(meta.encoded()) })
+                let unique = if meta.is_own { uniqueness_of(&meta)? } else { Uniqueness::default() };
+                if meta.is_own {
+                    definition.unique_key_policy.unique_keys = unique.keys;
+                }
+                let narrowings = unique.narrowings;
+                Ok(Redefined { definition, kept: Some(meta.encoded()), narrowings })
             };
             changed().map_err(|failure| {
                 let message = failure.message.clone();
@@ -184,7 +191,6 @@ impl Collections {
             let policy = policy_of(meta, definition);
             if meta.is_own {
                 definition.indexing_policy = policy;
-                definition.unique_key_policy.unique_keys = unique_keys_of(meta);
             } else {
                 // What another front end has asked for stays.
                 add_paths(&mut definition.indexing_policy, policy);
@@ -322,15 +328,35 @@ impl Collections {
             }
             _ => {}
         }
+        let (clock, names) = (self.queries.clock().clone(), (from.collection.clone(), to.collection.clone()));
+        let kept = move |container: &Container| {
+            // Keeping something with a container of another front end would open it.
+            let Some(kept) = &container.kept else { return Ok(None) };
+            let Ok(mut meta) = Meta::of(container) else { return Ok(Some(kept.clone())) };
+            let (from, to) = names;
+            meta.note_rename(Rename { at_ms: clock.now().milliseconds(), from, to });
+            Ok(Some(meta.encoded()))
+        };
         let renamed = self
             .resources
-            .rename_container(&from.database, &from.collection, &to.collection, drops_target)
+            .rename_container(&from.database, &from.collection, &to.collection, (drops_target, kept))
             .await;
         renamed.map_err(|error| match error.kind() {
             ErrorKind::Conflict => Failure::new(NAMESPACE_EXISTS, "target namespace exists"),
             _ => error.into(),
         })
     }
+}
+
+/// For how long versions are kept where nothing is said: so far back a change stream can be resumed.
+const VERSIONS_MINUTES: i64 = 60;
+
+/// As long as the collection's images are to be kept.
+pub fn policy_of_versions(meta: &Meta) -> ChangeFeedPolicy {
+    let images = meta.options.get("changeStreamPreAndPostImages").and_then(Value::as_document);
+    let seconds = images.and_then(|images| images.get("expireAfterSeconds")).and_then(Value::to_f64);
+    let minutes = seconds.map_or(VERSIONS_MINUTES, |seconds| (seconds / 60.0).ceil().max(1.0) as i64);
+    ChangeFeedPolicy { retention_duration: minutes }
 }
 
 pub const NAMESPACE_NOT_FOUND: i32 = 26;
@@ -359,9 +385,4 @@ fn partition_key_of(shard_key: Option<&Document>) -> PartitionKeyDefinition {
             }
         }
     }
-}
-
-/// For commands that show a value where nothing is.
-pub fn flag(document: &Document, name: &str) -> bool {
-    document.get(name).is_some_and(Value::is_true)
 }

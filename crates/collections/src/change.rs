@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardlake_document::{Body, ItemName};
-use shardlake_items::{ItemWrite, WriteCommand};
-use shardlake_model::{Error, ErrorKind, PartitionKey};
+use shardlake_items::{ItemRead, ItemWrite, ReadCommand, WriteCommand};
+use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions};
 use shardlake_mql::{Document, Env, Filter, Matched, Update};
 use shardlake_partition::{Changed, ItemChange, Outcome, StoredItem};
 
@@ -105,11 +105,12 @@ impl DocumentChange {
         if self.checks {
             self.collection.meta.check(&new, &mut env)?;
         }
+        self.collection.meta.check_places(&new)?;
         self.check_key(&new)?;
         let (body, _) = body_of(&new)?;
         came_to.written = new.clone();
         came_to.effect = Some(effect(Some(new), true));
-        Ok(Changed::Put(body))
+        Ok(if update.is_replacement() { Changed::Put(body) } else { Changed::Altered(body) })
     }
 
     fn check_key(&self, new: &Document) -> Result<()> {
@@ -150,6 +151,11 @@ impl Collections {
         env: &Env,
         checks: bool,
     ) -> Result<Option<Effect>> {
+        if !matches!(intent, Intent::Insert(_))
+            && !self.is_meant(request, collection, &name, filter, env).await?
+        {
+            return Ok(None);
+        }
         let change = Arc::new(DocumentChange {
             collection: collection.clone(),
             key: name.key.clone(),
@@ -161,7 +167,12 @@ impl Collections {
         });
         let write = ItemWrite::Change { item: ItemName::from(name.id), change: change.clone() };
         let command = WriteCommand { key: Some(name.key), write };
-        let reply = self.queries.write_item(&request.ctx, &collection.handle, command).await;
+        let reply = match &self.transaction {
+            Some(transaction) => {
+                self.queries.write_within(&request.ctx, &collection.handle, transaction, command).await
+            }
+            None => self.queries.write_item(&request.ctx, &collection.handle, command).await,
+        };
         let came_to = std::mem::take(&mut *change.came_to.lock().unwrap_or_else(PoisonError::into_inner));
         match reply {
             Ok(reply) => {
@@ -177,9 +188,34 @@ impl Collections {
                 Err(match (came_to.failure, error.kind()) {
                     (Some(failure), _) => failure,
                     (None, ErrorKind::Conflict) => duplicate_of(collection, &error, &came_to.written),
-                    (None, _) => error.into(),
+                    (None, _) => self.failed(error),
                 })
             }
         }
+    }
+
+    /// Whether a document may be what a filter means. A transaction knows before it writes: what it does not see, or does not
+    /// mean, it may pass over, whatever others make of it.
+    async fn is_meant(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        name: &Name,
+        filter: &Filter,
+        env: &Env,
+    ) -> Result<bool> {
+        let Some(transaction) = &self.transaction else { return Ok(true) };
+        let read =
+            ItemRead { item: ItemName::from(name.id.as_str()), preconditions: Preconditions::default() };
+        let command = ReadCommand { key: Some(name.key.clone()), read };
+        let reply = self.queries.read_within(&request.ctx, &collection.handle, transaction, command).await;
+        let item = match reply {
+            Ok(reply) => reply.item,
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(self.failed(error)),
+        };
+        let Some(item) = item else { return Ok(false) };
+        let document = document_of(item.body().as_bytes())?;
+        Ok(filter.matched(&document, &mut env.clone())?.is_some())
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shardlake_model::{ContainerRid, ErrorKind};
+use shardlake_items::OpenTransaction;
+use shardlake_model::{ContainerRid, Error, ErrorKind};
+use shardlake_partition::TRANSACTION_TOO_LARGE;
 use shardlake_queries::Queries;
 use shardlake_resources::Resources;
 use shardlake_serving::ContainerHandle;
@@ -23,6 +25,22 @@ pub struct Collections {
     pub(crate) queries: Queries,
     pub(crate) resources: Resources,
     known: Arc<Mutex<HashMap<ContainerRid, KnownMeta>>>,
+    /// What is read and written is so in this transaction.
+    pub(crate) transaction: Option<Arc<OpenTransaction>>,
+}
+
+impl Collections {
+    /// What an error of the engine means here: some mean something else in a transaction.
+    pub(crate) fn failed(&self, error: Error) -> Failure {
+        let code = match error.kind() {
+            _ if self.transaction.is_none() => None,
+            ErrorKind::TooLarge if error.message().starts_with(TRANSACTION_TOO_LARGE) => Some(257),
+            ErrorKind::Unsupported => Some(263),
+            _ => None,
+        };
+        let failure = Failure::from(error);
+        Failure { code: code.unwrap_or(failure.code), ..failure }
+    }
 }
 
 /// A database and a collection in it.
@@ -63,7 +81,13 @@ pub enum Found {
 
 impl Collections {
     pub fn new(queries: Queries, resources: Resources) -> Collections {
-        Collections { queries, resources, known: Arc::default() }
+        Collections { queries, resources, known: Arc::default(), transaction: None }
+    }
+
+    /// The same collections as a transaction sees them. Definitions are nobody's but everybody's: what is made or changed of
+    /// them is so at once.
+    pub fn within(&self, transaction: Arc<OpenTransaction>) -> Collections {
+        Collections { transaction: Some(transaction), ..self.clone() }
     }
 
     /// Where nothing is there, that is no error: it reads as empty.

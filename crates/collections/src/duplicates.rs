@@ -5,7 +5,7 @@ use shardlake_mql::{Document, Value};
 
 use crate::collections::Collection;
 use crate::failure::Failure;
-use crate::shard_key::ShardKey;
+use crate::names::stored_path;
 use crate::stored::document_of;
 
 /// Error 11000 for a conflict that the engine found; `body` is what was to be stored.
@@ -19,7 +19,8 @@ pub(crate) fn duplicate_of(collection: &Collection, error: &Error, document: &Do
         let violated = error.message().split_once("has the same ")?.1;
         collection.meta.indexes.iter().find(|index| {
             let Some(Value::Document(key)) = index.get("key") else { return false };
-            ShardKey::stored_paths(key.iter().map(|(name, _)| name)).join(", ") == violated
+            let paths = key.iter().map(|(name, _)| format!("/{}", stored_path(name).join("/")));
+            paths.collect::<Vec<_>>().join(", ") == violated
         })
     };
     let (name, pattern) = match of_unique_index() {

@@ -1,13 +1,15 @@
 //! Indexes of a collection as the one indexing policy of its container (spec mongo.md §17).
 
 use shardlake_model::{
-    ContainerDefinition, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy, UniqueKey,
+    ContainerDefinition, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy, Narrowing, UniqueKey,
 };
 use shardlake_mql::{Document, Value};
 
+use crate::failure::{Failure, Result};
 use crate::meta::Meta;
+use crate::meta::flag;
 use crate::names::stored_path;
-use crate::shard_key::ShardKey;
+use crate::narrowing::narrowing_of;
 
 /// Parts of a path up to which each may lie in an array; of longer ones everything below the first part is indexed.
 const PARTS_MAX: usize = 5;
@@ -81,17 +83,47 @@ fn add(parts: &[String], paths: &mut Vec<String>) {
     }
 }
 
-pub(crate) fn unique_keys_of(meta: &Meta) -> Vec<UniqueKey> {
-    let is_unique = |index: &&Document| index.get("unique").is_some_and(Value::is_true);
-    let keys = meta.indexes.iter().filter(is_unique).filter_map(|index| index.get("key")?.as_document());
-    let mut unique: Vec<UniqueKey> = Vec::new();
-    for key in keys {
-        let key = UniqueKey { paths: ShardKey::stored_paths(key.iter().map(|(name, _)| name)) };
-        if !unique.contains(&key) {
-            unique.push(key);
+/// The unique keys that indexes ask for, and which documents each is about.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Uniqueness {
+    pub keys: Vec<UniqueKey>,
+    pub narrowings: Vec<Option<Narrowing>>,
+}
+
+pub(crate) fn uniqueness_of(meta: &Meta) -> Result<Uniqueness> {
+    let mut unique = Uniqueness::default();
+    for index in meta.indexes.iter().filter(|index| is_enforced(index)) {
+        let Some(key) = index.get("key").and_then(Value::as_document) else { continue };
+        let key = unique_key_of(key);
+        let narrowing = narrowing_of(index)?;
+        match unique.keys.iter().position(|known| *known == key) {
+            Some(place) if unique.narrowings[place] == narrowing => {}
+            Some(_) => {
+                let words = "two unique indexes over the same fields that differ in 'sparse' or 'partialFilterExpression' are not supported";
+                return Err(Failure::new(303, words));
+            }
+            None => {
+                unique.keys.push(key);
+                unique.narrowings.push(narrowing);
+            }
         }
     }
-    unique
+    Ok(unique)
+}
+
+/// The paths of an index's key, quoted, because a name may hold what separates the parts of a path.
+pub(crate) fn unique_key_of(key: &Document) -> UniqueKey {
+    let quoted = |part: &String| match part.contains(['/', '"', '\'']) {
+        true => format!("/\"{}\"", part.replace('"', "\\\"")),
+        false => format!("/{part}"),
+    };
+    let path = |name: &str| stored_path(name).iter().map(quoted).collect::<String>();
+    UniqueKey { paths: key.iter().map(|(name, _)| path(name)).collect() }
+}
+
+/// Whether two documents may not have the same values: those of unique indexes, and of indexes that are to become unique.
+pub(crate) fn is_enforced(index: &Document) -> bool {
+    flag(index, "unique") || flag(index, "prepareUnique")
 }
 
 /// What a TTL index on the time of the last write means for the container.

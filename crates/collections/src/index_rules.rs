@@ -2,8 +2,10 @@
 
 use shardlake_mql::{Document, Filter, Scope, Value};
 
-use crate::catalog::flag;
 use crate::failure::{Failure, Result};
+use crate::meta::flag;
+use crate::places::check_plane_options;
+use crate::wildcard_rules::check_wildcard;
 
 /// Fields of an index.
 const FIELDS_MAX: usize = 32;
@@ -123,10 +125,14 @@ fn check_key(key: &Document, specification: &Document) -> Result<()> {
         match kind {
             Value::String(kind) => match &**kind {
                 "hashed" => hashed += 1,
-                "text" | "2d" | "geoHaystack" | "columnstore" => {
+                "text" | "geoHaystack" | "columnstore" => {
                     return Err(Failure::new(303, format!("indexes of kind '{kind}' are not supported")));
                 }
-                "2dsphere" => {}
+                "2d" if at > 0 => {
+                    return Err(Failure::new(67, "the field of kind '2d' has to be the first of its index"));
+                }
+                "2d" => check_plane_options(specification)?,
+                "2dsphere" => check_sphere_version(specification)?,
                 "" => {
                     return Err(Failure::new(67, "Values in the index key pattern cannot be empty strings"));
                 }
@@ -147,8 +153,9 @@ fn check_key(key: &Document, specification: &Document) -> Result<()> {
                 ));
             }
         }
-        check_path((name, kind), key.len(), specification)?;
+        check_path((name, kind), specification)?;
     }
+    check_wildcard(key, specification)?;
     if hashed > 1 {
         return Err(Failure::new(31303, "A maximum of one index field is allowed to be hashed"));
     }
@@ -161,8 +168,19 @@ fn check_key(key: &Document, specification: &Document) -> Result<()> {
     Ok(())
 }
 
+fn check_sphere_version(specification: &Document) -> Result<()> {
+    match specification.get("2dsphereIndexVersion") {
+        None => Ok(()),
+        Some(version) if matches!(version.to_f64(), Some(1.0 | 2.0 | 3.0)) => Ok(()),
+        Some(version) => Err(Failure::new(
+            67,
+            format!("unsupported geo index version {{ 2dsphereIndexVersion : {version} }}"),
+        )),
+    }
+}
+
 /// One field of an index: its path, which may end in a wildcard.
-fn check_path((name, kind): (&str, &Value), fields: usize, specification: &Document) -> Result<()> {
+fn check_path((name, kind): (&str, &Value), specification: &Document) -> Result<()> {
     let parts: Vec<&str> = name.split('.').collect();
     let wildcard = parts.last() == Some(&"$**");
     if name.is_empty() || parts.iter().any(|part| part.is_empty()) {
@@ -177,9 +195,6 @@ fn check_path((name, kind): (&str, &Value), fields: usize, specification: &Docum
             format!("Index key contains an illegal field name: field name starts with '$': {part}"),
         ));
     }
-    if wildcard && fields > 1 {
-        return Err(Failure::new(303, "compound wildcard indexes are not supported"));
-    }
     if wildcard {
         for option in ["unique", "sparse", "expireAfterSeconds"] {
             if specification
@@ -192,9 +207,8 @@ fn check_path((name, kind): (&str, &Value), fields: usize, specification: &Docum
                 ));
             }
         }
-        let is_positive = kind.to_f64().is_some_and(|kind| kind > 0.0);
-        if !is_positive {
-            return Err(Failure::new(67, "A numeric value in a $** index key pattern must be positive."));
+        if !kind.is_number() {
+            return Err(Failure::new(67, format!("A wildcard index cannot be of kind {kind}")));
         }
     }
     Ok(())
@@ -221,7 +235,7 @@ fn check_options(key: &Document, specification: &Document) -> Result<()> {
     for option in ["unique", "sparse", "hidden", "background"] {
         match specification.get(option) {
             None | Some(Value::Bool(_)) => {}
-            Some(number) if number.is_number() => {}
+            Some(number) if number.is_number() && option != "hidden" => {}
             Some(other) => {
                 return Err(Failure::new(
                     14,

@@ -2,12 +2,12 @@
 
 use shardlake_mql::{Document, Value, identical_documents};
 
-use crate::catalog::flag;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
-use crate::index_policy::unique_keys_of;
+use crate::index_policy::{is_enforced, uniqueness_of};
 use crate::index_rules::checked;
 use crate::meta::Meta;
+use crate::meta::flag;
 use crate::request::Request;
 
 /// Indexes of a collection.
@@ -79,8 +79,29 @@ impl Collection {
         match hint {
             Value::Document(key) if key.is_empty() || key.has("$natural") => Ok(None),
             Value::String(name) if &**name == "$natural" => Ok(None),
-            _ => self.indexes().into_iter().find(matches).map(Some).ok_or_else(unknown),
+            _ => {
+                let found = self.indexes().into_iter().find(matches).ok_or_else(unknown)?;
+                // A hidden one is not there for the planner.
+                if flag(&found, "hidden") { Err(unknown()) } else { Ok(Some(found)) }
+            }
         }
+    }
+
+    /// The filter that a hint adds: an index that holds part of the documents, read alone, gives these.
+    pub fn rows_of_hint(&self, hint: &Value) -> Result<Option<Document>> {
+        let Some(index) = self.hinted(hint)? else { return Ok(None) };
+        if let Some(filter) = index.get("partialFilterExpression").and_then(Value::as_document) {
+            return Ok(Some(Document::clone(filter)));
+        }
+        if !flag(&index, "sparse") {
+            return Ok(None);
+        }
+        let key = index.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
+        let there = |path: &str| {
+            Value::document(Document::one(path, Value::document(Document::one("$exists", Value::Bool(true)))))
+        };
+        let parts = key.iter().map(|(path, _)| there(path)).collect();
+        Ok(Some(Document::one("$or", Value::array(parts))))
     }
 }
 
@@ -117,7 +138,7 @@ impl Collections {
         };
         for index in &wanted {
             check_unique_has_key(index, &collection)?;
-            if flag(index, "unique") && !collection.meta.is_own {
+            if is_enforced(index) && !collection.meta.is_own {
                 let words = "cannot create unique index: the container was made through the NoSQL interface, which sets unique keys when it is made";
                 return Err(Failure::new(67, words));
             }
@@ -127,19 +148,43 @@ impl Collections {
         if meta.indexes.len() == collection.meta.indexes.len() {
             return Ok(IndexChange { before, after: before, made_collection });
         }
-        let is_more_unique = unique_keys_of(&meta) != unique_keys_of(&collection.meta);
+        self.check_all_places(request, &collection, &wanted).await?;
+        let is_more_unique = uniqueness_of(&meta)? != uniqueness_of(&collection.meta)?;
         if is_more_unique {
             self.check_unique(request, &collection, &wanted).await?;
         }
+        // Prepared until every document has claimed its values, so that a command that is broken off leaves no index that says
+        // more than it holds.
+        let unique: Vec<String> = wanted
+            .iter()
+            .filter(|index| is_more_unique && flag(index, "unique"))
+            .filter_map(|index| index.get("name").and_then(Value::as_str).map(str::to_owned))
+            .filter(|name| {
+                !collection.meta.indexes.iter().any(|known| known.value("name").as_str() == Some(name))
+            })
+            .collect();
+        let prepared = unique.clone();
         let changed = self
             .set_indexes(request, &collection, move |indexes| {
                 let own = Meta { indexes: std::mem::take(indexes), ..Meta::default() };
                 *indexes = with_indexes(&own, &wanted)?.indexes;
+                for index in indexes.iter_mut() {
+                    let name = index.value("name");
+                    if prepared.iter().any(|prepared| name.as_str() == Some(prepared)) {
+                        index.set(&"unique".into(), Value::Missing);
+                        index.set(&"prepareUnique".into(), Value::Bool(true));
+                    }
+                }
                 Ok(())
             })
             .await?;
-        if is_more_unique {
-            self.claim_unique(request, &changed).await?;
+        if is_more_unique && let Err(failure) = self.claim_unique(request, &changed).await {
+            self.take_back_indexes(request, &changed, collection.indexes()).await?;
+            return Err(failure);
+        }
+        let mut changed = changed;
+        for name in &unique {
+            changed = self.set_unique(request, &changed, name).await?;
         }
         // Within the time of the command; what is not ready then goes on being built.
         let time = request.ctx.deadline.saturating_sub(self.queries.clock().elapsed());
@@ -152,6 +197,25 @@ impl Collections {
             ));
         }
         Ok(IndexChange { before, after: changed.indexes().len(), made_collection })
+    }
+
+    /// Leaves the indexes that were there before: a writer was faster than the check of a unique one.
+    async fn take_back_indexes(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        before: Vec<Document>,
+    ) -> Result<()> {
+        let was_there = move |index: &Document| {
+            let name = index.value("name");
+            before.iter().any(|known| known.value("name").as_str() == name.as_str())
+        };
+        self.set_indexes(request, collection, move |indexes| {
+            indexes.retain(&was_there);
+            Ok(())
+        })
+        .await
+        .map(drop)
     }
 
     /// Drops the indexes that a name, a key, a list of names or `*` means; says how many there were.
@@ -176,21 +240,21 @@ impl Collections {
         Ok(before)
     }
 
-    /// Changes options of one index by name: `collMod`.
-    pub async fn change_index(
+    /// Changes options of one index by name; `Missing` takes one out.
+    pub(crate) async fn change_index(
         &self,
         request: &Request,
         collection: &Collection,
         name: &str,
-        options: Document,
+        options: &'static [(&'static str, Value)],
     ) -> Result<Collection> {
         let name = name.to_owned();
         self.set_indexes(request, collection, move |indexes| {
             let index =
                 indexes.iter_mut().find(|index| index.get("name").and_then(Value::as_str) == Some(&name));
             let index = index.ok_or_else(|| Failure::new(27, format!("cannot find index {name}")))?;
-            for (option, value) in options.iter() {
-                index.set(option, value.clone());
+            for (option, value) in options {
+                index.set(&(*option).into(), value.clone());
             }
             Ok(())
         })
@@ -261,7 +325,11 @@ fn with_indexes(meta: &Meta, wanted: &[Document]) -> Result<Meta> {
         let is_same_name = |own: &&Document| own.get("name").and_then(Value::as_str) == name.as_str();
         let is_same_key = |own: &&Document| {
             own.get("key").and_then(Value::as_document).is_some_and(|known| same_key(known, &key))
-                && equal_options(own, index, &["collation", "partialFilterExpression", "sparse", "unique"])
+                && equal_options(
+                    own,
+                    index,
+                    &["collation", "partialFilterExpression", "sparse", "unique", "wildcardProjection"],
+                )
         };
         if let Some(known) = meta.indexes.iter().find(is_same_name) {
             let words = format!("An existing index has the same name as the requested index: {name}");
@@ -282,6 +350,10 @@ fn with_indexes(meta: &Meta, wanted: &[Document]) -> Result<Meta> {
                 ],
             ) {
                 return Err(Failure::new(86, words));
+            }
+            if !equal_options(known, index, &["hidden"]) {
+                let words = format!("An equivalent index exists with another 'hidden': {name}");
+                return Err(Failure::new(85, words));
             }
             continue;
         }
@@ -309,7 +381,7 @@ fn check_unique_has_key(index: &Document, collection: &Collection) -> Result<()>
     let key = index.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
     let lacks = collection.shard_key.paths().iter().find(|path| !key.has(path));
     match lacks {
-        Some(path) if flag(index, "unique") => Err(Failure::new(
+        Some(path) if is_enforced(index) => Err(Failure::new(
             67,
             format!(
                 "cannot create unique index over {}: it must hold the shard key '{path}'",

@@ -1,7 +1,7 @@
 //! Inserting documents: many of one logical partition in one commit.
 
 use shardlake_document::Body;
-use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation};
+use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation, OpenTransaction, WriteCommand};
 use shardlake_model::{ErrorKind, PartitionKey};
 use shardlake_mql::{Document, Value};
 
@@ -92,6 +92,7 @@ impl Collections {
         if checks {
             collection.meta.check(&document, &mut request.env())?;
         }
+        collection.meta.check_places(&document)?;
         let key = collection.shard_key.of_new(&document)?;
         let (body, _) = body_of(&document)?;
         Ok((key, body))
@@ -140,6 +141,9 @@ impl Collections {
         inserted: &mut Inserted,
     ) -> Result<()> {
         let mut rest = std::mem::take(waiting);
+        if let Some(transaction) = self.transaction.clone() {
+            return self.insert_within(request, collection, (&transaction, rest), inserted).await;
+        }
         while !rest.is_empty() {
             match self.insert_batch(request, collection, &rest).await {
                 Ok(()) => {
@@ -184,6 +188,32 @@ impl Collections {
                         return Ok(());
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// One after the other, up to the first that fails: that is the end of the transaction, too.
+    async fn insert_within(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        (transaction, documents): (&OpenTransaction, Vec<Ready>),
+        inserted: &mut Inserted,
+    ) -> Result<()> {
+        for Ready { index, key, body } in documents {
+            let bytes = body.as_bytes().to_vec();
+            let command = WriteCommand { key: Some(key), write: ItemWrite::Create { body } };
+            match self.queries.write_within(&request.ctx, &collection.handle, transaction, command).await {
+                Ok(reply) => {
+                    request.charge(reply.meta.charge_centi);
+                    inserted.count += 1;
+                }
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    inserted.failures.push((index, duplicate(collection, &error, Some(&bytes))));
+                    return Ok(());
+                }
+                Err(error) => return Err(self.failed(error)),
             }
         }
         Ok(())

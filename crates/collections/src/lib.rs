@@ -5,12 +5,13 @@
 //! |---|---|
 //! | `collections.rs` | finds a collection or a view by its name |
 //! | `catalog.rs`, `meta.rs` | databases, collections and views as they are made, listed and dropped; what is kept with them |
-//! | `indexes.rs`, `index_rules.rs`, `index_policy.rs`, `uniqueness.rs` | indexes by name, the one policy that serves them, and unique ones |
+//! | `indexes.rs`, `index_rules.rs`, `wildcard_rules.rs`, `index_policy.rs`, `uniqueness.rs`, `narrowing.rs`, `places.rs` | indexes by name, the one policy that serves them, unique and geographic ones |
 //! | `names.rs`, `identity.rs`, `stored.rs` | documents to bodies of items and back, one for one |
 //! | `shard_key.rs` | the partition key as documents name it |
 //! | `plan.rs` | from a filter to what the engine is asked |
-//! | `reads.rs`, `aggregate.rs`, `output.rs` | finding documents; pipelines, and where their results go |
+//! | `reads.rs`, `order.rs`, `aggregate.rs`, `output.rs` | finding documents; pipelines, and where their results go |
 //! | `insert.rs`, `update.rs`, `change.rs` | writes, each document as one step |
+//! | `change_stream/` | what changed, event by event |
 //! | `duplicates.rs`, `failure.rs`, `request.rs` | errors in MongoDB's codes; what a command carries |
 //!
 //! Nothing here knows messages, sessions or cursors. Times to wait, connections and users are the gateway's.
@@ -18,6 +19,7 @@
 mod aggregate;
 mod catalog;
 mod change;
+mod change_stream;
 mod collections;
 mod duplicates;
 mod failure;
@@ -28,7 +30,10 @@ mod indexes;
 mod insert;
 mod meta;
 mod names;
+mod narrowing;
+mod order;
 mod output;
+mod places;
 mod plan;
 mod reads;
 mod request;
@@ -36,15 +41,20 @@ mod shard_key;
 mod stored;
 mod uniqueness;
 mod update;
+mod wildcard_rules;
 
 pub use aggregate::Aggregation;
-pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, flag};
+pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, policy_of_versions};
+pub use change_stream::{
+    BeforeChange, ChangeStream, FullDocument, StreamBatch, StreamOptions, StreamRoom, StreamStart, Token,
+    Watched, cluster_time_now, milliseconds_of,
+};
 pub use collections::{Collection, Collections, Found, Namespace};
 pub use failure::{Failure, Result};
 pub use identity::{Identity, text_of, value_of};
 pub use indexes::{IndexChange, identity_index};
 pub use insert::Inserted;
-pub use meta::{DatabaseMeta, Meta, View};
+pub use meta::{DatabaseMeta, Meta, View, flag};
 pub use names::{shown_name, stored_name};
 pub use plan::{Access, Plan, access, plan};
 pub use reads::{Find, Finding, MEMORY_BYTES_MAX, Source};

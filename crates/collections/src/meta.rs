@@ -12,6 +12,17 @@ use shardlake_mql::{Document, Filter, Scope, Value};
 use crate::failure::{Failure, Result};
 use crate::shard_key::ShardKey;
 
+/// A change of a collection's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rename {
+    pub at_ms: u64,
+    pub from: String,
+    pub to: String,
+}
+
+/// Renames that are remembered; streams that come later than so many are told that their history is lost.
+const RENAMES_MAX: usize = 16;
+
 /// What a collection is besides its container.
 #[derive(Debug, Clone, Default)]
 pub struct Meta {
@@ -25,6 +36,8 @@ pub struct Meta {
     pub options: Document,
     /// The pattern as it was declared, which tells `1` from `"hashed"`.
     pub shard_key: Option<Document>,
+    /// Names that it had, the last ones: change streams tell of them.
+    pub renames: Vec<Rename>,
     /// Of `options`.
     pub validator: Option<Filter>,
 }
@@ -49,7 +62,9 @@ impl Meta {
             _ => None,
         };
         let is_own = container.is_collection;
-        Ok(Meta { is_open: true, is_own, indexes: documents("indexes"), options, shard_key, validator })
+        let renames = documents("renames").iter().filter_map(Rename::of).collect();
+        let indexes = documents("indexes");
+        Ok(Meta { is_open: true, is_own, indexes, options, shard_key, renames, validator })
     }
 
     pub fn encoded(&self) -> String {
@@ -60,7 +75,18 @@ impl Meta {
         if let Some(shard_key) = &self.shard_key {
             kept.push("shardKey", Value::document(shard_key.clone()));
         }
+        if !self.renames.is_empty() {
+            let renames = self.renames.iter().map(|rename| Value::document(rename.document()));
+            kept.push("renames", Value::array(renames.collect()));
+        }
         url_text_of_bytes(&kept.to_bytes())
+    }
+
+    pub fn note_rename(&mut self, rename: Rename) {
+        if self.renames.len() >= RENAMES_MAX {
+            self.renames.remove(0);
+        }
+        self.renames.push(rename);
     }
 
     /// The pattern of a sharded collection.
@@ -88,6 +114,21 @@ impl Meta {
         let details = Document::one("operatorName", "validator");
         info.push("details", Value::document(details));
         Err(Failure::new(121, "Document failed validation").with("errInfo", info))
+    }
+}
+
+impl Rename {
+    fn of(document: &Document) -> Option<Rename> {
+        let text = |name: &str| document.get(name).and_then(Value::as_str).map(str::to_owned);
+        let at_ms = u64::try_from(document.get("at")?.to_i64_exact()?).ok()?;
+        Some(Rename { at_ms, from: text("from")?, to: text("to")? })
+    }
+
+    fn document(&self) -> Document {
+        let mut document = Document::one("at", self.at_ms as i64);
+        document.push("from", Value::string(&self.from));
+        document.push("to", Value::string(&self.to));
+        document
     }
 }
 
@@ -158,4 +199,9 @@ fn decoded(text: &str) -> Result<Document> {
 pub(crate) struct KnownMeta {
     pub etag: [u8; 16],
     pub meta: Arc<Meta>,
+}
+
+/// Whether an option is there and not false.
+pub fn flag(document: &Document, name: &str) -> bool {
+    document.get(name).is_some_and(Value::is_true)
 }

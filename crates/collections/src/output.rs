@@ -148,7 +148,7 @@ impl Collections {
             env,
             checks: true,
         };
-        let done = self.run_statement(request, namespace, &mut statement).await?;
+        let done = Box::pin(self.run_statement(request, namespace, &mut statement)).await?;
         if done.matched > 0 {
             let fails = keeps && matches!(target.matched, WhenMatched::Fail);
             return match fails {
@@ -199,7 +199,7 @@ fn are_unique(on: &[Str], collection: Option<&Collection>) -> bool {
     let Some(collection) = collection else { return is(&["_id"]) };
     let mut identity = vec!["_id"];
     identity.extend(collection.shard_key.paths().iter().map(String::as_str).filter(|path| *path != "_id"));
-    let unique = collection.meta.indexes.iter().filter(|index| crate::catalog::flag(index, "unique"));
+    let unique = collection.meta.indexes.iter().filter(|index| crate::meta::flag(index, "unique"));
     let mut keys = unique.filter_map(|index| index.get("key")?.as_document());
     is(&identity) || keys.any(|key| is(&key.iter().map(|(name, _)| &**name).collect::<Vec<_>>()))
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use shardlake_document::ItemName;
-use shardlake_items::{ItemRead, ReadCommand};
+use shardlake_items::{ItemRead, OpenTransaction, ReadCommand};
 use shardlake_model::{ErrorKind, Preconditions};
 use shardlake_mql::{Document, Env, Filter, FindProjection, Matched, SortKey, SortPattern, Value};
 use shardlake_queries::ItemsRequest;
@@ -12,6 +12,7 @@ use shardlake_sql::BuiltQuery;
 
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
+use crate::order::Order;
 use crate::plan::{Plan, plan};
 use crate::request::Request;
 use crate::stored::document_of;
@@ -37,6 +38,10 @@ impl Scan {
         Scan { collections: collections.clone(), collection, plan, built, continuation: None, is_done: false }
     }
 
+    fn transaction(&self) -> Option<&OpenTransaction> {
+        self.collections.transaction.as_deref()
+    }
+
     /// The next documents, perhaps none; `None` at the end.
     pub async fn next(&mut self, request: &Request) -> Result<Option<Vec<Document>>> {
         if self.is_done {
@@ -47,7 +52,11 @@ impl Scan {
             let read =
                 ItemRead { item: ItemName::from(id.as_str()), preconditions: Preconditions::default() };
             let command = ReadCommand { key: Some(key.clone()), read };
-            let reply = self.collections.queries.read(&request.ctx, &self.collection.handle, command).await;
+            let (queries, handle) = (&self.collections.queries, &self.collection.handle);
+            let reply = match self.transaction() {
+                Some(transaction) => queries.read_within(&request.ctx, handle, transaction, command).await,
+                None => queries.read(&request.ctx, handle, command).await,
+            };
             let item = match reply {
                 Ok(reply) => {
                     request.charge(reply.meta.charge_centi);
@@ -57,7 +66,7 @@ impl Scan {
                     request.charge(error.meta().charge_centi);
                     None
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.collections.failed(error)),
             };
             request.examine(u64::from(item.is_some()), 1);
             let found = item.map(|item| document_of(item.body().as_bytes())).transpose()?;
@@ -68,8 +77,10 @@ impl Scan {
             scope: self.plan.scope.clone(),
             max_items: Some(-1),
             continuation: self.continuation.as_deref(),
+            within: self.transaction(),
         };
-        let page = self.collections.queries.find_items(&request.ctx, &self.collection.handle, asked).await?;
+        let page = self.collections.queries.find_items(&request.ctx, &self.collection.handle, asked).await;
+        let page = page.map_err(|error| self.collections.failed(error))?;
         request.charge(page.meta.charge_centi);
         let done = page.statistics;
         request.examine(done.items_loaded + done.items_scanned, done.postings_read + done.entries_passed);
@@ -122,7 +133,8 @@ pub struct Finding {
     ready: VecDeque<(Value, Matched)>,
     left: u64,
     to_skip: u64,
-    is_sorted: bool,
+    /// Until everything is read and sorted.
+    order: Option<Order>,
     is_done: bool,
 }
 
@@ -130,7 +142,8 @@ impl Finding {
     pub fn new(find: Find, source: Source) -> Finding {
         let left = if find.limit == 0 { u64::MAX } else { find.limit };
         let to_skip = find.skip;
-        Finding { find, source, ready: VecDeque::new(), left, to_skip, is_sorted: false, is_done: false }
+        let order = Order::of(&find.sort, &find.parsed);
+        Finding { find, source, ready: VecDeque::new(), left, to_skip, order, is_done: false }
     }
 
     /// Up to so many documents and about so many bytes, one at least where there is one; and whether there may be more.
@@ -141,6 +154,7 @@ impl Finding {
         bytes_max: usize,
     ) -> Result<(Vec<Value>, bool)> {
         let (mut out, mut bytes) = (Vec::new(), 0);
+        self.find.env.set_time(request.time_test());
         while out.len() < documents_max && self.left > 0 {
             let Some((document, matched)) = self.take(request).await? else { break };
             if self.to_skip > 0 {
@@ -176,8 +190,8 @@ impl Finding {
     }
 
     async fn take(&mut self, request: &Request) -> Result<Option<(Value, Matched)>> {
-        if !self.find.sort.is_empty() && !self.is_sorted {
-            self.sort(request).await?;
+        if let Some(order) = self.order.take() {
+            self.sort(request, order).await?;
         }
         loop {
             if let Some(found) = self.ready.pop_front() {
@@ -208,10 +222,9 @@ impl Finding {
         Ok(true)
     }
 
-    async fn sort(&mut self, request: &Request) -> Result<()> {
-        self.is_sorted = true;
+    async fn sort(&mut self, request: &Request, order: Order) -> Result<()> {
         let wanted = usize::try_from(self.to_skip.saturating_add(self.left)).unwrap_or(usize::MAX);
-        let mut sorter = Sorter::new(self.find.sort.clone(), wanted);
+        let mut sorter = Sorter::new(order, wanted);
         loop {
             for (value, matched) in std::mem::take(&mut self.ready) {
                 sorter.push(value, matched)?;
@@ -227,19 +240,19 @@ impl Finding {
 
 /// The first of many in an order, within the bound of memory.
 struct Sorter {
-    pattern: SortPattern,
+    order: Order,
     wanted: usize,
     kept: Vec<(SortKey, Value, Matched)>,
     bytes: usize,
 }
 
 impl Sorter {
-    fn new(pattern: SortPattern, wanted: usize) -> Sorter {
-        Sorter { pattern, wanted, kept: Vec::new(), bytes: 0 }
+    fn new(order: Order, wanted: usize) -> Sorter {
+        Sorter { order, wanted, kept: Vec::new(), bytes: 0 }
     }
 
     fn push(&mut self, value: Value, matched: Matched) -> Result<()> {
-        let key = self.pattern.key(&value)?;
+        let key = self.order.key(&value)?;
         self.bytes += value.size();
         self.kept.push((key, value, matched));
         if self.kept.len() >= self.wanted.saturating_mul(2).max(1024) {
@@ -255,8 +268,8 @@ impl Sorter {
     }
 
     fn cut(&mut self) {
-        let pattern = &self.pattern;
-        self.kept.sort_by(|(left, ..), (right, ..)| pattern.compare_keys(left, right));
+        let order = &self.order;
+        self.kept.sort_by(|(left, ..), (right, ..)| order.compare(left, right));
         self.kept.truncate(self.wanted);
         self.bytes = self.kept.iter().map(|(_, value, _)| value.size()).sum();
     }

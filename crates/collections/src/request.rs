@@ -1,9 +1,11 @@
 //! What a command carries through all that it does: time, chance, and what it costs.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardlake_model::RequestContext;
-use shardlake_mql::{Document, Env, Scope};
+use shardlake_mql::{Document, Env, Scope, TimeTest};
+use shardlake_stdx::Clock;
 
 use crate::failure::Result;
 
@@ -11,21 +13,23 @@ use crate::failure::Result;
 #[derive(Debug)]
 pub struct Request {
     pub ctx: RequestContext,
-    charge_centi: AtomicU64,
+    charge_centi: Arc<AtomicU64>,
     documents_examined: AtomicU64,
     keys_examined: AtomicU64,
     seed: u64,
+    clock: Clock,
 }
 
 impl Request {
-    /// `seed` decides what is drawn by chance.
-    pub fn new(ctx: RequestContext, seed: u64) -> Request {
+    /// `seed` decides what is drawn by chance; charges are added to `charge_centi`.
+    pub fn charged_to(ctx: RequestContext, seed: u64, charge_centi: Arc<AtomicU64>, clock: Clock) -> Request {
         Request {
             ctx,
-            charge_centi: AtomicU64::new(0),
+            charge_centi,
             documents_examined: AtomicU64::new(0),
             keys_examined: AtomicU64::new(0),
             seed,
+            clock,
         }
     }
 
@@ -51,7 +55,16 @@ impl Request {
     /// What expressions know of the command.
     pub fn env(&self) -> Env {
         let now = self.ctx.now;
-        Env::new(now.milliseconds() as i64, self.seed).with_cluster_time((now.seconds() as u32, 1))
+        let mut env =
+            Env::new(now.milliseconds() as i64, self.seed).with_cluster_time((now.seconds() as u32, 1));
+        env.set_time(self.time_test());
+        env
+    }
+
+    /// Of expressions that go on from an earlier command.
+    pub(crate) fn time_test(&self) -> TimeTest {
+        let (clock, deadline) = (self.clock.clone(), self.ctx.deadline);
+        TimeTest::new(move || clock.elapsed() > deadline)
     }
 
     /// With the variables of a command's `let`.

@@ -85,6 +85,19 @@ impl ShardKey {
         PartitionKey(components)
     }
 
+    /// What tells a document from all others of its collection: the shard key and `_id`.
+    pub(crate) fn document_key(&self, document: &Document) -> Document {
+        let mut key = Document::new();
+        for path in self.shown.iter().filter(|path| *path != "_id") {
+            let value = value_at(document, path);
+            if !value.is_missing() {
+                key.push(path.as_str(), value);
+            }
+        }
+        key.push("_id", document.value("_id"));
+        key
+    }
+
     pub fn is_whole(&self, key: &PartitionKey) -> bool {
         key.0.len() == self.stored.len()
     }

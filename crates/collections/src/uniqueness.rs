@@ -1,15 +1,25 @@
-//! Unique indexes on collections that hold documents already: checked before, claimed after.
+//! Unique indexes on collections that hold documents already: checked before, claimed after; and indexes that become unique.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use shardlake_mql::{Document, Filter, Scope, Value};
+use shardlake_partition::unique_values_of;
 
-use crate::catalog::flag;
 use crate::change::Intent;
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
+use crate::index_policy::{is_enforced, unique_key_of};
+use crate::narrowing::narrowing_of;
 use crate::reads::Scan;
 use crate::request::Request;
+use crate::stored::body_of;
+
+/// Two documents of a logical partition with the same values.
+struct Violation<'i> {
+    index: &'i Document,
+    values: Document,
+    ids: [Value; 2],
+}
 
 impl Collections {
     /// Error 11000 where two documents of a logical partition have the same values.
@@ -19,33 +29,115 @@ impl Collections {
         collection: &Collection,
         wanted: &[Document],
     ) -> Result<()> {
-        let unique: Vec<&Document> = wanted.iter().filter(|index| flag(index, "unique")).collect();
-        let mut seen: Vec<HashSet<Vec<u8>>> = vec![HashSet::new(); unique.len()];
+        let unique: Vec<&Document> = wanted.iter().filter(|index| is_enforced(index)).collect();
+        let Some(found) = self.find_violation(request, collection, &unique).await? else { return Ok(()) };
+        let words = format!(
+            "Index build failed: E11000 duplicate key error collection: {} index: {} dup key: {}",
+            collection.namespace,
+            found.index.get("name").and_then(Value::as_str).unwrap_or_default(),
+            Value::document(found.values.clone())
+        );
+        let pattern = found.index.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
+        Err(Failure::new(11000, words)
+            .with("keyPattern", Document::clone(&pattern))
+            .with("keyValue", found.values))
+    }
+
+    /// Error 359 where an index cannot become unique, with the identities of two documents that are in the way.
+    pub async fn check_convertible(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        index: &Document,
+    ) -> Result<()> {
+        let Some(found) = self.find_violation(request, collection, &[index]).await? else { return Ok(()) };
+        let words = format!(
+            "Cannot convert the index to unique: several documents have the values {}. Please resolve them before running collMod again.",
+            Value::document(found.values)
+        );
+        let violation = Document::one("ids", Value::array(found.ids.to_vec()));
+        Err(Failure::new(359, words).with("violations", Value::array(vec![Value::document(violation)])))
+    }
+
+    /// Has documents that violate an index refused from now on, or no longer: the first step on the way to a unique one.
+    /// Unlike the reference, it refuses where documents violate it already.
+    pub async fn prepare_unique(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        index: &Document,
+        is_prepared: bool,
+    ) -> Result<()> {
+        let name = index.get("name").and_then(Value::as_str).unwrap_or_default();
+        if is_prepared {
+            self.check_convertible(request, collection, index).await?;
+        }
+        let options: &[_] = match is_prepared {
+            true => &[("prepareUnique", Value::Bool(true))],
+            false => &[("prepareUnique", Value::Missing)],
+        };
+        let changed = self.change_index(request, collection, name, options).await?;
+        if is_prepared && let Err(failure) = self.claim_unique(request, &changed).await {
+            // A writer was faster than the check.
+            self.change_index(request, &changed, name, &[("prepareUnique", Value::Missing)]).await?;
+            return Err(failure);
+        }
+        Ok(())
+    }
+
+    /// A prepared index becomes a unique one. Every document claims its values once more: whoever prepared it may have been
+    /// broken off.
+    pub async fn make_unique(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        index: &Document,
+    ) -> Result<()> {
+        let name = index.get("name").and_then(Value::as_str).unwrap_or_default();
+        self.claim_unique(request, collection).await?;
+        self.set_unique(request, collection, name).await.map(drop)
+    }
+
+    pub(crate) async fn set_unique(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        name: &str,
+    ) -> Result<Collection> {
+        let options = &[("unique", Value::Bool(true)), ("prepareUnique", Value::Missing)];
+        self.change_index(request, collection, name, options).await
+    }
+
+    async fn find_violation<'i>(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        unique: &[&'i Document],
+    ) -> Result<Option<Violation<'i>>> {
+        let rule = |index: &&Document| {
+            let key = index.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
+            Ok((unique_key_of(&key), narrowing_of(index)?))
+        };
+        let rules = unique.iter().map(rule).collect::<Result<Vec<_>>>()?;
+        let mut seen: Vec<HashMap<Vec<u8>, Value>> = vec![HashMap::new(); unique.len()];
         let mut scan = Scan::new(self, collection.clone(), &Document::new());
         while let Some(page) = scan.next(request).await? {
             for document in page {
                 let name = collection.name_of(&document)?;
-                for (index, seen) in unique.iter().zip(&mut seen) {
-                    let values = values_of(index, &document);
-                    let mut key = format!("{:?}|", name.key).into_bytes();
-                    key.extend_from_slice(&comparable(&values).to_bytes());
-                    if !seen.insert(key) {
-                        let shown = Value::document(values.clone());
-                        let words = format!(
-                            "Index build failed: E11000 duplicate key error collection: {} index: {} dup key: {shown}",
-                            collection.namespace,
-                            index.get("name").and_then(Value::as_str).unwrap_or_default()
-                        );
-                        let pattern =
-                            index.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
-                        return Err(Failure::new(11000, words)
-                            .with("keyPattern", Document::clone(&pattern))
-                            .with("keyValue", values));
+                let id = document.value("_id");
+                let body = body_of(&document)?.0;
+                for ((index, (key, rule)), seen) in unique.iter().zip(&rules).zip(&mut seen) {
+                    for value in unique_values_of(key, rule.as_ref(), body.raw())? {
+                        let place = [format!("{:?}|", name.key).as_bytes(), &value].concat();
+                        if let Some(other) = seen.insert(place, id.clone()) {
+                            let values = values_of(index, &document);
+                            return Ok(Some(Violation { index, values, ids: [other, id] }));
+                        }
                     }
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Every document is written as it is, under the definition that is in force now: so it claims its values.
@@ -73,13 +165,4 @@ fn values_of(index: &Document, document: &Document) -> Document {
         value.or_null()
     };
     key.iter().map(|(path, _)| (path.clone(), value(path))).collect()
-}
-
-/// Equal values have equal bytes, as far as the engine's unique keys tell them apart.
-fn comparable(values: &Document) -> Document {
-    let one = |value: &Value| match crate::identity::text_of(value) {
-        Ok(text) => Value::string(text),
-        Err(_) => value.clone(),
-    };
-    values.iter().map(|(name, value)| (name.clone(), one(value))).collect()
 }

@@ -8,6 +8,7 @@ use shardlake_mql::{Document, Env, Filter, Matched, SortPattern, Update, Value, 
 use crate::change::{Effect, Intent, Name};
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
+use crate::order::Order;
 use crate::reads::{MEMORY_BYTES_MAX, Scan};
 use crate::request::Request;
 
@@ -81,18 +82,29 @@ impl Collections {
                 _ => return Ok(Done::default()),
             },
         };
+        collection.check_near(&statement.parsed)?;
+        let mut refused = None;
         for _ in 0..ROUNDS_MAX {
             let done = match statement.is_multi {
                 true => self.change_all(request, &collection, statement).await?,
-                false => self.change_one(request, &collection, statement).await?,
+                false => Box::pin(self.change_one(request, &collection, statement)).await?,
             };
             if done.matched > 0 {
                 return Ok(done);
             }
             let Action::Update { update, is_upsert: true } = &statement.action else { return Ok(done) };
+            if let Some(failure) = refused {
+                return Err(failure);
+            }
             let update = update.clone();
-            if let Some(done) = self.upsert(request, &collection, statement, &update).await? {
-                return Ok(done);
+            match self.upsert(request, &collection, statement, &update).await {
+                Ok(Some(done)) => return Ok(done),
+                Ok(None) => {}
+                // Another writer may have been faster with the very document that the filter means: it is looked for once more.
+                Err(failure) if failure.code == 11000 && self.transaction.is_none() => {
+                    refused = Some(failure)
+                }
+                Err(failure) => return Err(failure),
             }
         }
         Err(Failure::new(
@@ -152,8 +164,8 @@ impl Collections {
         statement: &mut Statement,
     ) -> Result<Done> {
         let mut done = Done::default();
-        if !statement.sort.is_empty() {
-            for name in self.names_in_order(request, collection, statement).await? {
+        if let Some(order) = Order::of(&statement.sort, &statement.parsed) {
+            for name in self.names_in_order(request, collection, statement, &order).await? {
                 if let Some(effect) = self.change_named(request, collection, statement, name).await? {
                     done.note(effect);
                     break;
@@ -200,6 +212,7 @@ impl Collections {
         request: &Request,
         collection: &Collection,
         statement: &mut Statement,
+        order: &Order,
     ) -> Result<Vec<Name>> {
         let mut scan = Scan::new(self, collection.clone(), &statement.filter);
         let mut keyed = Vec::new();
@@ -209,7 +222,7 @@ impl Collections {
                 if statement.parsed.matches(&document, &mut statement.env)? {
                     let name = collection.name_of(&document)?;
                     let document = Value::document(document);
-                    let key = statement.sort.key(&document)?;
+                    let key = order.key(&document)?;
                     bytes += key.values().iter().map(Value::size).sum::<usize>() + name.id.len() + 128;
                     keyed.push((key, name));
                 }
@@ -218,7 +231,7 @@ impl Collections {
                 return Err(Failure::new(292, "the statement means too many documents: narrow its filter"));
             }
         }
-        keyed.sort_by(|(left, _), (right, _)| statement.sort.compare_keys(left, right));
+        keyed.sort_by(|(left, _), (right, _)| order.compare(left, right));
         Ok(keyed.into_iter().map(|(_, name)| name).collect())
     }
 
@@ -249,6 +262,7 @@ impl Collections {
         if statement.checks {
             collection.meta.check(&document, &mut statement.env)?;
         }
+        collection.meta.check_places(&document)?;
         let key = collection.shard_key.of_new(&document)?;
         let (_, identity) = crate::stored::body_of(&document)?;
         let name = Name { key, id: identity.text };

@@ -24,6 +24,7 @@ fn main() {
         ordinal: 1,
         ttl_seconds: None,
         json_size_bytes: json.len() as u32,
+        is_altered: false,
     };
     let record = Record::encode(&envelope, body.raw());
     let kilobytes = json.len() as f64 / 1024.0;

@@ -54,6 +54,20 @@ impl<'a> NonJson<'a> {
         }
     }
 
+    /// A number that JSON lacks: of a decimal the nearest double.
+    pub fn number(&self) -> Option<f64> {
+        match self.kind {
+            kind::DOUBLE => Some(f64::from_le_bytes(*self.bytes.first_chunk()?)),
+            kind::DECIMAL128 => match decimal_parts(u128::from_le_bytes(*self.bytes.first_chunk()?)) {
+                DecimalParts::Nan => Some(f64::NAN),
+                DecimalParts::Infinity { negative: true } => Some(f64::NEG_INFINITY),
+                DecimalParts::Infinity { negative: false } => Some(f64::INFINITY),
+                DecimalParts::Finite { .. } => self.finite_decimal(),
+            },
+            _ => None,
+        }
+    }
+
     /// Of code with scope.
     pub(crate) fn scope(&self) -> Option<RawDocument<'a>> {
         if self.kind != kind::CODE_WITH_SCOPE {

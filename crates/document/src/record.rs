@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | format version, 2; before 2, bodies had only the kinds that JSON has |
 //! | 1..5 | CRC-32 of everything else: the version, then bytes 5.. |
-//! | 5 | flags: 1 = the item has its own time to live |
+//! | 5 | flags: 1 = the item has its own time to live, 2 = the version came from a change of parts |
 //! | 6..14 | LSN of the commit that wrote the item |
 //! | 14..22 | time of that commit, seconds since the Unix epoch (`_ts`) |
 //! | 22..38 | etag |
@@ -25,6 +25,7 @@ const FORMAT_VERSION: u8 = 2;
 const CHECKSUM_END: usize = 5;
 const BODY_AT: usize = 54;
 const FLAG_TTL: u8 = 1;
+const FLAG_ALTERED: u8 = 2;
 
 /// What the server knows about an item beside its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,9 @@ pub struct Envelope {
     pub ttl_seconds: Option<i32>,
     /// UTF-8 length of the item as JSON text, system properties included.
     pub json_size_bytes: u32,
+    /// A client changed parts of the version before, with a patch or an update: change streams tell it so. Otherwise it sent
+    /// the item whole.
+    pub is_altered: bool,
 }
 
 /// A stored item, borrowed from the bytes it was read from.
@@ -52,7 +56,8 @@ impl<'a> Record<'a> {
         let mut out = Vec::with_capacity(BODY_AT + body.len());
         out.push(FORMAT_VERSION);
         out.extend_from_slice(&[0; 4]);
-        out.push(if envelope.ttl_seconds.is_some() { FLAG_TTL } else { 0 });
+        let ttl = if envelope.ttl_seconds.is_some() { FLAG_TTL } else { 0 };
+        out.push(ttl | if envelope.is_altered { FLAG_ALTERED } else { 0 });
         out.extend_from_slice(&envelope.lsn.to_le_bytes());
         out.extend_from_slice(&envelope.timestamp_seconds.to_le_bytes());
         out.extend_from_slice(&envelope.etag.0);
@@ -77,7 +82,7 @@ impl<'a> Record<'a> {
         if checksum(bytes) != u32::from_le_bytes(field(header, 1)) {
             return Err(corrupt("checksum mismatch"));
         }
-        if !has_own_length(body) || header[5] & !FLAG_TTL != 0 {
+        if !has_own_length(body) || header[5] & !(FLAG_TTL | FLAG_ALTERED) != 0 {
             return Err(corrupt("the envelope contradicts itself"));
         }
         let ttl = i32::from_le_bytes(field(header, 46));
@@ -88,6 +93,7 @@ impl<'a> Record<'a> {
             ordinal: u64::from_le_bytes(field(header, 38)),
             ttl_seconds: (header[5] & FLAG_TTL != 0).then_some(ttl),
             json_size_bytes: u32::from_le_bytes(field(header, 50)),
+            is_altered: header[5] & FLAG_ALTERED != 0,
         };
         Ok(Record { envelope, body: RawDocument::assume_valid(body) })
     }
@@ -123,6 +129,7 @@ mod tests {
             ordinal: u64::MAX,
             ttl_seconds: Some(-1),
             json_size_bytes: 22,
+            is_altered: true,
         };
         let bytes = Record::encode(&envelope, body.raw());
         (envelope, bytes)
@@ -134,7 +141,7 @@ mod tests {
         let record = Record::decode(&bytes).unwrap();
         assert_eq!(record.envelope, envelope);
         assert_eq!(crate::json_size(record.body), envelope.json_size_bytes as usize);
-        let without_ttl = Envelope { ttl_seconds: None, ..envelope };
+        let without_ttl = Envelope { ttl_seconds: None, is_altered: false, ..envelope };
         let bytes = Record::encode(&without_ttl, record.body);
         assert_eq!(Record::decode(&bytes).unwrap().envelope, without_ttl);
     }

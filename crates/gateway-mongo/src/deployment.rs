@@ -9,7 +9,7 @@ use crate::access::{Key, Users};
 use crate::cursors::{CursorLimits, Cursors};
 use crate::fail_points::FailPoints;
 use crate::operations::Operations;
-use crate::sessions::{SessionLimits, Sessions};
+use crate::sessions::{SessionLimits, Sessions, TransactionLimits};
 
 /// How the gateway behaves.
 #[derive(Debug, Clone)]
@@ -36,6 +36,7 @@ pub struct MongoSettings {
     /// What the server was started with, for `getCmdLineOpts`.
     pub arguments: Vec<String>,
     pub sessions: SessionLimits,
+    pub transactions: TransactionLimits,
     pub cursors: CursorLimits,
 }
 
@@ -54,6 +55,7 @@ impl Default for MongoSettings {
             version: env!("CARGO_PKG_VERSION"),
             arguments: Vec::new(),
             sessions: SessionLimits::default(),
+            transactions: TransactionLimits::default(),
             cursors: CursorLimits::default(),
         }
     }
@@ -116,7 +118,7 @@ impl Deployment {
     pub fn new(account: Account, settings: MongoSettings, knows_command: fn(&str) -> bool) -> Deployment {
         let (clock, random) = (account.clock().clone(), account.random().clone());
         Deployment {
-            sessions: Sessions::new(clock.clone(), random.clone(), settings.sessions),
+            sessions: Sessions::new(clock.clone(), random.clone(), settings.sessions, settings.transactions),
             cursors: Cursors::new(clock.clone(), random, settings.cursors),
             users: Users::new(&settings.account_name, &settings.keys),
             fail_points: FailPoints::default(),

@@ -17,11 +17,15 @@ use crate::access::{Access, Principal};
 use crate::arguments::{Generic, ReadLevel, TransactionPart};
 use crate::call::{Call, Command, Connection};
 use crate::deployment::Deployment;
-use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, error, fail, is_retryable_code};
+use crate::errors::{
+    CommandError, RESUMABLE_CHANGE_STREAM, RETRYABLE_WRITE, Result, TRANSIENT_TRANSACTION, code, error, fail,
+    is_resumable_code, is_retryable_code, is_transient_code,
+};
 use crate::fail_points::Strike;
+use crate::last_request::LastRequest;
 use crate::reply::Reply;
-use crate::sessions::SessionKey;
-use crate::{stable, table};
+use crate::sessions::{RetryableWrite, Session, SessionKey, TransactionTurn};
+use crate::{cluster_time, stable, table, transactions};
 
 /// The engine ends an operation at its deadline; so much later it is no longer waited for.
 const GRACE: Duration = Duration::from_secs(2);
@@ -56,7 +60,8 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
         Err(error) => return failed("", &error),
     };
     deployment.counters.operations.count(row.name);
-    let is_repeatable = row.rules.is_retryable && body.has("txnNumber");
+    let repeats = Repeats::of(row, &body);
+    let is_of_stream = is_of_stream(deployment, row.name, &body);
     let strike = strike(deployment, connection, row.name).await;
     if let Some(Strike { closes_connection: true, .. }) = strike {
         return Answered { document: Vec::new(), failed: true, name: row.name, closes_connection: true };
@@ -66,7 +71,9 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
         Ok(Ok(document)) => Answered { document, failed: false, name: row.name, closes_connection: false },
         Ok(Err(error)) => {
             deployment.counters.failures.fetch_add(1, Ordering::Relaxed);
-            failed(row.name, &told(is_repeatable, error))
+            let mut reply = told(repeats, is_of_stream, error).reply();
+            cluster_time::add(&mut reply, deployment.account.clock().now());
+            Answered { document: reply.to_bytes(), failed: true, name: row.name, closes_connection: false }
         }
         Err(panic) => {
             tracing::error!(command = row.name, panic = panic_message(&*panic), "a command handler panicked");
@@ -80,14 +87,58 @@ pub fn failed(name: &'static str, error: &CommandError) -> Answered {
     Answered { document: error.reply().to_bytes(), failed: true, name, closes_connection: false }
 }
 
-/// Only writes that drivers may repeat carry the label that makes them, and all that may do.
-fn told(is_repeatable: bool, error: CommandError) -> CommandError {
+/// What a driver repeats when a command has failed for a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeats {
+    Nothing,
+    /// The command: a write with a number of its own, or the end of a transaction.
+    Command,
+    Transaction,
+}
+
+impl Repeats {
+    fn of(row: &Command, body: &Document) -> Repeats {
+        let in_transaction = matches!(body.get("autocommit"), Some(Value::Bool(false)));
+        match body.has("txnNumber") {
+            true if row.rules.ends_transaction => Repeats::Command,
+            true if in_transaction => Repeats::Transaction,
+            true if row.rules.is_retryable => Repeats::Command,
+            _ => Repeats::Nothing,
+        }
+    }
+}
+
+/// Whether a command opens a change stream or goes on with one.
+fn is_of_stream(deployment: &Deployment, name: &str, body: &Document) -> bool {
+    match name {
+        "getMore" => {
+            let id = body.first().and_then(|(_, id)| id.to_i64_exact());
+            id.is_some_and(|id| deployment.cursors.is_stream(id))
+        }
+        "aggregate" => {
+            let stages = body.get("pipeline").and_then(Value::as_array);
+            let first = stages.and_then(|stages| stages.first()).and_then(Value::as_document);
+            first.is_some_and(|stage| stage.has("$changeStream"))
+        }
+        _ => false,
+    }
+}
+
+/// Only what drivers may repeat carries a label that makes them, and all of that does; likewise change streams.
+fn told(repeats: Repeats, is_of_stream: bool, error: CommandError) -> CommandError {
     if error.has_given_labels() {
         return error;
     }
-    match is_repeatable && is_retryable_code(error.code()) {
-        true => error.with_label(RETRYABLE_WRITE),
-        false => error.without_label(RETRYABLE_WRITE),
+    let error = match is_of_stream && is_resumable_code(error.code()) {
+        true => error.with_label(RESUMABLE_CHANGE_STREAM),
+        false => error,
+    };
+    match repeats {
+        Repeats::Command if is_retryable_code(error.code()) => error.with_label(RETRYABLE_WRITE),
+        Repeats::Transaction if is_transient_code(error.code()) => {
+            error.without_label(RETRYABLE_WRITE).with_label(TRANSIENT_TRANSACTION)
+        }
+        _ => error.without_label(RETRYABLE_WRITE),
     }
 }
 
@@ -133,19 +184,37 @@ async fn run(
     if generic.is_api_strict {
         stable::check(row.name, &body)?;
     }
-    let call = enter(deployment, connection, row, (body, generic), principal).await?;
+    transactions::check(row, &body, &generic)?;
+    let mut call = enter(deployment, connection, row, (body, generic), principal).await?;
     let time = call.time_left() + GRACE;
     let started = deployment.account.clock().elapsed();
     let names = (row.name, call.generic.database.as_str());
     let at_work = deployment.operations.begin(names, connection.id, started);
-    let reply = tokio::select! {
+    let outcome = tokio::select! {
         biased;
-        reply = (row.handler)(&call) => reply?,
-        () = at_work.killed() => fail!(code::INTERRUPTED, "operation was interrupted"),
-        () = tokio::time::sleep(time) => fail!(code::MAX_TIME_EXPIRED, "operation exceeded time limit"),
+        outcome = (row.handler)(&call) => outcome,
+        () = at_work.killed() => Err(error!(code::INTERRUPTED, "operation was interrupted")),
+        () = tokio::time::sleep(time) => Err(error!(code::MAX_TIME_EXPIRED, "operation exceeded time limit")),
     };
     drop(at_work);
+    note_request(&call, row, started);
+    transactions::give_back(&mut call, &outcome);
+    let reply = outcome?;
     Ok(finish(row, &call, reply, concern_error))
+}
+
+/// For `getLastRequestStatistics`, which does not count itself; nor do the commands by which drivers keep connections.
+fn note_request(call: &Call, row: &Command, started: Duration) {
+    if !row.rules.needs_user || row.name == "getLastRequestStatistics" {
+        return;
+    }
+    let time = call.deployment.account.clock().elapsed().saturating_sub(started);
+    let charge_centi = call.charged.load(Ordering::Relaxed);
+    let last = LastRequest { command: row.name, charge_centi, time };
+    if let Some(session) = &call.session {
+        session.note_request(last);
+    }
+    call.connection.state().last_request = Some(last);
 }
 
 fn check_access(deployment: &Deployment, row: &Command, principal: Option<&Principal>) -> Result<()> {
@@ -172,36 +241,16 @@ fn check_rules(row: &Command, generic: &Generic) -> Result<()> {
     if generic.is_api_strict && !row.rules.is_stable {
         fail!(code::API_STRICT, "Provided apiStrict:true, but the command {name} is not in API Version 1");
     }
-    check_transaction(row, generic)?;
+    match generic.transaction_part {
+        Some(part) => transactions::check_fields(row, generic, part)?,
+        None => check_retryable(row, generic)?,
+    }
     let level = generic.read_concern.and_then(|concern| concern.level);
-    if level.is_some_and(|level| level != ReadLevel::Local) && !row.rules.has_read_concern {
+    let takes_level = row.rules.has_read_concern || generic.transaction_part == Some(TransactionPart::First);
+    if level.is_some_and(|level| level != ReadLevel::Local) && !takes_level {
         fail!(code::INVALID_OPTIONS, "read concern is not supported by the command {name}");
     }
     Ok(())
-}
-
-fn check_transaction(row: &Command, generic: &Generic) -> Result<()> {
-    let name = row.name;
-    let Some(part) = generic.transaction_part else { return check_retryable(row, generic) };
-    if generic.transaction_number.is_none() {
-        fail!(code::INVALID_OPTIONS, "'autocommit' field requires a transaction number to also be specified");
-    }
-    check_session(generic)?;
-    if row.rules.ends_transaction {
-        return match part {
-            TransactionPart::Later => Ok(()),
-            TransactionPart::First => {
-                Err(error!(code::NOT_IN_TRANSACTION, "{name} cannot begin a transaction"))
-            }
-        };
-    }
-    if generic.write_concern.is_some() {
-        fail!(code::INVALID_OPTIONS, "writeConcern is not allowed within a multi-statement transaction");
-    }
-    if part == TransactionPart::Later && generic.read_concern.is_some() {
-        fail!(code::INVALID_OPTIONS, "Only the first command in a transaction may specify a readConcern");
-    }
-    fail!(code::NOT_IN_TRANSACTION, "transactions are not supported yet: leave out startTransaction")
 }
 
 fn check_retryable(row: &Command, generic: &Generic) -> Result<()> {
@@ -213,14 +262,7 @@ fn check_retryable(row: &Command, generic: &Generic) -> Result<()> {
              autocommit:false was not provided, and {name} is not a retryable write command."
         );
     }
-    check_session(generic)
-}
-
-fn check_session(generic: &Generic) -> Result<()> {
-    if generic.transaction_number.is_some() && generic.session.is_none() {
-        fail!(code::INVALID_OPTIONS, "Transaction number requires a session ID to also be specified");
-    }
-    Ok(())
+    transactions::check_session(generic)
 }
 
 async fn enter(
@@ -236,13 +278,11 @@ async fn enter(
     let time = deployment.settings.request_timeout;
     let time = generic.time_max.map_or(time, |asked| asked.min(time));
     let deadline = account.clock().elapsed() + time;
-    let retryable = match (&session, generic.transaction_number) {
-        (Some(session), Some(number)) if row.rules.is_retryable => {
-            let begun = tokio::time::timeout(time, session.statements.begin(number)).await;
-            Some(begun.map_err(|_| error!(code::MAX_TIME_EXPIRED, "operation exceeded time limit"))??)
-        }
-        _ => None,
-    };
+    let turn = tokio::time::timeout(time, turn(deployment, row, &generic, session.as_deref()));
+    let (retryable, transaction) =
+        turn.await.map_err(|_| error!(code::MAX_TIME_EXPIRED, "operation exceeded time limit"))??;
+    let collections =
+        transaction.as_ref().map(|turn| account.collections().within(turn.transaction().clone()));
     let context = RequestContext {
         activity_id: account.random().guid(),
         now: account.clock().now(),
@@ -253,7 +293,40 @@ async fn enter(
         answer_space: None,
     };
     let (deployment, connection, name) = (deployment.clone(), connection.clone(), row.name);
-    Ok(Call { deployment, connection, name, body, generic, principal, session, retryable, context })
+    Ok(Call {
+        deployment,
+        connection,
+        name,
+        body,
+        generic,
+        principal,
+        session,
+        retryable,
+        transaction,
+        collections,
+        context,
+        charged: Arc::default(),
+    })
+}
+
+/// Waits for the command's turn in its session, where it has a number.
+async fn turn(
+    deployment: &Deployment,
+    row: &Command,
+    generic: &Generic,
+    session: Option<&Session>,
+) -> Result<(Option<RetryableWrite>, Option<TransactionTurn>)> {
+    let (Some(session), Some(number)) = (session, generic.transaction_number) else {
+        return Ok((None, None));
+    };
+    let (statements, now) = (&session.statements, deployment.account.clock().elapsed());
+    Ok(match generic.transaction_part {
+        _ if row.rules.ends_transaction => (None, None),
+        Some(TransactionPart::First) => (None, Some(statements.begin_transaction(number, now).await?)),
+        Some(TransactionPart::Later) => (None, Some(statements.resume_transaction(number, now).await?)),
+        None if row.rules.is_retryable => (Some(statements.begin(number).await?), None),
+        None => (None, None),
+    })
 }
 
 /// Adds what every reply has.
@@ -281,5 +354,10 @@ fn finish(row: &Command, call: &Call, mut reply: Reply, given: Option<Arc<Docume
     if !fields.has("ok") {
         fields.push("ok", Value::Double(1.0));
     }
+    if call.body.get("$requestCharge").is_some_and(Value::is_true) {
+        let charge_centi = call.charged.load(Ordering::Relaxed);
+        fields.push("requestCharge", Value::Double(charge_centi as f64 / 100.0));
+    }
+    cluster_time::add(fields, call.deployment.account.clock().now());
     reply.to_bytes()
 }

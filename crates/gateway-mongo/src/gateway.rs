@@ -16,8 +16,10 @@ use crate::deployment::{Deployment, MongoSettings};
 use crate::memory::Memory;
 use crate::table;
 
-/// How often sessions and cursors that nobody uses are looked for. Each is looked at when it is used, too.
-const EXPIRY_PERIOD: Duration = Duration::from_secs(30);
+/// How often transactions that nobody uses are looked for: others may wait for them.
+const TRANSACTION_PERIOD: Duration = Duration::from_secs(1);
+/// Sessions and cursors are looked for every so many times. Each is looked at when it is used, too.
+const EXPIRY_TURNS: u32 = 30;
 
 /// Serves the protocol over an account. Cloning is cheap and shares everything.
 #[derive(Clone)]
@@ -86,12 +88,13 @@ impl Drop for Open<'_> {
 
 /// Until the gateway is gone.
 async fn expire(deployment: Weak<Deployment>) {
-    let mut period = tokio::time::interval(EXPIRY_PERIOD);
-    loop {
+    let mut period = tokio::time::interval(TRANSACTION_PERIOD);
+    for turn in 0u32.. {
         period.tick().await;
-        match deployment.upgrade() {
-            Some(deployment) => deployment.expire(),
-            None => return,
+        let Some(deployment) = deployment.upgrade() else { return };
+        deployment.sessions.expire_transactions();
+        if turn.is_multiple_of(EXPIRY_TURNS) {
+            deployment.expire();
         }
     }
 }

@@ -31,10 +31,16 @@
 //!
 //! `call.retryable` is there where the command has a `txnNumber`. Before a statement runs, `replay(statement)` tells what it answered when it ran before;
 //! after its write is acknowledged, `record(statement, result)` keeps it. Results are kept in memory and die with the server.
+//!
+//! # A transaction
+//!
+//! `call.transaction` is there where the command is part of one, and `call.collections()` reads and writes in it. A command that fails aborts it; what fails
+//! as one of several statements and is the end of the transaction all the same goes through `call.check_goes_on(&error)?`.
 
 mod access;
 mod arguments;
 mod call;
+mod cluster_time;
 mod commands;
 mod connection_loop;
 mod cursors;
@@ -44,12 +50,14 @@ mod dispatch;
 pub mod errors;
 mod fail_points;
 mod gateway;
+mod last_request;
 mod memory;
 mod operations;
 mod reply;
 mod sessions;
 mod stable;
 mod table;
+mod transactions;
 /// Messages as bytes; open for the fuzzer and for tests.
 pub mod wire;
 
@@ -57,4 +65,4 @@ pub use access::{Access, Key};
 pub use cursors::CursorLimits;
 pub use deployment::MongoSettings;
 pub use gateway::MongoGateway;
-pub use sessions::SessionLimits;
+pub use sessions::{SessionLimits, TransactionLimits};

@@ -30,6 +30,7 @@ fn rows() -> impl Iterator<Item = &'static Command> {
         commands::TRANSACTIONS,
         commands::USERS,
         commands::CURSORS,
+        commands::REQUEST_STATISTICS,
         commands::FAIL_POINTS,
     ];
     rooms.into_iter().chain([data::commands()]).flatten()

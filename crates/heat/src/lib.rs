@@ -14,8 +14,8 @@
 //! function of the times and operations given: no clock, no allocation but for new periods and labels of keys. Time is
 //! that of a monotonic clock; should it go back nevertheless, what is recorded counts as of the latest time seen.
 //!
-//! A fully loaded partition takes at most [`HEAT_BYTES_MAX`]; one without traffic a few hundred bytes. Nothing is stored:
-//! after a restart, a split or a move the count begins anew.
+//! A fully loaded partition takes at most [`HEAT_BYTES_MAX`]; one without traffic a few hundred bytes. Nothing is stored here:
+//! after a restart, a split or a move the count begins anew. What maps show of the time before is kept by whoever owns the partition.
 //!
 //! Threads: the owner of a partition keeps one mutex around all of it, held for about 100 ns per operation
 //! and never over an await.
@@ -44,7 +44,7 @@ use leaders::Leaders;
 use ring::Rings;
 use row::{BUCKETS, spread};
 
-pub use periods::{PARTS, PERIODS, PastHeat, Period};
+pub use periods::{PARTS, PERIODS, PastHeat, Period, part_bounds};
 pub use report::{
     Estimate, HeatReport, HotKey, HotTemplate, KindLoad, LoadMedian, MinuteLeader, Point, RangeLoad,
     RecentLoad, Series, Totals,

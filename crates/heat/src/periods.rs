@@ -47,7 +47,7 @@ impl Heat {
 
     /// Where each part begins, and where the last one ends.
     pub fn part_bounds(&self) -> Vec<shardlake_routing::Epk> {
-        bounds(&self.range, &self.scale)
+        part_bounds(&self.range, &self.scale)
     }
 
     /// For the time after the partition.
@@ -62,7 +62,7 @@ impl PastHeat {
     }
 
     pub fn part_bounds(&self) -> Vec<shardlake_routing::Epk> {
-        bounds(&self.range, &self.scale)
+        part_bounds(&self.range, &self.scale)
     }
 
     /// Memory that it takes.
@@ -88,7 +88,8 @@ fn periods(rings: &Rings, now: u32, period_seconds: u32, from: u32) -> Vec<Perio
     view.since(start).map(|(number, counts, buckets)| Period::of(number, counts, buckets)).collect()
 }
 
-fn bounds(range: &EpkRange, scale: &EpkScale) -> Vec<shardlake_routing::Epk> {
+/// Where each of the parts of a range begins, and where the last one ends.
+pub fn part_bounds(range: &EpkRange, scale: &EpkScale) -> Vec<shardlake_routing::Epk> {
     let inner = (1..PARTS).map(|part| scale.bound(part as f64 / PARTS as f64));
     std::iter::once(range.min.clone()).chain(inner).chain([range.max.clone()]).collect()
 }

@@ -28,13 +28,13 @@ use shardlake_serving::ContainerHandle;
 use shardlake_serving::{Cost, OperationKind, Touched};
 
 /// Time that a page may look for changes among those that do not concern it.
-const LOOKING_TIME_MAX: Duration = Duration::from_secs(5);
+pub const LOOKING_TIME_MAX: Duration = Duration::from_secs(5);
 /// Time that a reader may wait for a change.
 pub const FEED_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Readers that wait at a time; others are told at once that there is nothing.
 pub const FEED_WAITERS_MAX: usize = 4096;
 /// A commit whose writer has gone away wakes nobody: waiting readers look for such now and then.
-const WAIT_SLICE: Duration = Duration::from_secs(1);
+pub const WAIT_SLICE: Duration = Duration::from_secs(1);
 
 /// Where a reader begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -146,6 +146,11 @@ impl Items {
     /// any more.
     pub fn stop_waiting(&self) {
         self.0.feed_waiters.close();
+    }
+
+    /// The account is being closed: nobody waits for changes any more.
+    pub fn waiting_is_over(&self) -> bool {
+        self.0.feed_waiters.is_closed()
     }
 
     /// One page, as far as there is one.
@@ -296,9 +301,15 @@ fn places(parts: &[Part]) -> Vec<FeedPart> {
 
 /// Until one of the partitions has something new, or ends, or it is time to look whatever they say.
 async fn changed_or_later(parts: &[Part]) {
-    let mut waits: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = Vec::with_capacity(parts.len());
-    for part in parts {
-        waits.push(Box::pin(part.partition.wait_for_change(part.place.after)));
+    let places = parts.iter().map(|part| (&*part.partition, part.place.after)).collect();
+    any_changed(places, WAIT_SLICE).await;
+}
+
+/// Until one of several partitions has something above an LSN, or ends, or so much time has gone by.
+pub async fn any_changed(places: Vec<(&Partition, u64)>, time_max: Duration) {
+    let mut waits: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = Vec::with_capacity(places.len());
+    for (partition, after) in places {
+        waits.push(Box::pin(partition.wait_for_change(after)));
     }
     let changed = std::future::poll_fn(|context| {
         // All are asked: who was not asked is not waiting.
@@ -307,5 +318,5 @@ async fn changed_or_later(parts: &[Part]) {
         if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
     });
     // Over is over, whichever way.
-    let _ = tokio::time::timeout(WAIT_SLICE, changed).await;
+    let _ = tokio::time::timeout(time_max, changed).await;
 }

@@ -50,6 +50,15 @@ impl FeedPosition {
         FeedPosition { next: places.get(next).copied().unwrap_or(0), starts }
     }
 
+    pub(crate) fn starts(&self) -> &[(Epk, u64)] {
+        &self.starts
+    }
+
+    /// The starts are in the order of the hash space.
+    pub(crate) fn of_starts(starts: Vec<(Epk, u64)>) -> FeedPosition {
+        FeedPosition { starts, next: 0 }
+    }
+
     /// Cuts a span where the position changes within it.
     pub fn parts_of(&self, span: &EpkRange) -> Vec<FeedPart> {
         let mut parts = Vec::new();

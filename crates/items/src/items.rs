@@ -186,7 +186,7 @@ pub fn no_such_item() -> Error {
 }
 
 /// Of an operation on one item.
-fn cost_of_item(reply: &ItemReply) -> Cost {
+pub(crate) fn cost_of_item(reply: &ItemReply) -> Cost {
     let size_bytes = reply.item.as_ref().map_or(0, |item| item.json_size_bytes() as u64);
     Cost { charge_centi: reply.meta.charge_centi, size_bytes, creates: reply.outcome == Outcome::Created }
 }

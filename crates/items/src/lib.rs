@@ -6,7 +6,9 @@
 //! | `items.rs`, `batch.rs`, `feed.rs` | single items, several in one request, pages of all of them |
 //! | `json_items.rs` | items as JSON, for scripts and for front ends that speak it |
 //! | `sample.rs`, `schema.rs`, `schema_cache.rs`, `policy_preview.rs` | some items: what they look like, and cost under another policy |
+//! | `transactions.rs` | transactions of clients, which last for several commands |
 //! | `change_feed.rs`, `change_feed_position.rs` | what changed, page by page; where a reader stands |
+//! | `version_reader.rs`, `version_part.rs`, `version_position.rs` | all versions, change by change, for readers that stay |
 //!
 //! [`Items`] is the door. It stands on [`Serving`], and shows what that offers as its own.
 
@@ -21,6 +23,10 @@ mod policy_preview;
 mod sample;
 mod schema;
 mod schema_cache;
+mod transactions;
+mod version_part;
+mod version_position;
+mod version_reader;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -31,7 +37,7 @@ use tokio::sync::Semaphore;
 use schema_cache::SchemaCache;
 
 pub use batch::BulkOnError;
-pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart};
+pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart, any_changed};
 pub use command::{
     ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,
     WriteReply,
@@ -43,6 +49,10 @@ pub use policy_preview::PolicyPreview;
 pub use sample::{SAMPLE_ITEMS_MAX, Sample};
 pub use schema::{SCHEMA_PATHS_MAX, SchemaPath};
 pub use schema_cache::Schema;
+pub use transactions::{OpenTransaction, TransactionSpace};
+pub use version_part::VersionChange;
+pub use version_position::{VersionPosition, read_number, write_number};
+pub use version_reader::{VersionReader, VersionStart};
 
 /// Items of all containers. Cheap to clone.
 #[derive(Debug, Clone)]

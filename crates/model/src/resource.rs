@@ -6,7 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ContainerRid, DatabaseRid, Error, IndexingPolicy, KeyPath, Limits, PartitionKeyDefinition, Result,
+    ContainerRid, DatabaseRid, Error, IndexingPolicy, KeyPath, Limits, Narrowing, PartitionKeyDefinition,
+    Result,
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct Container {
     /// Made as a collection of documents: every element of an array counts for a unique key, and unique keys come and go.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_collection: bool,
+    /// Which items the unique key of the same place is about; all, where there is nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub narrowings: Vec<Option<Narrowing>>,
 }
 
 /// A physical partition as clients see it.

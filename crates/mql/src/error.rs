@@ -60,6 +60,7 @@ pub const BAD_VALUE: i32 = 2;
 pub const FAILED_TO_PARSE: i32 = 9;
 pub const TYPE_MISMATCH: i32 = 14;
 pub const CONVERSION_FAILURE: i32 = 241;
+pub const MAX_TIME_EXPIRED: i32 = 50;
 pub const MEMORY_LIMIT: i32 = 292;
 pub const NOT_SUPPORTED: i32 = 303;
 
@@ -79,6 +80,7 @@ const NAMES: &[(i32, &str)] = &[
     (28, "PathNotViable"),
     (40, "ConflictingUpdateOperators"),
     (47, "NoMatchingDocument"),
+    (50, "MaxTimeMSExpired"),
     (52, "DollarPrefixedFieldName"),
     (53, "InvalidIdField"),
     (54, "NotSingleValueField"),

@@ -1,5 +1,6 @@
 //! Sort patterns and the keys that documents have in their order (spec §12.1).
 
+use crate::decimal::Rounding;
 use crate::error::{Result, error, fail};
 use crate::order;
 use crate::path;
@@ -44,6 +45,11 @@ impl SortPattern {
             fields.push(parse_field(path, value)?);
         }
         Ok(SortPattern { fields })
+    }
+
+    /// The order of keys of one value, the least first.
+    pub fn one_ascending() -> SortPattern {
+        SortPattern { fields: vec![Field { path: Vec::new(), descending: false, meta: None }] }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -126,10 +132,18 @@ fn check_direction(value: &Value) -> Result<()> {
     if !value.is_number() {
         fail!(15974, "Illegal key in $sort specification: {value}");
     }
-    if !matches!(value.to_f64().map(f64::trunc), Some(1.0 | -1.0)) {
+    if !matches!(whole_direction(value), Some(1.0 | -1.0)) {
         fail!(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)");
     }
     Ok(())
+}
+
+/// A fraction of a double is cut off, a decimal is rounded.
+fn whole_direction(value: &Value) -> Option<f64> {
+    match value {
+        Value::Decimal(direction) => Some(direction.to_whole(Rounding::HalfEven).to_f64()),
+        value => value.to_f64().map(f64::trunc),
+    }
 }
 
 fn parse_field(path: Vec<Str>, value: &Value) -> Result<Field> {
@@ -137,6 +151,9 @@ fn parse_field(path: Vec<Str>, value: &Value) -> Result<Field> {
         let Some(("$meta", kind)) = meta.first().map(|(name, kind)| (&**name, kind)) else {
             fail!(17312, "$meta is the only expression supported by $sort right now");
         };
+        if meta.len() > 1 {
+            fail!(9, "Cannot have additional keys in a $meta sort specification");
+        }
         let kind = kind.as_str().ok_or_else(|| error!(31138, "Illegal $meta sort: {meta}"))?;
         if !matches!(kind, "textScore" | "randVal" | "searchScore" | "vectorSearchScore" | "geoNearDistance")
         {
@@ -169,6 +186,11 @@ fn field_key(document: &Value, field: &Field, through: &mut Option<String>) -> V
 }
 
 impl SortKey {
+    /// A key of one value.
+    pub(crate) fn of(value: Value) -> SortKey {
+        SortKey(vec![value])
+    }
+
     pub fn values(&self) -> &[Value] {
         &self.0
     }

@@ -11,7 +11,7 @@
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use shardlake_account::{BACKUP_PIECE_BYTES_MAX, KeptState, MomentOfPartition};
+use shardlake_account::{BACKUP_PIECE_BYTES_MAX, KeptState, MomentOfPartition, Stamp};
 use shardlake_model::{Error, Result};
 
 use crate::document::written;
@@ -74,10 +74,10 @@ fn document(kept: &KeptState) -> Value {
         let table = file.table.map(|checksum| format!("{checksum:032x}"));
         json!({ "path": file.path, "sizeBytes": file.size_bytes, "tableChecksum": table })
     };
-    let shards = kept
-        .shards
-        .iter()
-        .map(|shard| json!({ "files": shard.files().iter().map(file).collect::<Vec<_>>() }));
+    let shards = kept.shards.iter().zip(&kept.moment.stamps).map(|(shard, stamp)| {
+        let files: Vec<Value> = shard.files().iter().map(file).collect();
+        json!({ "files": files, "stamp": stamp.as_ref().map(place_in_log) })
+    });
     let account = kept.account.as_ref();
     json!({
         "id": kept.id,
@@ -89,6 +89,16 @@ fn document(kept: &KeptState) -> Value {
         "partitions": kept.moment.partitions.iter().map(partition).collect::<Vec<_>>(),
         "relocations": kept.moment.relocations,
         "shards": shards.collect::<Vec<_>>(),
+    })
+}
+
+/// Where the log of a shard was. Numbers of runs have 64 bits, which JSON's readers do not all keep.
+fn place_in_log(stamp: &Stamp) -> Value {
+    json!({
+        "number": stamp.number,
+        "timeMs": stamp.time.milliseconds(),
+        "run": format!("{:016x}", stamp.run),
+        "before": format!("{:016x}", stamp.before),
     })
 }
 

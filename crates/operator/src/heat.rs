@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use shardlake_account::{
-    ContainerHandle, Epk, EpkRange, HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure, HistoryEvent,
-    HistoryEventKind,
+    ContainerHandle, Epk, EpkRange, HEAT_MAP_BEFORE, HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure,
+    HistoryEvent, HistoryEventKind,
 };
 use shardlake_model::{Error, Result};
 
@@ -43,7 +43,7 @@ pub(crate) fn heat(call: &OperatorCall<'_>, container: &ContainerHandle) -> Resu
         since: parameters.number("since")?,
     };
     let map = call.account.heat_map(container, &request)?;
-    Ok(crate::ok(written(&document(&map, &request, &call.moments()))))
+    Ok(crate::ok(written(&document(&map, &request, &call.moments().ahead(HEAT_MAP_BEFORE)))))
 }
 
 fn span(min: Option<&str>, max: Option<&str>) -> Result<EpkRange> {

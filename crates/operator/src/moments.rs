@@ -15,6 +15,11 @@ impl Moments {
         Moments { now, elapsed }
     }
 
+    /// Moments of a time that is ahead of the clock's by so much.
+    pub fn ahead(&self, by: Duration) -> Moments {
+        Moments { now: self.now, elapsed: self.elapsed + by }
+    }
+
     /// Unix milliseconds.
     pub fn of(&self, moment: Duration) -> u64 {
         let start = i128::from(self.now.milliseconds()) - self.elapsed.as_millis() as i128;

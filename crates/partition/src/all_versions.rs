@@ -113,6 +113,7 @@ impl Page<'_> {
             current: current.as_ref(),
             previous: previous.as_ref(),
             id,
+            epk: &logical.epk,
             partition_key: &logical.partition_key,
             key_paths: &self.look.shape.key_paths,
         });

@@ -1,5 +1,6 @@
 //! What each operation on an item comes to within a transaction.
 
+use shardlake_document::Body;
 use shardlake_index::SYSTEM_TERMS;
 use shardlake_model::{Error, ErrorKind, Preconditions};
 use shardlake_stdx::Guid;
@@ -103,20 +104,30 @@ impl Transaction<'_> {
                 let meta = self.origin.meta(charge_centi, self.lsn);
                 Ok(ItemReply { outcome: Outcome::Deleted, item: None, meta })
             }
-            (Changed::Put(body), existing) => {
-                if !self.is_beside && body.as_bytes().len() > HEAVY_BYTES {
-                    return Err(Stop::Heavy);
-                }
-                let item = prepare_body(body, self.shape)?;
-                if item.id != name.id {
-                    return Err(Error::internal("a change gave an item another identity").into());
-                }
+            (Changed::Altered(body), Some(existing)) => {
+                let item = self.prepared(body, name)?;
+                self.replace(name, &PreparedBody { is_altered: true, ..item }, existing, etag)
+            }
+            (Changed::Put(body) | Changed::Altered(body), existing) => {
+                let item = self.prepared(body, name)?;
                 match existing {
                     Some(existing) => self.replace(name, &item, existing, etag),
                     None => self.create(name, &item, etag, expired),
                 }
             }
         }
+    }
+
+    /// A body that a change made, ready to be written.
+    fn prepared(&self, body: Body, name: &ItemName<'_>) -> Plan<PreparedBody> {
+        if !self.is_beside && body.as_bytes().len() > HEAVY_BYTES {
+            return Err(Stop::Heavy);
+        }
+        let item = prepare_body(body, self.shape)?;
+        if item.id != name.id {
+            return Err(Error::internal("a change gave an item another identity").into());
+        }
+        Ok(item)
     }
 
     /// The item of a name: one that is there, or one whose time to live has run out.

@@ -99,7 +99,7 @@ impl Partition {
     }
 
     /// The last LSN not below `after` up to which everything was written before a time.
-    async fn last_before(&self, snapshot: &Snapshot, after: u64, since: Timestamp) -> Result<u64> {
+    pub(crate) async fn last_before(&self, snapshot: &Snapshot, after: u64, since: Timestamp) -> Result<u64> {
         let joined_to = self.past.marks().joined_to;
         let is_before = async |lsn: u64| -> Result<Option<u64>> {
             let Some((lsn, entry)) = self.first_entry_from(snapshot, lsn).await? else { return Ok(None) };

@@ -12,6 +12,7 @@
 
 use shardlake_document::{write_json_string, write_key_component};
 use shardlake_model::{KeyPath, PartitionKey};
+use shardlake_routing::Epk;
 
 use crate::change_log::ChangeKind;
 use crate::item::StoredItem;
@@ -31,6 +32,8 @@ pub enum Change<'a> {
         /// What it ended.
         previous: Option<&'a StoredItem>,
         id: &'a str,
+        /// The hash of its partition key.
+        epk: &'a Epk,
         partition_key: &'a PartitionKey,
         key_paths: &'a [KeyPath],
     },

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use shardlake_model::Result;
 use shardlake_stdx::Timestamp;
-use shardlake_storage::{PendingCommit, RowsTurn, SMALL_COMMIT_ROWS, Seq};
+use shardlake_storage::{Batch, PendingCommit, RowsTurn, SMALL_COMMIT_ROWS, Seq};
 
 use crate::index::Maintained;
 use crate::interactive::WriteTurn;
@@ -115,6 +115,14 @@ impl Partition {
                     continue;
                 }
             };
+            if let (Writer::Passing(_, patience), Some(planned)) = (task.writer, &planned)
+                && let Some(claim) = self.claims.on(&planned.writes)
+            {
+                // Without the gate: the transaction passes it with its commit.
+                drop((sequencer, large, place));
+                Box::pin(claim.ended(patience)).await?;
+                continue;
+            }
             let (rests_on, last_lsn) = (self.last_queued(&sequencer), sequencer.lsn);
             let mut commit = None;
             if let Some(planned) = planned {
@@ -241,38 +249,73 @@ impl Partition {
         planned: PlannedCommit,
         turn: Option<RowsTurn>,
     ) -> Result<PendingCommit> {
-        assert_eq!(planned.lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
-        let mut batch = planned.batch;
-        let marks = self.past.take_unsaved();
-        if let Some(marks) = &marks {
-            batch.put(keys::log_marks_key(self.uid), marks.encode());
-        }
-        let commit = match self.shard().commit_in_turn(batch, turn) {
-            Ok(commit) => commit,
-            Err(error) => {
-                self.past.give_back(marks);
-                return Err(crate::storage_error(error));
-            }
-        };
+        queue_together(&mut [Together { partition: self, sequencer, planned }], turn)
+    }
+
+    /// Moves the sequencer past a commit that is queued.
+    fn note_queued(&self, sequencer: &mut Sequencer, planned: &mut PlannedCommit, seq: Seq) {
         #[cfg(feature = "testing")]
         crate::seeded::panic_if(crate::seeded::Mistake::PanicWhileQueueing);
         sequencer.lsn = planned.lsn;
         sequencer.timestamp_ms = planned.timestamp_ms;
         sequencer.counters = planned.counters;
         self.expiry.note(planned.due);
-        for (key, size) in planned.recorded {
+        for (key, size) in std::mem::take(&mut planned.recorded) {
             if let Some(largest) = &mut sequencer.largest {
                 largest.note(&key[keys::HEADER..], size);
             }
             sequencer.sizes.put(key, size);
         }
-        sequencer.pending.add(commit.seq(), planned.writes);
-        for (place, by) in planned.counts {
-            sequencer.maintained.counted[place].note(commit.seq(), by);
+        sequencer.pending.add(seq, std::mem::take(&mut planned.writes));
+        for (place, by) in &planned.counts {
+            sequencer.maintained.counted[*place].note(seq, *by);
         }
-        self.acknowledged.queue(commit.seq(), planned.lsn, planned.counters);
-        Ok(commit)
+        self.acknowledged.queue(seq, planned.lsn, planned.counters);
     }
+}
+
+/// A planned commit of one of several partitions of a shard, whose sequencer the caller holds.
+pub(crate) struct Together<'t> {
+    pub partition: &'t Partition,
+    pub sequencer: &'t mut Sequencer,
+    pub planned: PlannedCommit,
+}
+
+/// Hands the planned commits of partitions of one shard to it as one: all of them or none. Moves the sequencers past them;
+/// nothing changed when this fails.
+pub(crate) fn queue_together(commits: &mut [Together<'_>], turn: Option<RowsTurn>) -> Result<PendingCommit> {
+    let mut batch = Batch::new();
+    let mut all_marks = Vec::with_capacity(commits.len());
+    for Together { partition, sequencer, planned } in commits.iter_mut() {
+        assert_eq!(planned.lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
+        let part = std::mem::take(&mut planned.batch);
+        match batch.is_empty() {
+            true => batch = part,
+            false => {
+                let size_bytes = part.size_bytes();
+                batch.append(part.into_ops(), size_bytes);
+            }
+        }
+        let marks = partition.past.take_unsaved();
+        if let Some(marks) = &marks {
+            batch.put(keys::log_marks_key(partition.uid), marks.encode());
+        }
+        all_marks.push(marks);
+    }
+    let shard = commits.first().expect("something is committed").partition.shard();
+    let commit = match shard.commit_in_turn(batch, turn) {
+        Ok(commit) => commit,
+        Err(error) => {
+            for (commit, marks) in commits.iter().zip(all_marks) {
+                commit.partition.past.give_back(marks);
+            }
+            return Err(crate::storage_error(error));
+        }
+    };
+    for Together { partition, sequencer, planned } in commits {
+        partition.note_queued(sequencer, planned, commit.seq());
+    }
+    Ok(commit)
 }
 
 /// What a transaction is told of its partition and its purpose.

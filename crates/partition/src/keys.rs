@@ -164,6 +164,16 @@ pub(crate) fn is_read_hot(key: &[u8]) -> bool {
     matches!(key.get(HEADER - 1), Some(&ITEMS | &ORDINALS))
 }
 
+/// How much of a key those have in common that are scanned together: partition and space, and of postings generation and path.
+pub(crate) fn family_length(key: &[u8]) -> usize {
+    if key.get(HEADER - 1) == Some(&POSTINGS) { HEADER + size_of::<u16>() + size_of::<u64>() } else { HEADER }
+}
+
+/// Whether a row is one that a transaction which goes on keeps from other writers once it has written it.
+pub(crate) fn is_claimed(key: &[u8]) -> bool {
+    matches!(key.get(HEADER - 1), Some(&ITEMS | &UNIQUE_KEYS))
+}
+
 /// Whether a key is that of an item.
 pub(crate) fn is_item(key: &[u8]) -> bool {
     key.get(HEADER - 1) == Some(&ITEMS)

@@ -7,10 +7,10 @@
 //! | `acknowledged.rs` | the last LSN and the totals that storage has acknowledged |
 //! | `write.rs`, `apply.rs` | the operations of a command; what each comes to within a transaction |
 //! | `commit.rs`, `read_set.rs` | from a command to a commit: read, plan, queue; what a plan reads |
-//! | `transaction.rs`, `writes.rs`, `unique_keys.rs` | one commit in the making |
+//! | `transaction.rs`, `writes.rs`, `unique_keys.rs`, `narrowing.rs` | one commit in the making; which items a unique key is about |
 //! | `origin.rs` | what replies and ordinals tell of their partition |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
-//! | `interactive/` | transactions that take their time: those of scripts |
+//! | `interactive/` | transactions that take their time: those of scripts, and those of clients |
 //! | `beside.rs` | turns for work that is too long for the threads that answer requests |
 //! | `pending.rs` | queued commits that the engine does not show yet |
 //! | `delete_key.rs`, `deletion.rs` | deleting a whole logical partition; deleting what a scan has found |
@@ -19,6 +19,7 @@
 //! | `keys.rs` | the layout of keys in the shard |
 //! | `change_log.rs`, `changes.rs` | the log entry written with every commit; reading the log |
 //! | `change_feed.rs`, `all_versions.rs`, `followers.rs` | a page of the change feed; who waits for the next |
+//! | `times.rs` | commits in the order of their times, over several partitions |
 //! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
 //! | `compaction.rs` | removes from the log what nobody can ask for |
 //! | `index/` | the inverted index as it is stored and maintained |
@@ -58,6 +59,7 @@ mod key_list;
 mod keys;
 mod log_marks;
 mod make_room;
+mod narrowing;
 mod operation;
 mod origin;
 mod partition;
@@ -75,6 +77,7 @@ mod shape;
 mod sizes;
 #[cfg(test)]
 mod slow_tests;
+mod times;
 mod transaction;
 mod unique_keys;
 #[cfg(test)]
@@ -99,7 +102,9 @@ pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
 pub use index::BuildEnd;
-pub use interactive::{LogicalTransaction, OwnItems};
+pub use interactive::{
+    LogicalTransaction, OwnItems, SnapshotTransaction, TRANSACTION_TOO_LARGE, TransactionView, Uncommitted,
+};
 pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
 pub use operation::{
@@ -115,7 +120,8 @@ pub use query::{
 };
 pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{
-    ContainerShape, computed_definitions, computed_properties, retention_of, validate_computed_properties,
+    ContainerShape, computed_definitions, computed_properties, retention_of, unique_values_of,
+    validate_computed_properties,
 };
 #[cfg(feature = "testing")]
 pub use shardlake_index::witness;

@@ -24,6 +24,8 @@ pub struct PreparedBody {
     pub members: Bytes,
     pub(crate) terms: Arc<BodyTerms>,
     pub ttl_seconds: Option<i32>,
+    /// It came from a change of parts of the version before.
+    pub(crate) is_altered: bool,
 }
 
 impl PreparedBody {
@@ -37,7 +39,7 @@ impl PreparedBody {
     ) -> Result<PreparedBody> {
         let terms = Arc::new(BodyTerms::of(body.raw(), shape));
         terms.check(&shape.limits)?;
-        Ok(PreparedBody { id, body, members, terms, ttl_seconds })
+        Ok(PreparedBody { id, body, members, terms, ttl_seconds, is_altered: false })
     }
 
     /// Whether work on all of it is too much for a thread that answers requests.
@@ -97,6 +99,8 @@ pub enum Changed {
     Nothing,
     /// A body with the same identity and partition key.
     Put(Body),
+    /// The same, where parts of the stored version changed and the rest stayed: change streams tell it so.
+    Altered(Body),
     Removed,
 }
 

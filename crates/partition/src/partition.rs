@@ -30,7 +30,7 @@ use crate::changes;
 use crate::end::{End, Life};
 use crate::expire::Expiry;
 use crate::index::Maintained;
-use crate::interactive::Gates;
+use crate::interactive::{Claims, Gates};
 use crate::item::StoredItem;
 use crate::keys::{self, PartitionUid};
 use crate::log_marks::LogMarks;
@@ -54,6 +54,8 @@ pub struct Partition {
     pub(crate) sequencer: SequencerLock,
     /// Logical partitions that transactions hold.
     pub(crate) gates: Arc<Gates>,
+    /// Rows that open transactions have written.
+    pub(crate) claims: Arc<Claims>,
     /// Held while the sizes of all logical partitions are read.
     pub(crate) size_walk: Mutex<()>,
     pub(crate) acknowledged: Acknowledged,
@@ -95,6 +97,7 @@ impl Partition {
         layouts: Vec<Arc<IndexLayout>>,
     ) -> Result<Partition> {
         shard.reads_hot(keys::is_read_hot);
+        shard.scans_hot(keys::family_length);
         let (view, uid) = (shard.view(), identity.uid);
         let marks = async { view.get(&keys::log_marks_key(uid)).await.map_err(crate::storage_error) };
         let queued = async { view.get(&keys::expiry_mark_key(uid)).await.map_err(crate::storage_error) };
@@ -128,6 +131,7 @@ impl Partition {
                 life.clone(),
             ),
             gates: Arc::default(),
+            claims: Arc::default(),
             size_walk: Mutex::new(()),
             life,
             oldest_index: AtomicU32::new(0),
@@ -306,9 +310,14 @@ impl Partition {
     pub(crate) async fn acknowledge(&self, lsn: u64, commit: PendingCommit) -> Result<()> {
         let durable = tracing::debug_span!("durable", lsn);
         commit.instrument(durable).await.map_err(crate::storage_error)?;
+        self.note_acknowledged(lsn);
+        Ok(())
+    }
+
+    /// A commit may be acknowledged.
+    pub(crate) fn note_acknowledged(&self, lsn: u64) {
         self.acknowledged.note_lsn(lsn);
         self.follow_shard();
         self.life.followers.wake();
-        Ok(())
     }
 }

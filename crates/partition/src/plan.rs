@@ -79,6 +79,7 @@ pub(crate) fn new_version(item: &PreparedBody, stamp: Stamp, shape: &Arc<Contain
         ordinal: stamp.ordinal,
         ttl_seconds: item.ttl_seconds,
         json_size_bytes: json_size_bytes as u32,
+        is_altered: item.is_altered,
     };
     StoredItem::new(envelope, item.body.raw(), shape).with(item.members.clone(), item.terms.clone())
 }
@@ -96,7 +97,8 @@ pub(crate) fn patched_body(
     write_members(body.raw(), &mut members);
     check_size(members.len(), shape)?;
     let ttl_seconds = ttl_of(body.raw().get("ttl"))?;
-    PreparedBody::new(id.to_owned(), body, members.into(), ttl_seconds, shape)
+    let item = PreparedBody::new(id.to_owned(), body, members.into(), ttl_seconds, shape)?;
+    Ok(PreparedBody { is_altered: true, ..item })
 }
 
 /// Whether what a patch puts in is too much for a thread that answers requests.

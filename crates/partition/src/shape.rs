@@ -8,11 +8,14 @@ use shardlake_charge::ChargeTable;
 use shardlake_document::{RawDocument, RawValue};
 use shardlake_index::IndexLayout;
 use shardlake_model::{
-    Container, ContainerDefinition, Error, KeyPath, Limits, PartitionKeyDefinition, PathMatcher, Result,
+    Container, ContainerDefinition, Error, KeyPath, Limits, Narrowing, PartitionKey, PartitionKeyDefinition,
+    PathMatcher, Result, UniqueKey,
 };
+use shardlake_routing::Epk;
 use shardlake_sql::{CompositeSchema, ComputedProperties, GeometryKind, IndexSchema};
 
 use crate::keys::{self, PartitionUid};
+use crate::narrowing;
 use crate::operation::LogicalKey;
 
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub struct ContainerShape {
     pub key_definition: PartitionKeyDefinition,
     pub key_paths: Vec<KeyPath>,
     pub unique_keys: Vec<Vec<KeyPath>>,
+    /// Which items the unique key of the same place is about; all, where there is nothing.
+    pub narrowings: Vec<Option<Narrowing>>,
     pub indexed_paths: PathMatcher,
     pub computed: ComputedProperties,
     /// The generation of the index that queries read.
@@ -42,8 +47,8 @@ pub struct ContainerShape {
     pub is_collection: bool,
 }
 
-/// Combinations of elements that one item may have in one unique key; what is beyond is not told apart.
-const UNIQUE_COMBINATIONS_MAX: usize = 1000;
+/// Combinations of elements that one item may have in one unique key.
+pub(crate) const UNIQUE_COMBINATIONS_MAX: usize = 1000;
 
 /// Tells the unique keys of a collection apart, whichever others there are.
 fn slot_of(paths: &[KeyPath]) -> u32 {
@@ -51,7 +56,7 @@ fn slot_of(paths: &[KeyPath]) -> u32 {
     crc32fast::hash(text.join("\n").as_bytes())
 }
 
-/// The combinations of values that an item has at some paths: of an array each element.
+/// The combinations of values that an item has at some paths, of an array each element: no more than one above the limit.
 fn unique_values<'d>(item: RawDocument<'d>, paths: &[KeyPath]) -> Vec<Vec<Option<RawValue<'d>>>> {
     let mut combinations: Vec<Vec<Option<RawValue<'d>>>> = vec![Vec::new()];
     for path in paths {
@@ -63,7 +68,7 @@ fn unique_values<'d>(item: RawDocument<'d>, paths: &[KeyPath]) -> Vec<Vec<Option
         combinations = combinations
             .iter()
             .flat_map(|before| values.iter().map(move |value| [&before[..], &[*value]].concat()))
-            .take(UNIQUE_COMBINATIONS_MAX)
+            .take(UNIQUE_COMBINATIONS_MAX + 1)
             .collect();
     }
     combinations
@@ -87,6 +92,42 @@ fn reach<'d>(value: RawValue<'d>, path: &[String], found: &mut Vec<Option<RawVal
     }
 }
 
+/// The keys of the values that an item of a collection has for one unique key.
+pub(crate) fn collection_keys(
+    uid: PartitionUid,
+    logical: &LogicalKey,
+    (paths, narrowing): (&[KeyPath], Option<&Narrowing>),
+    item: RawDocument<'_>,
+) -> Vec<Bytes> {
+    if narrowing.is_some_and(|narrowing| !narrowing::is_about(narrowing, item, paths)) {
+        return Vec::new();
+    }
+    let slot = keys::UniqueSlot::Hash(slot_of(paths));
+    let values = unique_values(item, paths);
+    let mut own: Vec<Bytes> =
+        values.iter().map(|values| Bytes::from(keys::unique_key(uid, slot, logical, values))).collect();
+    own.sort_unstable();
+    own.dedup();
+    own
+}
+
+/// What tells apart the values that an item of a collection has for one unique key: equal values of two items of a logical
+/// partition have equal bytes.
+pub fn unique_values_of(
+    key: &UniqueKey,
+    narrowing: Option<&Narrowing>,
+    item: RawDocument<'_>,
+) -> Result<Vec<Bytes>> {
+    let paths = parsed_paths(&key.paths)?;
+    let nowhere = LogicalKey { epk: Epk::from(Vec::new()), partition_key: PartitionKey(Vec::new()) };
+    Ok(collection_keys(PartitionUid(0), &nowhere, (&paths, narrowing), item))
+}
+
+fn parsed_paths(paths: &[String]) -> Result<Vec<KeyPath>> {
+    let parse = |path: &String| KeyPath::parse(path).map_err(|error| Error::bad_request(error.to_string()));
+    paths.iter().map(parse).collect()
+}
+
 impl ContainerShape {
     /// `container` must have been normalised.
     pub fn new(
@@ -96,18 +137,14 @@ impl ContainerShape {
         charges: ChargeTable,
     ) -> Result<ContainerShape> {
         let definition = &container.definition;
-        let parse =
-            |path: &String| KeyPath::parse(path).map_err(|error| Error::bad_request(error.to_string()));
         let unique_keys = &definition.unique_key_policy.unique_keys;
         Ok(ContainerShape {
             items_link: format!("dbs/{}/colls/{}/docs/", container.rid.database, container.rid),
             rid: container.rid,
             key_definition: definition.partition_key.clone(),
-            key_paths: definition.partition_key.paths.iter().map(parse).collect::<Result<_>>()?,
-            unique_keys: unique_keys
-                .iter()
-                .map(|key| key.paths.iter().map(parse).collect::<Result<_>>())
-                .collect::<Result<_>>()?,
+            key_paths: parsed_paths(&definition.partition_key.paths)?,
+            unique_keys: unique_keys.iter().map(|key| parsed_paths(&key.paths)).collect::<Result<_>>()?,
+            narrowings: container.narrowings.clone(),
             indexed_paths: definition.indexing_policy.matcher(),
             schema: Schema::new(serving.as_deref(), building.as_deref()),
             computed: computed_properties(&computed_definitions(definition)),
@@ -157,13 +194,8 @@ impl ContainerShape {
                 found.push((place, Bytes::from(keys::unique_key(uid, slot, logical, &values))));
                 continue;
             }
-            let slot = keys::UniqueSlot::Hash(slot_of(paths));
-            let mut own: Vec<Bytes> = unique_values(item, paths)
-                .iter()
-                .map(|values| Bytes::from(keys::unique_key(uid, slot, logical, values)))
-                .collect();
-            own.sort_unstable();
-            own.dedup();
+            let narrowing = self.narrowings.get(place).and_then(Option::as_ref);
+            let own = collection_keys(uid, logical, (paths, narrowing), item);
             found.extend(own.into_iter().map(|key| (place, key)));
         }
         found

@@ -51,6 +51,7 @@ fn shape() -> Arc<ContainerShape> {
         definition,
         kept: None,
         is_collection: false,
+        narrowings: Vec::new(),
     };
     let policy = &container.definition.indexing_policy;
     let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");

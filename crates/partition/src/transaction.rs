@@ -114,10 +114,15 @@ impl<'a> Transaction<'a> {
         if let Some(written) = self.view.base.and_then(|base| base.get(key)) {
             return Ok(written.clone());
         }
-        if let Some(queued) = self.view.pending.get(key) {
-            return Ok(queued);
+        self.stored(key)
+    }
+
+    /// What others have written, the last commit of all included.
+    fn stored(&self, key: &[u8]) -> Plan<Option<Bytes>> {
+        match self.view.pending.get(key) {
+            Some(queued) => Ok(queued),
+            None => self.view.reads.get(self.shard, key),
         }
-        self.view.reads.get(self.shard, key)
     }
 
     pub fn write(&mut self, key: impl Into<Bytes>, value: Option<Bytes>) {
@@ -293,7 +298,7 @@ impl<'a> Transaction<'a> {
             Some(known) => known,
             None => self.get(key)?.as_deref().map_or(Ok(LogicalSize::default()), LogicalSize::decode)?,
         };
-        let steps = self.view.base.map(|base| base.change);
+        let steps = self.view.base.map(|base| base.change_of(key));
         Ok(steps.map_or(Ok(committed), |change| committed.changed_by(change))?)
     }
 
@@ -398,7 +403,16 @@ impl<'a> Transaction<'a> {
         let mut writes = self.writes.into_list();
         // Sizes follow from the changes of all steps.
         writes.retain(|(key, _)| !self.recorded.iter().any(|(recorded, _)| recorded == key));
-        Step { writes, change, next_ordinal: self.counters.next_ordinal }
+        let sized = self.recorded.into_iter().next().map(|(key, _)| key);
+        Step { writes, change, sized, next_ordinal: self.counters.next_ordinal }
+    }
+
+    /// What the rows were before that the transaction is the first of its steps to write, of those that it keeps from others.
+    pub fn displaced(&self) -> Plan<Vec<(Bytes, Option<Bytes>)>> {
+        let is_first =
+            |key: &&Bytes| keys::is_claimed(key) && self.view.base.is_none_or(|base| base.get(key).is_none());
+        let keys = self.writes.iter().map(|(key, _)| key).filter(is_first);
+        keys.map(|key| Ok((key.clone(), self.stored(key)?))).collect()
     }
 
     pub fn into_batch(self) -> PlannedCommit {

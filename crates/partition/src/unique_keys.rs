@@ -7,7 +7,7 @@ use crate::item::StoredItem;
 use crate::keys;
 use crate::operation::LogicalKey;
 use crate::read_set::{Plan, Stop};
-use crate::shape::ContainerShape;
+use crate::shape::{ContainerShape, UNIQUE_COMBINATIONS_MAX};
 use crate::transaction::{Claim, Transaction};
 
 impl Transaction<'_> {
@@ -19,7 +19,9 @@ impl Transaction<'_> {
         claim: Claim,
     ) -> Plan<()> {
         let shape = self.shape;
-        for (index, key) in shape.unique_keys_of(self.uid, logical, item.body()) {
+        let own = shape.unique_keys_of(self.uid, logical, item.body());
+        check_count(shape, &own)?;
+        for (index, key) in own {
             if claim == Claim::IfFree
                 && let Some(holder) = self.get(&key)?
                 && holder != id.as_bytes()
@@ -72,14 +74,33 @@ impl Transaction<'_> {
     }
 }
 
-fn violation(shape: &ContainerShape, index: usize) -> Error {
+/// Values beyond the limit would not be told apart, so an item with more of them is refused.
+fn check_count(shape: &ContainerShape, own: &[(usize, Bytes)]) -> Plan<()> {
+    if own.len() <= UNIQUE_COMBINATIONS_MAX {
+        return Ok(());
+    }
+    let of = |place: usize| own.iter().filter(|(index, _)| *index == place).count();
+    match (0..shape.unique_keys.len()).find(|place| of(*place) > UNIQUE_COMBINATIONS_MAX) {
+        None => Ok(()),
+        Some(place) => Err(Stop::Error(Error::bad_request(format!(
+            "an item may have at most {UNIQUE_COMBINATIONS_MAX} values, elements of arrays, in the unique index of {}",
+            names_of(shape, place)
+        )))),
+    }
+}
+
+fn names_of(shape: &ContainerShape, place: usize) -> String {
     let names: Vec<String> =
-        shape.unique_keys[index].iter().map(|path| format!("/{}", path.0.join("/"))).collect();
+        shape.unique_keys[place].iter().map(|path| format!("/{}", path.0.join("/"))).collect();
+    names.join(", ")
+}
+
+fn violation(shape: &ContainerShape, index: usize) -> Error {
     Error::new(
         ErrorKind::Conflict,
         format!(
             "Unique index constraint violation: another item of this logical partition has the same {}",
-            names.join(", ")
+            names_of(shape, index)
         ),
     )
 }

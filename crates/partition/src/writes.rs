@@ -67,7 +67,10 @@ impl Writes {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Base {
     writes: Writes,
-    pub change: SizeChange,
+    /// Of the whole partition.
+    change: SizeChange,
+    /// Of logical partitions, by where their sizes lie.
+    changes: FxHashMap<Bytes, SizeChange>,
     size_bytes: usize,
 }
 
@@ -85,9 +88,16 @@ impl Base {
         }
     }
 
+    /// By how much a logical partition has grown, by where its size lies.
+    pub fn change_of(&self, size_key: &[u8]) -> SizeChange {
+        self.changes.get(size_key).copied().unwrap_or_default()
+    }
+
     pub fn add(&mut self, step: Step) {
-        self.change.items += step.change.items;
-        self.change.size_bytes += step.change.size_bytes;
+        self.change.add(step.change);
+        if let Some(key) = step.sized {
+            self.changes.entry(key).or_default().add(step.change);
+        }
         for (key, value) in step.writes {
             self.size_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
             self.writes.put(key, value);
@@ -108,6 +118,8 @@ impl Base {
 pub(crate) struct Step {
     pub writes: Vec<(Bytes, Option<Bytes>)>,
     pub change: SizeChange,
+    /// Where the size of the logical partition lies that it changed.
+    pub sized: Option<Bytes>,
     /// The first ordinal that it left.
     pub next_ordinal: u64,
 }

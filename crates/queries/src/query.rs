@@ -32,8 +32,8 @@ use crate::query_targets::{Part, PlanReply, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
 use crate::request::{ItemsRequest, PageOfQuery, QueryReply, QueryRequest, QueryWants};
 use crate::running::Running;
-use shardlake_items::FeedScope;
 use shardlake_items::check_session;
+use shardlake_items::{FeedScope, OpenTransaction};
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::ContainerHandle;
 use shardlake_serving::{Cost, OperationKind, Touched};
@@ -50,7 +50,7 @@ impl Queries {
     ) -> Result<QueryReply> {
         let started = self.clock().elapsed();
         let query = self.parsed(request.text)?;
-        self.query_parsed(ctx, container, &query, request, started).await
+        self.query_parsed(ctx, container, &query, (request, None), started).await
     }
 
     /// The bodies of items that a built query finds, as BSON, merged where they lie in several partitions.
@@ -61,7 +61,7 @@ impl Queries {
         request: ItemsRequest<'_>,
     ) -> Result<QueryReply> {
         let started = self.clock().elapsed();
-        let ItemsRequest { built, scope, max_items, continuation } = request;
+        let ItemsRequest { built, scope, max_items, continuation, within } = request;
         let request = QueryRequest {
             text: built.query.text(),
             parameters: &built.parameters,
@@ -72,7 +72,7 @@ impl Queries {
             fans_out: true,
             wants: QueryWants::default(),
         };
-        self.query_parsed(ctx, container, &built.query, request, started).await
+        self.query_parsed(ctx, container, &built.query, (request, within), started).await
     }
 
     async fn query_parsed(
@@ -80,12 +80,12 @@ impl Queries {
         ctx: &RequestContext,
         container: &ContainerHandle,
         query: &Query,
-        request: QueryRequest<'_>,
+        (request, within): (QueryRequest<'_>, Option<&OpenTransaction>),
         started: Duration,
     ) -> Result<QueryReply> {
         let mut routing = self.routing(container);
         loop {
-            let mut reply = self.page_of_query(ctx, &routing.entry, query, &request).await;
+            let mut reply = self.page_of_query(ctx, &routing.entry, query, &request, within).await;
             if let Ok(reply) = &mut reply {
                 let time = self.clock().elapsed().saturating_sub(started);
                 reply.preparation = time.saturating_sub(reply.execution);
@@ -102,6 +102,7 @@ impl Queries {
         entry: &Arc<ContainerEntry>,
         query: &Query,
         request: &QueryRequest<'_>,
+        within: Option<&OpenTransaction>,
     ) -> Result<QueryReply> {
         let query_hash = hash_of(request.text, request.parameters);
         let asked = Asked { query, parameters: request.parameters, hash: query_hash };
@@ -130,6 +131,10 @@ impl Queries {
         let known = known.map_or_else(|| self.known(ctx, entry, asked), Ok)?;
         let mut running = self.prepare(ctx, entry, &known, &targets.parts)?;
         running.is_timed = request.wants.figures;
+        if let Some(transaction) = within {
+            let partitions = targets.parts.iter().map(|part| &part.partition);
+            running.within = transaction.view(self, ctx, entry, partitions).await?;
+        }
         let mut reply = running.begin(request.wants, query, &targets.parts);
         if let Some(figures) = &mut reply.figures {
             figures.merges = targets.merges;
@@ -210,6 +215,7 @@ impl Queries {
             template: known.query.template().clone(),
             page_end: self.clock().elapsed() + self.limits().query_page_time,
             own: None,
+            within: None,
             surcharge_centi: AtomicU64::new(0),
             is_timed: false,
         })

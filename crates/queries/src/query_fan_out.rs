@@ -120,7 +120,7 @@ impl Running<'_> {
         let mut tasks = Vec::with_capacity(parts.len());
         for ((part, permit), rows) in parts.iter().zip(permits).zip(shares) {
             let share = PageLimits { rows, ..room };
-            let task = self.task(part, position.clone(), share, permit).await?.collecting();
+            let task = self.task(part, position.clone(), share, permit).await?.collecting(room.rows);
             tasks.push((part, AbortOnDrop(tokio::spawn(self.queries.clone().run_page(task)))));
         }
         let (mut costs, mut stop_early) = (Vec::with_capacity(parts.len()), true);

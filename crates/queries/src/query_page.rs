@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{AnswerSpace, Error, Result};
-use shardlake_partition::{CommandContext, ContainerShape, OwnItems, PageWork, QueryPage, QueryPageRequest};
+use shardlake_partition::{
+    CommandContext, ContainerShape, OwnItems, PageWork, QueryPage, QueryPageRequest, TransactionView,
+};
 use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery, SqlError};
 use shardlake_stdx::Clock;
 
@@ -46,6 +48,7 @@ impl Running<'_> {
         Ok(PageTask {
             part: Part { filter: self.key.within(part), ..part.clone() },
             own: self.own.clone(),
+            within: self.within.clone(),
             shape: self.entry.shape.clone(),
             command: self.command.clone(),
             prepared: self.prepared.clone(),
@@ -54,7 +57,7 @@ impl Running<'_> {
             clock: self.queries.clock().clone(),
             resume,
             limits,
-            collects: false,
+            collects: None,
             page_end: self.page_end,
             deadline: self.ctx.deadline,
             work: permit.work(),
@@ -110,6 +113,7 @@ impl Queries {
 pub struct PageTask {
     part: Part,
     own: Option<Arc<OwnItems>>,
+    within: Option<TransactionView>,
     shape: Arc<ContainerShape>,
     command: CommandContext,
     prepared: PreparedQuery,
@@ -118,7 +122,7 @@ pub struct PageTask {
     clock: Clock,
     resume: Option<Vec<u8>>,
     limits: PageLimits,
-    collects: bool,
+    collects: Option<usize>,
     page_end: Duration,
     deadline: Duration,
     work: Arc<PageWork>,
@@ -127,9 +131,9 @@ pub struct PageTask {
 }
 
 impl PageTask {
-    /// One whose rows stay in the execution, to be merged with others'.
-    pub fn collecting(self) -> PageTask {
-        PageTask { collects: true, ..self }
+    /// One whose rows stay in the execution, to be merged with others'; see [`QueryPageRequest::collects`].
+    pub fn collecting(self, rows: usize) -> PageTask {
+        PageTask { collects: Some(rows), ..self }
     }
 
     async fn run(self) -> Result<QueryPage> {
@@ -142,6 +146,7 @@ impl PageTask {
             access: &self.access,
             filter: &self.part.filter,
             own: self.own.as_deref(),
+            within: self.within.as_ref(),
             resume: self.resume.as_deref(),
             limits: self.limits,
             collects: self.collects,

@@ -9,6 +9,7 @@
 //! partition 2   12 50 60 70 …        keys up to the bound: 2, 1 and 2
 //! partition 3   15 16 80 90 …        shares: 3, 2 and 3
 //! ```
+//! Where the order is not that of an index, a partition reads all that matches, whatever its share: it collects the whole page.
 //! A share that proves too small costs a round more, never a row: what a partition did not collect, it collects in the
 //! next round.
 
@@ -59,9 +60,10 @@ impl Running<'_> {
                 access: &self.access,
                 filter: &filter,
                 own: self.own.as_deref(),
+                within: self.within.as_ref(),
                 resume,
                 limits: PageLimits { rows: keys_max, size_bytes: usize::MAX },
-                collects: true,
+                collects: Some(keys_max),
                 functions: None,
                 is_page_time_spent: &|| false,
                 is_interrupted: &|| false,

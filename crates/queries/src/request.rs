@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shardlake_document::Value;
-use shardlake_items::FeedScope;
+use shardlake_items::{FeedScope, OpenTransaction};
 use shardlake_model::ReplyMeta;
 use shardlake_partition::QueryStatistics;
 use shardlake_sql::{Advice, BuiltQuery, IndexUtilization, PageLimits, Rows};
@@ -36,6 +36,8 @@ pub struct ItemsRequest<'a> {
     /// As for queries.
     pub max_items: Option<i64>,
     pub continuation: Option<&'a str>,
+    /// The transaction that reads.
+    pub within: Option<&'a OpenTransaction>,
 }
 
 /// What a client wants to know beside the rows.

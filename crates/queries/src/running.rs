@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use shardlake_model::RequestContext;
-use shardlake_partition::{CommandContext, OwnItems};
+use shardlake_partition::{CommandContext, OwnItems, TransactionView};
 use shardlake_serving::ContainerEntry;
 use shardlake_sql::{AccessPlan, PreparedQuery};
 
@@ -28,6 +28,8 @@ pub struct Running<'a> {
     pub page_end: Duration,
     /// What the transaction that asks has written.
     pub own: Option<Arc<OwnItems>>,
+    /// What the transaction sees that asks, where it reads one moment.
+    pub within: Option<TransactionView>,
     /// What its functions computed beyond what its pages cost, in hundredths of a request unit.
     pub surcharge_centi: AtomicU64,
     /// Figures are asked for: pages tell how long they take.

@@ -62,8 +62,8 @@ impl Resources {
             let rid = resources.new_container_rid(owner.database.rid, draft);
             let etag = resources.random().guid().0;
             let is_collection = kept.is_some();
-            let container =
-                Container { rid, etag, timestamp: now.seconds(), definition, kept, is_collection };
+            let (timestamp, narrowings) = (now.seconds(), Vec::new());
+            let container = Container { rid, etag, timestamp, definition, kept, is_collection, narrowings };
             // What nobody asked for is not enforced, so no partitions are needed for it.
             let record = resources.new_record(live, draft, container, asked, now);
             draft.containers.put(rid, record);

@@ -1,7 +1,7 @@
 //! What a front end keeps with databases and containers, changed together with definitions.
 
 use shardlake_catalog::{ContainerRecord, Definitions};
-use shardlake_model::{Container, ContainerDefinition, Database, RequestContext, Result};
+use shardlake_model::{Container, ContainerDefinition, Database, Narrowing, RequestContext, Result};
 use shardlake_partition::retention_of;
 use shardlake_serving::{ContainerHandle, LiveCatalog, conflict, index_moved_to, not_found};
 
@@ -12,6 +12,8 @@ use crate::Resources;
 pub struct Redefined {
     pub definition: ContainerDefinition,
     pub kept: Option<String>,
+    /// Of the unique keys, in their order.
+    pub narrowings: Vec<Option<Narrowing>>,
 }
 
 impl Resources {
@@ -45,19 +47,21 @@ impl Resources {
         let old = self.container(database, container)?.entry;
         let rid = old.record.container.rid;
         let retention = {
-            let Redefined { definition, kept } = change(&old.record.container)?;
+            let Redefined { definition, kept, narrowings } = change(&old.record.container)?;
             let definition = definition.normalise(self.limits())?;
-            let container = Container { definition, kept, ..Container::clone(&old.record.container) };
+            let container =
+                Container { definition, kept, narrowings, ..Container::clone(&old.record.container) };
             retention_of(&container.definition)
         };
         let (etag, now, limits, id) =
             (self.random().guid().0, ctx.now, self.limits().clone(), container.to_owned());
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
-            let Redefined { definition, kept } = change(&old.container)?;
+            let Redefined { definition, kept, narrowings } = change(&old.container)?;
             let definition = definition.normalise(&limits)?;
             let timestamp = now.seconds();
-            let container = Container { etag, timestamp, definition, kept, ..old.container.clone() };
+            let container =
+                Container { etag, timestamp, definition, kept, narrowings, ..old.container.clone() };
             let index = index_moved_to(&old.index, &container)?;
             draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
             Ok(())
@@ -66,9 +70,17 @@ impl Resources {
         Ok(ContainerHandle { entry, by_rid: false })
     }
 
-    /// Gives a container another name in its database. A container of that name gives way where it is asked to.
-    pub async fn rename_container(&self, database: &str, from: &str, to: &str, replaces: bool) -> Result<()> {
+    /// Gives a container another name in its database, and changes what is kept with it, by a function of what it was. A
+    /// container of the new name gives way where it is asked to.
+    pub async fn rename_container(
+        &self,
+        database: &str,
+        from: &str,
+        to: &str,
+        (replaces, kept): (bool, impl FnOnce(&Container) -> Result<Option<String>> + Send + 'static),
+    ) -> Result<()> {
         let (database, from, to) = (database.to_owned(), from.to_owned(), to.to_owned());
+        let etag = self.random().guid().0;
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
             let owner = live.database(&database).ok_or_else(|| not_found("database", &database))?;
             let (entry, _) = owner.container(&from).ok_or_else(|| not_found("container", &from))?;
@@ -80,7 +92,9 @@ impl Resources {
             }
             let rid = entry.record.container.rid;
             let mut record = ContainerRecord::clone(&entry.record);
+            record.container.kept = kept(&record.container)?;
             record.container.definition.id = to;
+            record.container.etag = etag;
             draft.containers.put(rid, record);
             Ok(())
         };

@@ -1,7 +1,7 @@
 //! The command line: `serve`, `demo`, `backup`, `evacuate`, `verify`, and the operator's commands.
 
 use std::ffi::OsString;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ struct Serve {
 struct DemoCommand {
     /// Which one
     name: DemoChoice,
-    /// hot-tenant: how long each act's traffic is [default: 8]
+    /// hot-tenant: tell it here as text, with so many seconds of traffic in each act [default: 8]
     #[arg(long, value_name = "NUMBER")]
     seconds: Option<u64>,
     /// webstore: number of customers [default: 500]
@@ -102,6 +102,9 @@ struct DemoCommand {
     /// The same number makes the same data [default: 1]
     #[arg(long, value_name = "NUMBER")]
     seed_number: Option<u64>,
+    /// hot-tenant: serve it for a browser; the default at a terminal, unless --seconds is given
+    #[arg(long, conflicts_with = "seconds")]
+    browser: bool,
     /// Write the data set to standard output as a seed file, and do not serve
     #[arg(long)]
     print: bool,
@@ -119,7 +122,7 @@ struct DemoCommand {
 enum DemoChoice {
     /// Serve a web store
     Webstore,
-    /// See a large and a busy tenant exhaust their partitions, and a better key cure it, in about half a minute
+    /// See a large and a busy tenant exhaust their partitions, and cure it: a guided tour in the browser, or half a minute of text
     HotTenant,
     /// Watch a partition grow until it is split, while it is used, in a few seconds
     Split,
@@ -152,11 +155,12 @@ pub fn main() -> ExitCode {
     let _start = Clock::System.elapsed();
     let outcome = match CommandLine::parse().command {
         Command::Serve(serve) => run_server(serve, Introduction::Default),
-        Command::Demo(demo) if demo.name == DemoChoice::HotTenant => run_hot_tenant(&demo),
+        Command::Demo(demo) if demo.name == DemoChoice::HotTenant => run_hot_tenant(demo),
         Command::Demo(demo) if demo.name == DemoChoice::Split => run_split(&demo),
         Command::Demo(demo) if demo.seconds.is_some() => {
             Err("--seconds is for the demo hot-tenant".to_owned())
         }
+        Command::Demo(demo) if demo.browser => Err("--browser is for the demo hot-tenant".to_owned()),
         Command::Demo(demo) if demo.print => print_demo(&demo),
         Command::Demo(demo) if demo.check => demo::check(&store_of(&demo), &demo.python),
         Command::Demo(demo) => run_server(with_demo(demo), Introduction::OfDemo),
@@ -235,9 +239,14 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
         .map_err(|error| format!("the runtime cannot start: {error}"))
 }
 
-fn run_hot_tenant(command: &DemoCommand) -> Result<ExitCode, String> {
+fn run_hot_tenant(command: DemoCommand) -> Result<ExitCode, String> {
     if command.print || command.check || command.customers.is_some() {
-        return Err("the demo hot-tenant takes --seconds and --seed-number only".into());
+        return Err(
+            "the demo hot-tenant takes --seconds or --browser, --seed-number and settings only".into()
+        );
+    }
+    if command.browser || command.seconds.is_none() && io::stdout().is_terminal() {
+        return run_tour(command);
     }
     let demo = demo::HotTenant {
         seconds: command.seconds.unwrap_or(demo::DEFAULT_HOT_TENANT_SECONDS).clamp(1, 600),
@@ -246,8 +255,25 @@ fn run_hot_tenant(command: &DemoCommand) -> Result<ExitCode, String> {
     runtime()?.block_on(demo::run_hot_tenant(demo))
 }
 
+/// A server for a browser, with everything in memory.
+fn run_tour(command: DemoCommand) -> Result<ExitCode, String> {
+    let mut serve = command.serve;
+    let settings = &mut serve.settings;
+    if settings.data_dir.is_some() || settings.durability.is_some_and(|mode| mode != DurabilityMode::Memory) {
+        return Err("the demo hot-tenant stores nothing: leave out --data-dir and --durability".into());
+    }
+    settings.durability = Some(DurabilityMode::Memory);
+    let seed_number = command.seed_number.unwrap_or(demo::DEFAULT_SEED_NUMBER);
+    run_server(serve, Introduction::OfTour(demo::Tour { seed_number }))
+}
+
 fn run_split(command: &DemoCommand) -> Result<ExitCode, String> {
-    if command.print || command.check || command.customers.is_some() || command.seconds.is_some() {
+    if command.print
+        || command.check
+        || command.browser
+        || command.customers.is_some()
+        || command.seconds.is_some()
+    {
         return Err("the demo split takes no options".into());
     }
     runtime()?.block_on(demo::run_split())

@@ -24,6 +24,7 @@ const DEFAULT_DATA_DIR: &str = "shardlake-data";
 const HEADER_SIZE_BYTES_MIN: u64 = 8 * 1024;
 /// Sixty pages of 4 MB, and as much for bodies; less than the default cache and write buffer twice over.
 const MESSAGE_BYTES_DEFAULT: u64 = 512 << 20;
+const RESTORE_WINDOW_MAX: u64 = 10_000;
 const LABEL_CHARS_MAX: usize = 40;
 /// Room for three pages.
 const MESSAGE_BYTES_MIN: u64 = 32 << 20;
@@ -35,6 +36,8 @@ pub struct Config {
     pub durability: DurabilityMode,
     /// Where the data lies if not in `data_dir`, which is there then.
     pub store: Option<StoreConfig>,
+    /// For how long the log is kept, for restores to a moment; `None`: not at all.
+    pub restore_window: Option<Duration>,
     /// `None`: as many as there are.
     pub shards: Option<u16>,
     pub cache_size_bytes: u64,
@@ -150,6 +153,7 @@ impl Config {
         }
         Ok(Config {
             store,
+            restore_window: restore_window(settings.restore_window.as_deref(), durability)?,
             data_dir: (!nowhere).then_some(data_dir),
             durability,
             shards: settings.shards.map(shards).transpose()?,
@@ -246,6 +250,25 @@ fn seconds(name: &str, given: Option<u64>, default: u64) -> Result<Duration, Str
     match given.unwrap_or(default) {
         0 => Err(format!("{name} must be at least 1")),
         seconds => Ok(Duration::from_secs(seconds)),
+    }
+}
+
+fn restore_window(text: Option<&str>, durability: DurabilityMode) -> Result<Option<Duration>, String> {
+    let Some(text) = text else { return Ok(None) };
+    if durability == DurabilityMode::Memory {
+        return Err("--restore-window keeps a log on disk: leave out --durability memory".into());
+    }
+    let (digits, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
+    let seconds = match unit {
+        "d" => 86_400,
+        "h" => 3600,
+        "m" => 60,
+        _ => 0,
+    };
+    let number = digits.parse::<u64>().ok().filter(|number| (1..=RESTORE_WINDOW_MAX).contains(number));
+    match number {
+        Some(number) if seconds > 0 => Ok(Some(Duration::from_secs(number * seconds))),
+        _ => Err(format!("--restore-window '{text}' is no time: write 30m, 12h or 7d for instance")),
     }
 }
 

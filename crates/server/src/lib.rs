@@ -14,6 +14,7 @@
 //! | `metrics.rs`, `metrics_page.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `store_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
 //! | `ready.rs`, `logging.rs`, `log_capture.rs` | what is said, and where; the latest of it, kept |
+//! | `heat_file.rs` | the heat of containers over restarts |
 //! | `sampler.rs` | connections, processor and memory, second by second |
 //! | `seed/`, `demo/` | data to begin with |
 //! | `operate/` | the commands of operators, which ask a running server |
@@ -37,6 +38,8 @@ mod descriptors;
 mod evacuate;
 mod explorer;
 mod front;
+mod heat_file;
+mod history;
 mod home;
 mod host_check;
 mod keys;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::demo::TOUR_LINK;
 use crate::explorer;
 use crate::keys::{KeySource, WELL_KNOWN_KEY};
 
@@ -23,6 +24,9 @@ pub struct ReadyRecord {
     /// For a browser on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     explorer: Option<String>,
+    /// The first step of a tour of the explorer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tour: Option<String>,
     /// Only the well-known key, which is no secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'static str>,
@@ -58,6 +62,7 @@ impl ReadyRecord {
             endpoints: [with("http"), with("https")].concat(),
             mongo: Vec::new(),
             explorer: explorer::is_on(config).then(|| format!("http://{}{}", authorities[0], explorer::ROOT)),
+            tour: None,
             key,
             key_file,
             durability: config.durability.name(),
@@ -75,6 +80,11 @@ impl ReadyRecord {
         self
     }
 
+    /// The server was started to be looked at.
+    pub fn lead_to_tour(&mut self) {
+        self.tour = self.explorer.as_ref().map(|explorer| format!("{explorer}{TOUR_LINK}"));
+    }
+
     pub fn print(&self) -> io::Result<()> {
         let mut line = serde_json::to_vec(self).map_err(io::Error::other)?;
         line.push(b'\n');
@@ -85,6 +95,15 @@ impl ReadyRecord {
 
     /// How to begin, for a person at a terminal.
     pub fn print_introduction(&self, demo: bool) {
+        if let Some(tour) = &self.tour {
+            let text = format!(
+                "\n  Open this in a browser: a hot partition, why it is hot, and what cures it.\n\n  tour       {tour}\n  \
+                 endpoint   {}\n  data       in memory only\n  stop       Ctrl-C\n\n",
+                self.endpoints.join("  "),
+            );
+            let _ = io::stderr().lock().write_all(text.as_bytes());
+            return;
+        }
         let endpoint = &self.endpoints[0];
         let key = match (&self.key, &self.key_file) {
             (Some(key), _) => format!("{key}  (the emulator's well-known key)"),

@@ -28,7 +28,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, Demo};
 use crate::connection::Connections;
-use crate::demo::WebStore;
+use crate::demo::{Tour, WebStore};
 use crate::descriptors::{self, Descriptors};
 use crate::explorer::Explorer;
 use crate::front::Front;
@@ -44,6 +44,7 @@ use crate::script_worker;
 use crate::seed::{self, Seed};
 use crate::store_metrics::StoreMetrics;
 use crate::tls::Tls;
+use crate::{heat_file, history};
 
 /// The exit code of a server whose account another one has taken.
 const FENCED: u8 = 3;
@@ -55,6 +56,8 @@ pub enum Introduction {
     Default,
     /// Of the command `demo`, always.
     OfDemo,
+    /// Of the demo that is a tour of the explorer: the address of its first step.
+    OfTour(Tour),
 }
 
 /// Runs a server until it is told to stop. `Err` is the line to show.
@@ -96,7 +99,7 @@ pub async fn serve(
     door.tell_of_fewer_connections(config.limits.connections_max, files_max);
 
     let started = tokio::select! {
-        account = start(&config, &mut home, &clock, &random) => Some(account),
+        account = start(&config, introduction, &mut home, &clock, &random) => Some(account),
         () = signals.received() => None,
     };
     let account = match started {
@@ -117,14 +120,10 @@ pub async fn serve(
     front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
     let (rings, metrics) = (installation.process.clone(), front.metrics.clone());
     tokio::spawn(sampler::sample(rings, metrics, account.clone(), clock.clone()));
+    tokio::spawn(heat_file::keep_now_and_again(account.clone(), heat_file::path(&config)));
     let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed())
         .with_mongo(&mongo_authorities);
-    record.print().map_err(|error| format!("the ready record cannot be printed: {error}"))?;
-    tracing::info!(endpoints = ?record.endpoints, durability = config.durability.name(), "ready");
-    let is_terminal = std::io::stderr().is_terminal();
-    if introduction == Introduction::OfDemo || config.demo.is_some() || is_terminal {
-        record.print_introduction(config.demo.is_some());
-    }
+    announce(&config, introduction, record)?;
 
     tokio::select! {
         () = signals.received() => {}
@@ -133,9 +132,24 @@ pub async fn serve(
             return Ok(ExitCode::from(FENCED));
         }
     }
+    heat_file::keep(&account, heat_file::path(&config).as_deref());
     let code = stop(door, &front, &account, &mut signals, config.drain_max).await;
     home.release().await;
     Ok(code)
+}
+
+/// Says that the server is ready, to people and to programs.
+fn announce(config: &Config, introduction: Introduction, mut record: ReadyRecord) -> Result<(), String> {
+    if matches!(introduction, Introduction::OfTour(_)) {
+        record.lead_to_tour();
+    }
+    let is_terminal = std::io::stderr().is_terminal();
+    if introduction != Introduction::Default || config.demo.is_some() || is_terminal {
+        record.print_introduction(config.demo.is_some());
+    }
+    // Logged before it is printed: whoever has read the record finds the line in the log.
+    tracing::info!(endpoints = ?record.endpoints, durability = config.durability.name(), "ready");
+    record.print().map_err(|error| format!("the ready record cannot be printed: {error}"))
 }
 
 fn gateway_settings(
@@ -172,10 +186,21 @@ fn installation(config: &Config, tls: &Tls, clock: &Clock, log: Arc<LogRing>) ->
     }
 }
 
-async fn start(config: &Config, home: &mut Home, clock: &Clock, random: &Random) -> Result<Account, String> {
+async fn start(
+    config: &Config,
+    introduction: Introduction,
+    home: &mut Home,
+    clock: &Clock,
+    random: &Random,
+) -> Result<Account, String> {
     let shards = home.open(config).await?;
+    history::begin(config, &shards, (clock, random)).await?;
+    let limits = match introduction {
+        Introduction::OfTour(_) => Tour::limits(),
+        Introduction::Default | Introduction::OfDemo => Limits::default().scaled(config.limits_scale),
+    };
     let options = AccountOptions {
-        limits: Limits { numbers: config.numbers, ..Limits::default().scaled(config.limits_scale) },
+        limits: Limits { numbers: config.numbers, ..limits },
         clock: clock.clone(),
         random: random.clone(),
         consistency: config.consistency,
@@ -190,6 +215,7 @@ async fn start(config: &Config, home: &mut Home, clock: &Clock, random: &Random)
         .await
         .map_err(|error| format!("the account does not open: {error}"))?;
     home.remember(config).await?;
+    heat_file::recall(&account, heat_file::path(config).as_deref());
     if let Some(file) = &config.seed {
         let loaded = seed::load(&account, &Seed::read(file)?, file).await?;
         tracing::info!(
@@ -199,6 +225,9 @@ async fn start(config: &Config, home: &mut Home, clock: &Clock, random: &Random)
             existing_left_alone = loaded.existing,
             "seed loaded"
         );
+    }
+    if let Introduction::OfTour(tour) = introduction {
+        tour.begin(&account).await.map_err(|error| format!("the demo: {error}"))?;
     }
     if let Some(Demo { customers, seed_number, .. }) = config.demo {
         let started = clock.elapsed();

@@ -52,6 +52,14 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
 
+    /// Keep the log of all writes for so long, such as 12h or 7d, for restores to any moment between two backups [default: not at all]
+    ///
+    /// It takes as many bytes as were written in that time. `shardlake backup create` copies it with each backup, so that the time should be
+    /// longer than that between two backups; `shardlake backup restore --time` uses it.
+    #[arg(long, value_name = "TIME", help_heading = "Storage")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restore_window: Option<String>,
+
     /// What other servers of the account call this one in their messages [default: the machine's name]
     #[arg(long, value_name = "NAME", help_heading = "Object store")]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -22,6 +22,8 @@ use shardlake_catalog::{Change, Definitions, Placed, RangeRecord, Urgency};
 use shardlake_model::{ContainerRid, Error, Result};
 use shardlake_partition::{End, Partition, storage_error};
 
+use tokio::sync::watch;
+
 use crate::Serving;
 use crate::container_handle::ContainerEntry;
 use crate::live_catalog::LiveCatalog;
@@ -79,6 +81,11 @@ impl Serving {
         let version = catalog.definitions.numbers.version;
         self.0.catalog.store(catalog);
         self.0.catalog_version.send_replace(version);
+    }
+
+    /// The versions of the catalog from now on.
+    pub fn catalog_versions(&self) -> watch::Receiver<u64> {
+        self.0.catalog_version.subscribe()
     }
 
     /// Waits until a container's index follows its policy, or the container is gone.

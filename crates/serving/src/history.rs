@@ -2,7 +2,8 @@
 //!
 //! A split answers a hot partition; without the heat from before it, nobody could see why it was made, or whether it helped. So the
 //! heat of a partition whose place others have taken is kept, up to [`PAST_HEAT_BYTES_MAX`] for a container: seconds are given up
-//! before minutes, and the oldest partitions first. All of it is of this process: after a restart it begins anew.
+//! before minutes, and the oldest partitions first. What is counted here is of this process; what earlier ones have left is in
+//! [`Earlier`].
 //!
 //! It changes with the catalog and with relocations, never with an operation. Times are of the clock's elapsed time.
 
@@ -13,6 +14,8 @@ use std::time::Duration;
 use shardlake_heat::PastHeat;
 use shardlake_routing::EpkRange;
 
+use crate::earlier::Earlier;
+use crate::history_event::HistoryEventKind;
 use crate::motion::RelocationKind;
 
 pub const PAST_HEAT_BYTES_MAX: usize = 4 << 20;
@@ -37,6 +40,8 @@ pub struct Past {
     pub events: VecDeque<HistoryEvent>,
     pub relocations: VecDeque<PastRelocation>,
     pub partitions: VecDeque<PastPartition>,
+    /// Of earlier processes.
+    pub earlier: Earlier,
 }
 
 /// How the hash space was divided from a moment on.
@@ -60,21 +65,6 @@ pub struct EpochRange {
 pub struct HistoryEvent {
     pub at: Duration,
     pub what: HistoryEventKind,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum HistoryEventKind {
-    Relocated {
-        kind: RelocationKind,
-        sources: Vec<u32>,
-        targets: Vec<u32>,
-        pause: Duration,
-    },
-    /// RU/s of all partitions together, in hundredths.
-    Throughput {
-        from_centi: Option<u64>,
-        to_centi: Option<u64>,
-    },
 }
 
 /// A relocation that has ended.
@@ -116,8 +106,11 @@ impl ContainerHistory {
                 && last.ranges.iter().zip(&ranges).all(|(old, new)| old.range_id == new.range_id);
             if is_same_division {
                 let (from_centi, to_centi) = (total_centi(&last.ranges), total_centi(&ranges));
-                let what = HistoryEventKind::Throughput { from_centi, to_centi };
-                keep(&mut past.events, HistoryEvent { at: now, what }, EVENTS_MAX);
+                // Where the same is divided in another way, the epoch says so.
+                if from_centi != to_centi {
+                    let what = HistoryEventKind::Throughput { from_centi, to_centi };
+                    keep(&mut past.events, HistoryEvent { at: now, what }, EVENTS_MAX);
+                }
             }
         }
         keep(&mut past.epochs, Epoch { from: now, ranges }, EPOCHS_MAX);
@@ -125,6 +118,17 @@ impl ContainerHistory {
         while past.epochs.len() > 1 && count(&past.epochs) > EPOCH_RANGES_MAX {
             past.epochs.pop_front();
         }
+    }
+
+    /// From when on the partition that has a range now counts its heat: a split, a merge or a move begins anew. `None` for a
+    /// range that is not served.
+    pub fn counted_since(&self, range_id: u32) -> Option<Duration> {
+        let past = self.past();
+        let has_range = |epoch: &&Epoch| epoch.ranges.iter().any(|range| range.range_id == range_id);
+        let divided = past.epochs.iter().rev().take_while(has_range).last()?.from;
+        // A move keeps the id.
+        let moved = past.partitions.iter().rev().find(|one| one.range_id == range_id).map(|one| one.ended);
+        Some(moved.map_or(divided, |moved| moved.max(divided)))
     }
 
     /// A relocation is done: the heat of its sources is of the past.
@@ -193,10 +197,36 @@ mod tests {
         history.note(at(2), vec![range(0, None)]);
         history.note(at(3), vec![range(0, Some(40_000))]);
         history.note(at(4), vec![range(1, Some(20_000)), range(2, Some(20_000))]);
+        history.note(at(5), vec![range(1, Some(10_000)), range(2, Some(30_000))]);
         let past = history.past();
-        assert_eq!(past.epochs.iter().map(|epoch| epoch.from).collect::<Vec<_>>(), [at(1), at(3), at(4)]);
+        assert_eq!(
+            past.epochs.iter().map(|epoch| epoch.from).collect::<Vec<_>>(),
+            [at(1), at(3), at(4), at(5)]
+        );
         let throughput = HistoryEventKind::Throughput { from_centi: None, to_centi: Some(40_000) };
         assert_eq!(past.events, [HistoryEvent { at: at(3), what: throughput }]);
+    }
+
+    #[test]
+    fn a_partition_counts_since_its_split_or_its_move() {
+        let history = ContainerHistory::default();
+        let at = Duration::from_secs;
+        assert_eq!(history.counted_since(0), None);
+        history.note(at(1), vec![range(0, None), range(1, None)]);
+        history.note(at(3), vec![range(0, Some(40_000)), range(1, Some(40_000))]);
+        history.note(at(4), vec![range(0, None), range(2, None), range(3, None)]);
+        let since = [0, 1, 2, 3].map(|range_id| history.counted_since(range_id));
+        assert_eq!(since, [Some(at(1)), None, Some(at(4)), Some(at(4))]);
+        let definition = PartitionKeyDefinition::hash("/pk");
+        let heat = Heat::new(&definition, &EpkRange::full()).past();
+        let event = HistoryEventKind::Relocated {
+            kind: RelocationKind::Move,
+            sources: vec![0],
+            targets: vec![0],
+            pause: Duration::ZERO,
+        };
+        history.relocated(at(9), event, vec![PastPartition { range_id: 0, ended: at(9), heat }]);
+        assert_eq!(history.counted_since(0), Some(at(9)));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | `definition_change.rs` | the one way to change a definition, and its consequences |
 //! | `container_handle.rs`, `script_handle.rs` | a container as an operation holds it, with its scripts |
 //! | `motion.rs`, `generations.rs` | what its entries share about relocations; generations of its index |
+//! | `history_event.rs` | what may have happened to a container |
 //! | `history.rs` | what the container was before: ranges, budgets, relocations, the heat of partitions that are gone |
 //! | `keys.rs` | from a partition key or a body to the partition that owns it |
 //! | `routing.rs` | from an operation to the partition that owns its key, once more where that has moved |
@@ -23,9 +24,11 @@ mod admission;
 mod answer_space;
 mod container_handle;
 mod definition_change;
+mod earlier;
 mod generations;
 mod heavy_writes;
 mod history;
+mod history_event;
 mod keys;
 mod live_catalog;
 mod membership;
@@ -55,10 +58,12 @@ pub use admission::{Cost, OperationKind, Permit, Touched, urgency_of};
 pub use answer_space::{try_take_space, wait_for_space};
 pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, RangeStatistics};
 pub use definition_change::uninterrupted;
-pub use generations::{BuildProgress, Layouts, index_moved_to, index_of_new, layouts_of};
-pub use history::{
-    ContainerHistory, Epoch, EpochRange, HistoryEvent, HistoryEventKind, Past, PastPartition, PastRelocation,
+pub use earlier::{
+    EARLIER_BYTES_MAX, Earlier, EarlierEpoch, EarlierEvent, EarlierPartition, EarlierPeriod, EarlierRange,
 };
+pub use generations::{BuildProgress, Layouts, index_moved_to, index_of_new, layouts_of};
+pub use history::{ContainerHistory, Epoch, EpochRange, HistoryEvent, Past, PastPartition, PastRelocation};
+pub use history_event::HistoryEventKind;
 pub use keys::{
     body_key, checked_key, key_misfit, key_of_read, key_of_write, logical, mismatch, own_key_of_read,
     partition_of,

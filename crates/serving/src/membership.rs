@@ -9,7 +9,7 @@
 //! is still there.
 
 use serde::{Deserialize, Serialize};
-use shardlake_catalog::{MEMBERSHIP, decode, encode, key};
+use shardlake_catalog::{MEMBERSHIP, decode, encode, key, stamp_key};
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::storage_error;
 use shardlake_stdx::Random;
@@ -132,14 +132,14 @@ async fn check(shard: &Shard, number: u16, known: u16, account: &str) -> Result<
     }
 }
 
-/// Whether there is nothing but, perhaps, the mark.
+/// Whether there is nothing but, perhaps, the mark and the stamp of the log.
 async fn holds_nothing(shard: &Shard) -> Result<bool> {
-    let mark = key(MEMBERSHIP, &[]);
+    let own = [key(MEMBERSHIP, &[]), stamp_key()];
     let mut scan = shard
         .snapshot()
-        .scan(vec![0]..vec![0xFF; 8], ScanOptions { limit: Some(2), ..ScanOptions::default() });
+        .scan(vec![0]..vec![0xFF; 8], ScanOptions { limit: Some(3), ..ScanOptions::default() });
     while let Some(rows) = scan.next_chunk().await.map_err(storage_error)? {
-        if rows.iter().any(|(found, _)| **found != *mark) {
+        if rows.iter().any(|(found, _)| !own.iter().any(|own| **found == **own)) {
             return Ok(false);
         }
     }

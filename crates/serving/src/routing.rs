@@ -12,6 +12,7 @@ use shardlake_partition::{LogicalKey, Partition};
 use crate::Serving;
 use crate::container_handle::{ContainerEntry, ContainerHandle};
 use crate::keys::partition_of;
+use crate::live_catalog::LiveCatalog;
 use crate::refusals::was_deleted;
 
 /// Partitions that one operation may find moved, one after the other, before it gives up.
@@ -73,6 +74,11 @@ impl Serving {
 
     pub fn routing_of(&self, entry: Arc<ContainerEntry>) -> Routing<'_> {
         Routing { serving: self, entry, moves: 0 }
+    }
+
+    /// The catalog in force.
+    pub fn live_catalog(&self) -> Arc<LiveCatalog> {
+        self.0.catalog.load_full()
     }
 
     /// The entry of a container as the catalog has it now.

@@ -15,6 +15,8 @@ pub(crate) struct BoundQuery {
     pub sources: Vec<BoundSource>,
     /// `WHERE`; constants are folded. `None` keeps every row.
     pub filter: Option<Expression>,
+    /// Of `filter`, once everything is in its place: it is over scalars alone (`evaluate/scalar.rs`).
+    pub has_plain_filter: bool,
     /// Parts of `filter` that can be tested before all sources are entered; `filter` still has them.
     pub early: Vec<EarlyTest>,
     /// With grouping or aggregates, `projection` and `order_by` see only [`Expression::GroupKey`] and

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use shardlake_stdx::Clock;
 
+use crate::history::History;
 use crate::queue::{GroupWriter, Queued};
 use crate::shard::Shared;
 use crate::view::View;
@@ -35,6 +36,12 @@ pub(crate) struct Writing {
 }
 
 impl Shared {
+    /// Tells what keeps rows in memory that a group is about to be applied.
+    pub fn mark_hot(&self, batches: &[Batch], last: Seq) {
+        self.hot.mark(batches, last);
+        self.hot_ranges.mark(batches, last);
+    }
+
     pub fn lock_writing(&self) -> MutexGuard<'_, Writing> {
         // After a panic the shard is poisoned, which every user of the lock finds out.
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
@@ -141,9 +148,15 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
     }
 }
 
-fn write(shared: &Shared, writing: &mut Writing, batches: Vec<Batch>, last: Seq) -> Result<(), StorageError> {
+fn write(
+    shared: &Shared,
+    writing: &mut Writing,
+    mut batches: Vec<Batch>,
+    last: Seq,
+) -> Result<(), StorageError> {
     shared.check()?;
-    shared.hot.mark(&batches, last);
+    batches.extend(shared.history.get().map(History::stamp));
+    shared.mark_hot(&batches, last);
     shared.shown.hold();
     in_the_call(shared.engine.apply(batches)).map_err(|error| shared.poison(&error))?;
     match shared.durability {

@@ -6,6 +6,7 @@
 use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -98,6 +99,14 @@ pub trait Engine: Send + Sync + 'static {
     /// The files of what is kept under the name.
     fn kept_files(&self, _name: &str) -> Answer<'_, KeptFiles> {
         Answer::Now(Err(StorageError::NoFiles))
+    }
+
+    /// Keeps what is written to the log for so long, and gives it with [`Engine::kept_files`]; `None`: keeps none, and forgets what was kept.
+    fn keep_log(&self, window: Option<Duration>) -> Answer<'_, ()> {
+        Answer::Now(match window {
+            Some(_) => Err(StorageError::io("this storage engine has no log to keep")),
+            None => Ok(()),
+        })
     }
 
     /// Whether this process may still say what is stored: see [`crate::Lease`].

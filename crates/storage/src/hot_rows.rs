@@ -129,8 +129,9 @@ impl HotRows {
     }
 
     /// Rows that were loaded past the log are shown from now on.
-    pub fn note_load(&self) {
-        self.loads.fetch_add(1, Ordering::AcqRel);
+    /// How many loads have ended now.
+    pub fn note_load(&self) -> u64 {
+        self.loads.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     fn is_hot(&self, key: &[u8]) -> bool {

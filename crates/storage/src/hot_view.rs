@@ -4,12 +4,15 @@
 //! key since, the view's commits included. Then the view has the same row. Rows from later views are not used: they may have
 //! been written behind this one.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::hot_ranges::{HotRanges, Seer};
 use crate::hot_rows::HotRows;
-use crate::{Answer, Lookup, Shard, StorageError, Value, View};
+use crate::hot_scan::HotScan;
+use crate::{Answer, Lookup, Scan, ScanOptions, Shard, StorageError, Value, View};
 
 #[derive(Clone)]
 pub struct HotView {
@@ -17,6 +20,7 @@ pub struct HotView {
     /// Counted before the view was got.
     loads: u64,
     hot: Arc<HotRows>,
+    ranges: Arc<HotRanges>,
 }
 
 impl Shard {
@@ -24,13 +28,28 @@ impl Shard {
     pub fn hot_view(&self) -> HotView {
         let hot = self.hot_rows().clone();
         let loads = hot.loads();
-        HotView { view: self.view(), loads, hot }
+        HotView { view: self.view(), loads, hot, ranges: self.hot_ranges().clone() }
     }
 }
 
 impl HotView {
     pub fn view(&self) -> &View {
         &self.view
+    }
+
+    /// [`View::scan`], of a range that may well be asked for again.
+    pub fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Scan {
+        let seer = Seer { seq: self.view.seq(), loads: self.loads };
+        match self.ranges.family(&range) {
+            Some(family) if options.fills_cache && !range.is_empty() => {
+                let scan =
+                    HotScan::new(self.view.clone(), self.ranges.clone(), (seer, family), range, options);
+                let rows_left = options.limit.unwrap_or(usize::MAX);
+                let scan = (rows_left > 0).then(|| Box::new(scan) as _);
+                Scan::new(scan, rows_left, options.read_ahead_bytes > 0)
+            }
+            _ => self.view.scan(range, options),
+        }
     }
 
     /// [`View::get_many`], of rows that may well be asked for again.

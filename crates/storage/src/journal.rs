@@ -258,6 +258,18 @@ fn read_without_padding(input: &mut impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
+/// How many bytes of a journal are batches.
+pub(crate) fn good_bytes(path: &Path) -> io::Result<u64> {
+    let start = Known { number: 0, good_bytes: 0, last_sequence: 0 };
+    walk_batches(path, start).map(|(known, _)| known.good_bytes)
+}
+
+/// The length of the batch that a piece of a journal starts with.
+pub(crate) fn first_batch_bytes(mut piece: &[u8]) -> Option<usize> {
+    let batch = read_batch(&mut piece).ok().flatten()?;
+    usize::try_from(batch.size_bytes).ok()
+}
+
 struct Batch {
     sequence: u64,
     size_bytes: u64,

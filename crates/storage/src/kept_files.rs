@@ -8,6 +8,7 @@
 //! | `db/keyspaces/K/tables/N` | all; written once and never changed, and the version knows the checksum of each |
 //! | `db/N.jnl` | up to the end of the last good batch: a torn write, which nobody was told of, stays behind |
 //! | `JOURNALS` | made here: it says that nothing follows what was copied |
+//! | `history/N-…` | journals that are kept for restores to a moment, which are put back by those only: `history/` |
 //! | `FORMAT` | made here; it comes last, since it says that the shard is complete |
 //!
 //! Those of a shard in an object store are named by the engine over it (`object/files.rs`) and fetched from the store.
@@ -27,7 +28,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::directory::{DATABASE, complete_format, find_complete, lock_for_looking};
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::{self, Mark};
-use crate::{StorageError, files};
+use crate::{StorageError, files, history};
 
 /// Checksum of a whole table, as the version that names the table has it.
 pub type TableChecksum = u128;
@@ -60,6 +61,8 @@ enum Place {
 #[derive(Debug)]
 enum Content {
     InPlace,
+    /// In another file below the shard.
+    Elsewhere(String),
     Made(Bytes),
 }
 
@@ -96,6 +99,9 @@ impl KeptFiles {
         let tolerance = mark.map_or(Tolerance::LastBatch, |mark| mark.tolerance);
         let mark = Mark::new(true, tolerance, &journals).text();
         kept.add_made(journal_mark::NAME, mark.into_bytes());
+        for journal in history::kept_journals(directory)? {
+            kept.add(journal.name, journal.size_bytes, None, Content::Elsewhere(journal.path));
+        }
         kept.add_made("FORMAT", complete_format().into_bytes());
         Ok(kept)
     }
@@ -131,14 +137,17 @@ impl KeptFiles {
                 let start = made.len() - usize::try_from(left).unwrap_or(made.len()).min(made.len());
                 Ok(made.slice(start..start + length))
             }
-            (Content::InPlace, Place::Directory { directory, .. }) => {
-                let path = directory.join(&kept.path);
+            (Content::InPlace | Content::Elsewhere(_), Place::Directory { directory, .. }) => {
+                let path = match content {
+                    Content::Elsewhere(path) => directory.join(path),
+                    _ => directory.join(&kept.path),
+                };
                 let read = tokio::task::spawn_blocking(move || {
                     read_exactly(&path, offset, length).map_err(|error| unreadable(&path, &error))
                 });
                 read.await.map_err(StorageError::io)?
             }
-            (Content::InPlace, Place::Store(store)) => {
+            (Content::InPlace | Content::Elsewhere(_), Place::Store(store)) => {
                 let piece = store.fetch(&kept.path, offset..offset + length as u64).await?;
                 match piece.len() == length {
                     true => Ok(piece),

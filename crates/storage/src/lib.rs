@@ -22,10 +22,12 @@
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
+//! | `history/`, `moments.rs`, `replay.rs` | the kept log: restores to a moment between two backups |
 //! | `together.rs`, `kept_files.rs` | one moment of several shards; the files that a kept state consists of |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
 //! | `hot_rows.rs`, `hot_view.rs` | rows that are read again and again, in front of the engine; a view with them |
+//! | `hot_ranges.rs`, `hot_scan.rs` | ranges that are scanned again and again; a scan of them and of the gaps between |
 //! | `answer.rs` | an answer that is there at once or comes later |
 //! | `witness.rs` | proves that nobody waits for an engine while planning a commit |
 //! | `batch.rs`, `error.rs` | a commit's content, what can go wrong |
@@ -51,7 +53,10 @@ mod error;
 #[cfg(feature = "testing")]
 pub mod fault;
 mod files;
+mod history;
+mod hot_ranges;
 mod hot_rows;
+mod hot_scan;
 mod hot_view;
 mod inspection;
 mod journal;
@@ -62,6 +67,7 @@ mod lease;
 mod local;
 mod local_view;
 mod memory;
+mod moments;
 mod new_tables;
 #[cfg(feature = "object-storage")]
 pub mod object;
@@ -72,6 +78,7 @@ mod pending_commit;
 mod pipeline;
 mod queue;
 mod readers;
+mod replay;
 mod scan;
 mod shard;
 #[cfg(feature = "testing")]
@@ -89,6 +96,7 @@ pub use batch::{Batch, Op};
 pub use bulk::{BulkLoad, RangeStats};
 pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
+pub use history::{HistoryOptions, Stamp};
 pub use hot_rows::{Found, HotRow};
 pub use hot_view::HotView;
 pub use inspection::{InspectionReport, TornWrite};
@@ -98,6 +106,7 @@ pub use lease::{Began, Lease};
 pub use memory::MemoryEngine;
 pub use options::{Durability, EngineKind, ShardOptions};
 pub use pending_commit::PendingCommit;
+pub use replay::{Reached, Replay};
 pub use scan::{Scan, ScanOptions};
 pub use shard::{Seq, Shard};
 pub use turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn, SMALL_COMMIT_ROWS};

@@ -26,6 +26,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ use shardlake_stdx::Clock;
 
 use crate::directory::Directory;
 use crate::files;
+use crate::history::{self, KeptJournals};
 use crate::inspection::Inspection;
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
@@ -93,6 +95,8 @@ pub(crate) struct LocalEngine {
     room: Option<JournalRoom>,
     /// Loads at work: the end of one holds up writes, which then must not be waited for on a thread of the runtime.
     loads: AtomicUsize,
+    /// Where the log is kept.
+    kept_log: OnceLock<KeptJournals>,
     /// What the journals held when they were opened.
     opened: Mark,
     directory: Directory,
@@ -123,6 +127,7 @@ impl LocalEngine {
             memtable_bytes_max: options.memtable_bytes.min(MEMTABLE_BYTES_MAX),
             room: (!options.writes_through).then(|| JournalRoom::new(directory.database())),
             loads: AtomicUsize::new(0),
+            kept_log: OnceLock::new(),
             pace: Arc::new(Pace::new(options.slow_read)),
             opened,
             directory,
@@ -148,6 +153,9 @@ impl LocalEngine {
             }
         }
         batch.commit()?;
+        if let Some(kept) = self.kept_log.get() {
+            kept.note(size_bytes);
+        }
         let memtable_bytes = self.memtable_bytes.fetch_add(size_bytes, Ordering::Relaxed) + size_bytes;
         if memtable_bytes > self.memtable_bytes_max {
             self.seal_memtable()?;
@@ -383,6 +391,13 @@ impl Engine for LocalEngine {
         Answer::Now(self.sort_memtables().inspect(|()| self.mark_closed()))
     }
 
+    fn keep_log(&self, window: Option<Duration>) -> Answer<'_, ()> {
+        let Some(window) = window else { return Answer::Now(history::forget(self.directory.path())) };
+        Answer::Now(KeptJournals::begin(self.directory.path(), window).and_then(|kept| {
+            self.kept_log.set(kept).map_err(|_| StorageError::io("the log is kept already"))
+        }))
+    }
+
     fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
         Answer::Now(self.log_position_from(&LogPosition::default()).and_then(|position| {
             self.sort_memtables()?;
@@ -396,7 +411,10 @@ impl Engine for LocalEngine {
 
     fn checkpoint_from(&self, name: &str, flushed: &LogPosition) -> Answer<'_, ()> {
         let synced = self.database.persist(PersistMode::SyncAll).map_err(StorageError::from);
-        let make = || checkpoint::make(self.directory.path(), (self.opened.tolerance, flushed), name);
+        let make = || {
+            self.kept_log.get().map_or(Ok(()), KeptJournals::look).map_err(StorageError::io)?;
+            checkpoint::make(self.directory.path(), (self.opened.tolerance, flushed), name)
+        };
         Answer::Now(synced.and_then(|()| make()))
     }
 

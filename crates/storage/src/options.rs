@@ -29,7 +29,8 @@ pub struct ShardOptions {
     /// owner is whoever has the directory.
     pub epoch: Option<u64>,
     pub durability: Durability,
-    /// Bytes kept in memory for reads: blocks of the engine, and a quarter of it for rows that are read again (`hot_rows.rs`).
+    /// Bytes kept in memory for reads: half of it blocks of the engine, a quarter rows that are read again
+    /// (`hot_rows.rs`), a quarter ranges that are scanned again (`hot_ranges.rs`).
     pub cache_bytes: u64,
     /// Bytes of writes kept in memory before they are sorted to disk; a few of these can exist at once.
     pub memtable_bytes: u64,
@@ -44,8 +45,18 @@ pub struct ShardOptions {
 
 impl ShardOptions {
     /// The part of the cache that rows have which are read again.
-    pub fn hot_bytes(&self) -> u64 {
+    pub fn hot_rows_bytes(&self) -> u64 {
         self.cache_bytes / 4
+    }
+
+    /// The part of the cache that ranges have which are scanned again.
+    pub fn hot_ranges_bytes(&self) -> u64 {
+        self.cache_bytes / 4
+    }
+
+    /// What an engine has for its blocks.
+    pub fn block_cache_bytes(&self) -> u64 {
+        self.cache_bytes - self.hot_rows_bytes() - self.hot_ranges_bytes()
     }
 
     pub fn memory() -> Self {

@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::committer::{ASYNC_SYNC_INTERVAL, PoisonOnPanic};
+use crate::history::History;
 use crate::queue::{GroupWriter, Queued};
 use crate::shard::Shared;
 use crate::turns::RowsTurn;
@@ -116,7 +117,8 @@ impl Pipeline {
         let applying = shared.applying.lock().await;
         let result = match shared.check() {
             Ok(()) => {
-                shared.hot.mark(&batches, last);
+                batches.extend(shared.history.get().map(History::stamp));
+                shared.mark_hot(&batches, last);
                 shared.shown.hold();
                 shared.engine.apply(batches).await.map_err(|error| shared.poison(&error))
             }

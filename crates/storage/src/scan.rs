@@ -134,7 +134,7 @@ impl Drop for Scan {
 }
 
 /// An engine fills a chunk as long as it has rows, so that a smaller one spares the question whether there are more.
-fn is_last_chunk(rows: &[Row], asked: usize) -> bool {
+pub(crate) fn is_last_chunk(rows: &[Row], asked: usize) -> bool {
     let size_bytes = || rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
     rows.len() < asked && size_bytes() < ScanOptions::CHUNK_BYTES
 }

@@ -13,6 +13,8 @@ use tokio::sync::{Notify, OnceCell, oneshot, watch};
 use crate::background::{Foreground, PacedWork};
 use crate::checkpoint::check_name;
 use crate::committer::{Committer, Writing, in_the_call};
+use crate::history::History;
+use crate::hot_ranges::HotRanges;
 use crate::hot_rows::{Found, HotRows};
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
@@ -49,6 +51,7 @@ enum Running {
 pub(crate) struct Shared {
     pub shown: Shown,
     pub hot: Arc<HotRows>,
+    pub hot_ranges: Arc<HotRanges>,
     pub engine: Arc<dyn Engine>,
     pub durability: Durability,
     pub queue: Queue,
@@ -65,6 +68,8 @@ pub(crate) struct Shared {
     pub lone: AtomicBool,
     pub large_commits: LargeCommits,
     pub foreground: Arc<Foreground>,
+    /// Where the log is kept: [`Shard::keep_history`].
+    pub history: OnceLock<History>,
 }
 
 impl Shared {
@@ -106,7 +111,7 @@ impl Shard {
                     directory: directory.clone(),
                     must_exist: options.must_exist,
                     epoch: options.epoch,
-                    cache_bytes: options.cache_bytes - options.hot_bytes(),
+                    cache_bytes: options.block_cache_bytes(),
                     memtable_bytes: options.memtable_bytes,
                     tables_open_max: options.tables_open_max,
                     slow_read: options.slow_read,
@@ -125,7 +130,8 @@ impl Shard {
         let bell = if answers_later { Bell::Task(Notify::new()) } else { Bell::Thread(Condvar::new()) };
         let shared = Arc::new(Shared {
             shown: Shown::new(&*engine),
-            hot: Arc::new(HotRows::new(options.hot_bytes())),
+            hot: Arc::new(HotRows::new(options.hot_rows_bytes())),
+            hot_ranges: Arc::new(HotRanges::new(options.hot_ranges_bytes())),
             engine,
             durability: options.durability,
             queue: Queue::new(bell, options.queue_commits_max, options.queue_bytes_max),
@@ -138,6 +144,7 @@ impl Shard {
             lone: AtomicBool::new(false),
             large_commits: LargeCommits::default(),
             foreground: Arc::default(),
+            history: OnceLock::new(),
         });
         let committer = if answers_later {
             Running::Task(tokio::spawn(Pipeline::new(shared.clone()).run()))
@@ -156,6 +163,11 @@ impl Shard {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
+    }
+
+    /// Whether this is the shard that another handle names: one batch can write to both then.
+    pub fn is(&self, other: &Shard) -> bool {
+        Arc::ptr_eq(&self.0.shared, &other.0.shared)
     }
 
     /// Has the engine do what takes long: on a thread that may block, or where it is awaited.
@@ -253,6 +265,16 @@ impl Shard {
         self.shared().hot.tell_hot(is_hot);
     }
 
+    /// Says how many bytes the keys have in common that are scanned together: no range that is kept in memory leaves them
+    /// (`hot_ranges.rs`). Whoever says it first says it for good.
+    pub fn scans_hot(&self, family_of: fn(&[u8]) -> usize) {
+        self.shared().hot_ranges.tell_families(family_of);
+    }
+
+    pub(crate) fn hot_ranges(&self) -> &Arc<HotRanges> {
+        &self.shared().hot_ranges
+    }
+
     /// The acknowledged value of a key that may well be asked for again (`hot_rows.rs`).
     pub fn get_hot(&self, key: &[u8]) -> Lookup<Option<Found>> {
         let shared = &self.0.shared;
@@ -343,13 +365,15 @@ impl Shard {
         let loaded = self.shared().engine.load(rows);
         // Readers may be kept at the state before a group that began before the rows were there.
         self.shared().wait_for_writer();
-        self.shared().hot.note_load();
+        let shared = self.shared();
+        shared.hot_ranges.note_load(shared.hot.note_load());
         self.shared().check()?;
         loaded
     }
 
+    /// What is loaded beside the log is in no kept log.
     pub(crate) fn loads(&self) -> bool {
-        self.shared().engine.loads()
+        self.shared().engine.loads() && self.shared().history.get().is_none()
     }
 
     pub fn disk_bytes(&self) -> u64 {

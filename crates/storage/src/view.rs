@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 
-use crate::{Engine, EngineView, Lookup, Scan, ScanOptions, Seq, StorageError, Value};
+use crate::{Engine, EngineScan, EngineView, Lookup, Scan, ScanOptions, Seq, StorageError, Value};
 
 /// A consistent view of one moment. It holds back the reclaiming of what it sees: keep it short.
 #[derive(Clone)]
@@ -63,6 +63,11 @@ impl View {
         let rows_left = if range.is_empty() { 0 } else { options.limit.unwrap_or(usize::MAX) };
         let scan = (rows_left > 0).then(|| self.0.engine.scan(range, options));
         Scan::new(scan, rows_left, options.read_ahead_bytes > 0)
+    }
+
+    /// Rows of a range that is not empty, as the engine gives them.
+    pub(crate) fn engine_scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Box<dyn EngineScan> {
+        self.0.engine.scan(range, options)
     }
 
     /// Whether reads are answered at once, as far as the engine can tell beforehand. A single one may still be

@@ -13,14 +13,12 @@ pub(crate) fn diagnosis_of(
     of_database: Option<&BudgetReport>,
     limits: &Limits,
 ) -> Vec<Finding> {
-    let window_seconds = ranges.iter().map(|range| range.heat.window_seconds).max().unwrap_or(0);
     // What a database's containers share is the limit, and not what their partitions could hand out.
     let total = match of_database {
         Some(shared) => Some(shared.rate_centi as f64 / 100.0),
         None => ranges.iter().map(budget).sum(),
     };
     diagnose(&ContainerLoad {
-        window_seconds: f64::from(window_seconds),
         partitions: ranges.iter().map(partition).collect(),
         throughput: total,
         partition_throughput_max: limits.partition_throughput_max as f64,
@@ -38,6 +36,7 @@ fn partition(range: &RangeReport) -> PartitionLoad {
     PartitionLoad {
         range_id: range.range.id,
         budget: budget(range),
+        window_seconds: f64::from(range.heat.window_seconds),
         ru: totals.ru,
         operations: totals.operations,
         throttled: totals.throttled,

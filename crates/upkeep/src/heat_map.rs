@@ -9,7 +9,8 @@
 //!                          a  a/b  b  b/c  c         request units: a row has its portion of each part
 //! ```
 //!
-//! Cells before the container is known to this process are not a number: nobody knows whether there was traffic.
+//! Time on the map is the clock's elapsed time and [`HEAT_MAP_BEFORE`], so that there is room for what earlier processes have counted
+//! (`earlier_heat.rs`). Cells of a time in which no process counted are not a number: nobody knows whether there was traffic.
 
 use std::time::Duration;
 
@@ -19,7 +20,10 @@ use shardlake_routing::{Epk, EpkRange, EpkScale};
 use shardlake_serving::{ContainerHandle, Epoch, HistoryEvent};
 
 use crate::Upkeep;
+use crate::earlier_heat::{EarlierHeat, ShownPeriods};
 
+/// Time on the map before the process: as far as the coarsest periods reach, and a whole number of each.
+pub const HEAT_MAP_BEFORE: Duration = Duration::from_secs(28 * 24 * 3600);
 pub const HEAT_ROWS_MAX: usize = 512;
 /// Refusals that are told one by one; where there are more, the gravest.
 const THROTTLED_MAX: usize = 10_000;
@@ -61,7 +65,7 @@ pub struct HeatMap {
     /// Those that reach into the columns.
     pub epochs: Vec<Epoch>,
     pub events: Vec<HistoryEvent>,
-    /// From when on there is anything to know.
+    /// From when on there is anything to know. All times are of the map.
     pub known_since: Duration,
 }
 
@@ -95,27 +99,49 @@ impl Upkeep {
         }
         let entry = self.current_entry(&container.entry)?;
         let definition = &entry.record.container.definition.partition_key;
-        let now = self.0.clock.elapsed();
-        let columns = Columns::of(request, now);
+        let elapsed = self.0.clock.elapsed();
+        let now = elapsed + HEAT_MAP_BEFORE;
+        let past = entry.history.past();
+        let earlier = EarlierHeat::new(&past.earlier, self.0.clock.now(), now);
+        let oldest = earlier.known.first().map_or(HEAT_MAP_BEFORE, |(from, _)| *from).min(HEAT_MAP_BEFORE);
+        let columns = Columns::of(request, now, oldest);
         let scale = EpkScale::new(definition, &request.span);
         let mut canvas = Canvas::new(request, columns, scale, self.limits().partition_throughput_max as f64);
-        let past = entry.history.past();
-        let epochs: Vec<Epoch> = past.epochs.iter().cloned().collect();
-        let events = past.events.iter().filter(|event| columns.reach(event.at)).cloned().collect();
-        for gone in &past.partitions {
-            let periods = gone.heat.periods(now, columns.period_seconds, columns.first);
-            canvas.paint(&Source::of(gone.range_id, gone.heat.part_bounds(), periods, &epochs));
+        let epochs: Vec<Epoch> =
+            earlier.epochs.iter().cloned().chain(past.epochs.iter().map(later)).collect();
+        let later_events =
+            past.events.iter().map(|event| HistoryEvent { at: event.at + HEAT_MAP_BEFORE, ..event.clone() });
+        let events = earlier.events.iter().cloned().chain(later_events);
+        let events = events.filter(|event| columns.reach(event.at)).collect();
+        for gone in &past.earlier.partitions {
+            let Some((bounds, periods)) = earlier.of_partition(gone, definition, &columns.shown()) else {
+                continue;
+            };
+            canvas.paint(&Source::of(gone.range_id, bounds, periods, &epochs));
         }
-        let known_since = past.known_since.unwrap_or(now);
+        for gone in &past.partitions {
+            let periods = gone.heat.periods(elapsed, columns.period_seconds, columns.first_of_process());
+            canvas.paint(&Source::of(
+                gone.range_id,
+                gone.heat.part_bounds(),
+                columns.placed(periods),
+                &epochs,
+            ));
+        }
+        let known_since = past.known_since.map_or(now, |moment| moment + HEAT_MAP_BEFORE);
+        let mut known = earlier.known;
+        known.push((known_since, now));
         drop(past);
         for partition in entry.map.iter() {
             let (bounds, periods) = {
                 let heat = partition.heat(definition);
-                (heat.part_bounds(), heat.periods(now, columns.period_seconds, columns.first))
+                let periods = heat.periods(elapsed, columns.period_seconds, columns.first_of_process());
+                (heat.part_bounds(), columns.placed(periods))
             };
             canvas.paint(&Source::of(partition.range_id, bounds, periods, &epochs));
         }
-        canvas.forget_before(known_since);
+        canvas.forget_outside(&known);
+        let known_since = known.iter().map(|(from, _)| *from).min().unwrap_or(now);
         hold_to(&mut canvas.throttled, THROTTLED_MAX);
         let row_bounds = canvas.row_bounds(&request.span);
         let last_before = epochs.iter().rposition(|epoch| !columns.reach(epoch.from)).unwrap_or(0);
@@ -144,6 +170,10 @@ impl HeatMap {
     }
 }
 
+fn later(epoch: &Epoch) -> Epoch {
+    Epoch { from: epoch.from + HEAT_MAP_BEFORE, ranges: epoch.ranges.clone() }
+}
+
 /// The periods that are shown.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
@@ -154,14 +184,36 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(request: &HeatMapRequest, now: Duration) -> Columns {
+    /// They begin where the window does, or where anybody counts.
+    fn of(request: &HeatMapRequest, now: Duration, oldest: Duration) -> Columns {
         let (period_seconds, count) = periods_of(request.window);
         let last = (now.as_secs() / u64::from(period_seconds)) as u32;
         let wanted = (request.window.as_secs().div_ceil(u64::from(period_seconds)) as u32).clamp(1, count);
-        let first = (last + 1).saturating_sub(wanted);
+        let begin = (oldest.as_secs() / u64::from(period_seconds)) as u32;
+        let first = (last + 1).saturating_sub(wanted).max(begin.min(last));
         // One that is unknown, of another window or another process, asks for everything.
         let since = request.since.filter(|since| (first..=last).contains(since));
         Columns { period_seconds, first: since.unwrap_or(first), last, now }
+    }
+
+    fn shown(self) -> ShownPeriods {
+        ShownPeriods { period_seconds: self.period_seconds, first: self.first, last: self.last }
+    }
+
+    /// Periods before the process.
+    fn before(self) -> u32 {
+        (HEAT_MAP_BEFORE.as_secs() / u64::from(self.period_seconds)) as u32
+    }
+
+    /// The first that the process may have counted, by its own number.
+    fn first_of_process(self) -> u32 {
+        self.first.saturating_sub(self.before())
+    }
+
+    /// The process's periods by their place on the map.
+    fn placed(self, mut periods: Vec<Period>) -> Vec<Period> {
+        periods.iter_mut().for_each(|period| period.number += self.before());
+        periods
     }
 
     fn count(self) -> usize {
@@ -287,13 +339,16 @@ impl Canvas {
         }
     }
 
-    /// Nobody knows what was before a moment.
-    fn forget_before(&mut self, known_since: Duration) {
-        let first = u64::from(self.columns.first);
-        let known = known_since.as_secs() / u64::from(self.columns.period_seconds);
-        let unknown = usize::try_from(known.saturating_sub(first)).unwrap_or(usize::MAX);
-        let end = unknown.min(self.columns.count()) * self.rows;
-        self.cells[..end].fill(f32::NAN);
+    /// Nobody knows what was while nobody counted.
+    fn forget_outside(&mut self, known: &[(Duration, Duration)]) {
+        let number = |moment: Duration| moment.as_secs() / u64::from(self.columns.period_seconds);
+        let spans: Vec<_> = known.iter().map(|(from, to)| number(*from)..=number(*to)).collect();
+        let columns = self.cells.chunks_mut(self.rows).zip(u64::from(self.columns.first)..);
+        for (cells, column) in columns {
+            if !spans.iter().any(|span| span.contains(&column)) {
+                cells.fill(f32::NAN);
+            }
+        }
     }
 
     fn row_bounds(&self, span: &EpkRange) -> Vec<Epk> {
@@ -351,7 +406,7 @@ mod tests {
             periods: vec![period],
             budgets: vec![(Duration::ZERO, budget)],
         };
-        let mut canvas = Canvas::new(&request, Columns::of(&request, now), scale, 10_000.0);
+        let mut canvas = Canvas::new(&request, Columns::of(&request, now, Duration::ZERO), scale, 10_000.0);
         canvas.paint(&source);
         canvas
     }
@@ -399,8 +454,11 @@ mod tests {
         let now = Duration::from_secs(7205);
         let columns = |window: u64, since| {
             let window = Duration::from_secs(window);
-            let columns =
-                Columns::of(&HeatMapRequest { window, since, ..request(1, HeatMeasure::Share) }, now);
+            let columns = Columns::of(
+                &HeatMapRequest { window, since, ..request(1, HeatMeasure::Share) },
+                now,
+                Duration::ZERO,
+            );
             (columns.period_seconds, columns.first, columns.last)
         };
         assert_eq!(columns(600, None), (1, 6606, 7205));
@@ -414,7 +472,7 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_no_number() {
         let mut canvas = canvas(2, HeatMeasure::Share, None);
-        canvas.forget_before(Duration::from_secs(690));
+        canvas.forget_outside(&[(Duration::from_secs(690), Duration::from_secs(705))]);
         assert!(column(&canvas, 689).iter().all(|cell| cell.is_nan()));
         assert_eq!(column(&canvas, 690), [0.0; 2]);
     }

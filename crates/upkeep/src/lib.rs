@@ -9,6 +9,7 @@
 //! | `purge.rs` | removes items whose time to live has run out |
 //! | `compaction.rs` | keeps the change logs small |
 //! | `heat_map.rs`, `pulse.rs` | heat over time: of a container's hash space, of all containers |
+//! | `kept_heat.rs`, `earlier_heat.rs` | heat that outlives the process: told and taken back; drawn into the map |
 //! | `key_report.rs` | one logical partition |
 //! | `reports.rs`, `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //!
@@ -18,8 +19,10 @@
 mod balance;
 mod compaction;
 mod diagnosis;
+mod earlier_heat;
 mod heat_map;
 mod index_build;
+mod kept_heat;
 mod key_report;
 mod partition_loads;
 mod partition_words;
@@ -36,7 +39,9 @@ use std::sync::{Arc, Weak};
 use shardlake_serving::Serving;
 use tokio::sync::Mutex;
 
-pub use heat_map::{HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure, RowSpan, ThrottledRows, periods_of};
+pub use heat_map::{
+    HEAT_MAP_BEFORE, HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure, RowSpan, ThrottledRows, periods_of,
+};
 pub use key_report::{KeyHeat, KeyReport};
 use partition_loads::RelocationCounts;
 pub use partition_loads::{ContainerLoad, PartitionLoad};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use shardlake_capacity::policy::NextStep;
 use shardlake_document::partition_key_text;
+use shardlake_heat::HeatReport;
 use shardlake_model::{PartitionKeyRange, Result};
 use shardlake_partition::Partition;
 
@@ -19,6 +20,8 @@ use shardlake_serving::ContainerEntry;
 use shardlake_serving::ContainerHandle;
 use shardlake_serving::RelocationStatus;
 
+/// A partition that came to be later than this ago is judged as if it had been there for so long: a burst says nothing of its load.
+const COUNTED_MIN: Duration = Duration::from_secs(10);
 /// Of each partition.
 const LARGEST_KEYS: usize = 10;
 
@@ -56,9 +59,11 @@ impl Upkeep {
                 ..report
             });
         }
-        let total: f64 = partitions.iter().map(|partition| partition.heat.totals.ru).sum();
+        // Of rates: partitions may have counted for times of different length.
+        let rate = |heat: &HeatReport| heat.totals.ru / f64::from(heat.window_seconds.max(1));
+        let total: f64 = partitions.iter().map(|partition| rate(&partition.heat)).sum();
         for partition in &mut partitions {
-            partition.load_share = if total > 0.0 { partition.heat.totals.ru / total } else { 0.0 };
+            partition.load_share = if total > 0.0 { rate(&partition.heat) / total } else { 0.0 };
         }
         let enforced = entry.budget.is_limited();
         let diagnosis = diagnosis_of(&partitions, throughput.database.as_ref(), self.limits());
@@ -74,7 +79,12 @@ impl Upkeep {
         window: Duration,
     ) -> Result<RangeReport> {
         let definition = &entry.record.container.definition.partition_key;
-        let heat = partition.heat(definition).report(self.0.clock.elapsed(), window);
+        let now = self.0.clock.elapsed();
+        let counted = entry.history.counted_since(partition.range_id).map_or(window, |since| {
+            // Whole seconds, like what is counted: the one in which it began is the first.
+            Duration::from_secs(now.as_secs().saturating_sub(since.as_secs())).max(COUNTED_MIN)
+        });
+        let heat = partition.heat(definition).report(now, window.min(counted));
         let largest = partition.largest_logical_partitions(LARGEST_KEYS).await?;
         let largest = largest
             .iter()

@@ -117,7 +117,7 @@ impl Upkeep {
             }
             attempts = (attempts + 1).min(ATTEMPTS_MAX);
         };
-        self.keep_heat(entry, record, pause);
+        self.carry_heat(entry, record, pause);
         self.step(entry, RelocationStep::Published)?;
         relocation.clean_up().await?;
         self.step(entry, RelocationStep::CleanedUp)?;
@@ -204,7 +204,7 @@ impl Upkeep {
     }
 
     /// The sources are gone; what kept them busy is not forgotten with them.
-    fn keep_heat(&self, entry: &ContainerEntry, record: &RelocationRecord, pause: Duration) {
+    fn carry_heat(&self, entry: &ContainerEntry, record: &RelocationRecord, pause: Duration) {
         let now = self.clock().elapsed();
         let definition = &entry.record.container.definition.partition_key;
         let sources = entry.map.iter().filter(|partition| record.sources.contains(&partition.range_id));

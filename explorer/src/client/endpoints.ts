@@ -34,6 +34,8 @@ export interface Page {
 export interface Scope {
   key?: string | null;
   range?: string | null;
+  /** A bound of the hash space in hexadecimal, to begin at. */
+  from?: string | null;
 }
 
 export interface Query {
@@ -68,7 +70,8 @@ export async function queryItems(db: string, coll: string, query: Query): Promis
     "x-ms-max-item-count": String(query.maxItems),
     ...query.headers,
   };
-  const { key, range } = query.scope ?? {};
+  const { key, range, from } = query.scope ?? {};
+  if (from && !key && !range) Object.assign(headers, { "x-ms-start-epk": from, "x-ms-end-epk": "FF" });
   if (key) Object.assign(headers, keyHeader(key));
   else if (range) headers["x-ms-documentdb-partitionkeyrangeid"] = range;
   else headers["x-shardlake-fan-out"] = "true";
@@ -113,6 +116,11 @@ export async function replaceItem(at: ItemAddress, body: string, etag: string): 
   return send({ method: "PUT", ...item(at.db, at.coll, at.id, at.self), headers, body });
 }
 
+export async function patchItem(at: ItemAddress, body: string, etag: string): Promise<Reply> {
+  const headers = { ...keyHeader(at.key), "if-match": etag };
+  return send({ method: "PATCH", ...item(at.db, at.coll, at.id, at.self), headers, body });
+}
+
 /** Without an etag it goes whatever it is by then. */
 export async function deleteItem(at: ItemAddress, etag: string | null): Promise<Reply> {
   const headers: Record<string, string> = { ...keyHeader(at.key), ...(etag ? { "if-match": etag } : {}) };
@@ -120,11 +128,11 @@ export async function deleteItem(at: ItemAddress, etag: string | null): Promise<
 }
 
 export interface BulkOperation {
-  /** The item, or nothing for a deletion. */
+  /** The item, or the body of a patch, or nothing for a deletion. */
   item?: string;
   id?: string;
   key: string;
-  kind: "Create" | "Upsert" | "Delete";
+  kind: "Create" | "Upsert" | "Delete" | "Patch";
   /** Done only while the item has it. */
   etag?: string | undefined;
 }

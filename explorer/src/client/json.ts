@@ -108,6 +108,12 @@ export function cells(row: string): Map<string, string> {
 }
 
 /** A string token's text; other tokens are left as they are. */
+/** Whether all that are there are numbers: their column stands to the right. */
+export function areNumbers(tokens: (string | undefined)[]): boolean {
+  const told = tokens.filter((token) => token !== undefined);
+  return told.length > 0 && told.every((token) => /^[-\d]/.test(token));
+}
+
 export function decodeString(token: string): string {
   if (token[0] !== '"') return token;
   if (!token.includes("\\")) return token.slice(1, -1);

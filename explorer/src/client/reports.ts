@@ -78,7 +78,7 @@ export type Action =
   | { kind: "split"; partition: string; at: string; predicted?: { shares?: number[] } }
   | { kind: "redistribute"; shares: Record<string, number>; predicted?: { throttledShare?: number } }
   | { kind: "throughput"; ruPerSecond: number }
-  | { kind: "merge"; partitions: string[] }
+  | { kind: "merge"; partitions: string[]; predicted?: { throttledShare?: number } }
   | { kind: "rekey" };
 
 /** The kind of the finding that says that all is well. */

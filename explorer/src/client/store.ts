@@ -1,20 +1,26 @@
-// IndexedDB as three small maps: the session, drafts of edited items, and the history of queries.
+// IndexedDB as four small maps: the session, drafts of edited items, the history of queries, and saved queries.
 //
 // A browser that refuses IndexedDB (private windows of some) makes this forgetful and nothing else.
 
-export type Area = "session" | "drafts" | "history";
-const AREAS: Area[] = ["session", "drafts", "history"];
+export type Area = "session" | "drafts" | "history" | "saved";
+const AREAS: Area[] = ["session", "drafts", "history", "saved"];
 
 let opening: Promise<IDBDatabase | null> | null = null;
 
 function open(): Promise<IDBDatabase | null> {
   opening ??= new Promise((resolve) => {
     if (typeof indexedDB === "undefined") return resolve(null);
-    const request = indexedDB.open("shardlake-explorer", 1);
+    const request = indexedDB.open("shardlake-explorer", 2);
     request.onupgradeneeded = () => {
-      for (const area of AREAS) request.result.createObjectStore(area);
+      for (const area of AREAS) {
+        if (!request.result.objectStoreNames.contains(area)) request.result.createObjectStore(area);
+      }
     };
-    request.onsuccess = () => resolve(request.result);
+    request.onsuccess = () => {
+      // A tab with a later version must not wait for this one.
+      request.result.onversionchange = () => request.result.close();
+      resolve(request.result);
+    };
     request.onerror = () => resolve(null);
     request.onblocked = () => resolve(null);
   });

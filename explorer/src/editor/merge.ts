@@ -7,6 +7,8 @@ import { compact, members, skipSpace } from "../client/json";
 
 export interface Change {
   path: string;
+  /** The same as the names of members. */
+  names: string[];
   base: string | undefined;
   mine: string | undefined;
   theirs: string | undefined;
@@ -23,7 +25,7 @@ const SYSTEM = new Set(["_rid", "_self", "_etag", "_ts", "_attachments", "_lsn"]
 /** `mineWins` decides changes to the same place. */
 export function merge(base: string, mine: string, theirs: string, mineWins: (path: string) => boolean): Merged {
   const changes: Change[] = [];
-  const text = mergeValue(compact(base), compact(mine), compact(theirs), "", changes, mineWins);
+  const text = mergeValue(compact(base), compact(mine), compact(theirs), [], changes, mineWins);
   return { text: text ?? "null", changes };
 }
 
@@ -38,34 +40,35 @@ function mergeValue(
   base: Text,
   mine: Text,
   theirs: Text,
-  path: string,
+  names: string[],
   changes: Change[],
   mineWins: (path: string) => boolean,
 ): Text {
   if (mine === theirs) return mine;
   if (isObject(mine) && isObject(theirs) && (isObject(base) || base === undefined)) {
-    return mergeObject(base ?? "{}", mine, theirs, path, changes, mineWins);
+    return mergeObject(base ?? "{}", mine, theirs, names, changes, mineWins);
   }
   const isConflict = mine !== base && theirs !== base;
-  changes.push({ path: path || "/", base, mine, theirs, isConflict });
+  const path = `/${names.join("/")}`;
+  changes.push({ path, names, base, mine, theirs, isConflict });
   if (!isConflict) return mine === base ? theirs : mine;
-  return mineWins(path || "/") ? mine : theirs;
+  return mineWins(path) ? mine : theirs;
 }
 
 function mergeObject(
   base: string,
   mine: string,
   theirs: string,
-  path: string,
+  names: string[],
   changes: Change[],
   mineWins: (path: string) => boolean,
 ): string {
   const [inBase, inMine, inTheirs] = [membersOf(base), membersOf(mine), membersOf(theirs)];
-  const names = new Set([...inMine.keys(), ...inTheirs.keys(), ...inBase.keys()]);
+  const all = new Set([...inMine.keys(), ...inTheirs.keys(), ...inBase.keys()]);
   const parts: string[] = [];
-  for (const name of names) {
-    const below = `${path}/${name}`;
-    const isSystem = path === "" && SYSTEM.has(name);
+  for (const name of all) {
+    const below = [...names, name];
+    const isSystem = names.length === 0 && SYSTEM.has(name);
     const value = isSystem
       ? inTheirs.get(name)
       : mergeValue(inBase.get(name), inMine.get(name), inTheirs.get(name), below, changes, mineWins);

@@ -8,6 +8,7 @@ import {
   createSignal,
   createUniqueId,
   For,
+  on,
   onCleanup,
   onMount,
   Show,
@@ -29,6 +30,8 @@ export interface TableProps {
   label: string;
   columns: Column[];
   count: number;
+  /** What the rows are of: where it changes, the table begins at its top again. */
+  of?: unknown;
   cell: (row: number, column: number) => JSX.Element;
   cursor: number;
   onCursor: (row: number) => void;
@@ -65,6 +68,13 @@ export function Table(props: TableProps): JSX.Element {
     onCleanup(() => watch.disconnect());
   });
   createEffect(() => props.onNear?.(last()));
+  createEffect(
+    on(
+      () => props.of,
+      () => (body.scrollTop = 0),
+      { defer: true },
+    ),
+  );
   createEffect(() => show(props.cursor));
 
   const show = (row: number) => {

@@ -29,14 +29,17 @@ import {
   access,
 } from "../state/account";
 import { isTreeShown, setTheme, theme } from "../state/settings";
-import { Palette, type Entry } from "../kit/palette";
+import type { Entry } from "../kit/palette";
 import { Header } from "./header";
 import { Tree } from "./tree";
 import { StatusBar } from "./status";
-import { SignIn } from "./sign-in";
 import { handleKeys } from "./keys";
-import { KeyHelp } from "./key-help";
 import { containerTabs, mainPlaces } from "./places";
+
+// Not needed for the first paint.
+const Palette = lazy(async () => ({ default: (await import("../kit/palette")).Palette }));
+const SignIn = lazy(async () => ({ default: (await import("./sign-in")).SignIn }));
+const KeyHelp = lazy(async () => ({ default: (await import("./key-help")).KeyHelp }));
 
 type Page = Component<{ segments: string[] }>;
 const PAGES: Record<string, Page> = {

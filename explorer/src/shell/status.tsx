@@ -19,9 +19,9 @@ export function StatusBar(props: { openHelp: () => void }): JSX.Element {
     <footer class="status">
       <span>signed in: {signedInWords()}</span>
       <span>this tab has spent {ru(spent().ru)}</span>
-      <span>{rate().toFixed(0)} requests/s</span>
-      <Show when={server()}>{(info) => <span>server {info().version}</span>}</Show>
-      <Show when={server()?.durability}>{(words) => <span>{words()}</span>}</Show>
+      <span class="optional">{rate().toFixed(0)} requests/s</span>
+      <Show when={server()}>{(info) => <span class="optional">server {info().version}</span>}</Show>
+      <Show when={server()?.durability}>{(words) => <span class="optional">{words()}</span>}</Show>
       <Show when={findingCount() > 0}>
         <span class="warn">{plural(findingCount(), "finding")}</span>
       </Show>

@@ -1,13 +1,14 @@
 // The tree of databases and containers: filtered as one types, and only the rows that are seen exist.
 
-import { createMemo, createSignal, createUniqueId, For, onCleanup, onMount, Show, type JSX } from "solid-js";
+import { createMemo, createSignal, createUniqueId, For, lazy, onCleanup, onMount, Show, type JSX } from "solid-js";
 import { go, place } from "../kit/router";
 import { short } from "../kit/format";
 import { NOTHING_WRONG } from "../client/reports";
 import { Icon } from "../kit/icons";
 import { containers, databases, findings, mayWrite, access } from "../state/account";
 import { setTreeShown } from "../state/settings";
-import { NewContainer } from "../parts/new-container";
+
+const NewContainer = lazy(async () => ({ default: (await import("../parts/new-container")).NewContainer }));
 
 type Row = { db: string; coll: string | null; items: number };
 const ROW = 26;

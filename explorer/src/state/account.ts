@@ -20,6 +20,8 @@ export type Access = "full" | "readOnly" | "token";
 
 export const [phase, setPhase] = createSignal<Phase>("starting");
 export const [access, setAccess] = createSignal<Access>("full");
+/** The resource token that signs only reads. */
+export const [isReadToken, setReadToken] = createSignal(false);
 export const [server, setServer] = createSignal<ServerInfo | null>(null);
 export const [databases, setDatabases] = createSignal<string[]>([]);
 export const [containers, setContainers] = createSignal<ContainerRow[]>([]);
@@ -31,7 +33,7 @@ export const [startProblem, setStartProblem] = createSignal<ServerError | null>(
 export const [findings, setFindings] = createSignal<ReadonlyMap<string, Finding[]>>(new Map());
 
 /** Writing controls exist only while this holds. */
-export const mayWrite = () => access() !== "readOnly" && isUnlocked();
+export const mayWrite = () => access() !== "readOnly" && !isReadToken() && isUnlocked();
 
 export const offers = (feature: string): boolean => server()?.features.includes(feature) === true;
 
@@ -81,6 +83,7 @@ async function enter(manner: { isQuiet: boolean } = { isQuiet: false }): Promise
   try {
     const [caller, info] = await Promise.all([readCaller(), readServer()]);
     setAccess(caller?.access ?? (credential()?.kind === "token" ? "token" : "full"));
+    setReadToken(caller?.access === "token" && /^read$/i.test(caller.mode ?? ""));
     setServer(info);
     setUnlocked(isLoopback() && !info?.label);
     await refreshTree();

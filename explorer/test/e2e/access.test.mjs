@@ -121,3 +121,60 @@ test("operations show the server and its log", async (context) => {
   await accessible(page, "operations");
   await close();
 });
+
+test("2c: a clock that is off is told, with both times", async () => {
+  const { page, at, wrong, context } = await openPage(browser, server);
+  await page.clock.setFixedTime(new Date(Date.now() - 7_200_000));
+  await at("");
+  await page.getByLabel(/Account key, connection string/).fill(KEYS.primary);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByText(/Set this machine's clock: here it is .* GMT, at the server .* \d\d:\d\d:\d\d/).waitFor();
+  await accessible(page, "a clock that is off");
+  assert.deepEqual(wrong, []);
+  await context.close();
+});
+
+/** A token of a user of its own, for one resource. */
+async function tokenFor(user, permission) {
+  const made = await own.send("POST", "/dbs/shop/users", "users", "dbs/shop", { body: JSON.stringify({ id: user }) });
+  assert.ok(made.status < 300, made.text);
+  const path = `/dbs/shop/users/${user}/permissions`;
+  const body = JSON.stringify({ id: "p", permissionMode: "Read", ...permission });
+  const granted = await own.send("POST", path, "permissions", `dbs/shop/users/${user}`, { body });
+  assert.ok(granted.status < 300, granted.text);
+  return JSON.parse(granted.text)._token;
+}
+
+/** Tokens are kept in memory alone, so the page must not be loaded again. */
+const goTo = (page, path) =>
+  page.evaluate((to) => {
+    history.pushState(null, "", `/_explorer/${to}`);
+    dispatchEvent(new PopStateEvent("popstate"));
+  }, path);
+
+test("2d: a token for one key, or for one item, reaches that and nothing else", async () => {
+  await own.upsert("shop", "orders", '["bo"]', '{"id":"2","customer":"bo","total":2}');
+  const keyToken = await tokenFor("of-key", {
+    resource: "dbs/shop/colls/orders",
+    resourcePartitionKey: ["ada"],
+  });
+  const one = await signedIn(keyToken);
+  await one.page.getByText("Signed in with a resource token").waitFor();
+  await goTo(one.page, "c/shop/orders/items#key=ada");
+  await one.page.getByText(/^all \d+ items/).waitFor();
+  await goTo(one.page, "c/shop/orders/items#key=bo");
+  await one.page.getByRole("alert").first().waitFor();
+  for (const name of ["New", "Upload", "All…"])
+    assert.equal(await one.page.getByRole("button", { name, exact: true }).count(), 0, `${name} with a token that reads`);
+  await accessible(one.page, "what a token does not reach");
+  await one.close();
+  const itemToken = await tokenFor("of-item", {
+    resource: "dbs/shop/colls/orders/docs/1",
+    resourcePartitionKey: ["ada"],
+  });
+  const two = await signedIn(itemToken);
+  await two.page.getByText("Signed in with a resource token").waitFor();
+  await goTo(two.page, `c/shop/orders/items/${encodeURIComponent('["ada"]')}/1`);
+  await two.page.getByRole("textbox", { name: "Text of item 1" }).waitFor();
+  await two.close();
+});

@@ -39,7 +39,13 @@ export async function startServer(more = [], options = {}) {
   const listen = `127.0.0.1:${options.port ?? 0}`;
   const server = spawn(
     BINARY,
-    [...(options.command ?? ["serve"]), "--data-dir", directory, "--listen", listen, ...more],
+    [
+      ...(options.command ?? ["serve"]),
+      ...(options.isStored === false ? [] : ["--data-dir", directory]),
+      "--listen",
+      listen,
+      ...more,
+    ],
     { stdio: ["ignore", "pipe", "pipe"], env: ENVIRONMENT },
   );
   server.stderr.resume();
@@ -50,6 +56,7 @@ export async function startServer(more = [], options = {}) {
   const endpoint = proxy?.endpoint ?? direct;
   return {
     endpoint,
+    ready,
     directory,
     port: Number(new URL(direct).port),
     proxyPort: proxy ? Number(new URL(endpoint).port) : undefined,

@@ -268,3 +268,23 @@ test("a filter with an error is told, not shown as an empty list", async () => {
   await accessible(page, "an empty list");
   await close();
 });
+
+test("8b: an item of 10,000 members opens; 129 levels are refused with their place", { timeout: 120_000 }, async () => {
+  const wide = Object.fromEntries(Array.from({ length: 10_000 }, (_, at) => [`member${at}`, at]));
+  await server.client.upsert("shop", "items", '["wide"]', JSON.stringify({ id: "wide", key: "wide", ...wide }));
+  const { page, at, ready, close } = await openPage(browser, server);
+  await at(itemPath("items", '["wide"]', "wide"));
+  await ready();
+  await page.getByRole("textbox", { name: "Text of item wide" }).waitFor();
+  const text = await editorText(page, "Text of item wide");
+  assert.ok(text.split("\n").length > 10_000, `${text.split("\n").length} lines`);
+  await page.getByRole("button", { name: "Edit" }).click();
+  const deep = `{"id":"wide","key":"wide","deep":${"[".repeat(129)}${"]".repeat(129)}}`;
+  await writeEditor(page, "Text of item wide", deep);
+  await page.getByText(/nested deeper than 128 levels/).first().waitFor();
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText(/nested deeper than 128 levels/).first().waitFor();
+  const stored = await server.client.read("shop", "items", '["wide"]', "wide");
+  assert.match(stored.text, /"member9999":9999/, "nothing was saved");
+  await close();
+});

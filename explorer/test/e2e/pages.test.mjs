@@ -39,7 +39,7 @@ test("9: a query runs page after page, with parameters; an error is underlined a
   await page.getByRole("button", { name: "JSON", exact: true }).click();
   await page.getByRole("textbox", { name: "Rows as JSON" }).waitFor();
   await writeEditor(page, "Query text", "SELECT * FRM c");
-  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
   await page
     .getByRole("alert")
     .getByText(/Syntax error/)
@@ -66,12 +66,12 @@ test("9b: a single value is shown large; several statements run by the cursor; m
   const editor = page.getByRole("textbox", { name: "Query text" });
   await editor.click();
   await page.keyboard.press("ControlOrMeta+Home");
-  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.locator(".one-value").getByText("300").waitFor();
   await editor.click();
   await page.keyboard.press("ControlOrMeta+End");
   await page.getByLabel("At most").selectOption("100");
-  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByText(/Cut at 1\d\d rows/).waitFor();
   await close();
 });
@@ -86,7 +86,7 @@ test("9c: with the server's figures, the plan is drawn and the partitions' charg
   await ready();
   await page.getByRole("button", { name: "Explain" }).click();
   await page.getByRole("list", { name: /Plan/ }).waitFor();
-  await page.getByRole("button", { name: "Run" }).click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByRole("tab", { name: /Rows 2/ }).click();
   await page.getByRole("tab", { name: "Plan" }).click();
   await accessible(page, "a plan");

@@ -71,6 +71,7 @@ test("items never pass through JSON.parse on their way", () => {
     "client/pulse.ts",
     "client/query.ts",
     "client/reports.ts",
+    "client/saved.ts",
     "client/schema.ts",
     "client/scripts.ts",
     "client/users.ts",

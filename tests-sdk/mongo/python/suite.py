@@ -45,7 +45,7 @@ class Connections(unittest.TestCase):
             self.assertEqual((hello["minWireVersion"], hello["maxWireVersion"]), (0, 25))
             self.assertNotIn("topologyVersion", hello)
             self.assertEqual(connected.server_info()["versionArray"][0], 8)
-            self.assertEqual(connected.admin.command("ping"), {"ok": 1.0})
+            self.assertEqual(connected.admin.command("ping")["ok"], 1.0)
 
     @unittest.skipUnless(CA_FILE, "the server has a certificate from outside")
     def test_tls_shares_the_port(self):
@@ -247,6 +247,37 @@ class Retries(WithDatabase):
         self.db.c.insert_one({"_id": 1})
         self.fail(failCommands=["find"], closeConnection=True)
         self.assertEqual(self.db.c.find_one(), {"_id": 1})
+
+
+class ChangeStreams(WithDatabase):
+    def test_a_stream_tells_changes_and_goes_on_after_an_error(self):
+        self.db.c.insert_one({"_id": 0})
+        with self.db.c.watch(max_await_time_ms=2000) as stream:
+            self.db.c.insert_one({"_id": 1, "n": 1})
+            self.assertEqual(stream.next()["fullDocument"], {"_id": 1, "n": 1})
+            point = {"configureFailPoint": "failCommand", "mode": {"times": 1}}
+            self.client.admin.command({**point, "data": {"failCommands": ["getMore"], "errorCode": 91}})
+            self.db.c.update_one({"_id": 1}, {"$set": {"n": 2}})
+            event = stream.next()
+            self.assertEqual(event["updateDescription"]["updatedFields"], {"n": 2})
+            token = event["_id"]
+            self.db.c.delete_one({"_id": 1})
+            self.assertEqual(stream.next()["operationType"], "delete")
+        with self.db.c.watch(resume_after=token) as again:
+            self.assertEqual(again.next()["operationType"], "delete")
+            self.assertIsNone(again.try_next())
+
+    def test_a_stream_on_a_database_sees_what_comes_later(self):
+        with self.db.watch(max_await_time_ms=2000) as stream:
+            self.db.later.insert_one({"_id": 1})
+            event = stream.next()
+            self.assertEqual((event["operationType"], event["ns"]["coll"]), ("insert", "later"))
+
+    def test_a_dropped_collection_ends_its_stream(self):
+        self.db.c.insert_one({"_id": 1})
+        with self.db.c.watch(max_await_time_ms=2000) as stream:
+            self.db.c.drop()
+            self.assertEqual([event["operationType"] for event in stream], ["drop", "invalidate"])
 
 
 class Tap(unittest.TextTestResult):

@@ -39,7 +39,7 @@ pub fn run_browser(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
 }
 
 /// The folder, with its packages: installed again when the lock file has changed.
-fn installed() -> Outcome<PathBuf> {
+pub fn installed() -> Outcome<PathBuf> {
     prerequisites::for_javascript()?;
     let directory = project::root().join("explorer");
     let mark = directory.join("node_modules/.shardlake-lock");

@@ -1,8 +1,10 @@
 //! The suites of `cargo xtask test`, in the order they run: cheap and local first.
 
-mod explorer;
+pub mod explorer;
 mod javascript;
 mod mongo;
+mod mongo_rust;
+mod pymongo;
 mod python;
 mod rust_sdk;
 mod stores;
@@ -150,6 +152,8 @@ const SUITES: &[Suite] = &[
     Suite { name: "rust-sdk", run: rust_sdk::run },
     Suite { name: "mongo-drivers", run: mongo::run_drivers },
     Suite { name: "mongo-cases", run: mongo::run_cases },
+    Suite { name: "mongo-rust", run: mongo_rust::run },
+    Suite { name: "pymongo", run: pymongo::run },
 ];
 
 /// All suites, or those named.

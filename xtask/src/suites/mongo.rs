@@ -1,6 +1,6 @@
 //! MongoDB's drivers, and the recorded cases of another project, against the server's other door.
 //!
-//! `mongo-drivers` runs our scripts in `tests-sdk/mongo` through PyMongo and the Node.js driver. `mongo-cases` runs the cases in the shared data by
+//! `mongo-drivers` runs our scripts in `tests-sdk/mongo` through PyMongo, the Node.js driver, Mongoose and mongosh. `mongo-cases` runs the cases in the shared data by
 //! their own runner. Cases that the server cannot pass are listed with the reason in `tests-sdk/mongo/exceptions.toml`; one that passes all the same has
 //! to leave the list. Cases that do not pass yet are counted as skipped, by area, and the recorded minimum holds the others.
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const ARGUMENTS: &[&str] = &["--mongo-listen=127.0.0.1:0", "--mongo-test-commands"];
+pub const ARGUMENTS: &[&str] = &["--mongo-listen=127.0.0.1:0", "--mongo-test-commands"];
 
 pub fn run_drivers(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     prerequisites::for_python()?;
@@ -46,7 +46,7 @@ fn driver(suite: &str, command: &mut Command, server: &ServerProcess) -> Outcome
     Ok(SuiteResult { skips, ..result }.with_log_of(server))
 }
 
-fn address(server: &ServerProcess) -> Outcome<String> {
+pub fn address(server: &ServerProcess) -> Outcome<String> {
     let address = server.ready().fields["mongo"][0].as_str().map(str::to_owned);
     Ok(address.ok_or("the server does not say where MongoDB's drivers are served")?)
 }
@@ -74,8 +74,12 @@ fn packages() -> Outcome<PathBuf> {
     // Files of an earlier run must not outlive their deletion in the checkout.
     std::fs::remove_dir_all(copy.join("test"))?;
     std::fs::create_dir_all(copy.join("test"))?;
-    for file in ["package.json", "package-lock.json", "test/driver.test.mjs"] {
+    for file in ["package.json", "package-lock.json"] {
         std::fs::copy(source.join(file), copy.join(file))?;
+    }
+    for file in std::fs::read_dir(source.join("test"))? {
+        let file = file?;
+        std::fs::copy(file.path(), copy.join("test").join(file.file_name()))?;
     }
     let (installed, wanted) =
         (copy.join("node_modules/.shardlake-lock"), std::fs::read(copy.join("package-lock.json"))?);

@@ -117,6 +117,7 @@ impl BsonDoor {
                 scope: scope.clone(),
                 max_items: Some(3),
                 continuation: continuation.as_deref(),
+                within: None,
             };
             let ctx = self.fixture.ctx();
             let page = self.fixture.account.find_items(&ctx, &self.container, request).await.expect("a page");

@@ -3,10 +3,10 @@
 use crate::support::json_door::{JsonDoor, KeyInput, key_scope};
 use std::time::Duration;
 
-use crate::support::{Fixture, none};
+use crate::support::{Fixture, memory_shards, none};
 use shardlake_account::{
     AccountOptions, ContainerHandle, FeedScope, Finding, FindingKind, HeatRecording, HeatReport,
-    QueryRequest, QueryWants,
+    QueryRequest, QueryWants, SplitAt,
 };
 use shardlake_model::{ErrorKind, Priority, RequestContext};
 
@@ -146,4 +146,40 @@ async fn real_traffic_is_diagnosed() {
     let even = |number: u64| format!("t{}", number % 1000);
     assert_eq!(kinds(&findings(400, 125, even).await), [FindingKind::ThroughputTooLow]);
     assert_eq!(kinds(&findings(400, 20, even).await), [FindingKind::NothingWrong]);
+}
+
+/// One read in 100 ms of key `a` makes the same rate whenever its partition came to be.
+#[tokio::test]
+async fn a_partition_that_came_to_be_a_moment_ago_is_judged_by_its_own_time() {
+    let fixture = Fixture::over(&memory_shards(2).await).await;
+    let c = fixture.container(400).await;
+    let (context, conditions) = (ctx(&fixture), none());
+    let create =
+        fixture.account.create_item(&context, &c, Some(KeyInput("[\"a\"]")), br#"{"id":"1","pk":"a"}"#);
+    create.await.expect("created");
+    let current = || fixture.account.container("db", "c").expect("there");
+    let rates = async |seconds: u64| -> Vec<f64> {
+        let c = current();
+        for _ in 0..seconds * 10 {
+            fixture.clock.advance(Duration::from_millis(100));
+            let read = fixture.account.read_item(&context, &c, Some(KeyInput("[\"a\"]")), "1", &conditions);
+            read.await.expect("found");
+        }
+        let report = fixture.account.container_report(&c, WINDOW).await.expect("a report");
+        assert!((report.partitions.iter().map(|range| range.load_share).sum::<f64>() - 1.0).abs() < 1e-9);
+        let rate = |heat: &HeatReport| heat.totals.ru / f64::from(heat.window_seconds);
+        report.partitions.iter().map(|range| rate(&range.heat)).filter(|rate| *rate > 0.0).collect()
+    };
+    let [before] = rates(300).await[..] else { panic!("one partition") };
+    let split = fixture.account.split(&current(), 0, SplitAt::Middle).await.expect("begins");
+    split.finished().await.expect("ends");
+    let [after] = rates(20).await[..] else { panic!("the key is in one half") };
+    assert!((0.9..1.3).contains(&(after / before)), "{after} after the split, {before} before");
+    let report = fixture.account.container_report(&current(), WINDOW).await.expect("a report");
+    let busy = report.partitions.iter().find(|range| range.load_share > 0.5).expect("one is busy");
+    let shard = 1 - busy.shard;
+    let moved = fixture.account.move_partition(&current(), busy.range.id, shard).await.expect("begins");
+    moved.finished().await.expect("ends");
+    let [after] = rates(20).await[..] else { panic!("the key is in one half") };
+    assert!((0.9..1.3).contains(&(after / before)), "{after} after the move, {before} before");
 }

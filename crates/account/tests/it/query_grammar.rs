@@ -304,7 +304,7 @@ proptest! {
             for (writes, queries) in &rounds {
                 world.write(writes).await;
                 for query in queries {
-                    world.check(query, page).await?;
+                    Box::pin(world.check(query, page)).await?;
                 }
             }
             let query = &rounds[0].1[0];

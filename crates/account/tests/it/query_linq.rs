@@ -90,7 +90,7 @@ async fn array_functions_give_the_recorded_rows() {
     };
     let items: Vec<Value> = (0..10).map(item).collect();
     let containers = Containers::new("/id", &items).await;
-    let failures = compare(&containers, &cases, "Results").await;
+    let failures = Box::pin(compare(&containers, &cases, "Results")).await;
     conclude(cases.len(), 15, &failures);
 }
 

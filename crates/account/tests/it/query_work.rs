@@ -79,6 +79,26 @@ async fn merged_page_in_the_order_of_an_index_reads_one_item_of_each_partition_i
 }
 
 #[tokio::test]
+async fn merged_page_whose_rows_are_sorted_reads_each_item_once() {
+    let (fixture, container) = filled(30_000, 400, 1).await;
+    // Few items match: the index of the filter names them, and they are sorted. Most of them are in one partition.
+    for number in 0..90 {
+        let body = format!(r#"{{"id":"x{number}","pk":"one","n":{number},"kind":"x"}}"#);
+        fixture
+            .account
+            .upsert_item(&fixture.ctx(), &container, None, body.as_bytes(), &none())
+            .await
+            .expect("stored");
+    }
+    let text = "SELECT VALUE c.n FROM c WHERE c.kind = 'x' ORDER BY c.n DESC";
+    let reply = answer(&fixture, &container, text).await;
+    assert_eq!((reply.rows.len(), reply.statistics.items_loaded), (90, 90));
+    // A page of a sorted result reads all that matches, and only once.
+    let page = fixture.page(&container, text, 70, None).await.expect("answered");
+    assert_eq!((page.rows.len(), page.statistics.items_loaded), (70, 90));
+}
+
+#[tokio::test]
 async fn ordinary_evaluation_costs_nothing() {
     let (fixture, container) = filled(400, 100, 5).await;
     // The partition at 2.8, rows at 0.13, items that are read and not returned at 0.067.

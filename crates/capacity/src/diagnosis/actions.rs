@@ -24,6 +24,9 @@ pub enum Action {
     Redistribute { shares: std::collections::BTreeMap<String, u64>, predicted: Predicted },
     #[serde(rename_all = "camelCase")]
     Throughput { ru_per_second: u64, predicted: Predicted },
+    /// Two neighbours become one partition, whose budget is the sum of theirs.
+    #[serde(rename_all = "camelCase")]
+    Merge { partitions: [String; 2], predicted: Predicted },
     /// Another partition key: the data has to be written anew.
     Rekey,
 }
@@ -44,7 +47,10 @@ pub(super) fn actions_of(container: &ContainerLoad, finding: &Finding) -> Vec<Ac
         .range_id
         .and_then(|id| container.partitions.iter().find(|partition| partition.range_id == id));
     let found: Vec<Option<Action>> = match finding.kind {
-        FindingKind::SingleHotKey => vec![redistribute(container), Some(Action::Rekey)],
+        FindingKind::SingleHotKey => {
+            let merged = partition.and_then(|partition| merge_with_idle(container, partition));
+            vec![redistribute(container), merged, Some(Action::Rekey)]
+        }
         FindingKind::SequentialKeys => vec![Some(Action::Rekey)],
         FindingKind::HotRange => vec![partition.and_then(split_load), redistribute(container)],
         FindingKind::ThroughputTooLow => vec![throughput(container)],
@@ -88,6 +94,36 @@ fn redistribute(container: &ContainerLoad) -> Option<Action> {
     })
 }
 
+/// With the neighbour whose budget helps most, where both fit into one partition.
+fn merge_with_idle(container: &ContainerLoad, partition: &PartitionLoad) -> Option<Action> {
+    let all = &container.partitions;
+    let budgets: Vec<f64> = all.iter().map(|one| one.budget).collect::<Option<_>>()?;
+    let place = all.iter().position(|one| one.range_id == partition.range_id)?;
+    let wanted = wanted_rates(container);
+    let refused_now = refused_share(&wanted, budgets.iter().copied());
+    let refused_after = |left: usize| {
+        let joined = |values: &[f64]| {
+            let mut values = values.to_vec();
+            let right = values.remove(left + 1);
+            values[left] += right;
+            values
+        };
+        refused_share(&joined(&wanted), joined(&budgets).into_iter())
+    };
+    let fits = |left: &usize| {
+        let (one, other) = (&all[*left], &all[*left + 1]);
+        budgets[*left] + budgets[*left + 1] <= container.partition_throughput_max
+            && one.size_bytes.saturating_add(other.size_bytes) <= container.partition_size_bytes_max
+    };
+    let pairs = [place.checked_sub(1), (place + 1 < all.len()).then_some(place)];
+    let pairs = pairs.into_iter().flatten().filter(fits);
+    let best = pairs.map(|left| (left, refused_after(left))).min_by(|one, other| one.1.total_cmp(&other.1));
+    let (left, refused) = best.filter(|(_, refused)| refused + WORTHWHILE < refused_now)?;
+    let id = |place: usize| all[place].range_id.to_string();
+    let predicted = Predicted { throttled_share: Some(refused), ..Predicted::default() };
+    Some(Action::Merge { partitions: [id(left), id(left + 1)], predicted })
+}
+
 fn throughput(container: &ContainerLoad) -> Option<Action> {
     let now = container.throughput?;
     let wanted = wanted_rates(container);
@@ -102,8 +138,7 @@ fn throughput(container: &ContainerLoad) -> Option<Action> {
 
 /// RU/s that each partition was asked for, refused ones included.
 fn wanted_rates(container: &ContainerLoad) -> Vec<f64> {
-    let seconds = container.window_seconds.max(1.0);
-    container.partitions.iter().map(|partition| container.wanted_ru(partition) / seconds).collect()
+    container.partitions.iter().map(PartitionLoad::wanted_rate).collect()
 }
 
 /// A sum in whole parts of 1 to `max`, by weight.
@@ -139,11 +174,12 @@ fn refused_share(wanted: &[f64], shares: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::diagnose;
+    use crate::diagnosis::{KeyLoad, diagnose};
 
     fn partition(range_id: u32, ru: f64, throttled: u64) -> PartitionLoad {
         PartitionLoad {
             range_id,
+            window_seconds: 60.0,
             budget: Some(500.0),
             ru,
             operations: 10_000,
@@ -155,7 +191,6 @@ mod tests {
 
     fn container(partitions: Vec<PartitionLoad>) -> ContainerLoad {
         ContainerLoad {
-            window_seconds: 60.0,
             throughput: Some(500.0 * partitions.len() as f64),
             partitions,
             partition_throughput_max: 10_000.0,
@@ -179,6 +214,48 @@ mod tests {
         assert_eq!(shares.values().sum::<u64>(), 1_000, "the sum stays");
         assert!(shares["0"] > 900, "{shares:?}");
         assert_eq!(then.throttled_share, Some(0.0), "800 and 50 RU/s are wanted of 1,000");
+    }
+
+    #[test]
+    fn a_hot_key_may_have_the_budget_of_an_idle_neighbour() {
+        let mut load = container(vec![
+            partition(0, 20_000.0, 0),
+            partition(1, 30_000.0, 6_000),
+            partition(2, 1_000.0, 0),
+            partition(3, 9_000.0, 0),
+        ]);
+        load.partitions[1].keys = vec![KeyLoad { key: "[\"a\"]".into(), share: 0.9 }];
+        let merges = |load: &ContainerLoad| -> Vec<([String; 2], Option<f64>)> {
+            let actions = diagnose(load).into_iter().flat_map(|finding| finding.actions);
+            actions
+                .filter_map(|action| match action {
+                    Action::Merge { partitions, predicted } => Some((partitions, predicted.throttled_share)),
+                    _ => None,
+                })
+                .collect()
+        };
+        assert_eq!(merges(&load), [(["1".to_owned(), "2".to_owned()], Some(0.0))], "817 of 1,000 RU/s");
+        load.partitions[2].size_bytes = 1 << 30;
+        load.partitions[1].size_bytes = 1;
+        assert_eq!(merges(&load).len(), 1, "the other neighbour still fits");
+        load.partition_throughput_max = 800.0;
+        assert_eq!(merges(&load), [], "one partition may not have so much");
+    }
+
+    #[test]
+    fn a_partition_that_has_just_been_split_is_judged_by_its_own_time() {
+        let mut load = container(vec![partition(0, 6_000.0, 0), partition(1, 5_000.0, 1_000)]);
+        load.partitions.iter_mut().for_each(|partition| partition.operations = partition.ru as u64);
+        assert_eq!(redistribute(&load), None, "100 RU/s are wanted of each, of 500");
+        load.partitions[1].window_seconds = 10.0;
+        let Some(Action::Redistribute { shares, predicted }) = redistribute(&load) else {
+            panic!("600 RU/s are wanted of partition 1")
+        };
+        assert!(shares["1"] > 600, "{shares:?}");
+        assert_eq!(predicted.throttled_share, Some(0.0));
+        load.partitions[0].window_seconds = 10.0;
+        let predicted = redistribute(&load).map(|action| matches!(action, Action::Redistribute { .. }));
+        assert_eq!(predicted, None, "both want 600 of 500: no division helps");
     }
 
     #[test]

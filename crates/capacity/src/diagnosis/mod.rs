@@ -56,7 +56,6 @@ pub const LOGICAL_SIZE_SHARE: f64 = 0.8;
 /// A container as far as the rules look at it.
 #[derive(Debug, Clone, Default)]
 pub struct ContainerLoad {
-    pub window_seconds: f64,
     /// In the order of the hash space.
     pub partitions: Vec<PartitionLoad>,
     /// RU/s that the container may spend; `None` where nothing limits it.
@@ -72,7 +71,8 @@ pub struct PartitionLoad {
     pub range_id: u32,
     /// RU/s; `None` where nothing limits it.
     pub budget: Option<f64>,
-    /// Over the window.
+    /// Of what follows: shorter for a partition that came to be within the window.
+    pub window_seconds: f64,
     pub ru: f64,
     pub operations: u64,
     pub throttled: u64,
@@ -162,6 +162,25 @@ impl PartitionLoad {
         self.throttled as f64 / (self.operations + self.throttled).max(1) as f64
     }
 
+    /// RU/s spent.
+    fn rate(&self) -> f64 {
+        self.ru / self.window_seconds.max(1.0)
+    }
+
+    /// RU/s of queries over ranges of keys, and of feeds.
+    fn scan_rate(&self) -> f64 {
+        self.scan_ru / self.window_seconds.max(1.0)
+    }
+
+    /// RU/s spent, and what the refused operations would have cost at the mean of those that were not.
+    fn wanted_rate(&self) -> f64 {
+        let each = match self.operations {
+            0 => 1.0,
+            operations => self.ru / operations as f64,
+        };
+        self.rate() + self.throttled as f64 * each / self.window_seconds.max(1.0)
+    }
+
     fn has_traffic(&self) -> bool {
         self.operations + self.throttled >= OPERATIONS_MIN
     }
@@ -176,14 +195,15 @@ impl PartitionLoad {
 }
 
 impl ContainerLoad {
-    fn ru(&self) -> f64 {
-        self.partitions.iter().map(|partition| partition.ru).sum()
+    /// RU/s spent.
+    fn rate(&self) -> f64 {
+        self.partitions.iter().map(PartitionLoad::rate).sum()
     }
 
     /// Of a partition's budget, what it spent on average; `None` where nothing limits it.
     fn used_share(&self, partition: &PartitionLoad) -> Option<f64> {
         let budget = partition.budget.filter(|budget| *budget > 0.0)?;
-        Some(partition.ru / self.window_seconds.max(1.0) / budget)
+        Some(partition.rate() / budget)
     }
 
     fn is_pressed(&self, partition: &PartitionLoad) -> bool {
@@ -191,10 +211,7 @@ impl ContainerLoad {
             && (partition.throttled_share() > THROTTLED_SHARE
                 || match self.used_share(partition) {
                     Some(share) => share > BUSY_SHARE,
-                    None => {
-                        partition.ru / self.window_seconds.max(1.0)
-                            > UNLIMITED_BUSY_SHARE * self.partition_throughput_max
-                    }
+                    None => partition.rate() > UNLIMITED_BUSY_SHARE * self.partition_throughput_max,
                 })
     }
 
@@ -210,21 +227,12 @@ impl ContainerLoad {
             _ => 1.0 / self.partitions.len().max(1) as f64,
         };
         // What was refused was wanted too: without it a partition at its limit would look like the others.
-        let share = self.wanted_ru(partition) / self.all_wanted_ru().max(f64::MIN_POSITIVE);
+        let share = partition.wanted_rate() / self.wanted_rate().max(f64::MIN_POSITIVE);
         share / fair.max(f64::MIN_POSITIVE)
     }
 
-    /// What was spent and what the refused operations would have cost, at the mean of those that were not.
-    fn wanted_ru(&self, partition: &PartitionLoad) -> f64 {
-        let each = match partition.operations {
-            0 => 1.0,
-            operations => partition.ru / operations as f64,
-        };
-        partition.ru + partition.throttled as f64 * each
-    }
-
-    fn all_wanted_ru(&self) -> f64 {
-        self.partitions.iter().map(|partition| self.wanted_ru(partition)).sum()
+    fn wanted_rate(&self) -> f64 {
+        self.partitions.iter().map(PartitionLoad::wanted_rate).sum()
     }
 
     fn is_hot(&self, partition: &PartitionLoad) -> bool {

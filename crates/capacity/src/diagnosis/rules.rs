@@ -37,7 +37,7 @@ pub(super) fn single_hot_keys(container: &ContainerLoad) -> Vec<Finding> {
                 vec![
                     text("key", &key.key),
                     number("keyShare", key.share),
-                    number("keyRuPerSecond", key.share * rate(container, partition)),
+                    number("keyRuPerSecond", key.share * partition.rate()),
                 ],
                 of_partition(container, partition),
             ]
@@ -124,8 +124,8 @@ pub(super) fn hot_ranges(container: &ContainerLoad) -> Vec<Finding> {
 
 pub(super) fn scans(container: &ContainerLoad) -> Vec<Finding> {
     let (total, scanned) =
-        (container.ru(), container.partitions.iter().map(|partition| partition.scan_ru).sum::<f64>());
-    let busiest = container.pressed().max_by(|a, b| a.scan_ru.total_cmp(&b.scan_ru));
+        (container.rate(), container.partitions.iter().map(PartitionLoad::scan_rate).sum::<f64>());
+    let busiest = container.pressed().max_by(|a, b| a.scan_rate().total_cmp(&b.scan_rate()));
     let Some(busiest) = busiest.filter(|_| total > 0.0 && scanned >= SCAN_SHARE * total) else {
         return vec![];
     };
@@ -136,7 +136,7 @@ pub(super) fn scans(container: &ContainerLoad) -> Vec<Finding> {
     });
     let mut evidence = vec![
         number("scanShare", scanned / total),
-        number("scanRuPerSecond", scanned / container.window_seconds.max(1.0)),
+        number("scanRuPerSecond", scanned),
         number("partitionsReached", reached as f64),
     ];
     evidence.extend(template.map(|(template, _)| text("template", template)));
@@ -169,7 +169,7 @@ pub(super) fn throughput_too_low(container: &ContainerLoad) -> Vec<Finding> {
     if !is_even || pressed.iter().filter(|partition| is_explained(partition)).count() * 2 > pressed.len() {
         return vec![];
     }
-    let wanted = container.all_wanted_ru() / container.window_seconds.max(1.0);
+    let wanted = container.wanted_rate();
     let advised = (wanted * HEADROOM / THROUGHPUT_STEP).ceil() * THROUGHPUT_STEP;
     let throttled = throttled_share(container);
     let finding = Finding {
@@ -272,10 +272,8 @@ fn oversized(container: &ContainerLoad, partition: &PartitionLoad) -> Finding {
 pub(super) fn nothing_wrong(container: &ContainerLoad) -> Finding {
     let used =
         container.partitions.iter().filter_map(|partition| container.used_share(partition)).reduce(f64::max);
-    let mut evidence = vec![
-        number("ruPerSecond", container.ru() / container.window_seconds.max(1.0)),
-        number("throttledShare", throttled_share(container)),
-    ];
+    let mut evidence =
+        vec![number("ruPerSecond", container.rate()), number("throttledShare", throttled_share(container))];
     evidence.extend(used.map(|share| number("highestUsedShare", share)));
     Finding {
         kind: FindingKind::NothingWrong,
@@ -296,17 +294,13 @@ pub(super) fn nothing_wrong(container: &ContainerLoad) -> Finding {
 
 fn of_partition(container: &ContainerLoad, partition: &PartitionLoad) -> Vec<Evidence> {
     let mut evidence = vec![
-        number("ruPerSecond", rate(container, partition)),
+        number("ruPerSecond", partition.rate()),
         number("throttledShare", partition.throttled_share()),
         number("timesFairShare", container.heat_factor(partition)),
         number("writeShare", if partition.ru > 0.0 { partition.write_ru / partition.ru } else { 0.0 }),
     ];
     evidence.extend(partition.budget.map(|budget| number("budgetRuPerSecond", budget)));
     evidence
-}
-
-fn rate(container: &ContainerLoad, partition: &PartitionLoad) -> f64 {
-    partition.ru / container.window_seconds.max(1.0)
 }
 
 fn throttled_share(container: &ContainerLoad) -> f64 {

@@ -9,6 +9,7 @@ const GB: u64 = 1_000_000_000;
 fn partition(range_id: u32, ru_per_second: f64) -> PartitionLoad {
     PartitionLoad {
         range_id,
+        window_seconds: WINDOW,
         budget: Some(1000.0),
         ru: ru_per_second * WINDOW,
         operations: (ru_per_second * WINDOW) as u64,
@@ -27,7 +28,6 @@ fn throttled(share: f64, mut partition: PartitionLoad) -> PartitionLoad {
 
 fn container(partitions: Vec<PartitionLoad>) -> ContainerLoad {
     ContainerLoad {
-        window_seconds: WINDOW,
         throughput: Some(1000.0 * partitions.len() as f64),
         partitions,
         partition_throughput_max: 10_000.0,

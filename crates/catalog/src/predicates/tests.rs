@@ -38,6 +38,7 @@ fn container(number: u32, id: &str, ranges: Vec<RangeRecord>) -> ContainerRecord
             definition,
             kept: None,
             is_collection: false,
+            narrowings: Vec::new(),
         },
         ranges,
         generation: 1,

@@ -123,6 +123,7 @@ fn envelope() -> Envelope {
         ordinal: 4,
         ttl_seconds: None,
         json_size_bytes: 5,
+        is_altered: false,
     }
 }
 

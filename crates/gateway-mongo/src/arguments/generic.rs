@@ -37,6 +37,7 @@ const NAMES: &[&str] = &[
     "$audit",
     "$client",
     "$traceCtx",
+    "$requestCharge",
     "rawData",
     "expectPrefix",
     "help",

@@ -8,6 +8,7 @@ use shardlake_stdx::Guid;
 
 use crate::access::{Conversation, Principal};
 use crate::errors::{Result, code, fail};
+use crate::last_request::LastRequest;
 
 /// The two ends of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,7 @@ pub struct State {
     pub conversation: Option<Conversation>,
     /// What the client says that it is; once.
     pub client: Option<Arc<Document>>,
+    pub last_request: Option<LastRequest>,
 }
 
 impl Connection {

@@ -4,8 +4,10 @@ mod command;
 mod connection;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use shardlake_account::collections::Collections;
 use shardlake_model::RequestContext;
 use shardlake_mql::{Document, Value};
 
@@ -19,7 +21,7 @@ use crate::cursors::{BATCH_SIZE_BYTES_MAX, BatchSource, FIRST_BATCH_DOCUMENTS, N
 use crate::deployment::Deployment;
 use crate::errors::Result;
 use crate::reply::{CursorReply, Reply};
-use crate::sessions::{RetryableWrite, Session};
+use crate::sessions::{RetryableWrite, Session, TransactionTurn};
 
 /// A command, its client, and the server.
 pub struct Call {
@@ -36,8 +38,14 @@ pub struct Call {
     pub session: Option<Arc<Session>>,
     /// Where the command has a `txnNumber` and is no part of a transaction.
     pub retryable: Option<RetryableWrite>,
+    /// Where the command is part of a transaction and does not end it.
+    pub transaction: Option<TransactionTurn>,
+    /// As the transaction sees them.
+    pub collections: Option<Collections>,
     /// Deadline, activity and time, for the engine.
     pub context: RequestContext,
+    /// Hundredths of a request unit, of all that is done in its name.
+    pub charged: Arc<AtomicU64>,
 }
 
 /// How a client wants to read a result.
@@ -74,7 +82,8 @@ impl Call {
     /// Who may go on with what the command opens.
     pub fn owner(&self) -> Owner {
         let user = self.principal.as_ref().map(|principal| principal.key());
-        Owner { user, session: self.session.as_ref().map(|session| session.key.id) }
+        let session = self.session.as_ref().map(|session| session.key.id);
+        Owner { user, session, transaction: self.transaction.as_ref().map(TransactionTurn::number) }
     }
 
     /// Answers with the first batch of a source, and keeps what is left of it for `getMore`. `namespace` is `database.collection`.
@@ -91,12 +100,16 @@ impl Call {
             let wants = Wants {
                 documents_max: Some(options.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)),
                 size_bytes_max: BATCH_SIZE_BYTES_MAX,
+                wait: Duration::ZERO,
                 context: self.context.clone(),
+                charged: self.charged.clone(),
             };
             let batch = source.next(&wants).await?;
             is_last = batch.is_last;
             answer.documents = batch.documents;
             answer.resume_token = batch.resume_token;
+        } else {
+            answer.resume_token = source.resume_token();
         }
         if !is_last && !options.is_single_batch {
             answer.id = self.deployment.cursors.open(NewCursor {

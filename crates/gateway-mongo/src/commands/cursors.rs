@@ -1,5 +1,7 @@
 //! `getMore` and `killCursors`.
 
+use std::time::Duration;
+
 use shardlake_mql::{Document, Value};
 
 use crate::arguments::{Field, Types, check_collection, optional, required, wrong_type};
@@ -7,6 +9,9 @@ use crate::call::{Call, Command, command};
 use crate::cursors::{BATCH_SIZE_BYTES_MAX, Killed, Wants};
 use crate::errors::{Result, code, fail};
 use crate::reply::{CursorReply, Reply};
+
+/// How long a change stream waits for an event where the client does not say.
+const STREAM_WAIT: Duration = Duration::from_secs(1);
 
 pub static CURSORS: &[Command] = &[
     command!("getMore", get_more).in_transaction().stable().with_batch(),
@@ -29,14 +34,26 @@ async fn get_more(call: &Call) -> Result<Reply> {
     let batch_size = arguments.count("batchSize")?;
     let namespace = format!("{}.{collection}", call.database());
     let mut cursor = call.deployment.cursors.borrow(id, &namespace, &call.owner())?;
-    if call.body.get("maxTimeMS").is_some_and(|value| !matches!(value, Value::Null | Value::Undefined)) {
+    let is_stream = cursor.source().is_stream();
+    let has_time =
+        call.body.get("maxTimeMS").is_some_and(|value| !matches!(value, Value::Null | Value::Undefined));
+    if has_time && !is_stream {
         fail!(code::BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor");
+    }
+    let (mut context, mut wait) = (call.context.clone(), Duration::ZERO);
+    if is_stream {
+        // The time is for waiting, not for what follows when it is over.
+        wait = if has_time { call.time_left() } else { STREAM_WAIT.min(call.time_left()) };
+        let now = call.deployment.account.clock().elapsed();
+        context.deadline = now + call.deployment.settings.request_timeout;
     }
     let wants = Wants {
         // None and zero leave it to the bytes.
         documents_max: batch_size.filter(|size| *size > 0),
         size_bytes_max: BATCH_SIZE_BYTES_MAX,
-        context: call.context.clone(),
+        wait,
+        context,
+        charged: call.charged.clone(),
     };
     let batch = cursor.source().next(&wants).await?;
     let left = if batch.is_last { 0 } else { id };

@@ -16,11 +16,12 @@ async fn current_op(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[optional("$ownOps", Types::BOOL), optional("$all", Types::BOOL)];
     call.arguments(FIELDS)?;
     let operations = call.deployment.operations.list();
-    let listed = operations.iter().map(|operation| describe(call, operation).into()).collect();
+    let listed = operations.iter().map(|operation| describe_operation(call, operation).into()).collect();
     Ok(Document::one("inprog", Value::array(listed)).into())
 }
 
-fn describe(call: &Call, operation: &Operation) -> Document {
+/// A command at work, as `currentOp` and the stage of this name show it.
+pub fn describe_operation(call: &Call, operation: &Operation) -> Document {
     let now = call.deployment.account.clock().elapsed();
     let running = now.saturating_sub(operation.started);
     let mut described = Document::one("type", "op");

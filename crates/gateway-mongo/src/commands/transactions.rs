@@ -1,34 +1,85 @@
-//! `commitTransaction` and `abortTransaction`. No transaction can be begun yet, so there is none that they could end.
+//! `commitTransaction` and `abortTransaction`.
+//!
+//! A commit is carried to its end also where its client goes away: what it came to is there for whoever asks again.
+
+use shardlake_account::Uncommitted;
+use shardlake_account::collections::Failure;
+use shardlake_model::ErrorKind;
 
 use crate::arguments::{Field, Types, optional};
 use crate::call::{Call, Command, command};
-use crate::errors::{Result, TRANSIENT_TRANSACTION, code, error, fail};
+use crate::errors::{CommandError, Result, TRANSIENT_TRANSACTION, code, error, fail};
 use crate::reply::Reply;
+use crate::sessions::{Ending, TransactionTurn};
+use crate::transactions::end_cursors;
 
 pub static TRANSACTIONS: &[Command] = &[
-    command!("commitTransaction", end).write().admin_only().in_transaction().ends_transaction().stable(),
-    command!("abortTransaction", end).write().admin_only().in_transaction().ends_transaction().stable(),
+    command!("commitTransaction", commit).write().admin_only().in_transaction().ends_transaction().stable(),
+    command!("abortTransaction", abort).write().admin_only().in_transaction().ends_transaction().stable(),
 ];
 
-async fn end(call: &Call) -> Result<Reply> {
-    const FIELDS: &[Field] =
-        &[optional("recoveryToken", Types::OBJECT), optional("durableTxnNumber", Types::LONG)];
+const FIELDS: &[Field] =
+    &[optional("recoveryToken", Types::OBJECT), optional("durableTxnNumber", Types::LONG)];
+
+/// The transaction that the command names, with its number.
+async fn ending(call: &Call) -> Result<(Ending, i64)> {
     call.arguments(FIELDS)?;
     let name = call.name;
     let (Some(session), Some(number)) = (&call.session, call.generic.transaction_number) else {
         fail!(code::COMMAND_FAILED, "{name} must be run within a transaction");
     };
-    match session.statements.number() {
-        Some(highest) if number < highest => fail!(
-            code::TRANSACTION_TOO_OLD,
-            "Cannot end transaction {number}: the session has used {highest}"
-        ),
-        _ => {
-            let told = error!(
-                code::NO_SUCH_TRANSACTION,
-                "Given transaction number {number} does not match any in-progress transactions."
-            );
-            Err(if name == "commitTransaction" { told.with_label(TRANSIENT_TRANSACTION) } else { told })
+    let now = call.deployment.account.clock().elapsed();
+    Ok((session.statements.end_transaction(number, now).await?, number))
+}
+
+fn unknown(number: i64) -> CommandError {
+    error!(
+        code::NO_SUCH_TRANSACTION,
+        "Given transaction number {number} does not match any in-progress transactions."
+    )
+}
+
+async fn commit(call: &Call) -> Result<Reply> {
+    let (ending, number) = ending(call).await?;
+    match ending {
+        Ending::Open(turn) => {
+            end_cursors(call, number);
+            committed(*turn).await
         }
+        Ending::Committed => Ok(Reply::ok()),
+        // Without a label: it may have been committed before a restart, and a driver must not do all of it again.
+        Ending::Unknown => Err(unknown(number)),
+    }
+}
+
+async fn committed(turn: TransactionTurn) -> Result<Reply> {
+    let outcome = tokio::spawn(turn.commit()).await;
+    let outcome = outcome.map_err(|_| error!(code::INTERNAL_ERROR, "a defect of the server: see its log"))?;
+    outcome.map(|()| Reply::ok()).map_err(|Uncommitted { error, is_in_doubt }| {
+        let has_moved = error.kind() == ErrorKind::PartitionGone;
+        let told = CommandError::from(Failure::from(error));
+        if is_in_doubt {
+            return error!(code::INTERRUPTED_AT_SHUTDOWN, "{}", told.message());
+        }
+        if has_moved || told.code() == code::WRITE_CONFLICT {
+            return error!(code::WRITE_CONFLICT, "{}", told.message()).with_label(TRANSIENT_TRANSACTION);
+        }
+        told
+    })
+}
+
+async fn abort(call: &Call) -> Result<Reply> {
+    let (ending, number) = ending(call).await?;
+    match ending {
+        Ending::Open(turn) => {
+            drop(turn);
+            end_cursors(call, number);
+            Ok(Reply::ok())
+        }
+        Ending::Committed => Err(error!(
+            code::TRANSACTION_COMMITTED,
+            "Transaction with {{ txnNumber: {number} }} has been committed."
+        )),
+        Ending::Unknown => Err(unknown(number)),
     }
 }

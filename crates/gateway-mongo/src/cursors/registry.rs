@@ -20,6 +20,8 @@ pub struct Owner {
     pub user: Option<Arc<str>>,
     /// `None` where the command that opened it had none.
     pub session: Option<SessionId>,
+    /// The number of the transaction, where it was opened in one.
+    pub transaction: Option<i64>,
 }
 
 /// What ends cursors that nobody uses, and how many there may be.
@@ -57,6 +59,7 @@ struct Entry {
     owner: Owner,
     is_kept: bool,
     last_used: Duration,
+    is_stream: bool,
     state: State,
 }
 
@@ -107,8 +110,8 @@ impl Cursors {
             }
         };
         let NewCursor { namespace, owner, source, is_kept } = cursor;
-        let state = State::Idle(source);
-        table.insert(id, Entry { namespace, owner, is_kept, last_used: now, state });
+        let (is_stream, state) = (source.is_stream(), State::Idle(source));
+        table.insert(id, Entry { namespace, owner, is_kept, last_used: now, is_stream, state });
         Ok(id)
     }
 
@@ -154,9 +157,17 @@ impl Cursors {
         self.table().retain(|_, entry| !ended(&entry.owner));
     }
 
-    /// A collection is gone, or a whole database: `is_gone` says of which names. Their cursors tell why at their next use.
+    /// Whether there is such a change stream.
+    pub fn is_stream(&self, id: i64) -> bool {
+        self.table().get(&id).is_some_and(|entry| entry.is_stream)
+    }
+
+    /// A collection is gone, or a whole database: `is_gone` says of which names. Their cursors tell why at their next use; change
+    /// streams tell it as an event.
     pub fn end_of_namespaces(&self, is_gone: impl Fn(&str) -> bool, reason: &'static str) {
-        for entry in self.table().values_mut().filter(|entry| is_gone(&entry.namespace)) {
+        let mut table = self.table();
+        let ended = table.values_mut().filter(|entry| !entry.is_stream && is_gone(&entry.namespace));
+        for entry in ended {
             entry.state = State::Ended(reason);
         }
     }
@@ -165,6 +176,15 @@ impl Cursors {
     pub fn expire(&self) {
         let now = self.clock.elapsed();
         remove_idle(&mut self.table(), now, self.limits.idle_max);
+    }
+
+    /// Cursors that no command reads from, by id, with their namespaces.
+    pub fn idle(&self) -> Vec<(i64, String)> {
+        let table = self.table();
+        let idle = table.iter().filter(|(_, entry)| matches!(entry.state, State::Idle(_)));
+        let mut idle: Vec<(i64, String)> = idle.map(|(id, entry)| (*id, entry.namespace.clone())).collect();
+        idle.sort_unstable();
+        idle
     }
 
     pub fn count(&self) -> usize {
@@ -189,6 +209,22 @@ impl Entry {
                 code::CURSOR_OF_ANOTHER_SESSION,
                 "Cannot run getMore on cursor {id}, which was created in another session, or without one"
             );
+        }
+        match (self.owner.transaction, owner.transaction) {
+            (own, asking) if own == asking => {}
+            (None, Some(number)) => fail!(
+                code::CURSOR_OF_NO_TRANSACTION,
+                "Cannot run getMore on cursor {id}, which was not created in a transaction, in transaction {number}"
+            ),
+            (Some(number), None) => fail!(
+                code::CURSOR_OF_A_TRANSACTION,
+                "Cannot run getMore on cursor {id}, which was created in transaction {number}, without a txnNumber"
+            ),
+            (own, _) => fail!(
+                code::CURSOR_OF_ANOTHER_TRANSACTION,
+                "Cannot run getMore on cursor {id}, which was created in transaction {}, in another one",
+                own.unwrap_or_default()
+            ),
         }
         Ok(())
     }

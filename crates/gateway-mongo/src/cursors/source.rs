@@ -1,5 +1,9 @@
 //! Where a cursor's documents come from: what a command that reads hands to the registry.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use shardlake_model::RequestContext;
@@ -17,6 +21,16 @@ pub const FIRST_BATCH_DOCUMENTS: u64 = 101;
 pub trait BatchSource: Send {
     /// The next documents, within the bounds. After an error the position is where it was before, and the call may be made again.
     fn next<'s>(&'s mut self, wants: &'s Wants) -> BoxFuture<'s, Result<Batch>>;
+
+    /// Waits for documents that are still to come: a change stream. It outlives its collection, whose end it tells.
+    fn is_stream(&self) -> bool {
+        false
+    }
+
+    /// Where a change stream begins, for a first batch that is to be empty.
+    fn resume_token(&self) -> Option<Document> {
+        None
+    }
 }
 
 /// How much a client wants.
@@ -26,8 +40,12 @@ pub struct Wants {
     pub documents_max: Option<u64>,
     /// The batch ends before the document that would go beyond it, but has at least one.
     pub size_bytes_max: usize,
+    /// How long a stream with nothing new waits for something.
+    pub wait: Duration,
     /// Deadline, activity and time of the command.
     pub context: RequestContext,
+    /// What the command has been charged, in hundredths of a request unit.
+    pub charged: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]

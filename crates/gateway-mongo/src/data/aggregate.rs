@@ -1,14 +1,17 @@
 //! `aggregate`: pipelines over a collection, or over documents that they make themselves.
 
-use shardlake_account::collections::{Aggregation, Found, Namespace};
-use shardlake_mql::{Document, Pipeline, Value};
+use std::sync::Arc;
 
+use shardlake_account::collections::{Aggregation, Found, Namespace, Request};
+use shardlake_mql::{Document, Output, Pipeline, Value};
+
+use super::change_stream;
 use super::collation::check_collation;
 use super::common::{check_created, document};
 use super::explain::{Verbosity, explain_aggregate};
-use super::find::{check_hint, hint_of, refuse_null};
-use super::statistics;
-use crate::arguments::{Arguments, Field, Types, optional, required};
+use super::find::{check_hint, hint_of, refuse_null, rows_of_hint};
+use super::server_stages;
+use crate::arguments::{Arguments, Field, ReadLevel, Types, optional, required};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::Listed;
 use crate::errors::{Result, code, fail};
@@ -50,18 +53,32 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
         if call.generic.write_concern.is_some() {
             fail!(code::FAILED_TO_PARSE, "Aggregation explain does not support the 'writeConcern' option");
         }
-        return explain_aggregate(call, &call.body, Verbosity::Planner).await;
+        return Box::pin(explain_aggregate(call, &call.body, Verbosity::Planner)).await;
     }
     let request = call.request();
     let (scope, env) = request.bound(&document(&arguments, "let"))?;
     let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
     let namespace = Namespace::new(call.database(), name);
-    if let Some(documents) = statistics::answered_stage(call, &namespace, collection.is_some(), &stages)? {
-        let rest = stages[1..].to_vec();
+    if let Some(documents) = server_stages::answered(call, &namespace, collection.is_some(), &stages)? {
+        let rest = Pipeline::parse_behind_first(&stages, &scope)?;
+        check_output(call, &rest)?;
         let documents =
-            call.collections().run_on(&request, call.database(), rest, documents, scope, env).await?;
+            call.collections().run_on(&request, call.database(), &stages, documents, scope, env).await?;
+        let documents = written(call, (&request, &rest), &arguments, documents).await?;
         return answer(call, namespace, documents, batch_size).await;
     }
+    if let Some((fields, rest)) = change_stream::asked(&stages)? {
+        let watched = change_stream::watched(call, collection, &fields)?;
+        return change_stream::open(call, (watched, fields), rest, (&scope, env), batch_size).await;
+    }
+    let stages = match rows_of_hint(call, &namespace, hint.as_ref())? {
+        // This stage has to be the first.
+        Some(rows) if first_name(&stages) != "$geoNear" => {
+            let narrowed = Value::document(Document::one("$match", Value::document(rows)));
+            [vec![narrowed], stages].concat()
+        }
+        _ => stages,
+    };
     let parsed = Pipeline::parse(&stages, &scope)?;
     if collection.is_none() && !parsed.makes_documents() {
         fail!(
@@ -76,29 +93,41 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     if let Found::Collection(found) = call.collections().find_name(&namespace)? {
         check_hint(&found, hint.as_ref())?;
     }
-    if let Some(output) = parsed.output() {
-        let target = match output {
-            shardlake_mql::Output::Replace { database, collection } => (database.clone(), collection.clone()),
-            shardlake_mql::Output::Merge(merge) => (merge.database.clone(), merge.collection.clone()),
-        };
-        let database = target.0.as_deref().unwrap_or(call.database());
-        check_created(&Namespace::new(database, &*target.1))?;
-        if call.is_read_only() {
-            fail!(code::UNAUTHORIZED, "not authorized to write with a read-only key");
-        }
-    }
+    check_output(call, &parsed)?;
     let aggregation = Aggregation { database: call.database().to_owned(), collection, stages, scope, env };
     let rows = call.collections().aggregate(&request, aggregation).await?;
-    let rows = match parsed.output() {
-        Some(output) => {
-            call.collections()
-                .write_output(&request, call.database(), output, &document(&arguments, "let"), rows)
-                .await?;
-            Vec::new()
-        }
-        None => rows,
-    };
+    let rows = written(call, (&request, &parsed), &arguments, rows).await?;
     answer(call, namespace, rows, batch_size).await
+}
+
+/// Whether the results may go where the pipeline says.
+fn check_output(call: &Call, pipeline: &Pipeline) -> Result<()> {
+    let (stage, database, collection) = match pipeline.output() {
+        None => return Ok(()),
+        Some(Output::Replace { database, collection }) => ("$out", database, collection),
+        Some(Output::Merge(merge)) => ("$merge", &merge.database, &merge.collection),
+    };
+    if call.generic.read_concern.is_some_and(|concern| concern.level == Some(ReadLevel::Linearizable)) {
+        fail!(code::INVALID_OPTIONS, "{stage} cannot be used with a 'linearizable' read concern level");
+    }
+    check_created(&Namespace::new(database.as_deref().unwrap_or(call.database()), &**collection))?;
+    if call.is_read_only() {
+        fail!(code::UNAUTHORIZED, "not authorized to write with a read-only key");
+    }
+    Ok(())
+}
+
+/// The documents for the client: none where they went into a collection.
+async fn written(
+    call: &Call,
+    (request, pipeline): (&Arc<Request>, &Pipeline),
+    arguments: &Arguments<'_>,
+    rows: Vec<Value>,
+) -> Result<Vec<Value>> {
+    let Some(output) = pipeline.output() else { return Ok(rows) };
+    let lets = document(arguments, "let");
+    call.collections().write_output(request, call.database(), output, &lets, rows).await?;
+    Ok(Vec::new())
 }
 
 /// The collection that the pipeline is over; none for 1.
@@ -112,7 +141,7 @@ fn collection_of(call: &Call) -> Result<Option<String>> {
                 "Invalid command format: the 'aggregate' field must specify a collection name or 1"
             )
         }
-        other => fail!(code::TYPE_MISMATCH, "collection name has invalid type {}", other.type_name()),
+        other => fail!(code::INVALID_NAMESPACE, "collection name has invalid type {}", other.type_name()),
     })
 }
 

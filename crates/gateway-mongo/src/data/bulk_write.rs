@@ -7,7 +7,7 @@ use shardlake_mql::{Document, Filter, SortPattern, Value};
 
 use super::collation::check_collation;
 use super::common::{check_created, check_written, document, sort};
-use super::find::check_hint;
+use super::find::{hinted_filter, hinted_write};
 use super::write::statement;
 use crate::arguments::{Arguments, Field, Types, check_collection, check_database, optional, required};
 use crate::call::{Call, CursorOptions};
@@ -134,6 +134,7 @@ pub async fn bulk_write(call: &Call) -> Result<Reply> {
                 result
             }
             Err(error) => {
+                call.check_goes_on(&error)?;
                 totals.errors += 1;
                 failure(&error)
             }
@@ -209,6 +210,11 @@ fn operations(arguments: &Arguments<'_>) -> Result<Vec<Operation>> {
             ),
         };
         let checked = Arguments::of_document("bulkWrite.ops", fields, kind.table())?;
+        for name in ["updateMods", "hint"] {
+            if matches!(fields.get(name), Some(Value::Null)) {
+                fail!(code::FAILED_TO_PARSE, "BSON field 'bulkWrite.ops.{name}' cannot be null");
+            }
+        }
         if let Some(mods) = checked.given("updateMods")
             && !matches!(mods, Value::Document(_) | Value::Array(_))
         {
@@ -290,9 +296,7 @@ async fn run(
     let collection = call.collections().collection(namespace)?;
     check_uuid(target, collection.as_ref())?;
     check_collation(fields.given("collation"))?;
-    if let (Some(hint), Some(collection)) = (fields.given("hint"), &collection) {
-        check_hint(collection, Some(hint))?;
-    }
+    let hint = fields.given("hint");
     let request = call.request();
     match operation.kind {
         Kind::Insert => {
@@ -327,7 +331,7 @@ async fn run(
             constants.iter().for_each(|(name, value)| variables.set(name, value.clone()));
             let filters = fields.array("arrayFilters").unwrap_or_default();
             let order = sort(&document(&fields, "sort"))?;
-            let filter = document(&fields, "filter");
+            let filter = hinted_write(call, namespace, document(&fields, "filter"), (hint, is_upsert))?;
             let mut statement =
                 statement(call, filter, (&mods, filters), &variables, (is_multi, is_upsert), order, checks)?;
             let done = call.collections().run_statement(&request, namespace, &mut statement).await?;
@@ -340,8 +344,8 @@ async fn run(
         }
         Kind::Delete => {
             let (scope, env) = request.bound(lets)?;
-            let filter = document(&fields, "filter");
-            let parsed = Filter::parse(&filter, &scope)?;
+            let filter = hinted_filter(call, namespace, document(&fields, "filter"), hint)?;
+            let parsed = Filter::parse_ordering(&filter, &scope)?;
             let mut statement = Statement {
                 filter,
                 parsed,

@@ -23,6 +23,8 @@ const KEPT: [&str; 6] = [
     "storageEngine",
     "indexOptionDefaults",
 ];
+/// Versions are kept for a year at most.
+const IMAGES_SECONDS_MAX: i64 = 366 * 24 * 3600;
 /// Levels and actions of validators.
 const LEVELS: [&str; 3] = ["off", "strict", "moderate"];
 const ACTIONS: [&str; 3] = ["error", "warn", "errorAndLog"];
@@ -163,7 +165,13 @@ fn check_id_index(index: &Value) -> Result<()> {
 pub fn check_images(images: Option<&Arc<Document>>) -> Result<()> {
     let Some(images) = images else { return Ok(()) };
     let fields = [required("enabled", Types::BOOL_ONLY), optional("expireAfterSeconds", Types::NUMBER)];
-    Arguments::of_document("changeStreamPreAndPostImages", images, &fields)?;
+    let images = Arguments::of_document("changeStreamPreAndPostImages", images, &fields)?;
+    if images.i64("expireAfterSeconds").is_some_and(|seconds| !(1..=IMAGES_SECONDS_MAX).contains(&seconds)) {
+        fail!(
+            code::BAD_VALUE,
+            "changeStreamPreAndPostImages.expireAfterSeconds is a number from 1 to {IMAGES_SECONDS_MAX}"
+        );
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Found, Namespace, View};
+use shardlake_account::collections::{Collection, Found, Namespace, View, policy_of_versions};
 use shardlake_mql::{Document, Value};
 
 use super::catalog::{check_images, check_validation, check_validator, checked_view};
@@ -48,9 +48,8 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
         }
     }
     check_images(arguments.document("changeStreamPreAndPostImages"))?;
-    if arguments.bool("dryRun") == Some(true)
-        && arguments.document("index").is_none_or(|index| !index.has("unique"))
-    {
+    let is_dry_run = arguments.bool("dryRun") == Some(true);
+    if is_dry_run && arguments.document("index").is_none_or(|index| !index.has("unique")) {
         fail!(code::INVALID_OPTIONS, "dryRun is for the conversion of an index to a unique one");
     }
     let found = call.collections().find_name(&namespace)?;
@@ -74,7 +73,7 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
     let mut reply = Document::new();
     let request = call.request();
     if let Some(index) = arguments.document("index") {
-        change_index(call, &collection, index, &mut reply).await?;
+        change_index(call, &collection, index, is_dry_run, &mut reply).await?;
     }
     let changed: Vec<(String, Value)> =
         ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"]
@@ -83,12 +82,15 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
             .collect();
     if !changed.is_empty() {
         call.collections()
-            .redefine(&request, &collection, move |meta, _| {
+            .redefine(&request, &collection, move |meta, definition| {
                 meta.is_open = true;
                 for (name, value) in &changed {
                     let is_empty = value.as_document().is_some_and(|document| document.is_empty());
                     let value = if name == "validator" && is_empty { Value::Missing } else { value.clone() };
                     meta.options.set(&name.as_str().into(), value);
+                    if name == "changeStreamPreAndPostImages" {
+                        definition.change_feed_policy = Some(policy_of_versions(meta));
+                    }
                 }
                 Ok(())
             })
@@ -108,24 +110,28 @@ async fn change_view(
     if let Some(option) = others.iter().find(|option| arguments.given(option).is_some()) {
         fail!(code::INVALID_OPTIONS, "option not supported on a view: {option}");
     }
-    match arguments.array("pipeline") {
-        Some(stages) => {
-            let on = arguments.string("viewOn").unwrap_or(&view.on);
-            let changed = View { name: view.name.clone(), ..checked_view(call, namespace, on, stages)? };
-            call.collections().replace_view(&namespace.database, changed).await?;
+    let (on, stages) = (arguments.string("viewOn"), arguments.array("pipeline"));
+    match on {
+        Some("") => fail!(code::BAD_VALUE, "'viewOn' cannot be empty"),
+        Some(on) if on.starts_with('$') => {
+            fail!(code::INVALID_NAMESPACE, "Invalid name of a collection for 'viewOn': '{on}'")
         }
-        None if arguments.given("viewOn").is_some() => {
-            fail!(code::INVALID_OPTIONS, "Must specify both 'viewOn' and 'pipeline' when modifying a view")
-        }
-        None => {}
+        _ => {}
+    }
+    if on.is_some() || stages.is_some() {
+        // What is not said stays.
+        let (on, stages) = (on.unwrap_or(&view.on), stages.unwrap_or(&view.pipeline));
+        let changed = View { name: view.name.clone(), ..checked_view(call, namespace, on, stages)? };
+        call.collections().replace_view(&namespace.database, changed).await?;
     }
     Ok(Reply::ok())
 }
 
 async fn change_index(
     call: &Call,
-    collection: &shardlake_account::collections::Collection,
+    collection: &Collection,
     index: &Arc<Document>,
+    is_dry_run: bool,
     reply: &mut Document,
 ) -> Result<()> {
     let fields = Arguments::of_document("collMod.index", index, INDEX)?;
@@ -138,13 +144,11 @@ async fn change_index(
     if fields.given("unique").is_some() && fields.bool("unique") != Some(true) {
         fail!(code::BAD_VALUE, "'unique: false' is not allowed");
     }
-    for option in ["unique", "prepareUnique", "forceNonUnique"] {
-        if fields.given(option).is_some() {
-            fail!(
-                code::FEATURE_NOT_SUPPORTED,
-                "collMod of an index with {option} is not supported: create a unique index"
-            );
-        }
+    if fields.given("forceNonUnique").is_some() {
+        fail!(
+            code::FEATURE_NOT_SUPPORTED,
+            "collMod of an index with forceNonUnique is not supported: drop the index and create another"
+        );
     }
     let known = collection.indexes().into_iter().find(|known| match &hint {
         Value::String(name) => known.get("name").and_then(Value::as_str) == Some(name),
@@ -155,12 +159,25 @@ async fn change_index(
     });
     let Some(known) = known else { fail!(27, "cannot find index {hint} for ns {}", collection.namespace) };
     let name = known.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if fields.given("expireAfterSeconds").is_none() && fields.given("hidden").is_none() {
+    let changes_others = fields.given("expireAfterSeconds").is_some() || fields.given("hidden").is_some();
+    let changes_uniqueness = fields.given("unique").is_some() || fields.given("prepareUnique").is_some();
+    if !changes_others && !changes_uniqueness {
         fail!(code::INVALID_OPTIONS, "no expireAfterSeconds, hidden, unique, or prepareUnique field");
     }
     if name == "_id_" {
         let code = if fields.given("hidden").is_some() { code::BAD_VALUE } else { code::INVALID_OPTIONS };
-        fail!(code, "can't hide or expire the _id index");
+        fail!(code, "can't hide, expire or convert the _id index");
+    }
+    let uniqueness = UniquenessChange::of(&fields, &known)?;
+    if changes_others && uniqueness != UniquenessChange::Nothing {
+        fail!(
+            code::INVALID_OPTIONS,
+            "'unique' and 'prepareUnique' cannot be changed together with other options of an index"
+        );
+    }
+    change_uniqueness(call, collection, &known, (uniqueness, is_dry_run), reply).await?;
+    if !changes_others || is_dry_run {
+        return Ok(());
     }
     let options = options_of(&fields, &known, reply)?;
     let remove_hidden = options.get("hidden").is_some_and(|hidden| !hidden.is_true());
@@ -186,6 +203,65 @@ async fn change_index(
     Ok(())
 }
 
+/// What a command does to the uniqueness of an index that is as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UniquenessChange {
+    Nothing,
+    Prepare,
+    Unprepare,
+    Convert,
+}
+
+impl UniquenessChange {
+    fn of(fields: &Arguments<'_>, known: &Document) -> Result<UniquenessChange> {
+        let has = |option: &str| known.get(option).is_some_and(Value::is_true);
+        let (is_unique, is_prepared) = (has("unique"), has("prepareUnique"));
+        Ok(match (fields.bool("unique"), fields.bool("prepareUnique")) {
+            (Some(true), Some(_)) => fail!(
+                code::INVALID_OPTIONS,
+                "collMod does not support 'unique' and 'prepareUnique' at the same time"
+            ),
+            (Some(true), None) if !is_unique => UniquenessChange::Convert,
+            (_, Some(true)) if !is_prepared => UniquenessChange::Prepare,
+            (_, Some(false)) if is_prepared => UniquenessChange::Unprepare,
+            _ => UniquenessChange::Nothing,
+        })
+    }
+}
+
+async fn change_uniqueness(
+    call: &Call,
+    collection: &Collection,
+    known: &Document,
+    (change, is_dry_run): (UniquenessChange, bool),
+    reply: &mut Document,
+) -> Result<()> {
+    let (collections, request) = (call.collections(), call.request());
+    match change {
+        UniquenessChange::Nothing => {}
+        UniquenessChange::Prepare | UniquenessChange::Unprepare => {
+            let is_prepared = change == UniquenessChange::Prepare;
+            collections.prepare_unique(&request, collection, known, is_prepared).await?;
+            reply.push("prepareUnique_old", Value::Bool(!is_prepared));
+            reply.push("prepareUnique_new", Value::Bool(is_prepared));
+        }
+        UniquenessChange::Convert => {
+            collections.check_convertible(&request, collection, known).await?;
+            if !known.get("prepareUnique").is_some_and(Value::is_true) {
+                fail!(
+                    code::INVALID_OPTIONS,
+                    "Cannot make an index unique that is not prepared: run collMod with prepareUnique: true first"
+                );
+            }
+            if !is_dry_run {
+                collections.make_unique(&request, collection, known).await?;
+                reply.push("unique_new", Value::Bool(true));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The options that are to change; what they were and will be is told.
 fn options_of(fields: &Arguments<'_>, known: &Document, reply: &mut Document) -> Result<Document> {
     let mut options = Document::new();
@@ -195,7 +271,10 @@ fn options_of(fields: &Arguments<'_>, known: &Document, reply: &mut Document) ->
             _ => seconds.to_f64().map(f64::trunc),
         };
         let whole = whole.map_or(-1.0, |whole| if whole.is_nan() { 0.0 } else { whole });
-        if !(0.0..=2_147_483_647.0).contains(&whole) {
+        // More than the most is the most.
+        let whole = whole.min(2_147_483_647.0);
+        let is_single = known.get("key").and_then(Value::as_document).is_some_and(|key| key.len() == 1);
+        if whole < 0.0 || !is_single {
             fail!(
                 code::INVALID_OPTIONS,
                 "TTL index 'expireAfterSeconds' option must be within an acceptable range"

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use shardlake_account::collections::{Collections, Failure, Namespace, Request};
 use shardlake_mql::{Document, SortPattern};
+use shardlake_stdx::Clock;
 
 use crate::access::Access;
 use crate::arguments::Arguments;
 use crate::call::Call;
-use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, fail};
+use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, ends_transaction, fail};
 
 impl From<Failure> for CommandError {
     fn from(failure: Failure) -> CommandError {
@@ -23,12 +24,26 @@ impl From<Failure> for CommandError {
 
 impl Call {
     pub(super) fn collections(&self) -> &Collections {
-        self.deployment.account.collections()
+        self.collections.as_ref().unwrap_or_else(|| self.deployment.account.collections())
+    }
+
+    /// An error of a statement, where that is the end of the whole command.
+    pub(super) fn check_goes_on(&self, error: &CommandError) -> Result<()> {
+        match self.transaction.is_some() && ends_transaction(error.code()) {
+            true => Err(error.clone()),
+            false => Ok(()),
+        }
     }
 
     /// What the engine does for this command is done in its name.
     pub(super) fn request(&self) -> Arc<Request> {
-        Arc::new(Request::new(self.context.clone(), self.deployment.account.random().u64()))
+        let seed = self.deployment.account.random().u64();
+        Arc::new(Request::charged_to(self.context.clone(), seed, self.charged.clone(), self.clock()))
+    }
+
+    /// What deadlines are told by.
+    pub(super) fn clock(&self) -> Clock {
+        self.deployment.account.clock().clone()
     }
 
     /// The client may not write.

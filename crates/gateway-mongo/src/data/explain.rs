@@ -49,7 +49,7 @@ pub async fn explain(call: &Call) -> Result<Reply> {
         fail!(code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: ");
     };
     if &**name == "aggregate" {
-        return explain_aggregate(call, command, verbosity).await;
+        return Box::pin(explain_aggregate(call, command, verbosity)).await;
     }
     let is_known = ["find", "count", "distinct", "update", "delete", "findAndModify", "findandmodify"];
     if !is_known.contains(&&**name) {
@@ -120,7 +120,7 @@ fn question(name: &str, command: &Document, namespace: Namespace) -> Result<Ques
 async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Result<Document> {
     let request = call.request();
     let (scope, env) = request.bound(&Document::new())?;
-    let parsed = Filter::parse(&question.filter, &scope)?;
+    let parsed = Filter::parse_ordering(&question.filter, &scope)?;
     let order = sort(&question.sort)?;
     let found = call.collections().find_name(&question.namespace)?;
     let collection = match &found {
@@ -129,6 +129,7 @@ async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Resul
     };
     if let Some(collection) = collection {
         check_hint(collection, question.hint.as_ref())?;
+        collection.check_near(&parsed)?;
     }
     let is_sorted = !order.is_empty();
     let mut told = Document::one("explainVersion", "1");
@@ -138,7 +139,8 @@ async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Resul
     }
     let started = call.deployment.account.clock().elapsed();
     let source =
-        source(call, &request, &question.namespace, &question.filter, question.hint.as_ref()).await?;
+        source(call, &request, &question.namespace, (&question.filter, &parsed), question.hint.as_ref())
+            .await?;
     let find = Find {
         filter: question.filter.clone(),
         parsed,

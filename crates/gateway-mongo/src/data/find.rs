@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use shardlake_account::collections::{Collection, Find, Finding, Found, Request, Source};
+use shardlake_account::collections::{Collection, Find, Finding, Found, Namespace, Request, Source};
 use shardlake_mql::{Document, Filter, FindProjection, Str, Value, compare, equal};
+use shardlake_stdx::Clock;
 
 use super::collation::check_collation;
 use super::common::{document, sort};
@@ -74,7 +75,8 @@ pub async fn find(call: &Call) -> Result<Reply> {
     let request = call.request();
     let (scope, env) = request.bound(&document(&arguments, "let"))?;
     let filter = document(&arguments, "filter");
-    let parsed = Filter::parse(&filter, &scope)?;
+    let filter = hinted_filter(call, &namespace, filter, arguments.given("hint"))?;
+    let parsed = Filter::parse_ordering(&filter, &scope)?;
     let projection = document(&arguments, "projection");
     let projection = match projection.is_empty() {
         true => None,
@@ -84,11 +86,11 @@ pub async fn find(call: &Call) -> Result<Reply> {
     let skip = arguments.count("skip")?.unwrap_or(0);
     let limit = arguments.count("limit")?.unwrap_or(0);
     let batch_size = arguments.count("batchSize")?;
-    let source = source(call, &request, &namespace, &filter, arguments.given("hint")).await?;
+    let source = source(call, &request, &namespace, (&filter, &parsed), arguments.given("hint")).await?;
     let find = Find { filter, parsed, projection, sort, skip, limit, env };
     let options =
         CursorOptions { batch_size, is_single_batch: is("singleBatch"), is_kept: is("noCursorTimeout") };
-    let source = FindSource(Finding::new(find, source));
+    let source = FindSource { finding: Finding::new(find, source), clock: call.clock() };
     call.open_cursor(namespace.to_string(), Box::new(source), options).await
 }
 
@@ -96,13 +98,16 @@ pub async fn find(call: &Call) -> Result<Reply> {
 pub async fn source(
     call: &Call,
     request: &Arc<Request>,
-    namespace: &shardlake_account::collections::Namespace,
-    filter: &Document,
+    namespace: &Namespace,
+    (filter, parsed): (&Document, &Filter),
     hint: Option<&Value>,
 ) -> Result<Source> {
     let collections = call.collections();
     Ok(match collections.find_name(namespace)? {
         Found::Nothing => Source::Ready(VecDeque::new()),
+        Found::View(_) if parsed.near().is_some() => {
+            fail!(5_626_500, "$near is not allowed on a view: {namespace}")
+        }
         Found::View(view) => {
             let (base, _) = collections.resolved_view(&namespace.database, &view)?;
             if let Some(base) = collections.collection(&base)? {
@@ -112,6 +117,7 @@ pub async fn source(
         }
         Found::Collection(collection) => {
             check_hint(&collection, hint)?;
+            collection.check_near(parsed)?;
             collections.scan(Some(collection), filter)
         }
     })
@@ -152,7 +158,46 @@ pub fn refuse_null(call: &Call, names: &[&str], code: i32) -> Result<()> {
     Ok(())
 }
 
-/// A hint that names no index is an error; one that does changes nothing, since the engine chooses by what is there.
+/// A filter with what a hint of a sparse or partial index adds. The engine chooses its access by what is there, so a hint of
+/// another index changes nothing.
+pub fn hinted_filter(
+    call: &Call,
+    namespace: &Namespace,
+    filter: Document,
+    hint: Option<&Value>,
+) -> Result<Document> {
+    let Some(rows) = rows_of_hint(call, namespace, hint)? else { return Ok(filter) };
+    if filter.is_empty() {
+        return Ok(rows);
+    }
+    let parts = vec![Value::document(filter), Value::document(rows)];
+    Ok(Document::one("$and", Value::array(parts)))
+}
+
+/// The same for a write. What an upsert inserts comes from its filter as it is, so its hint is checked and changes nothing.
+pub fn hinted_write(
+    call: &Call,
+    namespace: &Namespace,
+    filter: Document,
+    (hint, is_upsert): (Option<&Value>, bool),
+) -> Result<Document> {
+    if !is_upsert {
+        return hinted_filter(call, namespace, filter, hint);
+    }
+    rows_of_hint(call, namespace, hint)?;
+    Ok(filter)
+}
+
+/// The filter that a hint comes to, if it has one.
+pub fn rows_of_hint(call: &Call, namespace: &Namespace, hint: Option<&Value>) -> Result<Option<Document>> {
+    let Some(hint) = hint else { return Ok(None) };
+    match call.collections().find_name(namespace)? {
+        Found::Collection(collection) => Ok(collection.rows_of_hint(hint)?),
+        _ => Ok(None),
+    }
+}
+
+/// A hint that names no index is an error.
 pub fn check_hint(collection: &Collection, hint: Option<&Value>) -> Result<()> {
     if let Some(hint) = hint {
         collection.hinted(hint)?;
@@ -161,14 +206,18 @@ pub fn check_hint(collection: &Collection, hint: Option<&Value>) -> Result<()> {
 }
 
 /// A `find` as a cursor reads it.
-struct FindSource(Finding);
+struct FindSource {
+    finding: Finding,
+    clock: Clock,
+}
 
 impl BatchSource for FindSource {
     fn next<'s>(&'s mut self, wants: &'s Wants) -> BoxFuture<'s, Result<Batch>> {
         Box::pin(async move {
-            let request = Request::new(wants.context.clone(), 1);
+            let request =
+                Request::charged_to(wants.context.clone(), 1, wants.charged.clone(), self.clock.clone());
             let documents_max = wants.documents_max.map_or(usize::MAX, |max| max as usize);
-            let (found, more) = self.0.next(&request, documents_max, wants.size_bytes_max).await?;
+            let (found, more) = self.finding.next(&request, documents_max, wants.size_bytes_max).await?;
             let documents = found.iter().map(bytes_of).collect();
             Ok(Batch { documents, is_last: !more, resume_token: None })
         })
@@ -193,12 +242,12 @@ pub async fn count(call: &Call) -> Result<Reply> {
     let hint = hint_of(call)?;
     refuse_null(call, &["limit"], code::BAD_VALUE)?;
     check_collation(arguments.given("collation"))?;
-    let query = document(&arguments, "query");
+    let query = hinted_filter(call, &namespace, document(&arguments, "query"), hint.as_ref())?;
     let skip = arguments.count("skip")?.unwrap_or(0);
     let limit = arguments.i64("limit").unwrap_or(0).unsigned_abs();
     let request = call.request();
     let (scope, mut env) = request.bound(&Document::new())?;
-    let filter = Filter::parse(&query, &scope)?;
+    let filter = Filter::parse_ordering(&query, &scope)?;
     let found = call.collections().find_name(&namespace)?;
     let all = match &found {
         // Counted as it goes.
@@ -209,7 +258,7 @@ pub async fn count(call: &Call) -> Result<Reply> {
             collection.items()
         }
         _ => {
-            let source = source(call, &request, &namespace, &query, hint.as_ref()).await?;
+            let source = source(call, &request, &namespace, (&query, &filter), hint.as_ref()).await?;
             call.collections().count_matching(&request, source, &filter, &mut env).await?
         }
     };
@@ -233,11 +282,11 @@ pub async fn distinct(call: &Call) -> Result<Reply> {
     if key.contains('\0') {
         fail!(code::FAILED_TO_PARSE, "Key field cannot contain an embedded null byte");
     }
-    let query = document(&arguments, "query");
+    let query = hinted_filter(call, &namespace, document(&arguments, "query"), hint.as_ref())?;
     let request = call.request();
     let (scope, mut env) = request.bound(&Document::new())?;
-    let filter = Filter::parse(&query, &scope)?;
-    let source = source(call, &request, &namespace, &query, hint.as_ref()).await?;
+    let filter = Filter::parse_ordering(&query, &scope)?;
+    let source = source(call, &request, &namespace, (&query, &filter), hint.as_ref()).await?;
     let documents = call.collections().matching(&request, source, &filter, &mut env).await?;
     let path: Vec<Str> = key.split('.').map(Str::from).collect();
     let mut values = Vec::new();

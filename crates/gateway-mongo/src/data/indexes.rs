@@ -4,7 +4,7 @@ use shardlake_account::collections::{Found, identity_index};
 use shardlake_mql::{Document, Value};
 
 use super::common::check_created;
-use crate::arguments::{Arguments, Field, Types, optional, required};
+use crate::arguments::{Arguments, Field, Types, optional, required, wrong_type};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::Listed;
 use crate::errors::{Result, code, fail};
@@ -26,6 +26,14 @@ pub async fn create_indexes(call: &Call) -> Result<Reply> {
         fail!(code::BAD_VALUE, "Must specify at least one index to create");
     }
     check_quorum(arguments.given("commitQuorum"))?;
+    if call.transaction.is_some()
+        && call.collections().collection(&namespace)?.is_some_and(|found| found.items() > 0)
+    {
+        fail!(
+            code::NOT_IN_TRANSACTION,
+            "Cannot create new indexes on existing collection {namespace} in a multi-document transaction."
+        );
+    }
     let change = call.collections().create_indexes(&call.request(), &namespace, specifications).await?;
     let mut reply = Document::one("numIndexesBefore", Value::Int(change.before as i32));
     reply.push("numIndexesAfter", Value::Int(change.after as i32));
@@ -96,6 +104,9 @@ pub async fn list_indexes(call: &Call) -> Result<Reply> {
 pub async fn drop_indexes(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[required("index", Types::ANY)];
     let namespace = call.written_namespace()?;
+    if let Some(index @ Value::Null) = call.body.get("index") {
+        return Err(wrong_type("dropIndexes.index", index, Types::STRING.or(Types::OBJECT)));
+    }
     let arguments = call.arguments(FIELDS)?;
     let which = arguments.given("index").cloned().unwrap_or_default();
     let collection = match call.collections().find_name(&namespace)? {

@@ -3,10 +3,12 @@
 //! | file | what it does |
 //! |---|---|
 //! | `find.rs`, `aggregate.rs` | `find`, `count`, `distinct`; pipelines |
+//! | `change_stream.rs` | `$changeStream` |
 //! | `explain.rs` | how a command would be answered |
 //! | `write.rs`, `modify.rs`, `bulk_write.rs` | `insert`, `update`, `delete`; `findAndModify`; `bulkWrite` |
 //! | `catalog.rs`, `coll_mod.rs`, `listing.rs`, `indexes.rs` | databases, collections and views; what there is; indexes |
-//! | `statistics.rs` | how much there is |
+//! | `extension.rs`, `sharding.rs` | throughput, as Cosmos DB for MongoDB has it; commands that shard |
+//! | `statistics.rs`, `server_stages.rs` | how much there is; stages that say something of the server |
 //! | `common.rs`, `collation.rs` | what these share: filters, sorts, options, failures; collations |
 //!
 //! The commands read their fields and hand the work to `shardlake-collections`, which knows nothing of messages.
@@ -14,14 +16,18 @@
 mod aggregate;
 mod bulk_write;
 mod catalog;
+mod change_stream;
 mod coll_mod;
 mod collation;
 mod common;
 mod explain;
+mod extension;
 mod find;
 mod indexes;
 mod listing;
 mod modify;
+mod server_stages;
+mod sharding;
 mod statistics;
 mod write;
 
@@ -68,4 +74,8 @@ static COMMANDS: &[Command] = &[
     command!("dbStats", statistics::db_stats).alias(&["dbstats"]),
     command!("dataSize", statistics::data_size),
     command!("validate", statistics::validate),
+    command!("customAction", extension::custom_action).write(),
+    command!("enableSharding", sharding::enable_sharding).write().admin_only(),
+    command!("shardCollection", sharding::shard_collection).write().admin_only(),
+    command!("listShards", sharding::list_shards).admin_only(),
 ];

@@ -5,7 +5,7 @@ use shardlake_mql::{Document, Filter, FindProjection, Value};
 
 use super::collation::check_collation;
 use super::common::{check_created, document, sort};
-use super::find::check_hint;
+use super::find::hinted_write;
 use super::write::statement;
 use crate::arguments::{Arguments, Field, Types, optional};
 use crate::call::Call;
@@ -80,11 +80,7 @@ pub async fn find_and_modify(call: &Call) -> Result<Reply> {
     {
         return Ok(Document::clone(&reply).into());
     }
-    if let (Some(hint), Some(collection)) =
-        (arguments.given("hint"), call.collections().collection(&namespace)?)
-    {
-        check_hint(&collection, Some(hint))?;
-    }
+    let filter = hinted_write(call, &namespace, filter, (arguments.given("hint"), upserts))?;
     if upserts {
         check_created(&namespace)?;
     }
@@ -95,7 +91,7 @@ pub async fn find_and_modify(call: &Call) -> Result<Reply> {
             statement(call, filter, (update, array_filters), &lets, (false, upserts), sort, checks)?
         }
         None => {
-            let parsed = Filter::parse(&filter, &scope)?;
+            let parsed = Filter::parse_ordering(&filter, &scope)?;
             let env = env.clone();
             Statement { filter, parsed, action: Action::Remove, is_multi: false, sort, env, checks: false }
         }

@@ -13,6 +13,10 @@ fn number(value: u64) -> Value {
     i32::try_from(value).map_or(Value::Long(value as i64), Value::Int)
 }
 
+fn long(value: u64) -> Value {
+    Value::Long(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
 fn scale_of(value: Option<i64>) -> Result<u64> {
     match value {
         None => Ok(1),
@@ -63,7 +67,7 @@ pub async fn coll_stats(call: &Call) -> Result<Reply> {
 }
 
 pub async fn db_stats(call: &Call) -> Result<Reply> {
-    const FIELDS: &[Field] = &[optional("scale", Types::NUMBER), optional("freeStorage", Types::NUMBER)];
+    const FIELDS: &[Field] = &[optional("scale", Types::NUMBER), optional("freeStorage", Types::BOOL)];
     let arguments = call.arguments(FIELDS)?;
     let scale = scale_of(arguments.i64("scale"))?;
     let listed = call.collections().list(call.database())?;
@@ -75,16 +79,22 @@ pub async fn db_stats(call: &Call) -> Result<Reply> {
     let indexes: usize = collections.iter().map(|collection| collection.indexes().len()).sum();
     let double = |value: u64| Value::Double(value as f64 / scale as f64);
     let mut stats = Document::one("db", call.database());
-    stats.push("collections", number(collections.len() as u64));
-    stats.push("views", number(views as u64));
-    stats.push("objects", number(items));
+    stats.push("collections", long(collections.len() as u64));
+    stats.push("views", long(views as u64));
+    stats.push("objects", long(items));
     stats.push("avgObjSize", Value::Double(if items == 0 { 0.0 } else { size as f64 / items as f64 }));
     stats.push("dataSize", double(size));
     stats.push("storageSize", double(size));
-    stats.push("indexes", number(indexes as u64));
+    stats.push("indexes", long(indexes as u64));
     stats.push("indexSize", Value::Double(0.0));
     stats.push("totalSize", double(size));
-    stats.push("scaleFactor", number(scale));
+    if arguments.bool("freeStorage") == Some(true) {
+        // What is not in use is given back to the file system.
+        for name in ["freeStorageSize", "indexFreeStorageSize", "totalFreeStorageSize"] {
+            stats.push(name, Value::Double(0.0));
+        }
+    }
+    stats.push("scaleFactor", long(scale));
     let disk = call.deployment.account.statistics().disk_bytes;
     stats.push("fsUsedSize", double(disk));
     stats.push("fsTotalSize", double(disk));
@@ -100,19 +110,30 @@ pub async fn data_size(call: &Call) -> Result<Reply> {
         optional("estimate", Types::BOOL),
     ];
     let arguments = call.arguments(FIELDS)?;
-    if arguments.given("min").is_some() || arguments.given("max").is_some() {
-        fail!(code::NOT_IMPLEMENTED, "dataSize with min and max is not supported");
+    match (arguments.given("min"), arguments.given("max"), arguments.given("keyPattern")) {
+        (None, None, _) => {}
+        (Some(_), Some(_), None) => {
+            fail!(code::OPERATION_FAILED, "dataSize needs a keyPattern for min and max")
+        }
+        (Some(_), Some(_), Some(_)) => {
+            fail!(code::NOT_IMPLEMENTED, "dataSize with min and max is not supported")
+        }
+        _ => fail!(code::BAD_VALUE, "either both or none of min and max must be specified"),
     }
     let name = arguments.string("dataSize").unwrap_or_default();
     let Some((database, collection)) = name.split_once('.') else {
         fail!(code::INVALID_NAMESPACE, "Invalid namespace specified '{name}'");
     };
-    let found = call.collections().collection(&Namespace::new(database, collection))?;
+    let found = match call.collections().find_name(&Namespace::new(database, collection))? {
+        Found::Collection(found) => Some(found),
+        Found::View(_) => fail!(166, "Namespace {name} is a view, not a collection"),
+        Found::Nothing => None,
+    };
     let usage = found.map(|found| found.handle.usage());
     let (items, size) = usage.map_or((0, 0), |usage| (usage.items, usage.size_bytes));
     let mut reply = Document::one("estimate", Value::Bool(arguments.bool("estimate") == Some(true)));
-    reply.push("size", number(size));
-    reply.push("numObjects", number(items));
+    reply.push("size", long(size));
+    reply.push("numObjects", long(items));
     reply.push("millis", Value::Int(0));
     Ok(reply.into())
 }
@@ -201,8 +222,14 @@ pub fn answered_stage(
 
 fn coll_stats_stage(call: &Call, namespace: &Namespace, options: &Value) -> Result<Vec<Value>> {
     let Value::Document(options) = options else {
-        fail!(code::FAILED_TO_PARSE, "$collStats must take a nested object but found: {options}");
+        fail!(5_447_000, "$collStats must take a nested object but found: {options}");
     };
+    if let Some(Value::Document(latency)) = options.get("latencyStats")
+        && let Some(histograms) = latency.get("histograms")
+        && !matches!(histograms, Value::Bool(_))
+    {
+        return Err(wrong_type("$collStats.latencyStats.histograms", histograms, Types::BOOL_ONLY));
+    }
     for (option, value) in options.iter() {
         match (&**option, value) {
             ("latencyStats" | "storageStats" | "count" | "queryExecStats", Value::Document(_)) => {}

@@ -7,7 +7,7 @@ use shardlake_mql::{Document, Filter, SortPattern, Update, Value};
 
 use super::collation::check_collation;
 use super::common::{check_created, check_written, document, sort};
-use super::find::check_hint;
+use super::find::{hinted_filter, hinted_write};
 use crate::arguments::{Arguments, Field, Types, optional, required};
 use crate::call::Call;
 use crate::errors::{CommandError, Result, code, error, fail};
@@ -67,7 +67,7 @@ pub async fn insert(call: &Call) -> Result<Reply> {
         }
         if found.size() > DOCUMENT_BYTES_MAX {
             let told = error!(
-                code::BAD_VALUE,
+                code::OBJECT_TOO_LARGE,
                 "object to insert too large. size in bytes: {}, max size: {DOCUMENT_BYTES_MAX}",
                 found.size()
             );
@@ -206,8 +206,7 @@ pub async fn update(call: &Call) -> Result<Reply> {
         }
         let fields = Arguments::of_document("update", statement, STATEMENT)?;
         let outcome = async {
-            let mut statement = update_statement(call, &fields, &lets, *is_multi, checks)?;
-            check_statement_hint(call, &namespace, &fields)?;
+            let mut statement = update_statement(call, &namespace, &fields, &lets, (*is_multi, checks))?;
             if matches!(statement.action, Action::Update { is_upsert: true, .. }) {
                 check_created(&namespace)?;
             }
@@ -225,6 +224,7 @@ pub async fn update(call: &Call) -> Result<Reply> {
                 }
             }
             Err(error) => {
+                call.check_goes_on(&error)?;
                 answer.errors.push((place, error));
                 if is_ordered(&arguments) {
                     break;
@@ -235,20 +235,12 @@ pub async fn update(call: &Call) -> Result<Reply> {
     Ok(answer.reply(true))
 }
 
-fn check_statement_hint(call: &Call, namespace: &Namespace, fields: &Arguments<'_>) -> Result<()> {
-    if let (Some(hint), Some(collection)) = (fields.given("hint"), call.collections().collection(namespace)?)
-    {
-        check_hint(&collection, Some(hint))?;
-    }
-    Ok(())
-}
-
 fn update_statement(
     call: &Call,
+    namespace: &Namespace,
     fields: &Arguments<'_>,
     lets: &Document,
-    is_multi: bool,
-    checks: bool,
+    (is_multi, checks): (bool, bool),
 ) -> Result<Statement> {
     check_collation(fields.given("collation"))?;
     let constants = document(fields, "c");
@@ -261,15 +253,8 @@ fn update_statement(
     let array_filters = fields.array("arrayFilters").unwrap_or_default();
     let is_upsert = fields.bool("upsert") == Some(true);
     let sort = sort(&document(fields, "sort"))?;
-    statement(
-        call,
-        document(fields, "q"),
-        (&update, array_filters),
-        &variables,
-        (is_multi, is_upsert),
-        sort,
-        checks,
-    )
+    let filter = hinted_write(call, namespace, document(fields, "q"), (fields.given("hint"), is_upsert))?;
+    statement(call, filter, (&update, array_filters), &variables, (is_multi, is_upsert), sort, checks)
 }
 
 /// An update as the engine is asked for it.
@@ -283,7 +268,7 @@ pub fn statement(
     checks: bool,
 ) -> Result<Statement> {
     let (scope, env) = call.request().bound(variables)?;
-    let parsed = Filter::parse(&filter, &scope)?;
+    let parsed = Filter::parse_ordering(&filter, &scope)?;
     let update = Update::parse(update, array_filters, &scope)?;
     if is_multi && update.is_replacement() {
         fail!(code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
@@ -342,9 +327,8 @@ pub async fn delete(call: &Call) -> Result<Reply> {
         let outcome = async {
             check_collation(fields.given("collation"))?;
             let (scope, env) = call.request().bound(&lets)?;
-            let filter = document(&fields, "q");
-            let parsed = Filter::parse(&filter, &scope)?;
-            check_statement_hint(call, &namespace, &fields)?;
+            let filter = hinted_filter(call, &namespace, document(&fields, "q"), fields.given("hint"))?;
+            let parsed = Filter::parse_ordering(&filter, &scope)?;
             let mut statement = Statement {
                 filter,
                 parsed,
@@ -368,6 +352,7 @@ pub async fn delete(call: &Call) -> Result<Reply> {
                 }
             }
             Err(error) => {
+                call.check_goes_on(&error)?;
                 answer.errors.push((place, error));
                 if is_ordered(&arguments) {
                     break;

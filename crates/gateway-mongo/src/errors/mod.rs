@@ -36,8 +36,33 @@ pub fn is_retryable_code(code: i32) -> bool {
     matches!(code, 6 | 7 | 89 | 91 | 134 | 189 | 262 | 9001 | 10107 | 11600 | 11602 | 13435 | 13436)
 }
 
+/// Drivers open the change stream anew behind the last event.
+pub const RESUMABLE_CHANGE_STREAM: &str = "ResumableChangeStreamError";
+/// Whether a change stream that failed with this code can be gone on with.
+pub fn is_resumable_code(code: i32) -> bool {
+    is_retryable_code(code) || matches!(code, 63 | 133 | 150 | 234 | 13388)
+}
+
 /// Drivers repeat the transaction.
 pub const TRANSIENT_TRANSACTION: &str = "TransientTransactionError";
+/// Whether a command of a transaction that failed with this code may be repeated with the whole transaction.
+pub fn is_transient_code(code: i32) -> bool {
+    is_retryable_code(code) || matches!(code, code::WRITE_CONFLICT | code::NO_SUCH_TRANSACTION)
+}
+
+/// Whether this is the end of a transaction, so that a statement which fails so fails its command.
+pub fn ends_transaction(code: i32) -> bool {
+    is_transient_code(code)
+        || matches!(
+            code,
+            code::TRANSACTION_TOO_LARGE
+                | code::NOT_IN_TRANSACTION
+                | code::MAX_TIME_EXPIRED
+                | code::TOO_MANY_REQUESTS
+                | code::INTERNAL_ERROR
+                | code::UNKNOWN_ERROR
+        )
+}
 
 impl CommandError {
     pub fn new(code: i32, message: impl Into<String>) -> CommandError {

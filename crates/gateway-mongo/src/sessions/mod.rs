@@ -1,7 +1,9 @@
-//! Logical sessions, and the results of their retryable writes.
+//! Logical sessions, the results of their retryable writes, and their transactions.
 
 mod registry;
 mod statements;
+mod transactions;
 
 pub use registry::{Session, SessionKey, SessionLimits, Sessions, TIMEOUT_MINUTES};
 pub use statements::RetryableWrite;
+pub use transactions::{Ending, TransactionLimits, TransactionTurn};

@@ -7,8 +7,10 @@ use std::time::Duration;
 use shardlake_stdx::{Clock, Random};
 
 use super::statements::{ResultSpace, Statements};
+use super::transactions::{OpenTransactions, TransactionLimits};
 use crate::arguments::SessionId;
 use crate::errors::{Result, code, fail};
+use crate::last_request::LastRequest;
 
 /// How long a session lives after its last use, as clients are told.
 pub const TIMEOUT_MINUTES: i32 = 30;
@@ -37,11 +39,24 @@ pub struct SessionKey {
 pub struct Session {
     pub key: SessionKey,
     pub statements: Arc<Statements>,
+    last_request: Mutex<Option<LastRequest>>,
+}
+
+impl Session {
+    /// What its last command cost.
+    pub fn last_request(&self) -> Option<LastRequest> {
+        *self.last_request.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn note_request(&self, last: LastRequest) {
+        *self.last_request.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+    }
 }
 
 pub struct Sessions {
     table: Mutex<HashMap<SessionKey, Entry>>,
     space: Arc<ResultSpace>,
+    open: Arc<OpenTransactions>,
     clock: Clock,
     random: Random,
     limits: SessionLimits,
@@ -53,8 +68,14 @@ struct Entry {
 }
 
 impl Sessions {
-    pub fn new(clock: Clock, random: Random, limits: SessionLimits) -> Sessions {
-        Sessions { table: Mutex::default(), space: Arc::default(), clock, random, limits }
+    pub fn new(
+        clock: Clock,
+        random: Random,
+        limits: SessionLimits,
+        transactions: TransactionLimits,
+    ) -> Sessions {
+        let open = Arc::new(OpenTransactions::new(transactions));
+        Sessions { table: Mutex::default(), space: Arc::default(), open, clock, random, limits }
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<SessionKey, Entry>> {
@@ -89,8 +110,8 @@ impl Sessions {
                 self.limits.count_max
             );
         }
-        let statements = Arc::new(Statements::new(self.space.clone()));
-        let session = Arc::new(Session { key: key.clone(), statements });
+        let statements = Arc::new(Statements::new(self.space.clone(), self.open.clone()));
+        let session = Arc::new(Session { key: key.clone(), statements, last_request: Mutex::default() });
         table.insert(key, Entry { session: session.clone(), last_used: now });
         Ok(session)
     }
@@ -106,15 +127,42 @@ impl Sessions {
         }
     }
 
-    /// Ends the sessions that `ends` names. What belonged to them is ended by the caller.
+    /// Ends the sessions that `ends` names, with their transactions. What else belonged to them is ended by the caller.
     pub fn end(&self, ends: impl Fn(&SessionKey) -> bool) {
-        self.table().retain(|key, _| !ends(key));
+        let mut ended = Vec::new();
+        self.table().retain(|key, entry| {
+            let is_kept = !ends(key);
+            if !is_kept {
+                ended.push(entry.session.clone());
+            }
+            is_kept
+        });
+        ended.iter().for_each(|session| session.statements.kill_transaction());
+    }
+
+    /// Ends transactions that nobody has used for too long, or that have lasted too long.
+    pub fn expire_transactions(&self) {
+        if self.open.count() == 0 {
+            return;
+        }
+        let now = self.clock.elapsed();
+        let sessions: Vec<Arc<Session>> = self.table().values().map(|entry| entry.session.clone()).collect();
+        sessions.iter().for_each(|session| session.statements.expire_transaction(now));
     }
 
     /// Ends what nobody has used for too long, and names it.
     pub fn expire(&self) -> Vec<SessionKey> {
         let now = self.clock.elapsed();
         remove_idle(&mut self.table(), now, self.limits.idle_max)
+    }
+
+    /// The sessions that are open, each with the time of its last use.
+    pub fn list(&self) -> Vec<(SessionKey, Duration)> {
+        let table = self.table();
+        let mut listed: Vec<(SessionKey, Duration)> =
+            table.iter().map(|(key, entry)| (key.clone(), entry.last_used)).collect();
+        listed.sort_unstable_by_key(|(listed, _)| listed.id);
+        listed
     }
 
     pub fn count(&self) -> usize {

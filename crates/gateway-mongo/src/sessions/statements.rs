@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shardlake_mql::Document;
 
+use super::transactions::{OpenTransactions, Phase};
 use crate::errors::{Result, code, error, fail};
 
 /// Of all sessions together.
@@ -25,14 +26,17 @@ pub struct ResultSpace(AtomicUsize);
 pub struct Statements {
     state: Mutex<State>,
     /// A repetition waits until the command that it repeats has ended.
-    turn: Arc<tokio::sync::Mutex<()>>,
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     space: Arc<ResultSpace>,
+    pub(super) open: Arc<OpenTransactions>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// The highest number that the session has used.
-    number: Option<i64>,
+    pub number: Option<i64>,
+    /// Where the number is a transaction's.
+    pub transaction: Option<Phase>,
     results: HashMap<i32, Arc<Document>>,
     size_bytes: usize,
     /// A result found no room: what is not here may have been written all the same.
@@ -48,8 +52,8 @@ pub struct RetryableWrite {
 }
 
 impl Statements {
-    pub fn new(space: Arc<ResultSpace>) -> Statements {
-        Statements { state: Mutex::default(), turn: Arc::default(), space }
+    pub fn new(space: Arc<ResultSpace>, open: Arc<OpenTransactions>) -> Statements {
+        Statements { state: Mutex::default(), turn: Arc::default(), space, open }
     }
 
     /// Begins, or repeats, the write of this number.
@@ -64,22 +68,24 @@ impl Statements {
                 code::TRANSACTION_TOO_OLD,
                 "Cannot start a retryable write with number {number}: the session has used {highest}"
             ),
+            Some(highest) if number == highest && state.transaction.is_some() => fail!(
+                code::CONFLICTING_OPERATION,
+                "The number {number} of this session is that of a transaction: a write by itself needs another one"
+            ),
             Some(highest) if number == highest => {}
-            _ => {
-                self.space.0.fetch_sub(state.size_bytes, Ordering::Relaxed);
-                *state = State { number: Some(number), ..State::default() };
-            }
+            _ => self.renumber(&mut state, number, None),
         }
         drop(state);
         Ok(RetryableWrite { statements: self.clone(), number, _turn: turn })
     }
 
-    /// The highest number that the session has used.
-    pub fn number(&self) -> Option<i64> {
-        self.state().number
+    /// Goes on to a higher number. A transaction that was open ends.
+    pub(super) fn renumber(&self, state: &mut State, number: i64, transaction: Option<Phase>) {
+        self.space.0.fetch_sub(state.size_bytes, Ordering::Relaxed);
+        *state = State { number: Some(number), transaction, ..State::default() };
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,9 @@
 //! Documents, collections and indexes over the wire.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use bson::doc;
 use shardlake_mql::{Document, Value};
 
@@ -260,7 +264,6 @@ async fn what_is_not_supported_is_refused_by_name_and_changes_nothing() {
         (doc! { "create": "c", "timeseries": { "timeField": "t" } }, 303),
         (doc! { "create": "c", "collation": { "locale": "de" } }, 303),
         (doc! { "createIndexes": "c", "indexes": [{ "key": { "t": "text" }, "name": "t" }] }, 303),
-        (doc! { "aggregate": "c", "pipeline": [{ "$changeStream": {} }], "cursor": {} }, 303),
         (doc! { "find": "c", "returnKey": true }, 238),
     ] {
         let reply = client.run("d", of(&command)).await;
@@ -268,4 +271,117 @@ async fn what_is_not_supported_is_refused_by_name_and_changes_nothing() {
     }
     let listed = ok(&mut client, doc! { "listCollections": 1 }).await;
     assert!(first_batch(&listed).is_empty());
+}
+
+#[tokio::test]
+async fn expressions_that_double_a_value_are_ended_by_a_bound() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": 1, "s": "a".repeat(100_000) }] }).await;
+    for grows in [
+        doc! { "$replaceAll": { "input": "$s", "find": "a", "replacement": "$s" } },
+        doc! { "$reduce": { "input": { "$range": [0, 40] }, "initialValue": [1, 2, 3], "in": { "$concatArrays": ["$$value", "$$value"] } } },
+        doc! { "$reduce": { "input": { "$range": [0, 60] }, "initialValue": [1], "in": ["$$value", "$$value"] } },
+        doc! { "$reduce": { "input": { "$range": [0, 60] }, "initialValue": "$s", "in": { "$concat": ["$$value", "$$value"] } } },
+        doc! { "$map": { "input": { "$range": [0, 5000] }, "in": { "$range": [0, 20_000] } } },
+        doc! { "$map": { "input": { "$range": [0, 1000] }, "in": { "$concat": ["$s", "x"] } } },
+        doc! { "a": "$s", "b": { "$map": { "input": { "$range": [0, 700] }, "in": "$s" } } },
+    ] {
+        let pipeline = vec![doc! { "$project": { "x": grows.clone() } }];
+        let reply = client.run("d", of(&doc! { "aggregate": "c", "pipeline": pipeline, "cursor": {} })).await;
+        assert_eq!(reply.value("code").to_i32_exact(), Some(146), "{grows}");
+    }
+    let stage = doc! { "$set": { "s": { "$concat": ["$s", "$s"] } } };
+    let reply =
+        client.run("d", of(&doc! { "aggregate": "c", "pipeline": vec![stage; 30], "cursor": {} })).await;
+    assert_eq!(reply.value("code").to_i32_exact(), Some(146));
+}
+
+/// Each of these would take years; one that did not end would keep this test from ending, too.
+#[tokio::test]
+async fn expressions_and_stages_that_repeat_without_end_are_ended_when_the_command_has_had_its_time() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    ok(
+        &mut client,
+        doc! { "insert": "c", "documents": [{ "_id": 1, "list": (0..1000).collect::<Vec<_>>() }] },
+    )
+    .await;
+    let nested = |body: bson::Bson| {
+        (0..5).fold(body, |body, _| doc! { "$sum": { "$map": { "input": "$list", "in": body } } }.into())
+    };
+    let mapped = nested(1.into());
+    let reduced = doc! { "$reduce": { "input": "$list", "initialValue": 0, "in": { "$add": ["$$value", mapped.clone()] } } };
+    let filtered = doc! { "$filter": { "input": "$list", "cond": { "$gt": [mapped.clone(), -1] } } };
+    let unwound = vec![
+        doc! { "$set": { "a": "$list", "b": "$list", "c": "$list", "d": "$list" } },
+        doc! { "$unwind": "$a" },
+        doc! { "$unwind": "$b" },
+        doc! { "$unwind": "$c" },
+        doc! { "$unwind": "$d" },
+        doc! { "$count": "n" },
+    ];
+    let time = 60_000;
+    // Time goes on beside the commands.
+    let is_done = Arc::new(AtomicBool::new(false));
+    let ticking = std::thread::spawn({
+        let (clock, is_done) = (server.clock.clone(), is_done.clone());
+        move || {
+            while !is_done.load(Ordering::Relaxed) {
+                clock.advance(Duration::from_millis(1));
+                std::thread::yield_now();
+            }
+        }
+    });
+    for command in [
+        doc! { "find": "c", "filter": { "$expr": { "$gt": [mapped.clone(), 0] } }, "maxTimeMS": time },
+        doc! { "find": "c", "projection": { "x": reduced.clone() }, "maxTimeMS": time },
+        doc! { "count": "c", "query": { "$expr": filtered.clone() }, "maxTimeMS": time },
+        doc! { "aggregate": "c", "pipeline": [{ "$set": { "x": reduced.clone() } }], "cursor": {}, "maxTimeMS": time },
+        doc! { "aggregate": "c", "pipeline": unwound, "cursor": {}, "maxTimeMS": time },
+        doc! { "findAndModify": "c", "query": { "_id": 1 }, "update": [{ "$set": { "x": filtered } }], "maxTimeMS": time },
+    ] {
+        let reply = client.run("d", of(&command)).await;
+        assert_eq!(reply.value("code").to_i32_exact(), Some(50), "{command}: {reply:?}");
+    }
+    is_done.store(true, Ordering::Relaxed);
+    ticking.join().unwrap();
+    // A cursor's next batch has its own time.
+    ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": 2 }, { "_id": 3 }] }).await;
+    let slow = doc! { "$map": { "input": { "$range": [0, 100] }, "in": "$$this" } };
+    let opened = doc! { "find": "c", "projection": { "x": slow }, "batchSize": 1, "maxTimeMS": 60_000 };
+    let cursor = ok(&mut client, opened).await;
+    server.clock.advance(Duration::from_secs(70));
+    let id = cursor.value("cursor").as_document().unwrap().value("id").to_i64_exact().unwrap();
+    let rest = ok(&mut client, doc! { "getMore": id, "collection": "c" }).await;
+    let rest = rest.value("cursor").as_document().unwrap().value("nextBatch");
+    assert_eq!(rest.as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn an_index_is_made_while_others_insert_without_a_pause() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": -1, "a": 1 }] }).await;
+    let is_made = AtomicBool::new(false);
+    let writers = (0..3).map(|writer| {
+        let (mut client, is_made) = (server.connect(), &is_made);
+        async move {
+            let mut n = writer * 10_000_000;
+            while !is_made.load(Ordering::Relaxed) {
+                ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": n, "a": n }] }).await;
+                n += 1;
+            }
+        }
+    });
+    let make = async {
+        let mut client = server.connect();
+        let made = doc! { "key": { "a": 1 }, "name": "a_1" };
+        ok(&mut client, doc! { "createIndexes": "c", "indexes": [made] }).await;
+        is_made.store(true, Ordering::Relaxed);
+    };
+    futures::future::join(make, futures::future::join_all(writers)).await;
+    let all = number(&ok(&mut client, doc! { "count": "c" }).await, "n").expect("a number");
+    let by_index = ok(&mut client, doc! { "count": "c", "query": { "a": { "$gte": 0 } } }).await;
+    assert_eq!(number(&by_index, "n"), Some(all), "every document is in it");
 }

@@ -3,12 +3,22 @@
 //! `client.rs` makes messages with code of its own.
 
 mod any_bytes;
+mod any_message;
 mod authentication;
+mod change_streams;
 mod client;
+mod connections;
 mod cursors;
 mod data;
 mod dispatch;
 mod frames;
 mod index_or_scan;
+mod narrowed_indexes;
+mod places;
+mod retried;
+mod server_stages;
 mod sessions;
+mod throughput;
+mod transaction_histories;
+mod transactions;
 mod two_doors;

@@ -79,20 +79,6 @@ async fn numbers_stand_on_writes_that_can_be_repeated_only() {
 }
 
 #[tokio::test]
-async fn transactions_are_refused_by_name_and_nothing_happens() {
-    let server = Server::start().await;
-    let mut client = server.connect();
-    let mut begin = numbered(increment(), 1, 5);
-    begin.push("startTransaction", Value::Bool(true));
-    begin.push("autocommit", Value::Bool(false));
-    assert_eq!(client.fails("d", begin).await, 263);
-    assert_eq!(counted(&mut client).await, None);
-    let mut end = numbered(doc([("commitTransaction", Value::Int(1))]), 1, 5);
-    end.push("autocommit", Value::Bool(false));
-    assert_eq!(client.fails("admin", end).await, 251);
-}
-
-#[tokio::test]
 async fn session_names_are_uuids() {
     let server = Server::start().await;
     let mut client = server.connect();

@@ -20,8 +20,15 @@ fn layout(policy: &str, computed: &[(&str, &str)]) -> IndexLayout {
 fn with_item<R>(json: &str, check: impl FnOnce(&ItemView<'_>) -> R) -> R {
     let body = parse_document(json.as_bytes(), &ParseLimits::default()).expect("valid");
     let etag = shardlake_stdx::Random::seeded(1).guid();
-    let envelope =
-        Envelope { lsn: 1, timestamp_seconds: 7, etag, ordinal: 1, ttl_seconds: None, json_size_bytes: 0 };
+    let envelope = Envelope {
+        lsn: 1,
+        timestamp_seconds: 7,
+        etag,
+        ordinal: 1,
+        ttl_seconds: None,
+        json_size_bytes: 0,
+        is_altered: false,
+    };
     let container = ContainerRid { database: DatabaseRid(1), number: 1 };
     check(&ItemView { body: body.raw(), envelope: &envelope, container, items_link: "" })
 }

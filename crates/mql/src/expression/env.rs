@@ -1,30 +1,79 @@
 //! Values of variables while expressions are evaluated.
 
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{MAX_TIME_EXPIRED, Result, fail};
 use crate::value::Value;
 
 /// Slots of the variables that every scope has.
 pub(crate) const ROOT: usize = 0;
 pub(crate) const CURRENT: usize = 1;
 
-/// What an evaluation knows besides its document: variables, the time of the command, and chance.
+/// Repetitions from one look at the time to the next: a look costs about as much as a short repetition.
+const REPETITIONS_PER_LOOK: u32 = 16;
+
+/// Tells whether a command has had its time.
+#[derive(Clone)]
+pub struct TimeTest(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl TimeTest {
+    pub fn new(is_over: impl Fn() -> bool + Send + Sync + 'static) -> TimeTest {
+        TimeTest(Arc::new(is_over))
+    }
+}
+
+impl fmt::Debug for TimeTest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("TimeTest")
+    }
+}
+
+/// What an evaluation knows besides its document: variables, the time of the command and when it is over, and chance.
 #[derive(Clone, Debug)]
 pub struct Env {
     slots: Vec<Value>,
     now: i64,
     cluster_time: Option<(u32, u32)>,
     random: u64,
+    time: Option<TimeTest>,
+    repetitions: u32,
 }
 
 impl Env {
     /// Milliseconds since 1970 that `$$NOW` answers, and a seed for `$rand` and `$sample`.
     pub fn new(now: i64, seed: u64) -> Env {
-        Env { slots: vec![Value::Missing; 2], now, cluster_time: None, random: seed | 1 }
+        Env {
+            slots: vec![Value::Missing; 2],
+            now,
+            cluster_time: None,
+            random: seed | 1,
+            time: None,
+            repetitions: 0,
+        }
     }
 
     /// Seconds and increment that `$$CLUSTER_TIME` answers.
     pub fn with_cluster_time(mut self, time: (u32, u32)) -> Env {
         self.cluster_time = Some(time);
         self
+    }
+
+    /// The command that evaluates from now on: a cursor's next batch has a time of its own.
+    pub fn set_time(&mut self, time: TimeTest) {
+        self.time = Some(time);
+    }
+
+    /// Once more what a statement can have repeated as often as it likes: a pass through an array, a document through a stage.
+    /// Error 50 where the command has had its time.
+    pub(crate) fn repeat(&mut self) -> Result<()> {
+        self.repetitions = self.repetitions.wrapping_add(1);
+        if self.repetitions.is_multiple_of(REPETITIONS_PER_LOOK)
+            && self.time.as_ref().is_some_and(|time| (time.0)())
+        {
+            fail!(MAX_TIME_EXPIRED, "operation exceeded time limit");
+        }
+        Ok(())
     }
 
     /// Makes a document the one that paths speak of.
@@ -76,5 +125,38 @@ impl Env {
     /// Makes a level of the document the one that paths without a variable speak of.
     pub(crate) fn set_current(&mut self, current: Value) {
         self.slots[CURRENT] = current;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::{Document, Scope, parse_expression};
+
+    #[test]
+    fn repetitions_end_at_the_first_look_that_finds_the_time_over() {
+        let reduce = |items: i32| {
+            let range = Value::array(vec![Value::Int(0), Value::Int(items)]);
+            let mut operand = Document::one("input", Value::document(Document::one("$range", range)));
+            operand.push("initialValue", Value::Int(0));
+            operand.push("in", "$$this".into());
+            parse_expression(
+                &Value::document(Document::one("$reduce", Value::document(operand))),
+                &Scope::new(),
+            )
+        };
+        let looks = Arc::new(AtomicU32::new(0));
+        let seen = looks.clone();
+        let mut env = Env::new(0, 0);
+        env.set_time(TimeTest::new(move || seen.fetch_add(1, Ordering::Relaxed) >= 2));
+        let ended = reduce(1_000_000).and_then(|reduce| reduce.evaluate(&mut env)).expect_err("it is over");
+        assert_eq!((ended.code(), ended.code_name().as_str()), (50, "MaxTimeMSExpired"));
+        assert_eq!(looks.load(Ordering::Relaxed), 3);
+        let mut endless = Env::new(0, 0);
+        let done = reduce(1_000).and_then(|reduce| reduce.evaluate(&mut endless));
+        let done = done.expect("who sets no time has all of it");
+        assert_eq!(done.to_i32_exact(), Some(999));
     }
 }

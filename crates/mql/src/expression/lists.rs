@@ -1,5 +1,6 @@
 //! `$map`, `$filter`, `$reduce`, `$zip`: operators that go through arrays.
 
+use super::bound::{Room, check_count};
 use super::env::Env;
 use super::parse::At;
 use super::scope::{Scope, check_variable_name};
@@ -78,13 +79,16 @@ impl Evaluate for Map {
             other => fail!(16883, "input to $map must be an array not {}", other.type_name()),
         };
         let before = env.get(self.element).clone();
-        let mut results = Vec::with_capacity(items.len());
+        let (mut results, mut room) = (Vec::with_capacity(items.len()), Room::new());
         for (at, item) in items.iter().enumerate() {
+            env.repeat()?;
             env.set(self.element, item.clone());
             if let Some(index) = self.index {
                 env.set(index, Value::Long(at as i64));
             }
-            results.push(self.inside.evaluate(env)?.or_null());
+            let result = self.inside.evaluate(env)?.or_null();
+            room.take(&result)?;
+            results.push(result);
         }
         env.set(self.element, before);
         Ok(Value::array(results))
@@ -141,6 +145,7 @@ impl Evaluate for Filter {
         let before = env.get(self.element).clone();
         let mut results = Vec::new();
         for (at, item) in items.iter().enumerate() {
+            env.repeat()?;
             env.set(self.element, item.clone());
             if let Some(index) = self.index {
                 env.set(index, Value::Long(at as i64));
@@ -195,6 +200,7 @@ impl Evaluate for Reduce {
         let mut result = self.initial.evaluate(env)?;
         let before = (env.get(self.this).clone(), env.get(self.value).clone());
         for (at, item) in items.iter().enumerate() {
+            env.repeat()?;
             env.set(self.this, item.clone());
             env.set(self.value, result);
             if let Some(index) = self.index {
@@ -267,6 +273,7 @@ impl Evaluate for Zip {
         let defaults = defaults?;
         let lengths = inputs.iter().map(|items| items.len());
         let length = if self.longest { lengths.max() } else { lengths.min() }.unwrap_or(0);
+        check_count(length.saturating_mul(inputs.len() + 1))?;
         let row = |at: usize| {
             let cell = |(column, items): (usize, &std::sync::Arc<Vec<Value>>)| {
                 items.get(at).or_else(|| defaults.get(column)).cloned().unwrap_or(Value::Null)

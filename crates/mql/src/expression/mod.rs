@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `tree.rs` | the parsed form and its evaluation |
+//! | `tree.rs`, `bound.rs` | the parsed form and its evaluation; how large its values may be |
 //! | `scope.rs`, `env.rs` | variables while parsing, and their values while evaluating |
 //! | `parse.rs`, `arguments.rs` | BSON to the parsed form |
 //! | `lists.rs`, `branches.rs` | operators that bind variables or evaluate only a part |
@@ -14,6 +14,7 @@ mod arguments;
 mod arithmetic;
 mod arrays;
 mod bits;
+mod bound;
 mod branches;
 mod casts;
 mod compare;
@@ -42,8 +43,9 @@ mod text;
 mod tree;
 mod trims;
 
-pub use env::Env;
+pub use env::{Env, TimeTest};
 pub use number::Sum;
+pub(crate) use parse::meta_name;
 pub use parse::parse;
 pub use scope::Scope;
 pub use tree::Expression;

@@ -1,6 +1,7 @@
 //! `$regexMatch`, `$regexFind`, `$regexFindAll`.
 
 use super::arguments::{Signature, value_of};
+use super::bound::check_bytes;
 use super::parse::At;
 use super::tree::Expression;
 use crate::error::{Result, fail};
@@ -26,11 +27,6 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
 /// The text and the compiled pattern; `None` where one of them is null.
 fn arguments(values: &[Option<Value>]) -> Result<Option<(String, Pattern)>> {
     let (input, regex, options) = (value_of(&values[0]), value_of(&values[1]), value_of(&values[2]));
-    let text = match input {
-        value if value.is_nullish() => None,
-        Value::String(text) | Value::Symbol(text) => Some(text.to_string()),
-        other => fail!(51104, "'input' must be a string, found: {}", other.type_name()),
-    };
     let given = match options {
         value if value.is_nullish() => None,
         Value::String(options) => Some(options),
@@ -53,12 +49,20 @@ fn arguments(values: &[Option<Value>]) -> Result<Option<(String, Pattern)>> {
     if options.contains('\0') {
         fail!(51110, "regular expression options cannot contain an embedded null byte");
     }
-    if let Some(wrong) = options.chars().find(|option| !"imsxu".contains(*option)) {
-        fail!(51108, "invalid flag in regex options: {wrong}");
-    }
-    let Some(pattern) = pattern else { return Ok(None) };
-    let compiled = compile(&pattern, &options)?;
-    Ok(text.map(|text| (text, compiled)))
+    // The pattern is looked at before the text; where there is none, its options do not matter.
+    let compiled = match pattern {
+        None => None,
+        Some(_) if options.contains(|option: char| !"imsxu".contains(option)) => {
+            fail!(51108, "invalid flag in regex options: {options}")
+        }
+        Some(pattern) => Some(compile(&pattern, &options)?),
+    };
+    let text = match input {
+        value if value.is_nullish() => None,
+        Value::String(text) | Value::Symbol(text) => Some(text.to_string()),
+        other => fail!(51104, "'input' must be a string, found: {}", other.type_name()),
+    };
+    Ok(text.zip(compiled))
 }
 
 fn compile(pattern: &str, options: &str) -> Result<Pattern> {
@@ -162,6 +166,7 @@ pub(super) fn replace_by(
     let pattern = compile(pattern, options)?;
     let (mut result, mut last) = (String::new(), 0);
     for found in all_matches(&pattern, text, most)? {
+        check_bytes(result.len() + text.len() + by.len())?;
         result.push_str(&text[last..found.span.0]);
         result.push_str(by);
         last = found.span.1;

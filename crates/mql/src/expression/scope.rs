@@ -41,7 +41,7 @@ pub(crate) fn check_variable_name(name: &str) -> Result<()> {
         return Ok(());
     }
     let Some(first) = name.chars().next() else {
-        fail!(16867, "empty variable names are not allowed");
+        fail!(9, "empty variable names are not allowed");
     };
     if first.is_ascii() && !first.is_ascii_lowercase() {
         fail!(9, "'{name}' starts with an invalid character for a user variable name");

@@ -1,5 +1,6 @@
 //! `$concat`, `$toLower`, `$split`, `$replaceOne` and other operators on whole strings.
 
+use super::bound::{check_bytes, check_count};
 use super::dates::iso_text;
 use super::{MANY, Operator, between, exactly};
 use crate::error::{Result, fail};
@@ -25,7 +26,10 @@ fn concat(values: &[Value]) -> Result<Value> {
     let mut joined = String::new();
     for value in values {
         match value {
-            Value::String(text) => joined.push_str(text),
+            Value::String(text) => {
+                check_bytes(joined.len() + text.len())?;
+                joined.push_str(text);
+            }
             value if value.is_nullish() => return Ok(Value::Null),
             other => fail!(16702, "$concat only supports strings, not {}", other.type_name()),
         }
@@ -118,6 +122,7 @@ fn split(text: &Value, separator: &Value) -> Result<Value> {
     if separator.is_empty() {
         fail!(40087, "$split requires a non-empty separator");
     }
+    check_count(text.matches(&**separator).count())?;
     Ok(Value::array(text.split(&**separator).map(Value::string).collect()))
 }
 

@@ -18,7 +18,7 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
 fn substring_bytes(values: &[Value]) -> Result<Value> {
     let text = text_of(&values[0])?;
     let number = |value: &Value, code: i32, what: &str| match value {
-        Value::Double(double) if !double.is_finite() => {
+        Value::Double(double) if crate::value::double_to_i64(double.trunc()).is_none() => {
             fail!(31109, "Can't coerce out of range value {value} to long")
         }
         value if value.is_number() => Ok(coerced_i64(value)),

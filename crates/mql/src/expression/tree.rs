@@ -1,5 +1,6 @@
 //! The parsed form of an expression and its evaluation.
 
+use super::bound::{Room, check_value};
 use super::env::Env;
 use super::{Function, NamedFunction};
 use crate::error::{Result, error, fail};
@@ -60,6 +61,17 @@ impl Expression {
         }
     }
 
+    /// Whether the expression speaks of the document, as far as its form tells: operators that choose what to evaluate do not say.
+    pub(crate) fn reads_document(&self) -> bool {
+        match &*self.0 {
+            Tree::Path(slot, _) => matches!(*slot, super::env::ROOT | super::env::CURRENT),
+            Tree::Object(members) => members.iter().any(|(_, member)| member.reads_document()),
+            Tree::Array(items) | Tree::Call(_, items) => items.iter().any(Expression::reads_document),
+            Tree::Named(_, items) => items.iter().flatten().any(Expression::reads_document),
+            Tree::Constant(_) | Tree::Now | Tree::ClusterTime | Tree::Special(_) => false,
+        }
+    }
+
     pub fn evaluate(&self, env: &mut Env) -> Result<Value> {
         match &*self.0 {
             Tree::Constant(value) => Ok(value.clone()),
@@ -70,28 +82,34 @@ impl Expression {
                 .map(|(seconds, increment)| Value::Timestamp(seconds, increment))
                 .ok_or_else(|| error!(10071200, "Builtin variable '$$CLUSTER_TIME' is not available")),
             Tree::Object(members) => {
-                let mut document = Document::with_capacity(members.len());
+                let (mut document, mut room) = (Document::with_capacity(members.len()), Room::new());
                 for (name, member) in members {
-                    document.push(name.clone(), member.evaluate(env)?);
+                    let value = member.evaluate(env)?;
+                    room.take(&value)?;
+                    document.push(name.clone(), value);
                 }
                 Ok(Value::document(document))
             }
             Tree::Array(items) => {
-                let items: Result<Vec<Value>> =
-                    items.iter().map(|item| item.evaluate(env).map(Value::or_null)).collect();
-                items.map(Value::array)
+                let (mut values, mut room) = (Vec::with_capacity(items.len()), Room::new());
+                for item in items {
+                    let value = item.evaluate(env)?.or_null();
+                    room.take(&value)?;
+                    values.push(value);
+                }
+                Ok(Value::array(values))
             }
             Tree::Call(function, arguments) => {
                 let values: Result<Vec<Value>> = arguments.iter().map(|item| item.evaluate(env)).collect();
-                function(env, &values?)
+                bounded(function(env, &values?)?)
             }
             Tree::Named(function, arguments) => {
                 let value =
                     |item: &Option<Expression>| item.as_ref().map(|item| item.evaluate(env)).transpose();
                 let values: Result<Vec<Option<Value>>> = arguments.iter().map(value).collect();
-                function(env, &values?)
+                bounded(function(env, &values?)?)
             }
-            Tree::Special(operator) => operator.evaluate(env),
+            Tree::Special(operator) => bounded(operator.evaluate(env)?),
         }
     }
 
@@ -118,6 +136,11 @@ impl Expression {
             Err(_) => self,
         }
     }
+}
+
+fn bounded(value: Value) -> Result<Value> {
+    check_value(&value)?;
+    Ok(value)
 }
 
 /// What a path finds: through an array it collects from each element that is a document.

@@ -1,6 +1,7 @@
 //! `$trim`, `$ltrim`, `$rtrim`, `$replaceOne`, `$replaceAll`.
 
 use super::arguments::{Signature, is_given_null, value_of};
+use super::bound::check_bytes;
 use super::parse::At;
 use super::regexes;
 use super::tree::Expression;
@@ -76,7 +77,11 @@ fn replaced(values: &[Option<Value>], most: usize) -> Result<Value> {
     };
     match find {
         Value::Regex(regex) => regexes::replace_by(input, (&regex.0, &regex.1), replacement, most),
-        Value::String(find) => Ok(Value::string(input.replacen(&**find, replacement, most))),
+        Value::String(find) => {
+            let count = input.matches(&**find).take(most).count();
+            check_bytes(input.len().saturating_add(count.saturating_mul(replacement.len())))?;
+            Ok(Value::string(input.replacen(&**find, replacement, most)))
+        }
         _ => Ok(Value::Null),
     }
 }

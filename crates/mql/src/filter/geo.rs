@@ -1,7 +1,7 @@
 //! `$geoWithin` and `$geoIntersects`: places of documents against shapes.
 //!
 //! GeoJSON lies on a sphere and its edges are great circles; `$box`, `$polygon` and `$center` lie in a plane. `$near` and
-//! `$nearSphere`, which also sort, are refused by name.
+//! `$nearSphere`, which also sort, are in `near.rs`.
 
 use super::geo_parse::{document_shape, parse_query};
 use super::geo_shape::{Shape, Space, intersects, within};

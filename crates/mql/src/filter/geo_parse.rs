@@ -67,6 +67,27 @@ pub(super) fn document_shape(value: &Value) -> Option<Shape> {
     legacy(value).map(|point| Shape { places: vec![point], ..Shape::default() })
 }
 
+/// All members of an array or a document, where each is a number; as a query writes pairs.
+pub(super) fn flat_numbers(value: &Value) -> Option<Vec<f64>> {
+    match value {
+        Value::Array(items) => items.iter().map(Value::to_f64).collect(),
+        Value::Document(document) => document.iter().map(|(_, value)| value.to_f64()).collect(),
+        _ => None,
+    }
+}
+
+/// The point that a query writes as GeoJSON; where no type is given it is one.
+pub(super) fn geojson_point(geometry: &Document) -> Option<Point> {
+    let is_point = match geometry.get("type") {
+        None => true,
+        Some(kind) => kind.as_str() == Some("Point"),
+    };
+    if !is_point || check_crs(geometry).is_err() {
+        return None;
+    }
+    position(geometry.get("coordinates")?).ok()
+}
+
 /// A pair of numbers, in an array or as the first members of a document.
 fn legacy(value: &Value) -> Option<Point> {
     let numbers: Vec<f64> = match value {

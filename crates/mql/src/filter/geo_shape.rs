@@ -27,6 +27,16 @@ impl Shape {
         self.places.iter().chain(self.lines.iter().chain(rings).flatten()).copied()
     }
 
+    /// How far the nearest point of the shape is; `None` for a shape without one. In radians on the sphere.
+    pub fn distance(&self, from: Point, space: Space) -> Option<f64> {
+        if self.polygons.iter().any(|polygon| space.is_in_polygon(polygon, from)) {
+            return Some(0.0);
+        }
+        let places = self.places.iter().map(|place| space.distance(from, *place));
+        let sides = self.sides().map(|side| space.distance_to_side(from, side));
+        places.chain(sides).min_by(f64::total_cmp)
+    }
+
     /// All sides of lines and rings.
     fn sides(&self) -> impl Iterator<Item = (Point, Point)> + '_ {
         let lines = self.lines.iter().chain(self.polygons.iter().flatten());
@@ -47,15 +57,54 @@ fn dot(a: Vector, b: Vector) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
+fn angle(left: Vector, right: Vector) -> f64 {
+    let normal = cross(left, right);
+    dot(normal, normal).sqrt().atan2(dot(left, right))
+}
+
+/// The point of the shorter arc between two points that is nearest to a third one.
+fn nearest_of_arc(from: Vector, start: Vector, end: Vector) -> Vector {
+    let plus = |left: Vector, right: Vector| [left[0] + right[0], left[1] + right[1], left[2] + right[2]];
+    let times = |factor: f64, vector: Vector| vector.map(|part| factor * part);
+    // More exact than the product of the two where they are close to each other.
+    let normal = cross(plus(end, start), plus(end, times(-1.0, start)));
+    let square = dot(normal, normal);
+    if square > 0.0 {
+        let projected = plus(from, times(-dot(from, normal) / square, normal));
+        let is_left = |a: Vector, b: Vector, c: Vector| dot(cross(c, a), b) > 0.0;
+        if is_left(normal, start, projected) && is_left(projected, end, normal) {
+            return times(1.0 / dot(projected, projected).sqrt(), projected);
+        }
+    }
+    let square_distance = |point: Vector| {
+        let way = plus(from, times(-1.0, point));
+        dot(way, way)
+    };
+    if square_distance(start) <= square_distance(end) { start } else { end }
+}
+
 impl Space {
     /// In radians on the sphere.
     pub fn distance(self, left: Point, right: Point) -> f64 {
         match self {
             Space::Plane => (left.0 - right.0).hypot(left.1 - right.1),
+            Space::Sphere => angle(vector(left), vector(right)),
+        }
+    }
+
+    /// How far the nearest point of a side is.
+    fn distance_to_side(self, from: Point, (start, end): (Point, Point)) -> f64 {
+        match self {
+            Space::Plane => {
+                let (x, y) = (end.0 - start.0, end.1 - start.1);
+                let length = x * x + y * y;
+                let along = ((from.0 - start.0) * x + (from.1 - start.1) * y) / length;
+                let along = if length > 0.0 { along.clamp(0.0, 1.0) } else { 0.0 };
+                self.distance(from, (start.0 + along * x, start.1 + along * y))
+            }
             Space::Sphere => {
-                let (left, right) = (vector(left), vector(right));
-                let sine = dot(cross(left, right), cross(left, right)).sqrt();
-                sine.atan2(dot(left, right))
+                let own = vector(from);
+                angle(own, nearest_of_arc(own, vector(start), vector(end)))
             }
         }
     }
@@ -93,6 +142,15 @@ impl Space {
             || self.is_on(left.0, left.1, right.1)
             || self.is_on(right.0, right.1, left.0)
             || self.is_on(right.0, right.1, left.1)
+    }
+
+    /// Whether two sides of a ring cross that are not next to each other.
+    pub fn crosses_itself(self, ring: &[Point]) -> bool {
+        let sides: Vec<(Point, Point)> = ring.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        sides
+            .iter()
+            .enumerate()
+            .any(|(at, side)| sides[at + 1..].iter().any(|other| self.cross(*side, *other)))
     }
 
     fn is_on_ring(self, ring: &[Point], point: Point) -> bool {

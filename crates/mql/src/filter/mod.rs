@@ -5,6 +5,7 @@
 //! | `parse.rs`, `operators.rs` | documents to conditions |
 //! | `leaf.rs`, `bits.rs` | conditions on one value |
 //! | `geo.rs`, `geo_parse.rs`, `geo_shape.rs` | `$geoWithin`, `$geoIntersects` |
+//! | `near.rs`, `places.rs` | `$near`, `$nearSphere`; what geographic indexes take |
 //! | `schema.rs`, `schema_parse.rs` | `$jsonSchema` |
 //!
 //! A condition on a path holds if one of the values that the path reaches meets it; `$ne`, `$nin` and `$not` deny the whole.
@@ -14,22 +15,30 @@ mod geo;
 mod geo_parse;
 mod geo_shape;
 mod leaf;
+mod near;
 mod operators;
 mod parse;
+mod places;
 mod schema;
 mod schema_parse;
 
-use crate::error::Result;
+use crate::error::{BAD_VALUE, Error, Result, error, fail};
 use crate::expression::{Env, Expression, Scope};
 use crate::path;
 use crate::value::{Document, Str, Value};
 use leaf::Leaf;
+use near::NEAR_NOT_ALLOWED;
+pub use near::Near;
+pub use places::Places;
 use schema::Schema;
 use std::sync::Arc;
 
 /// A parsed filter.
 #[derive(Clone, Debug)]
-pub struct Filter(Arc<Node>);
+pub struct Filter {
+    node: Arc<Node>,
+    near: Option<Arc<Near>>,
+}
 
 #[derive(Debug)]
 enum Node {
@@ -42,6 +51,7 @@ enum Node {
     Expression(Expression),
     Schema(Box<Schema>),
     Sample(f64),
+    Near(Arc<Near>),
     Constant(bool),
 }
 
@@ -54,18 +64,43 @@ pub struct Matched {
 impl Filter {
     /// Parses a filter. Variables of `scope` may be used in `$expr`.
     pub fn parse(document: &Document, scope: &Scope) -> Result<Filter> {
-        parse::parse(document, scope).map(|node| Filter(Arc::new(node)))
+        parse::parse(document, scope).map(|node| Filter { node: Arc::new(node), near: None })
+    }
+
+    /// The same where the filter may also order documents by their distance, with `$near` or `$nearSphere`.
+    pub fn parse_ordering(document: &Document, scope: &Scope) -> Result<Filter> {
+        let at_top = |error: Error| match error.code() {
+            NEAR_NOT_ALLOWED => error!(BAD_VALUE, "geo $near must be top-level expr, and first on its field"),
+            _ => error,
+        };
+        if !near::is_in(document) {
+            return Filter::parse(document, scope).map_err(at_top);
+        }
+        let mut found = Vec::new();
+        let rest = near::taken_out(document, &mut found)?;
+        let rest = parse::parse(&rest, scope).map_err(at_top)?;
+        let Ok([near]) = <[Near; 1]>::try_from(found) else {
+            fail!(BAD_VALUE, "Too many geoNear expressions");
+        };
+        let near = Arc::new(near);
+        let node = Arc::new(Node::And(vec![rest, Node::Near(near.clone())]));
+        Ok(Filter { node, near: Some(near) })
+    }
+
+    /// The condition on distances, by which documents are in order where nothing else says how.
+    pub fn near(&self) -> Option<&Near> {
+        self.near.as_deref()
     }
 
     /// Whether a document meets the filter.
     pub fn matches(&self, document: &Document, env: &mut Env) -> Result<bool> {
-        self.0.holds(document, env, &mut Matched::default())
+        self.node.holds(document, env, &mut Matched::default())
     }
 
     /// Whether a document meets the filter, and by which element of an array.
     pub fn matched(&self, document: &Document, env: &mut Env) -> Result<Option<Matched>> {
         let mut matched = Matched::default();
-        Ok(self.0.holds(document, env, &mut matched)?.then_some(matched))
+        Ok(self.node.holds(document, env, &mut matched)?.then_some(matched))
     }
 }
 
@@ -97,6 +132,7 @@ impl Node {
             }
             Node::Schema(schema) => schema.accepts_document(document),
             Node::Sample(rate) => Ok(env.random() < *rate),
+            Node::Near(near) => Ok(near.holds(document)),
             Node::Constant(answer) => Ok(*answer),
         }
     }

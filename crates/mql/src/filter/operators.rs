@@ -4,9 +4,10 @@ use super::Node;
 use super::bits::Bits;
 use super::geo::GeoTest;
 use super::leaf::{Comparison, Leaf};
+use super::near::NEAR_NOT_ALLOWED;
 use super::parse::parse_at;
 use crate::decimal::Rounding;
-use crate::error::{BAD_VALUE, NOT_SUPPORTED, Result, fail};
+use crate::error::{BAD_VALUE, Result, fail};
 use crate::expression::Scope;
 use crate::pattern::Pattern;
 use crate::value::{Document, Str, Value};
@@ -120,8 +121,8 @@ fn parse_one(name: &str, value: &Value, scope: &Scope, depth: usize, wrap: Wrap<
             wrap(Leaf::Bits(Bits::parse(name, value)?))
         }
         "$geoWithin" | "$geoIntersects" | "$within" => wrap(Leaf::Geo(GeoTest::parse(name, value)?)),
-        "$near" | "$nearSphere" => {
-            fail!(NOT_SUPPORTED, "{name} is not supported")
+        "$near" | "$nearSphere" | "$geoNear" => {
+            fail!(NEAR_NOT_ALLOWED, "$geoNear, $near, and $nearSphere are not allowed in this context")
         }
         "$where" | "$text" | "$expr" | "$jsonSchema" => fail!(BAD_VALUE, "unknown operator: {name}"),
         other => fail!(BAD_VALUE, "unknown operator: {other}"),

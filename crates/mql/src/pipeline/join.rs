@@ -42,7 +42,12 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
     };
     for (name, _) in document.iter() {
         if !matches!(&**name, "from" | "localField" | "foreignField" | "as" | "let" | "pipeline") {
-            fail!(PARSE, "unknown argument to $lookup: {name}");
+            // That there is no collection to read is said before.
+            let code = if document.has("from") { 40415 } else { PARSE };
+            fail!(code, "BSON field '$lookup.{name}' is an unknown field.");
+        }
+        if document.iter().filter(|(other, _)| *other == name).count() > 1 {
+            fail!(40413, "BSON field '$lookup.{name}' is a duplicate field");
         }
     }
     let from = match document.get("from") {
@@ -122,6 +127,25 @@ pub(super) fn read(source: &Option<Source>, context: &mut Context<'_>) -> Result
     context.collections.documents(database.as_deref(), name)
 }
 
+/// Runs a pipeline over documents of a collection, with that collection's indexes where it asks for them.
+fn run_over(
+    pipeline: &Pipeline,
+    source: &Option<Source>,
+    input: Vec<Value>,
+    context: &mut Context<'_>,
+) -> Result<Vec<Value>> {
+    let indexes = match source {
+        Some((database, name)) if pipeline.begins_with_geo_near() => {
+            context.collections.indexes(database.as_deref(), name)?
+        }
+        _ => return pipeline.run(input.into_iter().map(Ok), context),
+    };
+    let outer = std::mem::replace(&mut context.indexes, indexes);
+    let results = pipeline.run(input.into_iter().map(Ok), context);
+    context.indexes = outer;
+    results
+}
+
 impl Operator for LookupRun<'_> {
     fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
         let lookup = self.lookup;
@@ -148,7 +172,7 @@ impl Operator for LookupRun<'_> {
                         context.env.set(*slot, value);
                     }
                 }
-                pipeline.run(found.into_iter().map(Ok), context)?
+                run_over(pipeline, &lookup.from, found, context)?
             }
         };
         out.push(with_member(&document, &lookup.target, Value::array(found)));
@@ -248,12 +272,57 @@ impl Operator for UnionWithRun<'_> {
 
     fn finish(&mut self, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
         let input = read(&self.0.source, context)?;
-        out.extend(self.0.pipeline.run(input.into_iter().map(Ok), context)?);
+        out.extend(run_over(&self.0.pipeline, &self.0.source, input, context)?);
         Ok(())
     }
 }
 
 pub(super) struct Facet(Vec<(Str, Pipeline)>);
+
+/// Stages that a `$facet` does not take.
+pub(super) fn is_refused_in_facets(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "$facet",
+        "$documents",
+        "$geoNear",
+        "$collStats",
+        "$indexStats",
+        "$planCacheStats",
+        "$currentOp",
+        "$changeStream",
+        "$changeStreamSplitLargeEvent",
+        "$listCatalog",
+        "$listClusterCatalog",
+        "$listSampledQueries",
+        "$listSearchIndexes",
+        "$querySettings",
+        "$queryStats",
+        "$rankFusion",
+        "$scoreFusion",
+        "$search",
+        "$searchMeta",
+        "$shardedDataDistribution",
+        "$vectorSearch",
+    ];
+    NAMES.contains(&name)
+}
+
+/// Refuses such stages in pipelines inside the pipelines of a `$facet`; those at their top are refused as they are parsed.
+fn check_inside_facet(stages: &[Value], depth: usize) -> Result<()> {
+    for stage in stages.iter().filter_map(Value::as_document) {
+        let Some((name, argument)) = stage.first() else { continue };
+        if depth > 0 && (is_refused_in_facets(name) && &**name != "$documents") {
+            fail!(40600, "{name} is not allowed to be used within a $facet stage");
+        }
+        if let ("$lookup" | "$unionWith", Some(argument)) = (&**name, argument.as_document())
+            && let Some(Value::Array(inner)) = argument.get("pipeline")
+            && depth < super::parse::DEPTH_MAX
+        {
+            check_inside_facet(inner, depth + 1)?;
+        }
+    }
+    Ok(())
+}
 
 pub(super) fn parse_facet(value: &Value, scope: &Scope, depth: usize) -> Result<Facet> {
     let document = match value {
@@ -267,7 +336,11 @@ pub(super) fn parse_facet(value: &Value, scope: &Scope, depth: usize) -> Result<
     let mut parts = Vec::with_capacity(document.len());
     for (name, value) in document.iter() {
         if name.contains('.') || name.starts_with('$') || name.is_empty() {
-            let code = if name.contains('.') { 16412 } else { 16410 };
+            let code = match name.chars().find(|c| *c == '.') {
+                Some(_) => 16412,
+                None if name.is_empty() => 15998,
+                None => 16410,
+            };
             fail!(code, "FieldPath field names may not be '{name}' in $facet");
         }
         let Value::Array(stages) = value else {
@@ -282,6 +355,7 @@ pub(super) fn parse_facet(value: &Value, scope: &Scope, depth: usize) -> Result<
                 );
             }
         }
+        check_inside_facet(stages, 0)?;
         parts.push((name.clone(), Pipeline::parse_inner("$facet", stages, scope, depth)?));
     }
     Ok(Facet(parts))

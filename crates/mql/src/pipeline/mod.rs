@@ -9,6 +9,9 @@
 //! | `sort.rs` | `$sort`, `$sample` |
 //! | `join.rs`, `graph.rs` | `$lookup`, `$unionWith`, `$graphLookup`, `$facet` |
 //! | `redact.rs` | `$redact` |
+//! | `geo_near.rs` | `$geoNear` |
+//! | `densify.rs`, `fill.rs` | `$densify`, `$fill` |
+//! | `elsewhere.rs` | stages that the server answers |
 //! | `window.rs`, `window_functions.rs` | `$setWindowFields` |
 //! | `output.rs` | `$out` and `$merge`: what is to be written where |
 //!
@@ -17,6 +20,10 @@
 
 mod bucket_auto;
 mod buckets;
+mod densify;
+mod elsewhere;
+mod fill;
+mod geo_near;
 mod graph;
 mod group;
 mod join;

@@ -78,13 +78,18 @@ pub(super) fn parse_out(value: &Value) -> Result<Output> {
         Value::Document(document) => {
             for (name, _) in document.iter() {
                 match &**name {
-                    "db" | "coll" => {}
+                    name @ ("db" | "coll") => {
+                        if document.iter().filter(|(other, _)| ***other == *name).count() > 1 {
+                            fail!(40413, "BSON field '$out.{name}' is a duplicate field");
+                        }
+                    }
                     "timeseries" => fail!(303, "$out to a time series collection is not supported"),
                     other => fail!(40415, "BSON field '$out.{other}' is an unknown field."),
                 }
             }
             let part = |name: &str| match document.get(name) {
                 Some(Value::String(text)) => Ok(text.clone()),
+                Some(Value::Null) => fail!(40414, "BSON field '$out.{name}' is missing but a required field"),
                 Some(other) => fail!(
                     14,
                     "BSON field '$out.{name}' is the wrong type '{}', expected type 'string'",
@@ -110,6 +115,9 @@ fn check_target(name: &str, stage: &str) -> Result<()> {
     if name.starts_with("system.") {
         let code = if stage == "$out" { 17385 } else { 31319 };
         fail!(code, "Can't {stage} to special collection: {name}");
+    }
+    if stage == "$out" && (name.contains('$') || name.len() > 235) {
+        fail!(20, "Invalid {stage} target namespace: '{name}'");
     }
     if name.is_empty() || name.starts_with('.') || name.contains(['\0', '$']) || name.len() > 235 {
         fail!(73, "Invalid {stage} target namespace: '{name}'");

@@ -2,7 +2,8 @@
 
 use super::output::{Output, parse_merge, parse_out};
 use super::run::{Context, Stage, run};
-use super::{bucket_auto, buckets, graph, group, join, redact, simple, sort, window};
+use super::{bucket_auto, buckets, densify, elsewhere, fill, geo_near, graph, group};
+use super::{join, redact, simple, sort, window};
 use crate::error::{Result, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::projection::Projection;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 /// Stages of one pipeline, and pipelines within pipelines.
 const STAGES_MAX: usize = 1000;
-const DEPTH_MAX: usize = 20;
+pub(super) const DEPTH_MAX: usize = 20;
 
 type BoxedStage = Box<dyn Stage + Send + Sync>;
 
@@ -22,6 +23,7 @@ pub struct Pipeline {
     /// `$documents` in place of a collection.
     documents: Option<Expression>,
     output: Option<Output>,
+    begins_with_geo_near: bool,
 }
 
 impl std::fmt::Debug for Pipeline {
@@ -30,7 +32,7 @@ impl std::fmt::Debug for Pipeline {
     }
 }
 
-/// Stages that the specification refuses, or that a door answers before this crate is asked (spec §15).
+/// Stages that the specification refuses (spec §15).
 const REFUSED: &[&str] = &[
     "$search",
     "$searchMeta",
@@ -38,22 +40,10 @@ const REFUSED: &[&str] = &[
     "$rankFusion",
     "$scoreFusion",
     "$listSearchIndexes",
-    "$querySettings",
-    "$queryStats",
-    "$planCacheStats",
-    "$listSessions",
-    "$listLocalSessions",
     "$listSampledQueries",
-    "$listClusterCatalog",
     "$shardedDataDistribution",
-    "$collStats",
-    "$indexStats",
-    "$currentOp",
     "$changeStream",
     "$changeStreamSplitLargeEvent",
-    "$geoNear",
-    "$densify",
-    "$fill",
 ];
 
 impl Pipeline {
@@ -79,9 +69,24 @@ impl Pipeline {
         if stages.len() > STAGES_MAX {
             fail!(7749501, "Pipeline length must be no longer than {STAGES_MAX} stages");
         }
+        Pipeline::parse_from(0, outer, stages, scope, depth)
+    }
+
+    /// Parses what is behind the first stage, which somebody else answers.
+    pub fn parse_behind_first(stages: &[Value], scope: &Scope) -> Result<Pipeline> {
+        Pipeline::parse_from(1, "", stages, scope, 0)
+    }
+
+    fn parse_from(
+        first: usize,
+        outer: &str,
+        stages: &[Value],
+        scope: &Scope,
+        depth: usize,
+    ) -> Result<Pipeline> {
         let mut pipeline = Vec::with_capacity(stages.len());
         let (mut documents, mut output) = (None, None);
-        for (at, stage) in stages.iter().enumerate() {
+        for (at, stage) in stages.iter().enumerate().skip(first) {
             let Value::Document(stage) = stage else {
                 fail!(14, "Each element of the 'pipeline' array must be an object");
             };
@@ -96,7 +101,13 @@ impl Pipeline {
                 _ => parse_stage(name, value, scope, depth + 1, &mut pipeline)?,
             }
         }
-        Ok(Pipeline { stages: Arc::new(pipeline), documents, output })
+        let begins_with_geo_near = first_name(stages) == Some("$geoNear");
+        Ok(Pipeline { stages: Arc::new(pipeline), documents, output, begins_with_geo_near })
+    }
+
+    /// Whether the pipeline asks which indexes the collection has that it reads.
+    pub fn begins_with_geo_near(&self) -> bool {
+        self.begins_with_geo_near
     }
 
     /// Whether the pipeline begins with documents of its own.
@@ -115,6 +126,10 @@ impl Pipeline {
         input: impl Iterator<Item = Result<Value>>,
         context: &mut Context<'_>,
     ) -> Result<Vec<Value>> {
+        if self.begins_with_geo_near {
+            let results = run(&self.stages, input, context)?;
+            return Ok(results.into_iter().map(geo_near::without_metadata).collect());
+        }
         let Some(documents) = &self.documents else { return run(&self.stages, input, context) };
         let Value::Array(items) = documents.evaluate(&mut context.env)? else {
             fail!(5858203, "$documents must evaluate to an array of objects");
@@ -126,6 +141,11 @@ impl Pipeline {
         }
         run(&self.stages, items.iter().cloned().map(Ok), context)
     }
+}
+
+/// The name of the first stage.
+fn first_name(stages: &[Value]) -> Option<&str> {
+    stages.first()?.as_document()?.first().map(|(name, _)| &**name)
 }
 
 fn parse_documents(value: &Value, scope: &Scope) -> Result<Expression> {
@@ -146,28 +166,24 @@ fn check_place(name: &str, at: usize, count: usize, outer: &str) -> Result<()> {
                 fail!(40601, "{name} can only be the final stage in the pipeline");
             }
         }
-        name if outer == "$facet"
-            && (matches!(name, "$facet" | "$documents")
-                || (REFUSED.contains(&name) && !matches!(name, "$densify" | "$fill"))) =>
-        {
+        "$listLocalSessions" | "$listSessions" if !outer.is_empty() => {
+            fail!(
+                73,
+                "{name} must be run against a database with {{aggregate: 1}}, or config.system.sessions"
+            )
+        }
+        "$querySettings" if matches!(outer, "$lookup" | "$unionWith") => {
+            fail!(73, "{name} must be run against a database with {{aggregate: 1}}")
+        }
+        name if outer == "$facet" && join::is_refused_in_facets(name) => {
             fail!(40600, "{name} is not allowed to be used within a $facet stage");
         }
-        "$changeStream" | "$currentOp" | "$listLocalSessions" if outer == "$lookup" => {
+        "$changeStream" | "$currentOp" if outer == "$lookup" => {
             fail!(51047, "{name} is not allowed within a $lookup's sub-pipeline")
         }
-        "$documents"
-        | "$collStats"
-        | "$indexStats"
-        | "$currentOp"
-        | "$changeStream"
-        | "$planCacheStats"
-        | "$listSessions"
-        | "$listLocalSessions"
-        | "$listClusterCatalog"
-        | "$search"
-        | "$searchMeta"
-        | "$querySettings"
-            if at > 0 =>
+        name if at > 0
+            && (elsewhere::is_answered(name)
+                || matches!(name, "$documents" | "$changeStream" | "$search" | "$searchMeta")) =>
         {
             fail!(40602, "{name} is only valid as the first stage in a pipeline");
         }
@@ -212,6 +228,10 @@ fn parse_stage(
         "$graphLookup" => Box::new(graph::parse_graph_lookup(value, scope)?),
         "$setWindowFields" => Box::new(window::parse_window_fields(value, scope)?),
         "$redact" => Box::new(redact::parse_redact(value, scope)?),
+        "$geoNear" => Box::new(geo_near::parse_geo_near(value, scope)?),
+        "$densify" => Box::new(densify::parse_densify(value)?),
+        "$fill" => return fill::parse_fill(value, scope, out),
+        answered if elsewhere::is_answered(answered) => Box::new(elsewhere::Elsewhere(answered.into())),
         refused if REFUSED.contains(&refused) => fail!(303, "{refused} is not supported"),
         other => fail!(40324, "Unrecognized pipeline stage name: '{other}'"),
     };

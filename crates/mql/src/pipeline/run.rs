@@ -2,7 +2,7 @@
 
 use crate::error::{MEMORY_LIMIT, Result, fail};
 use crate::expression::Env;
-use crate::value::{Str, Value};
+use crate::value::{Document, Str, Value};
 
 /// Other collections, as `$lookup` and its kin read them.
 pub trait Collections {
@@ -13,12 +13,19 @@ pub trait Collections {
     fn view(&self, _collection: &str) -> Option<(Str, Vec<Value>)> {
         None
     }
+
+    /// The indexes of a collection, for stages that need one.
+    fn indexes(&self, _database: Option<&str>, _collection: &str) -> Result<Vec<Document>> {
+        Ok(Vec::new())
+    }
 }
 
 /// What a run of a pipeline has besides its documents.
 pub struct Context<'a> {
     pub env: Env,
     pub collections: &'a dyn Collections,
+    /// Of the collection that the pipeline reads, where it [asks](super::Pipeline::begins_with_geo_near) for them.
+    pub indexes: Vec<Document>,
     /// Bytes that one blocking stage may hold.
     pub memory_bytes_max: usize,
 }
@@ -90,6 +97,7 @@ fn feed(
         results.push(document);
         return Ok(true);
     };
+    context.env.repeat()?;
     let mut out = Vec::new();
     let mut more = first.push(document, context, &mut out)?;
     for document in out {

@@ -1,6 +1,7 @@
 //! `$sort` and `$sample`.
 
 use super::run::{Context, Operator, Stage};
+use crate::decimal::Rounding;
 use crate::error::{Result, error, fail};
 use crate::sort::{SortKey, SortPattern};
 use crate::value::Value;
@@ -58,8 +59,12 @@ pub(super) fn parse_sample(value: &Value) -> Result<Sample> {
         fail!(28748, "unrecognized option to $sample: {name}");
     }
     let size = document.get("size").ok_or_else(|| error!(28749, "$sample stage must specify a size"))?;
-    let Some(number) = size.to_f64() else { fail!(28746, "size argument to $sample must be a number") };
-    // Fractions are cut off.
+    // Fractions of doubles are cut off, decimals are rounded.
+    let number = match size {
+        Value::Decimal(size) => Some(size.to_whole(Rounding::HalfEven).to_f64()),
+        size => size.to_f64(),
+    };
+    let Some(number) = number else { fail!(28746, "size argument to $sample must be a number") };
     if number.is_nan() || number < 1.0 {
         fail!(28747, "size argument to $sample must be a positive integer");
     }

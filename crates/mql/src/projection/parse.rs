@@ -53,7 +53,7 @@ pub(super) fn split(path: &str) -> Result<Vec<Str>> {
     }
     let parts: Vec<Str> = path.split('.').map(Str::from).collect();
     if parts.len() > 200 {
-        fail!(5984700, "FieldPath is too long");
+        fail!(15, "FieldPath is too long");
     }
     for part in &parts {
         check_field_name(part)?;

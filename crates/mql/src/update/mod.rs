@@ -108,7 +108,12 @@ fn into_document(value: Value) -> Document {
 }
 
 fn apply_pipeline(pipeline: &Pipeline, old: &Document, env: &mut Env) -> Result<Document> {
-    let mut context = Context { env: env.clone(), collections: &NoCollections, memory_bytes_max: usize::MAX };
+    let mut context = Context {
+        env: env.clone(),
+        collections: &NoCollections,
+        indexes: Vec::new(),
+        memory_bytes_max: usize::MAX,
+    };
     let input = std::iter::once(Ok(Value::document(old.clone())));
     let result = pipeline.run(input, &mut context)?.pop();
     let mut document = into_document(result.unwrap_or_default());

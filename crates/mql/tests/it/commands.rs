@@ -17,6 +17,7 @@ pub struct Collection {
     pub view: Option<(Str, Vec<Value>)>,
     /// Paths of unique indexes.
     pub unique: Vec<Vec<Str>>,
+    pub indexes: Vec<Document>,
     pub validator: Option<Document>,
 }
 
@@ -38,6 +39,11 @@ impl Collections for Database<'_> {
         let found = self.server.collection(database.unwrap_or(self.name), collection);
         Ok(found
             .map_or_else(Vec::new, |found| found.documents.iter().cloned().map(Value::document).collect()))
+    }
+
+    fn indexes(&self, database: Option<&str>, collection: &str) -> Result<Vec<Document>> {
+        let found = self.server.collection(database.unwrap_or(self.name), collection);
+        Ok(found.map(|found| found.indexes.clone()).unwrap_or_default())
     }
 
     fn view(&self, collection: &str) -> Option<(Str, Vec<Value>)> {
@@ -129,6 +135,7 @@ impl Server {
         let indexes = command.get("indexes").and_then(Value::as_array).cloned().unwrap_or_default();
         for index in indexes.iter().filter_map(Value::as_document) {
             check_collation(index)?;
+            self.collection_mut(database, &name).indexes.push((**index).clone());
             if let (Some(Value::Bool(true)), Some(Value::Document(key))) =
                 (index.get("unique"), index.get("key"))
             {
@@ -147,12 +154,12 @@ impl Server {
             return Ok(collection.documents.iter().cloned().map(Value::document).collect());
         };
         let input = self.rows(database, on)?;
-        self.pipeline(database, stages, &Document::new(), input)
+        self.pipeline((database, on), stages, &Document::new(), input)
     }
 
     fn pipeline(
         &self,
-        database: &str,
+        (database, collection): (&str, &str),
         stages: &[Value],
         lets: &Document,
         input: Vec<Value>,
@@ -161,7 +168,9 @@ impl Server {
         let parsed = Pipeline::parse(stages, &scope)?;
         env.set_root(Value::Missing);
         let collections = Database { server: self, name: database };
-        let mut context = Context { env, collections: &collections, memory_bytes_max: 100 * 1024 * 1024 };
+        let indexes = collections.indexes(None, collection)?;
+        let mut context =
+            Context { env, collections: &collections, indexes, memory_bytes_max: 100 * 1024 * 1024 };
         parsed.run(input.into_iter().map(Ok), &mut context)
     }
 
@@ -169,7 +178,10 @@ impl Server {
         let name = name_of(command)?;
         check_collation(command)?;
         let (scope, mut env) = bound(&document_of(command, "let")?)?;
-        let filter = Filter::parse(&document_of(command, "filter")?, &scope)?;
+        let filter = Filter::parse_ordering(&document_of(command, "filter")?, &scope)?;
+        if let Some((near, found)) = filter.near().zip(self.collection(database, &name)) {
+            near.check_served(&found.indexes)?;
+        }
         let projection = document_of(command, "projection")?;
         let parsed = match projection.is_empty() {
             true => None,
@@ -186,10 +198,16 @@ impl Server {
                 rows.push((row, matched));
             }
         }
+        let near = filter.near().filter(|_| order.is_empty());
+        let order = if near.is_some() { SortPattern::one_ascending() } else { order };
         if !order.is_empty() {
             let mut keyed = Vec::new();
             for (row, matched) in rows {
-                keyed.push((order.key(&row)?, row, matched));
+                let key = match near {
+                    Some(near) => near.sort_key(row.as_document().unwrap()),
+                    None => order.key(&row)?,
+                };
+                keyed.push((key, row, matched));
             }
             keyed.sort_by(|(left, ..), (right, ..)| order.compare_keys(left, right));
             rows = keyed.into_iter().map(|(_, row, matched)| (row, matched)).collect();
@@ -271,7 +289,7 @@ impl Server {
             return wrong(73, "$documents is only valid without a collection");
         }
         let input = self.rows(database, &name)?;
-        let rows = self.pipeline(database, &stages, &lets, input)?;
+        let rows = self.pipeline((database, &name), &stages, &lets, input)?;
         let rows = match parsed.output() {
             Some(output) => {
                 writes::write_output(self, database, output, rows)?;

@@ -137,9 +137,10 @@ impl Partition {
         let marker = stored.as_deref().map_or(Ok(BuildMarker::default()), BuildMarker::decode)?;
         done(marker.items);
         let mut progress = Progress { marker, begun: None };
+        let end = self.end_of_items().await?;
         let mut work = Shard::paced_work([self.shard()], 1);
         loop {
-            match self.build_chunk(shape, layout, &mut progress, work.rows()).await? {
+            match self.build_chunk((shape, layout), &end, &mut progress, work.rows()).await? {
                 Chunk::Queued { commit, items } => {
                     commit.await.map_err(crate::storage_error)?;
                     done(items);
@@ -153,8 +154,8 @@ impl Partition {
 
     async fn build_chunk(
         &self,
-        shape: &Arc<ContainerShape>,
-        layout: &Arc<IndexLayout>,
+        (shape, layout): (&Arc<ContainerShape>, &Arc<IndexLayout>),
+        end: &[u8],
         progress: &mut Progress,
         entries_max: usize,
     ) -> Result<Chunk> {
@@ -163,7 +164,7 @@ impl Partition {
             turn => turn.map_err(crate::storage_error)?,
         };
         let Some((rows, kept)) =
-            self.rows_behind(&progress.marker, (entries_max / ENTRIES_OF_AN_ITEM).max(1)).await?
+            self.rows_behind(&progress.marker, end, (entries_max / ENTRIES_OF_AN_ITEM).max(1)).await?
         else {
             return Ok(Chunk::End(self.end_of_build(layout).await));
         };
@@ -194,16 +195,36 @@ impl Partition {
         Ok(Chunk::Queued { commit, items })
     }
 
+    /// Where the last item lies that a build has to deal with. Commits that were planned without the generation are applied by
+    /// now, so what comes behind is right already: a build that went on to it would run after its writers without an end.
+    async fn end_of_items(&self) -> Result<Vec<u8>> {
+        let (start, end) = space_range(self.uid, ITEMS);
+        let options = ScanOptions { limit: Some(1), reverse: true, ..ScanOptions::default() };
+        let mut scan = self.shard().applied_view().scan(start.clone()..end, options);
+        let last =
+            scan.next_chunk().await.map_err(crate::storage_error)?.and_then(|rows| rows.into_iter().next());
+        // The key that follows is the same with a zero byte.
+        Ok(last.map_or(start, |(key, _)| [&key[..], &[0]].concat()))
+    }
+
     /// The next items of a build; `None` at the end. While the second value lasts, the overlay keeps what may have changed
     /// about them since they were read.
-    async fn rows_behind(&self, marker: &BuildMarker, items_max: usize) -> Result<Option<(Vec<Row>, Kept)>> {
+    async fn rows_behind(
+        &self,
+        marker: &BuildMarker,
+        end: &[u8],
+        items_max: usize,
+    ) -> Result<Option<(Vec<Row>, Kept)>> {
         let kept = self.sequencer.hold().await.pending.keep_behind(self.shard().applied());
-        let (mut start, end) = space_range(self.uid, ITEMS);
+        let mut start = space_range(self.uid, ITEMS).0;
         if let Some(last) = &marker.last {
             start = after_item(self.uid, last);
         }
+        if &start[..] >= end {
+            return Ok(None);
+        }
         let options = ScanOptions { limit: Some(items_max), ..ScanOptions::default() };
-        let mut scan = self.shard().applied_view().scan(start..end, options);
+        let mut scan = self.shard().applied_view().scan(start..end.to_vec(), options);
         let rows = scan.next_chunk().await.map_err(crate::storage_error)?;
         Ok(rows.map(|rows| (rows, kept)))
     }

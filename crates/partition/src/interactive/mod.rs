@@ -5,14 +5,24 @@
 //! |---|---|
 //! | `mod.rs` | a turn to write, for those whose transaction is one commit |
 //! | `locks.rs` | the gates of logical partitions |
-//! | `transaction.rs` | one transaction, step by step |
+//! | `transaction.rs` | one transaction of a script, step by step |
 //! | `own_items.rs` | what it has written, laid over what the engine shows |
+//! | `snapshot_transaction.rs`, `snapshot_commit.rs` | transactions that read a snapshot and write to any partitions of a shard; their commit |
+//! | `claims.rs` | the rows that those have written |
 //!
-//! A transaction holds the gate of its logical partition, so that what it reads stays as it is, and nothing else: readers
+//! A script's transaction holds the gate of its logical partition, so that what it reads stays as it is, and nothing else: readers
 //! go on, writers of other logical partitions go on, a relocation goes on.
+//!
+//! A snapshot transaction may last, so it holds no gate: it claims the items that it writes, and whoever else writes to
+//! these waits for its end. What its commit rests on is compared once more under the sequencers, whatever has come between.
 
+mod claims;
 mod locks;
 mod own_items;
+mod snapshot_commit;
+#[cfg(test)]
+mod snapshot_tests;
+mod snapshot_transaction;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -22,10 +32,13 @@ use std::time::Duration;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{RowsTurn, SMALL_COMMIT_ROWS};
 
+pub(crate) use claims::Claims;
 pub(crate) use locks::Gates;
 use locks::Place;
 pub(crate) use own_items::MergedScan;
 pub use own_items::OwnItems;
+pub use snapshot_commit::Uncommitted;
+pub use snapshot_transaction::{SnapshotTransaction, TRANSACTION_TOO_LARGE, TransactionView};
 pub use transaction::LogicalTransaction;
 
 use crate::keys;

@@ -21,6 +21,17 @@ impl OwnItems {
         self.0.is_empty()
     }
 
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&Option<Bytes>> {
+        self.0.get(key)
+    }
+
+    /// Those whose keys begin so.
+    pub(crate) fn of_prefix(&self, prefix: &[u8]) -> OwnItems {
+        let from = self.0.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
+        let own = from.take_while(|(key, _)| key.starts_with(prefix));
+        OwnItems(own.map(|(key, record)| (key.clone(), record.clone())).collect())
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Bytes, &Option<Bytes>)> {
         self.0.iter()
     }

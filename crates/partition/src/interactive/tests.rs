@@ -25,16 +25,16 @@ use crate::{
 
 const PAGE: PageLimits = PageLimits { items: 1000, size_bytes: 1 << 20 };
 
-struct Fixture {
-    shard: Shard,
-    partition: Arc<Partition>,
-    shape: Arc<ContainerShape>,
-    identity: PartitionIdentity,
+pub(super) struct Fixture {
+    pub shard: Shard,
+    pub partition: Arc<Partition>,
+    pub shape: Arc<ContainerShape>,
+    pub identity: PartitionIdentity,
     clock: Clock,
 }
 
 impl Fixture {
-    async fn new() -> Fixture {
+    pub async fn new() -> Fixture {
         Fixture::with(Limits::default()).await
     }
 
@@ -50,6 +50,7 @@ impl Fixture {
             definition,
             kept: None,
             is_collection: false,
+            narrowings: Vec::new(),
         };
         let policy = &container.definition.indexing_policy;
         let layout =
@@ -76,13 +77,13 @@ impl Fixture {
         }
     }
 
-    fn logical(&self, pk: &str) -> LogicalKey {
+    pub fn logical(&self, pk: &str) -> LogicalKey {
         let partition_key = PartitionKey::single(KeyComponent::String(pk.to_owned()));
         let epk = effective_partition_key(&self.shape.key_definition, &partition_key);
         LogicalKey { epk, partition_key }
     }
 
-    fn command(&self) -> CommandContext {
+    pub fn command(&self) -> CommandContext {
         CommandContext {
             now: self.clock.now(),
             consistency: ConsistencyLevel::default(),
@@ -91,18 +92,18 @@ impl Fixture {
         }
     }
 
-    async fn begin(&self, pk: &str) -> Result<LogicalTransaction> {
+    pub async fn begin(&self, pk: &str) -> Result<LogicalTransaction> {
         self.partition.begin(&self.shape, self.command(), &self.logical(pk), &self.clock).await
     }
 
-    async fn write(&self, pk: &str, operation: &Operation) -> Result<()> {
+    pub async fn write(&self, pk: &str, operation: &Operation) -> Result<()> {
         let logical = self.logical(pk);
         let (operations, context) = (vec![operation.clone()], self.command());
         let command = PartitionWrite { key: logical, operations, context };
         self.partition.write(&self.shape, &Arc::new(command)).await.map(drop)
     }
 
-    fn item(&self, pk: &str, id: &str, value: i64, unique: i64) -> crate::PreparedBody {
+    pub fn item(&self, pk: &str, id: &str, value: i64, unique: i64) -> crate::PreparedBody {
         let ttl = if value == 9 { r#","ttl":5"# } else { "" };
         let json = format!(r#"{{"id":"{id}","pk":"{pk}","v":{value},"u":{unique}{ttl}}}"#);
         prepare_body(parse_item(json.as_bytes(), &Default::default()).expect("a body"), &self.shape)

@@ -327,33 +327,7 @@ impl Work for Difference {
     type Outcome = ((), Option<PlannedCommit>);
 
     fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
-        let now = transaction.now.seconds();
-        // An ordinal may have gone from one item to another: what has it no more goes before what has it now.
-        let mut versions = Vec::new();
-        for (key, record) in self.items.iter() {
-            let (_, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
-            let name = ItemName { logical: &self.logical, id, key: key.clone() };
-            let old = transaction.item(key)?;
-            let is_live = old.as_ref().is_some_and(|old| !old.is_expired(now));
-            let Some(record) = record else {
-                if let Some(old) = old.filter(|_| is_live) {
-                    transaction.delete(&name, &old, ChangeKind::Delete)?;
-                }
-                continue;
-            };
-            let item = StoredItem::decode(record.clone(), transaction.shape)?.at_lsn(transaction.lsn);
-            if let Some(old) = &old
-                && old.envelope().ordinal != item.envelope().ordinal
-            {
-                transaction.take_out(&name, old)?;
-            }
-            let kind = if is_live { ChangeKind::Replace } else { ChangeKind::Create };
-            versions.push((name, item, old, kind));
-        }
-        for (name, item, old, kind) in versions {
-            transaction.put_decided(&name, &item, old.as_ref(), kind)?;
-        }
-        transaction.record_size_within_limits()?;
+        make_different(&mut transaction, &self.logical, self.items.iter())?;
         let changes = transaction.changes_anything();
         Ok(((), changes.then(|| transaction.into_batch())))
     }
@@ -366,4 +340,39 @@ impl Work for Difference {
         let size = keys::size_key(origin.uid, &self.logical).into();
         self.items.iter().map(|(key, _)| key.clone()).chain([size]).collect()
     }
+}
+
+/// Makes items of one logical partition what several steps have come to.
+pub(super) fn make_different<'i>(
+    transaction: &mut Transaction<'_>,
+    logical: &LogicalKey,
+    items: impl Iterator<Item = (&'i Bytes, &'i Option<Bytes>)>,
+) -> Plan<()> {
+    let now = transaction.now.seconds();
+    // An ordinal may have gone from one item to another: what has it no more goes before what has it now.
+    let mut versions = Vec::new();
+    for (key, record) in items {
+        let (_, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
+        let name = ItemName { logical, id, key: key.clone() };
+        let old = transaction.item(key)?;
+        let is_live = old.as_ref().is_some_and(|old| !old.is_expired(now));
+        let Some(record) = record else {
+            if let Some(old) = old.filter(|_| is_live) {
+                transaction.delete(&name, &old, ChangeKind::Delete)?;
+            }
+            continue;
+        };
+        let item = StoredItem::decode(record.clone(), transaction.shape)?.at_lsn(transaction.lsn);
+        if let Some(old) = &old
+            && old.envelope().ordinal != item.envelope().ordinal
+        {
+            transaction.take_out(&name, old)?;
+        }
+        let kind = if is_live { ChangeKind::Replace } else { ChangeKind::Create };
+        versions.push((name, item, old, kind));
+    }
+    for (name, item, old, kind) in versions {
+        transaction.put_decided(&name, &item, old.as_ref(), kind)?;
+    }
+    transaction.record_size_within_limits()
 }

@@ -339,7 +339,7 @@ async fn begin(reader: &Reader<'_>, choice: &Choice<'_>, begun: &mut Option<Begu
 fn scan_of(reader: &Reader<'_>, leaf: &Leaf, range: &ValueRange, limit: Option<usize>) -> Result<Scan> {
     let prefix = reader.prefix_of(&leaf.index)?;
     let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
-    Ok(reader.snapshot.scan(start..end, ScanOptions { limit, ..ScanOptions::default() }))
+    Ok(reader.hot.scan(start..end, ScanOptions { limit, ..ScanOptions::default() }))
 }
 
 /// Counts what is not known yet, of all options at once.
@@ -435,7 +435,7 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
         for range in &leaf.ranges {
             let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
             reader.request.work.meter().add(STEPS_OF_SCAN);
-            let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+            let mut scan = reader.hot.scan(start..end, ScanOptions::default());
             while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
                 let count = rows.len();
                 reader.statistics.postings_read += count as u64;
@@ -459,7 +459,7 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
 /// The rows of the scope, if one chunk holds them all, and the scan that is at its end.
 async fn small_scope(reader: &mut Reader<'_>) -> Result<Option<(Vec<Row>, Scan)>> {
     let (start, end) = reader.scope.clone();
-    let mut scan = reader.snapshot.scan(start..end, ScanOptions::default());
+    let mut scan = reader.hot.scan(start..end, ScanOptions::default());
     let rows = scan.next_chunk().await.map_err(crate::storage_error)?.unwrap_or_default();
     let more = scan.next_chunk().await.map_err(crate::storage_error)?;
     Ok(more.is_none().then_some((rows, scan)))

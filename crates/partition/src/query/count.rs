@@ -40,7 +40,7 @@ pub(super) async fn answer(reader: &mut Reader<'_>, resume: &AccessPosition) -> 
         Execution::start(request.query, request.limits, false, None)?.metered(request.work.meter().clone());
     execution.push_count(items);
     reader.statistics.steps = request.work.meter().steps();
-    if request.collects {
+    if request.collects.is_some() {
         return Ok(Some(QueryPage {
             rows: Rows::default(),
             next: None,
@@ -92,7 +92,7 @@ async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u
     for range in &leaf.ranges {
         let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
         reader.request.work.meter().add(STEPS_OF_SCAN);
-        let mut scan = reader.snapshot.scan(start..end, TO_THE_END);
+        let mut scan = reader.hot.scan(start..end, TO_THE_END);
         let Some(test) = &leaf.test else {
             while let Some(count) = scan.count_chunk().await.map_err(crate::storage_error)? {
                 reader.statistics.postings_read += count as u64;

@@ -50,7 +50,7 @@ use shardlake_stdx::Clock;
 use shardlake_storage::{HotView, ScanOptions, Snapshot};
 
 use crate::feed::FeedFilter;
-use crate::interactive::OwnItems;
+use crate::interactive::{OwnItems, TransactionView};
 use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::shape::ContainerShape;
@@ -80,11 +80,14 @@ pub struct QueryPageRequest<'a> {
     /// What a transaction has written and not committed. The first page decides whether a query that goes by the index sees
     /// it.
     pub own: Option<&'a OwnItems>,
+    /// The transaction that asks, where it reads one moment: its own writes are laid over that.
+    pub within: Option<&'a TransactionView>,
     /// [`QueryPage::next`] of the page before.
     pub resume: Option<&'a [u8]>,
     pub limits: RowLimits,
-    /// The execution is handed out as it is, to be merged with those of other partitions.
-    pub collects: bool,
+    /// The execution is handed out as it is, to be merged with those of other partitions. It holds as many rows as
+    /// `limits` says where the index brings them in order, and this many where all items have to be read for any of them.
+    pub collects: Option<usize>,
     /// What user-defined functions are called by, made when a query calls some.
     pub functions: Option<MakeFunctions<'a>>,
     /// True once the page has used its time: it is cut where it is, if the query can go on from there.
@@ -163,7 +166,7 @@ impl QueryStatistics {
 impl<'a> QueryPageRequest<'a> {
     /// What is laid over the stored items, if anything is.
     fn own(&self) -> Option<&'a OwnItems> {
-        self.own.filter(|own| !own.is_empty())
+        self.within.map(TransactionView::own).or(self.own).filter(|own| !own.is_empty())
     }
 }
 
@@ -199,10 +202,13 @@ impl Partition {
         command: &CommandContext,
         request: QueryPageRequest<'a>,
     ) -> Result<Reader<'a>> {
-        let hot = self.shard().hot_view();
+        let hot = request.within.map_or_else(|| self.shard().hot_view(), |within| within.hot().clone());
         self.check_open()?;
         // A generation that is being dropped is not whole in this snapshot.
-        let layout = shape.serving.clone().filter(|layout| self.has_index(layout.id));
+        let is_whole = |layout: &Arc<IndexLayout>| {
+            self.has_index(layout.id) && request.within.is_none_or(TransactionView::has_index)
+        };
+        let layout = shape.serving.clone().filter(is_whole);
         Ok(Reader {
             partition: self,
             shape,
@@ -226,17 +232,16 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     };
     if state.is_none()
         && request.own().is_none()
+        && request.within.is_none()
         && let Some(page) = count::answer(&mut reader, &resume).await?
     {
         return Ok(page);
     }
-    let sorts = !request.collects && state.as_deref().is_some_and(Execution::has_sorted);
+    let sorts = request.collects.is_none() && state.as_deref().is_some_and(Execution::has_sorted);
     let chosen = choose::choose(&mut reader, &resume, sorts).await?;
     let ordered = matches!(chosen.access, Access::Ordered(_));
-    let start = if request.collects { Execution::collecting } else { Execution::start };
-    let execution = start(request.query, request.limits, ordered, state.as_deref())?;
-    let execution = execution.metered(request.work.meter().clone());
-    let stops_early = request.collects && request.query.may_stop_early(ordered);
+    let stops_early = request.collects.is_some() && request.query.may_stop_early(ordered);
+    let execution = execution_of(request, ordered, state.as_deref())?;
     let is_repeated = (state.is_some() && !execution.streams()) || stops_early;
     let execution =
         if request.query.user_functions().is_empty() { execution } else { calling(execution, request)? };
@@ -259,7 +264,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     reader.statistics.function_calls = feed.execution.calls_made();
     reader.statistics.steps = request.work.meter().steps();
     let sorts = !feed.execution.streams() && request.query.is_ordered();
-    if request.collects {
+    if request.collects.is_some() {
         return Ok(QueryPage {
             rows: Rows::default(),
             next: None,
@@ -295,6 +300,16 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         elapsed: Duration::ZERO,
         evaluation: feed.evaluation,
     })
+}
+
+fn execution_of(request: QueryPageRequest<'_>, ordered: bool, state: Option<&[u8]>) -> Result<Execution> {
+    let QueryPageRequest { query, limits, .. } = request;
+    let execution = match request.collects {
+        Some(_) if query.may_stop_early(ordered) => Execution::collecting(query, limits, ordered, state)?,
+        Some(rows) => Execution::collecting(query, RowLimits { rows, ..limits }, ordered, state)?,
+        None => Execution::start(query, limits, ordered, state)?,
+    };
+    Ok(execution.metered(request.work.meter().clone()))
 }
 
 fn calling(execution: Execution, request: QueryPageRequest<'_>) -> Result<Execution> {

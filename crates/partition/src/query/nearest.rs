@@ -120,7 +120,7 @@ async fn nearest(
     let mut nearest: BinaryHeap<Near> = BinaryHeap::with_capacity(kept.min(1024) + 1);
     let mut key = Vec::new();
     let (start, end) = reader.scope.clone();
-    let mut scan = reader.snapshot.scan(start..end, TO_THE_END);
+    let mut scan = reader.hot.scan(start..end, TO_THE_END);
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
         let count = chunk.len();
         for (item_key, value) in chunk {

@@ -168,7 +168,7 @@ async fn run_undefined(
     let (start, end) = (keys::ordinal_key(uid, ordinals.start), keys::ordinal_key(uid, ordinals.end));
     let (header, mut ahead) = (keys::header(uid, keys::ITEMS, 0), Ahead::default());
     let mut scan =
-        reader.snapshot.scan(start..end, ScanOptions { reverse: order.reverse, ..ScanOptions::default() });
+        reader.hot.scan(start..end, ScanOptions { reverse: order.reverse, ..ScanOptions::default() });
     while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
         let mut rows = chunk.into_iter();
         while !rows.as_slice().is_empty() {
@@ -279,7 +279,7 @@ async fn run_postings(
     let options = ScanOptions { reverse: order.reverse, ..ScanOptions::default() };
     let is_sure = is_proven(reader, order) && patience.is_none();
     let mut ahead = Ahead::default();
-    let mut scan = reader.snapshot.scan(walk.range.0.clone()..walk.range.1.clone(), options);
+    let mut scan = reader.hot.scan(walk.range.0.clone()..walk.range.1.clone(), options);
     // Where every entry makes a row, those behind the last row that there is room for are read in vain.
     let rows_max = |feed: &Feed<'_>| if is_sure { feed.execution.room() } else { usize::MAX };
     while let Some(chunk) = scan.next_rows(rows_max(feed)).await.map_err(crate::storage_error)? {

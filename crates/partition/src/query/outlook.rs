@@ -54,7 +54,7 @@ impl Partition {
         let prefix = reader.prefix_of(&order.index)?;
         let (start, end) = ordered::bounds(&prefix, &order);
         let options = ScanOptions { reverse: order.reverse, limit: Some(keys_max), ..ScanOptions::default() };
-        let mut scan = reader.snapshot.scan(start..end, options);
+        let mut scan = reader.hot.scan(start..end, options);
         let mut keys = Vec::with_capacity(keys_max);
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, _) in rows {

@@ -85,8 +85,8 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
         None => {
             let reads_all = feed.execution.room() == usize::MAX;
             let options = if reads_all { TO_THE_END } else { ScanOptions::default() };
-            let rows = reader.snapshot.scan(resumed.start.clone()..end.clone(), options);
-            let mut rows = MergedScan::new(rows, reader.request.own, &resumed.start, &end);
+            let rows = reader.hot.scan(resumed.start.clone()..end.clone(), options);
+            let mut rows = MergedScan::new(rows, reader.request.own(), &resumed.start, &end);
             (rows.next_chunk().await?, rows)
         }
     };

@@ -48,7 +48,7 @@ pub(super) struct ScopeItems {
 impl ScopeItems {
     pub fn of(reader: &Reader<'_>) -> ScopeItems {
         let (start, end) = range_in(reader.partition.uid, keys::SIZES, reader.request.filter);
-        let rest = (start < end).then(|| reader.snapshot.scan(start..end, ScanOptions::default()));
+        let rest = (start < end).then(|| reader.hot.scan(start..end, ScanOptions::default()));
         ScopeItems { items: 0, keys: 0, rest }
     }
 

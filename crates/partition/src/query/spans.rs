@@ -110,7 +110,7 @@ async fn run_range(
     reader.request.work.meter().add(STEPS_OF_SCAN);
     let (mut scan, mut begun) = match spans.begun.take() {
         Some(Begun { rows, scan }) if (branch, range) == (0, 0) => (scan, Some(rows)),
-        _ => (reader.snapshot.scan(resumed.start.clone()..end, ScanOptions::default()), None),
+        _ => (reader.hot.scan(resumed.start.clone()..end, ScanOptions::default()), None),
     };
     loop {
         let chunk = match begun.take().filter(|rows| !rows.is_empty()) {

@@ -72,6 +72,13 @@ pub(crate) struct SizeChange {
     pub size_bytes: i64,
 }
 
+impl SizeChange {
+    pub fn add(&mut self, more: SizeChange) {
+        self.items += more.items;
+        self.size_bytes += more.size_bytes;
+    }
+}
+
 impl Partition {
     /// The size of a logical partition, as the engine shows it now.
     pub async fn logical_size(&self, logical: &LogicalKey) -> Result<LogicalSize> {

@@ -34,6 +34,7 @@ impl Fixture {
             definition: ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk")),
             kept: None,
             is_collection: false,
+            narrowings: Vec::new(),
         };
         let limits = Arc::new(Limits::default());
         let shape = ContainerShape::new(&container, (None, None), limits, ChargeTable::default());

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use shardlake_stdx::Timestamp;
+
 use super::identifier::BackupId;
+use super::utc;
 use crate::operate::Connection;
 
 #[derive(Debug, Args)]
@@ -86,6 +89,9 @@ pub struct Restore {
     /// Which one [default: the newest]
     #[arg(long, value_name = "ID")]
     pub id: Option<BackupId>,
+    /// As the account was at this moment, in UTC: 2026-11-23T08:17:08Z. Of a server with --restore-window, between two of its backups
+    #[arg(long, value_name = "TIME", value_parser = utc::parse, conflicts_with = "id")]
+    pub time: Option<Timestamp>,
     /// The data directory to make: one that is empty, or does not exist
     #[arg(long, value_name = "DIR", required_unless_present = "store", conflicts_with = "store")]
     pub data_dir: Option<PathBuf>,

@@ -122,6 +122,7 @@ impl<'a> Copying<'a> {
             shards: state.shards.len() as u16,
             partitions: state.partitions.clone(),
             relocations: state.relocations.clone(),
+            stamps: state.stamps.clone(),
             files: self.files,
         };
         // Read back as whoever restores it will read it.

@@ -38,8 +38,22 @@ pub struct Manifest {
     pub partitions: Vec<PartitionEntry>,
     /// What was under way between partitions at that time, and goes on after a restore.
     pub relocations: Vec<String>,
+    /// Where the log of each shard was, of an account whose log is kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stamps: Vec<StampEntry>,
     /// In the order in which they are put back.
     pub files: Vec<FileEntry>,
+}
+
+/// A place in the kept log of a shard: `shardlake_storage::Stamp`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StampEntry {
+    pub number: u64,
+    pub time_ms: u64,
+    /// In 16 hexadecimal digits, like the one before it.
+    pub run: String,
+    pub before: String,
 }
 
 /// How far a partition had come.
@@ -77,9 +91,17 @@ pub fn folder_of(shard: usize, is_of_store: bool) -> String {
     }
 }
 
-/// Of a table in a store: its name is never used again, so that one of this account, path and size never changes.
+/// Of a table in a store, or of a complete piece of the kept log: its name is never used again, so that one of this account, path and
+/// size never changes.
 pub fn is_written_once(path: &str) -> bool {
-    path.starts_with(STORE_FOLDER) && path.contains("/compacted/")
+    let is_table = path.starts_with(STORE_FOLDER) && path.contains("/compacted/");
+    is_table || (is_of_log(path) && !path.contains("-open."))
+}
+
+/// Of the kept log, which only a restore to a moment reads.
+pub fn is_of_log(path: &str) -> bool {
+    let below_shard = path.strip_prefix(STORE_FOLDER).unwrap_or(path);
+    below_shard.split('/').nth(1) == Some("history")
 }
 
 impl Manifest {
@@ -154,7 +176,7 @@ fn is_safe(path: &str) -> bool {
     };
     match segments.as_slice() {
         [ACCOUNT_FILE | KEY_FILE] => true,
-        ["s", _, "compacted" | "wal" | "manifest", _] => segments.iter().all(is_name),
+        ["s", _, "compacted" | "wal" | "manifest" | "history", _] => segments.iter().all(is_name),
         [shard, _, ..] => {
             (*shard == "shard" || shard.starts_with("shard-"))
                 && segments.len() <= SEGMENTS_MAX
@@ -184,6 +206,7 @@ mod tests {
             shards: 1,
             partitions: Vec::new(),
             relocations: Vec::new(),
+            stamps: Vec::new(),
             files: paths.iter().map(entry).collect(),
         }
     }
@@ -195,6 +218,7 @@ mod tests {
             "shard-1/db/keyspaces/1/tables/7",
             "account.json",
             "s/00000-1/compacted/01J.sst",
+            "shard/history/0000000001-open.jnl",
         ]);
         let content = manifest.encode().expect("writes");
         assert_eq!(Manifest::decode(&content).as_ref(), Ok(&manifest));
@@ -203,6 +227,21 @@ mod tests {
             flipped[at] ^= 1 << (at % 8);
             assert!(Manifest::decode(&flipped).is_err(), "byte {at}");
             assert!(Manifest::decode(&content[..at]).is_err(), "{at} bytes");
+        }
+    }
+
+    #[test]
+    fn pieces_of_the_log_are_known_and_complete_ones_are_written_once() {
+        for (path, is_log, is_once) in [
+            ("shard/history/0000000001-open.jnl", true, false),
+            ("shard-3/history/0000000001-0123456789abcdef.jnl", true, true),
+            ("s/00002-1/history/00000000000000000001-0123456789abcdef.pack", true, true),
+            ("s/00002-1/history/00000000000000000001-open.pack", true, false),
+            ("s/00002-1/wal/1.sst", false, false),
+            ("s/00002-1/compacted/1.sst", false, true),
+            ("shard/db/1.jnl", false, false),
+        ] {
+            assert_eq!((is_of_log(path), is_written_once(path)), (is_log, is_once), "{path}");
         }
     }
 

@@ -6,6 +6,7 @@
 //! | `source.rs` | where a backup is made from: a running server, or a directory or store that no server has |
 //! | `create.rs` | copies what is new, and writes the manifest |
 //! | `restore.rs`, `restore_store.rs` | makes a data directory of a backup, or an account in a store |
+//! | `moment.rs` | brings what was restored to a later moment, with the log of a later backup |
 //! | `review.rs` | list, check, delete |
 //! | `place.rs` | the place that holds backups: contents by their digests, manifests by their ids |
 //! | `shelf.rs`, `directory.rs`, `in_store.rs` | what a place lies on: a directory, a prefix of an object store |
@@ -25,6 +26,7 @@ mod identifier;
 mod in_store;
 mod look;
 mod manifest;
+mod moment;
 mod place;
 mod restore;
 #[cfg(feature = "object-storage")]
@@ -48,6 +50,7 @@ pub use look::{Subject, holds_backups, with_backup, with_running, with_stopped};
 use crate::store::{StoreUrl, url_of};
 use arguments::{Check, Create, Delete, List, Restore, What};
 use manifest::Manifest;
+use moment::Ahead;
 use place::Place;
 use review::{Checked, beyond_the_newest};
 use shelf::Alone;
@@ -115,30 +118,45 @@ async fn check(arguments: &Check) -> Result<ExitCode, String> {
 async fn restore(arguments: &Restore) -> Result<(), String> {
     let place = Place::open(&arguments.from).await?;
     let _lock = place.lock(Alone::No).await?;
-    let manifest = place.find(arguments.id.as_ref()).await?;
+    let (manifest, ahead) = match arguments.time {
+        Some(time) => moment::choose(&place.known().await?, time)?,
+        None => (place.find(arguments.id.as_ref()).await?, None),
+    };
+    let ahead = ahead.as_ref();
     match (&arguments.data_dir, &arguments.store) {
         (Some(data_dir), _) => {
             if let Some(url) = url_of(data_dir) {
                 return Err(format!("--data-dir is a local directory: name '{url}' with --store"));
             }
-            restore::restore(&place, &manifest, data_dir).await?;
-            words::say(&words::of_restored(&manifest, data_dir))
+            restore::restore(&place, &manifest, data_dir, ahead).await?;
+            words::say(&words::of_restored(&manifest, data_dir))?;
         }
         (None, store) => {
             let url = needs_url(store.as_deref().unwrap_or(Path::new("")))?;
-            restore_to_store(&place, &manifest, &url).await?;
-            words::say(&words::of_restored_to_store(&manifest, &url))
+            restore_to_store(&place, &manifest, &url, ahead).await?;
+            words::say(&words::of_restored_to_store(&manifest, &url))?;
         }
     }
+    arguments.time.map_or(Ok(()), |time| words::say(&words::of_moment(time)))
 }
 
 #[cfg(feature = "object-storage")]
-async fn restore_to_store(place: &Place, manifest: &Manifest, url: &StoreUrl) -> Result<(), String> {
-    restore_store::restore(place, manifest, url).await
+async fn restore_to_store(
+    place: &Place,
+    manifest: &Manifest,
+    url: &StoreUrl,
+    ahead: Option<&Ahead>,
+) -> Result<(), String> {
+    restore_store::restore(place, manifest, url, ahead).await
 }
 
 #[cfg(not(feature = "object-storage"))]
-async fn restore_to_store(_place: &Place, _manifest: &Manifest, url: &StoreUrl) -> Result<(), String> {
+async fn restore_to_store(
+    _place: &Place,
+    _manifest: &Manifest,
+    url: &StoreUrl,
+    _ahead: Option<&Ahead>,
+) -> Result<(), String> {
     Err(url.unsupported())
 }
 

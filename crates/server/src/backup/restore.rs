@@ -11,13 +11,22 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::directory::{make_directory, sync_directory};
-use super::manifest::{FileEntry, Manifest};
+use super::manifest::{FileEntry, Manifest, is_of_log};
+use super::moment::{self, Ahead};
 use super::place::Place;
 use super::shelf::unwritten;
 use crate::restore_mark;
+use crate::shards;
 
 /// The caller has locked the place.
-pub async fn restore(place: &Place, manifest: &Manifest, data_dir: &Path) -> Result<(), String> {
+///
+/// `ahead` brings it to a later moment than that of the backup.
+pub async fn restore(
+    place: &Place,
+    manifest: &Manifest,
+    data_dir: &Path,
+    ahead: Option<&Ahead>,
+) -> Result<(), String> {
     if manifest.is_of_store() {
         return Err(format!(
             "the backup '{}' is of an account in an object store: name one with --store, file:///DIRECTORY for instance; `shardlake evacuate` moves it to a local disk",
@@ -32,7 +41,7 @@ pub async fn restore(place: &Place, manifest: &Manifest, data_dir: &Path) -> Res
         format!("{what}; nothing was restored: remove '{}' before the next attempt", data_dir.display())
     };
     let mut directories = BTreeSet::from([data_dir.to_owned()]);
-    for file in &manifest.files {
+    for file in manifest.files.iter().filter(|file| !is_of_log(&file.path)) {
         // Checked when the manifest was read: it leads to a place below the directory.
         let target = data_dir.join(&file.path);
         make_parents(&target, data_dir, &mut directories).map_err(failed).map_err(cut_off)?;
@@ -40,6 +49,11 @@ pub async fn restore(place: &Place, manifest: &Manifest, data_dir: &Path) -> Res
     }
     for directory in directories.iter().rev() {
         sync_directory(directory).map_err(failed).map_err(cut_off)?;
+    }
+    if let Some(ahead) = ahead {
+        let shards = shards::open_to_fill(data_dir, manifest.shards).await.map_err(cut_off)?;
+        moment::replay(place, (manifest, ahead), &shards).await.map_err(cut_off)?;
+        shards.close().await.map_err(|error| cut_off(error.to_string()))?;
     }
     if let Some(parent) = data_dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         sync_directory(parent).map_err(failed).map_err(cut_off)?;

@@ -3,11 +3,18 @@
 //! The mark of a restore that goes on (`store/marks.rs`) is the first object below the prefix, and goes last. What the shards
 //! were kept under in their old place is forgotten before.
 
-use super::manifest::{KEY_FILE, Manifest};
+use super::manifest::{KEY_FILE, Manifest, is_of_log};
+use super::moment::{self, Ahead};
 use super::place::Place;
-use crate::store::{Prefix, StoreUrl};
+use crate::store::{Filling, Prefix, StoreUrl};
 
-pub async fn restore(place: &Place, manifest: &Manifest, url: &StoreUrl) -> Result<(), String> {
+/// `ahead` brings it to a later moment than that of the backup.
+pub async fn restore(
+    place: &Place,
+    manifest: &Manifest,
+    url: &StoreUrl,
+    ahead: Option<&Ahead>,
+) -> Result<(), String> {
     if !manifest.is_of_store() {
         return Err(format!(
             "the backup '{}' is of an account on a local disk: restore it with --data-dir; `shardlake evacuate` moves it to a store",
@@ -20,7 +27,7 @@ pub async fn restore(place: &Place, manifest: &Manifest, url: &StoreUrl) -> Resu
     }
     prefix.set_restoring(manifest.id.as_str()).await?;
     let put_back = async {
-        for file in &manifest.files {
+        for file in manifest.files.iter().filter(|file| !is_of_log(&file.path)) {
             // Checked when the manifest was read: it leads to a place below the prefix.
             let name = if file.path == KEY_FILE { "secrets/keys.json" } else { &file.path };
             let mut reading = place.reading(file);
@@ -28,6 +35,13 @@ pub async fn restore(place: &Place, manifest: &Manifest, url: &StoreUrl) -> Resu
             prefix.upload(name, file.size_bytes, next).await?;
         }
         prefix.forget_checkpoints().await?;
+        if let Some(ahead) = ahead {
+            let filling = Filling::open(url, manifest.id.as_str(), manifest.shards).await?;
+            let replayed = moment::replay(place, (manifest, ahead), filling.shards()).await;
+            // The account belongs to nobody again, whatever came of it.
+            let left = filling.leave().await;
+            replayed.and(left)?;
+        }
         prefix.clear_restoring().await
     };
     put_back.await.map_err(|what: String| {

@@ -7,11 +7,15 @@ use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
 use shardlake_account::{AccountMark, BACKUP_PIECE_BYTES_MAX, MomentOfPartition, Shards, describe_moment};
+#[cfg(feature = "object-storage")]
+use shardlake_account::{Stamp, stamp_key};
 use shardlake_operator::OperatorRequest;
 use shardlake_stdx::{Clock, Timestamp};
+#[cfg(feature = "object-storage")]
+use shardlake_storage::object::WithLog;
 use shardlake_storage::{KeptFile, KeptFiles, Shard, View};
 
-use super::manifest::PartitionEntry;
+use super::manifest::{PartitionEntry, StampEntry};
 use crate::operate::Client;
 use crate::shards;
 use crate::store::StoreUrl;
@@ -49,6 +53,8 @@ pub struct State {
     pub is_of_store: bool,
     pub partitions: Vec<PartitionEntry>,
     pub relocations: Vec<String>,
+    /// Of all shards, or none.
+    pub stamps: Vec<StampEntry>,
     /// The files of each shard, in the order in which they are put back.
     pub shards: Vec<Vec<SourceFile>>,
 }
@@ -80,6 +86,8 @@ struct Begun {
 
 #[derive(Deserialize)]
 struct BegunShard {
+    #[serde(default)]
+    stamp: Option<StampEntry>,
     files: Vec<SourceFile>,
 }
 
@@ -96,6 +104,12 @@ impl Source {
             is_of_store: begun.is_of_store,
             partitions: begun.partitions,
             relocations: begun.relocations,
+            stamps: begun
+                .shards
+                .iter()
+                .map(|shard| shard.stamp.clone())
+                .collect::<Option<_>>()
+                .unwrap_or_default(),
             shards: begun.shards.into_iter().map(|shard| shard.files).collect(),
         };
         Ok(Source { state, place: Place::Server { client, id: begun.id } })
@@ -118,7 +132,10 @@ impl Source {
     pub async fn of_store(url: &StoreUrl) -> Result<Source, String> {
         let stopped = crate::store::Stopped::take(url, "shardlake backup", None).await?;
         let described = async {
-            let (shards, files) = (stopped.shards().await?, stopped.files().await?);
+            let shards = stopped.shards().await?;
+            let kept =
+                Stamp::of(&shards.first().view(), &stamp_key()).await.map_err(|error| error.to_string())?;
+            let files = stopped.files(if kept.is_some() { WithLog::Yes } else { WithLog::No }).await?;
             Ok((describe(&shards, &files).await?, files))
         };
         match described.await {
@@ -195,6 +212,12 @@ async fn describe(shards: &Shards, files: &[KeptFiles]) -> Result<State, String>
         is_of_store: files.iter().any(KeptFiles::is_of_store),
         partitions: moment.partitions.into_iter().map(entry).collect(),
         relocations: moment.relocations,
+        stamps: moment
+            .stamps
+            .into_iter()
+            .map(|stamp| stamp.map(StampEntry::of))
+            .collect::<Option<_>>()
+            .unwrap_or_default(),
         shards: files.iter().map(|kept| kept.files().iter().map(source_file).collect()).collect(),
     })
 }

@@ -17,6 +17,46 @@ pub fn compact(time: Timestamp) -> String {
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{millisecond:03}")
 }
 
+/// `2026-11-23T08:17:08.123Z`.
+pub fn to_the_millisecond(time: Timestamp) -> String {
+    let seconds = readable(time);
+    format!("{}.{:03}Z", seconds.trim_end_matches('Z'), time.milliseconds() % 1000)
+}
+
+/// A time as it is written above, or without milliseconds. There is one way to write each.
+pub fn parse(text: &str) -> Result<Timestamp, String> {
+    let wrong = || format!("'{}' is no time in UTC such as 2026-11-23T08:17:08Z", text.escape_debug());
+    let fields: Option<Vec<u64>> = text
+        .split(['-', 'T', ':', '.', 'Z'])
+        .filter(|part| !part.is_empty())
+        .map(|part| part.parse().ok())
+        .collect();
+    let (year, month, day, hour, minute, second, millisecond) = match fields.as_deref() {
+        Some([year, month, day, hour, minute, second]) => (*year, *month, *day, *hour, *minute, *second, 0),
+        Some([year, month, day, hour, minute, second, millisecond]) => {
+            (*year, *month, *day, *hour, *minute, *second, *millisecond)
+        }
+        _ => return Err(wrong()),
+    };
+    let is_sound = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !is_sound || hour > 23 || minute > 59 || second > 59 || millisecond > 999 {
+        return Err(wrong());
+    }
+    let seconds = days(year, month, day) * DAY_SECONDS + hour * 3600 + minute * 60 + second;
+    let time = Timestamp(seconds * 1000 + millisecond);
+    let is_written_so = text == to_the_millisecond(time) || (millisecond == 0 && text == readable(time));
+    if is_written_so { Ok(time) } else { Err(wrong()) }
+}
+
+/// Since 1970: what [`civil`] takes apart.
+fn days(year: u64, month: u64, day: u64) -> u64 {
+    let year = year - u64::from(month <= 2);
+    let from_march = (month + 9) % 12;
+    let (era, of_era) = (year / 400, year % 400);
+    let of_year = (153 * from_march + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
 fn parts(time: Timestamp) -> [u64; 6] {
     let (days, seconds) = (time.seconds() / DAY_SECONDS, time.seconds() % DAY_SECONDS);
     let (year, month, day) = civil(days);
@@ -51,6 +91,21 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
             assert_eq!(readable(Timestamp(seconds * 1000)), text);
+            assert_eq!(parse(text), Ok(Timestamp(seconds * 1000)));
+        }
+        assert_eq!(parse("2026-11-23T08:17:08.009Z"), Ok(Timestamp(1_795_421_828_009)));
+        for wrong in [
+            "",
+            "now",
+            "2026-11-23",
+            "2026-02-30T00:00:00Z",
+            "2026-11-23T08:17:08",
+            "2026-11-23 08:17:08Z",
+            "2026-11-23T08:17:08.9Z",
+            "1969-12-31T23:59:59Z",
+            "2026-11-23T24:00:00Z",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
         assert_eq!(compact(Timestamp(1_795_421_828_009)), "20261123-081708-009");
     }

@@ -6,8 +6,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::create::Created;
+use shardlake_stdx::Timestamp;
+
 use super::manifest::{KEY_FILE, Manifest};
 use super::review::{Checked, Deleted, Listed};
+use super::utc;
 use crate::operate::{aligned, bytes, counted, ignore_closed, thousands};
 use crate::store::StoreUrl;
 
@@ -125,6 +128,13 @@ pub fn of_checked(checked: &Checked, as_json: bool) -> String {
         0 => "everything is as it was written".to_owned(),
         count => format!("{} found", counted(count as u64, "damage")),
     }
+}
+
+pub fn of_moment(time: Timestamp) -> String {
+    format!(
+        "everything acknowledged before {} is in it, and nothing that was sent later",
+        utc::to_the_millisecond(time)
+    )
 }
 
 pub fn of_restored_to_store(manifest: &Manifest, url: &StoreUrl) -> String {

@@ -29,7 +29,7 @@ mod webstore;
 mod words;
 
 pub use check::check;
-pub use hot_tenant::{HotTenant, run as run_hot_tenant};
+pub use hot_tenant::{HotTenant, TOUR_LINK, Tour, run as run_hot_tenant};
 pub use load::load;
 pub use place::place;
 pub use print::print;

@@ -42,7 +42,7 @@ pub async fn open_shards(config: &Config, location: &Location, tenure: &Tenure) 
     }
     let wanted = shards::wanted(config, existing)?;
     let shared = shards::options(config, wanted);
-    let cache = SharedCache::new(config.cache_size_bytes - u64::from(wanted) * shared.hot_bytes());
+    let cache = SharedCache::new(u64::from(wanted) * shared.block_cache_bytes());
     let open = |number: u16| {
         let options = ObjectOptions {
             store: location.store.clone(),
@@ -53,6 +53,7 @@ pub async fn open_shards(config: &Config, location: &Location, tenure: &Tenure) 
             cache: cache.clone(),
             number: u64::from(number),
             memtable_bytes: shared.memtable_bytes,
+            log_kept: config.restore_window.unwrap_or_default(),
             is_scanned: shardlake_account::is_scanned,
         };
         Box::pin(open_shard(options, &shared))

@@ -4,7 +4,7 @@ use shardlake_account::Shards;
 use shardlake_storage::KeptFiles;
 use shardlake_storage::Shard;
 use shardlake_storage::object::{
-    Moment, ReadOptions, SharedCache, forget_checkpoints, kept_files_of_closed, open_to_read,
+    Moment, ReadOptions, SharedCache, WithLog, forget_checkpoints, kept_files_of_closed, open_to_read,
 };
 
 use super::objects;
@@ -39,10 +39,10 @@ impl Stopped {
     }
 
     /// Everything that was acknowledged.
-    pub async fn files(&self) -> Result<Vec<KeptFiles>, String> {
+    pub async fn files(&self, with_log: WithLog) -> Result<Vec<KeptFiles>, String> {
         let mut files = Vec::new();
         for path in paths(&self.prefix).await? {
-            let kept = kept_files_of_closed(&self.prefix.location.store, &path).await;
+            let kept = kept_files_of_closed(&self.prefix.location.store, &path, with_log).await;
             files.push(kept.map_err(|error| error.to_string())?);
         }
         Ok(files)

@@ -2,7 +2,11 @@
 
 use shardlake_testkit::{Request, Response, ServerProcess};
 
-use crate::support::{Started, answer_at, command, in_memory};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use crate::support::{PATIENCE, Started, answer_at, command, in_memory, on_disk};
 
 /// What a browser sends when it opens a page.
 const BROWSER: (&str, &str) = ("accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8");
@@ -171,6 +175,49 @@ fn it_is_served_where_only_this_machine_can_ask_or_where_it_is_switched_on() {
     let elsewhere = opened(&on, "shop.example:8081");
     assert!(elsewhere.contains(r#"href="https://shop.example:8081/_explorer/""#), "{elsewhere}");
     assert!(!elsewhere.contains("/_explorer/assets/"), "no page that could not sign: {elsewhere}");
+}
+
+/// The largest cell of the last hours, and from when on there is anything to know.
+fn heat(server: &ServerProcess) -> (f32, u64) {
+    let path = "/_shardlake/v1/dbs/shop/colls/orders/heat?window=6h&measure=ru";
+    let map = server.client().get(path, &[]).expect_status(200).json();
+    let cells = STANDARD.decode(map["cells"].as_str().unwrap()).unwrap();
+    let cells = cells.chunks(4).map(|four| f32::from_le_bytes(four.try_into().unwrap()));
+    (cells.fold(0.0, f32::max), map["knownSince"].as_u64().unwrap())
+}
+
+#[test]
+fn heat_goes_on_after_a_restart_and_a_damaged_file_is_left_behind() {
+    let mut server = on_disk().start();
+    let client = server.client();
+    let _database = client.create_database("shop").expect_status(201);
+    let _container = client.create_container("shop", "orders", "/customer").expect_status(201);
+    for number in 0..50 {
+        let item = json!({ "id": number.to_string(), "customer": "ada" });
+        let _item = client.create_item("shop", "orders", &json!(["ada"]), &item).expect_status(201);
+    }
+    let (hottest, since) = heat(&server);
+    assert!(hottest > 0.0);
+    for _ in 0..2 {
+        assert!(server.terminate(PATIENCE).success());
+        server.restart();
+        let (kept, known_since) = heat(&server);
+        assert!(kept > 0.0, "what an earlier process has counted is on the map");
+        assert!(known_since.abs_diff(since) < 2_000, "{known_since} and {since}");
+    }
+    assert!(server.terminate(PATIENCE).success());
+    let file = server.data_dir().join("heat");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let damaged = text.replace("\"partitions\"", "\"partition\"");
+    assert_ne!(damaged, text);
+    std::fs::write(&file, damaged).unwrap();
+    server.expects_log("heat of earlier times");
+    server.restart();
+    assert_eq!(heat(&server).0, 0.0);
+    assert!(server.terminate(PATIENCE).success());
+    std::fs::write(&file, [0xff; 100]).unwrap();
+    server.restart();
+    assert_eq!(heat(&server).0, 0.0);
 }
 
 #[test]

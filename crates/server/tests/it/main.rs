@@ -12,6 +12,8 @@
 //! | `lost_files.rs` | data directories of which something is gone; `verify` only reads |
 //! | `operate.rs` | the operator's commands |
 //! | `backups.rs`, `backup_support.rs` | backups: made beside writers, restored, damaged, interrupted, deleted |
+//! | `restore_moments.rs` | restores to moments between two backups |
+//! | `store_faults.rs` | stores that are slow, fail or lose answers |
 //! | `data.rs` | seeds and the demo |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hosts.rs` | which names and origins are answered, and what a request's head must be |
@@ -39,12 +41,16 @@ mod lost_files;
 mod newcomer;
 mod open_files;
 mod operate;
+#[cfg(feature = "object-storage")]
+mod restore_moments;
 #[cfg(target_os = "linux")]
 mod scripts;
 mod settings;
 mod shards;
 #[cfg(feature = "object-storage")]
 mod store_backups;
+#[cfg(feature = "object-storage")]
+mod store_faults;
 #[cfg(feature = "object-storage")]
 mod stores;
 mod support;

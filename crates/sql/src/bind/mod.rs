@@ -43,6 +43,7 @@ use shardlake_model::ContainerScripts;
 use crate::bound::{Aggregate, BoundQuery, Slot};
 use crate::error::{Location, Rule, SqlError};
 use crate::evaluate::meter::Meter;
+use crate::evaluate::scalar::has_plain_filter;
 use crate::expression::Expression;
 use crate::functions::FunctionContext;
 use crate::syntax::ast;
@@ -104,6 +105,7 @@ fn finish(mut query: BoundQuery, computed: &ComputedProperties) -> Result<BoundQ
     computed.substitute(&mut query);
     user_defined::call_last(&mut query);
     early::find_early_tests(&mut query);
+    query.has_plain_filter = has_plain_filter(&query);
     Ok(query)
 }
 

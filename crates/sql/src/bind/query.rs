@@ -44,6 +44,7 @@ impl Binder<'_> {
         let mut bound = BoundQuery {
             sources: from.sources,
             filter,
+            has_plain_filter: false,
             early: Vec::new(),
             grouping,
             order_by,
@@ -69,6 +70,7 @@ impl Binder<'_> {
         BoundQuery {
             sources: from.sources,
             filter,
+            has_plain_filter: false,
             early: Vec::new(),
             grouping: None,
             order_by: Vec::new(),

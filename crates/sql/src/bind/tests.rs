@@ -24,6 +24,7 @@ fn with_item<T>(run: impl FnOnce(&ItemView<'_>) -> T) -> T {
         ordinal: 42,
         ttl_seconds: None,
         json_size_bytes: 0,
+        is_altered: false,
     };
     let container = ContainerRid { database: DatabaseRid(1), number: 1 };
     run(&ItemView { body: body.raw(), envelope: &envelope, container, items_link: "dbs/x/colls/y/docs/" })

@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use shardlake_document::{
-    ItemProperty, ItemView, Number, RawArray, RawDocument, RawValue, Value, compare, compare_strings,
-};
+use shardlake_document::{ItemProperty, ItemView, Number, RawArray, RawDocument, RawValue, Value, compare};
 
+use crate::evaluate::scalar::Scalar;
 use crate::evaluate::{COPIED_BYTES_PER_STEP, READ_BYTES_PER_STEP};
 
 #[derive(Debug, Clone)]
@@ -266,17 +265,7 @@ impl<'a> Datum<'a> {
 
     /// Order of two primitive values of one type; `None` for everything else.
     pub fn order(&self, other: &Datum<'_>) -> Option<Ordering> {
-        match (self, other) {
-            (Datum::Null, Datum::Null) => Some(Ordering::Equal),
-            (Datum::Bool(left), Datum::Bool(right)) => Some(left.cmp(right)),
-            (Datum::Number(Number::Int(left)), Datum::Number(Number::Int(right))) => Some(left.cmp(right)),
-            (Datum::Number(left), Datum::Number(right)) => {
-                let is_ordered = !left.as_f64().is_nan() && !right.as_f64().is_nan();
-                is_ordered.then(|| compare(&(*left).into(), &(*right).into()))
-            }
-            (Datum::String(left), Datum::String(right)) => Some(compare_strings(left, right)),
-            _ => None,
-        }
+        Scalar::of_datum(self)?.order(Scalar::of_datum(other)?)
     }
 }
 

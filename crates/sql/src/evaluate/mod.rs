@@ -7,6 +7,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `datum.rs` | a value, borrowed from the document or the query where possible |
+//! | `scalar.rs` | values without parts, and conditions over nothing else |
 //! | `scope.rs` | the variables |
 //! | `meter.rs` | how much work it is, and when to look at the clock |
 //! | `constant_set.rs` | constant lists, hashed once for a query |
@@ -24,6 +25,7 @@ pub(crate) mod like;
 pub(crate) mod meter;
 pub(crate) mod operators;
 pub(crate) mod rows;
+pub(crate) mod scalar;
 pub(crate) mod scope;
 pub(crate) mod user_functions;
 

@@ -11,10 +11,18 @@ use crate::expression::{BinaryOperator, UnaryOperator};
 pub(crate) fn unary<'a>(operator: UnaryOperator, operand: &Datum<'_>) -> Datum<'a> {
     match (operator, operand) {
         (UnaryOperator::Not, Datum::Bool(value)) => Datum::Bool(!value),
-        (UnaryOperator::Plus, Datum::Number(number)) => Datum::Number(*number),
-        (UnaryOperator::Minus, Datum::Number(number)) => number_datum(-number.as_f64()),
-        (UnaryOperator::BitNot, Datum::Number(number)) => int_datum(i64::from(!low_32_bits(*number))),
+        (_, Datum::Number(number)) => of_number(operator, *number).map_or(Datum::Undefined, Datum::Number),
         _ => Datum::Undefined,
+    }
+}
+
+/// `None` for an operator that takes no number.
+pub(crate) fn of_number(operator: UnaryOperator, operand: Number) -> Option<Number> {
+    match operator {
+        UnaryOperator::Not => None,
+        UnaryOperator::Plus => Some(operand),
+        UnaryOperator::Minus => Some(number(-operand.as_f64())),
+        UnaryOperator::BitNot => Some(Number::Int(i64::from(!low_32_bits(operand)))),
     }
 }
 
@@ -27,7 +35,7 @@ pub(crate) fn binary<'a>(operator: BinaryOperator, left: &Datum<'_>, right: &Dat
         BinaryOperator::Greater => left.order(right).map(|order| order.is_gt()).into(),
         BinaryOperator::GreaterOrEqual => left.order(right).map(|order| order.is_ge()).into(),
         _ => match (left, right) {
-            (Datum::Number(left), Datum::Number(right)) => arithmetic(operator, *left, *right),
+            (Datum::Number(left), Datum::Number(right)) => Datum::Number(arithmetic(operator, *left, *right)),
             _ => Datum::Undefined,
         },
     }
@@ -45,29 +53,30 @@ pub(crate) fn both<'a>(left: &Datum<'_>, right: &Datum<'_>) -> Datum<'a> {
 /// Doubles hold every integer up to this one exactly.
 const EXACT_INT_MAX: i64 = 1 << 53;
 
-fn arithmetic<'a>(operator: BinaryOperator, left: Number, right: Number) -> Datum<'a> {
+/// Comparisons are not asked for here.
+pub(crate) fn arithmetic(operator: BinaryOperator, left: Number, right: Number) -> Number {
     let (x, y) = (left.as_f64(), right.as_f64());
     // Bits are asked for by the operators that need them: to find those of a double takes a division.
     let (bits, other_bits) = (|| low_32_bits(left), || low_32_bits(right));
     let shift = || other_bits() as u32 & 31;
     match operator {
-        BinaryOperator::Add => number_datum(x + y),
-        BinaryOperator::Subtract => number_datum(x - y),
-        BinaryOperator::Multiply => number_datum(x * y),
-        BinaryOperator::Divide => number_datum(x / y),
+        BinaryOperator::Add => number(x + y),
+        BinaryOperator::Subtract => number(x - y),
+        BinaryOperator::Multiply => number(x * y),
+        BinaryOperator::Divide => number(x / y),
         BinaryOperator::Modulo => match (left, right) {
             // The same as of doubles, which hold both exactly: a whole remainder with the sign of the left, and no zero below it.
             (Number::Int(left @ 0..=EXACT_INT_MAX), Number::Int(right @ 1..=EXACT_INT_MAX)) => {
-                int_datum(left % right)
+                Number::Int(left % right)
             }
-            _ => number_datum(x % y),
+            _ => number(x % y),
         },
-        BinaryOperator::BitAnd => int_datum(i64::from(bits() & other_bits())),
-        BinaryOperator::BitOr => int_datum(i64::from(bits() | other_bits())),
-        BinaryOperator::BitXor => int_datum(i64::from(bits() ^ other_bits())),
-        BinaryOperator::ShiftLeft => int_datum(i64::from(bits() << shift())),
-        BinaryOperator::ShiftRight => int_datum(i64::from(bits() >> shift())),
-        BinaryOperator::ShiftRightZeroFill => int_datum(i64::from(bits() as u32 >> shift())),
+        BinaryOperator::BitAnd => Number::Int(i64::from(bits() & other_bits())),
+        BinaryOperator::BitOr => Number::Int(i64::from(bits() | other_bits())),
+        BinaryOperator::BitXor => Number::Int(i64::from(bits() ^ other_bits())),
+        BinaryOperator::ShiftLeft => Number::Int(i64::from(bits() << shift())),
+        BinaryOperator::ShiftRight => Number::Int(i64::from(bits() >> shift())),
+        BinaryOperator::ShiftRightZeroFill => Number::Int(i64::from(bits() as u32 >> shift())),
         BinaryOperator::Equal
         | BinaryOperator::NotEqual
         | BinaryOperator::Less
@@ -95,10 +104,6 @@ fn number(value: f64) -> Number {
     if is_whole && !is_negative_zero { Number::Int(value as i64) } else { Number::Double(value) }
 }
 
-fn int_datum<'a>(value: i64) -> Datum<'a> {
-    Datum::Number(Number::Int(value))
-}
-
 fn low_32_bits(number: Number) -> i32 {
     const TWO_POW_32: f64 = 4_294_967_296.0;
     match number {
@@ -116,10 +121,10 @@ mod tests {
     fn remainder_of_integers_is_that_of_their_doubles() {
         let numbers = [0, 1, 2, 7, 99, EXACT_INT_MAX - 1, EXACT_INT_MAX, EXACT_INT_MAX + 1, i64::MAX];
         let signed = || numbers.into_iter().chain(numbers.map(|number| -number)).chain([i64::MIN]);
-        let shown = |datum: Datum<'_>| format!("{datum:?}");
+        let shown = |number: Number| format!("{number:?}");
         for (left, right) in signed().flat_map(|left| signed().map(move |right| (left, right))) {
             let found = arithmetic(BinaryOperator::Modulo, Number::Int(left), Number::Int(right));
-            let wanted = number_datum(left as f64 % right as f64);
+            let wanted = number(left as f64 % right as f64);
             assert_eq!(shown(found), shown(wanted), "{left} % {right}");
         }
     }

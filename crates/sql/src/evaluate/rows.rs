@@ -12,8 +12,10 @@ use crate::bound::{BoundQuery, BoundSource, Grouping, Projection};
 use crate::error::SqlError;
 use crate::evaluate::aggregate::{Accumulator, identity};
 use crate::evaluate::datum::{Datum, value_size};
+use crate::evaluate::scalar::plain_holds;
 use crate::evaluate::scope::{GroupValues, Scope};
 use crate::evaluate::{Evaluated, evaluate, grow, holds};
+use crate::expression::Expression;
 use crate::syntax::ast::SubqueryKind;
 
 /// What an entry of a set or a group takes beside its values.
@@ -93,7 +95,7 @@ fn enter(
     }
     let Some((source, inner)) = sources.split_first() else {
         return match &query.filter {
-            Some(filter) if filters && !holds(filter, scope)? => Ok(Continue(())),
+            Some(filter) if filters && !passes(query, filter, scope)? => Ok(Continue(())),
             _ => visit(scope),
         };
     };
@@ -117,6 +119,16 @@ fn enter(
             })
         }
     }
+}
+
+fn passes(query: &BoundQuery, filter: &Expression, scope: &Scope<'_>) -> Result<bool, SqlError> {
+    if query.has_plain_filter
+        && let Some(item) = scope.item_alone()
+        && let Some(holds) = plain_holds(filter, item, scope)?
+    {
+        return Ok(holds);
+    }
+    holds(filter, scope)
 }
 
 fn for_each_element(array: &Datum<'_>, visit: &mut dyn FnMut(Datum<'_>) -> Step) -> Step {

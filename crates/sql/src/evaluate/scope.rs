@@ -113,6 +113,14 @@ impl<'s> Scope<'s> {
         }
     }
 
+    /// The item, where no other variable has a value yet.
+    pub fn item_alone(&self) -> Option<&'s ItemView<'s>> {
+        match (&self.frame, self.outer) {
+            (Frame::Variable(0, Datum::Item(item)), None) => Some(*item),
+            _ => None,
+        }
+    }
+
     /// The innermost group's values.
     pub fn group(&'s self) -> Option<GroupValues<'s>> {
         let mut scope = self;

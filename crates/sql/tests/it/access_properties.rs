@@ -388,6 +388,7 @@ fn with_view<T>(body: &Body, see: impl FnOnce(&ItemView<'_>) -> T) -> T {
         ordinal: 1,
         ttl_seconds: None,
         json_size_bytes: 0,
+        is_altered: false,
     };
     let container = ContainerRid { database: shardlake_model::DatabaseRid(1), number: 1 };
     see(&ItemView { body: body.raw(), envelope: &envelope, container, items_link: "dbs/x/colls/y/docs/" })

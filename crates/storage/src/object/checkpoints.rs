@@ -53,7 +53,8 @@ pub(super) async fn names(engine: &ObjectEngine) -> Result<Vec<String>, StorageE
 pub(super) async fn files(engine: &ObjectEngine, name: &str) -> Result<KeptFiles, StorageError> {
     let found = find(engine, name).await?.ok_or(StorageError::CheckpointMissing)?;
     let place = (&engine.place.store, &engine.place.path);
-    files::of_checkpoint(place, &engine.admin, found.manifest_id).await
+    let with_log = if engine.keeps_log() { files::WithLog::Yes } else { files::WithLog::No };
+    files::of_checkpoint(place, &engine.admin, found.manifest_id, with_log).await
 }
 
 /// Which state of a shard is read.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `compacted/ULID.sst` | a table; written once under a name that is never used again |
 //! | `wal/N.sst` | the log behind the tables, of a shard that nobody has open; a checkpoint needs none |
+//! | `history/N-….pack` | the kept log, for restores to a moment: `log.rs` |
 //! | `manifest/N.manifest` | that of the checkpoint, or the newest; it comes last, since a shard without one does not exist |
 //!
 //! Put back under their paths they are a shard again, at any prefix. Its manifest knows the checkpoints of the original, whose
@@ -21,7 +22,8 @@ use slatedb::admin::Admin;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{self, ObjectStore, ObjectStoreExt as _};
 
-use super::failed;
+use super::log::Pack;
+use super::{failed, log};
 use crate::kept_files::Fetch;
 use crate::{KeptFile, KeptFiles, StorageError};
 
@@ -29,12 +31,24 @@ use crate::{KeptFile, KeptFiles, StorageError};
 struct InStore {
     store: Arc<dyn ObjectStore>,
     shard: Path,
+    /// Of the kept log, by their names.
+    packs: BTreeMap<String, Pack>,
+}
+
+/// Whether the kept log is copied as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithLog {
+    Yes,
+    No,
 }
 
 impl Fetch for InStore {
     fn fetch(&self, path: &str, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, StorageError>> {
-        let place = below(&self.shard, path);
+        let (place, pack) = (below(&self.shard, path), self.packs.get(path));
         Box::pin(async move {
+            if let Some(pack) = pack {
+                return pack.read(&self.store, range).await;
+            }
             self.store.get_range(&place, range).await.map_err(|error| unreadable(&place, &error))
         })
     }
@@ -45,17 +59,22 @@ pub(super) async fn of_checkpoint(
     (store, shard): (&Arc<dyn ObjectStore>, &Path),
     admin: &Admin,
     manifest: u64,
+    with_log: WithLog,
 ) -> Result<KeptFiles, StorageError> {
     let found = admin.read_manifest(Some(manifest)).await.map_err(|error| failed(&error, 0))?;
     let found = found.ok_or(StorageError::CheckpointMissing)?;
-    gather(store, shard, &found, Vec::new()).await
+    gather((store, shard), &found, Vec::new(), with_log).await
 }
 
 /// The files of a shard that nobody has open: everything that was acknowledged.
 ///
 /// # Errors
 /// [`StorageError::Missing`] where there is none.
-pub async fn of_closed(store: &Arc<dyn ObjectStore>, path: &str) -> Result<KeptFiles, StorageError> {
+pub async fn of_closed(
+    store: &Arc<dyn ObjectStore>,
+    path: &str,
+    with_log: WithLog,
+) -> Result<KeptFiles, StorageError> {
     let shard = Path::from(path);
     let admin = Admin::builder(shard.clone(), store.clone()).build();
     let found = admin.read_manifest(None).await.map_err(|error| failed(&error, 0))?;
@@ -67,14 +86,14 @@ pub async fn of_closed(store: &Arc<dyn ObjectStore>, path: &str) -> Result<KeptF
     let sizes = sizes(store, &shard, "wal").await?;
     let log = sizes.iter().filter(|(name, _)| is_behind(name));
     let log = log.map(|(name, size_bytes)| file(format!("wal/{name}"), *size_bytes)).collect();
-    gather(store, &shard, &found, log).await
+    gather((store, &shard), &found, log, with_log).await
 }
 
 async fn gather(
-    store: &Arc<dyn ObjectStore>,
-    shard: &Path,
+    (store, shard): (&Arc<dyn ObjectStore>, &Path),
     manifest: &VersionedManifest,
     log: Vec<KeptFile>,
+    with_log: WithLog,
 ) -> Result<KeptFiles, StorageError> {
     if !manifest.external_dbs().is_empty() {
         return Err(StorageError::io(
@@ -92,11 +111,17 @@ async fn gather(
         files.push(file(format!("compacted/{table}"), size_bytes));
     }
     files.extend(log);
+    let packs = if with_log == WithLog::Yes { log::packs(store, shard).await? } else { Vec::new() };
+    files.extend(packs.iter().map(|pack| file(pack.name.clone(), pack.size_bytes)));
     let name = format!("manifest/{:020}.manifest", manifest.id());
     let place = below(shard, &name);
     let found = store.head(&place).await.map_err(|error| unreadable(&place, &error))?;
     files.push(file(name, found.size));
-    let source = InStore { store: store.clone(), shard: shard.clone() };
+    let source = InStore {
+        store: store.clone(),
+        shard: shard.clone(),
+        packs: packs.into_iter().map(|pack| (pack.name.clone(), pack)).collect(),
+    };
     Ok(KeptFiles::of_store(Arc::new(source), files))
 }
 
@@ -127,11 +152,11 @@ fn file(path: String, size_bytes: u64) -> KeptFile {
     KeptFile { path, size_bytes, table: None }
 }
 
-fn below(shard: &Path, path: &str) -> Path {
+pub(super) fn below(shard: &Path, path: &str) -> Path {
     shard.parts().chain(Path::from(path).parts()).collect()
 }
 
-fn unreadable(place: &Path, error: &object_store::Error) -> StorageError {
+pub(super) fn unreadable(place: &Path, error: &object_store::Error) -> StorageError {
     match error {
         object_store::Error::NotFound { .. } => {
             StorageError::Corrupt { what: format!("'{place}' is missing").into() }

@@ -8,6 +8,7 @@
 //! | `view.rs` | reads of a moment: from a snapshot, or from a checkpoint |
 //! | `checkpoints.rs` | states that are kept by name, and reading a shard without owning it |
 //! | `files.rs` | the objects of a state, for backups |
+//! | `log.rs` | the kept log, for restores to a moment |
 //!
 //! Facts about SlateDB 0.18.0 that this rests on (read in its source):
 //! - a write is one atomic batch, in memory at once and durable with the next flush of the write-ahead log; of two writes of
@@ -21,11 +22,13 @@
 mod checkpoints;
 mod files;
 mod filters;
+mod log;
 mod owner;
 mod settings;
 mod view;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -39,8 +42,9 @@ use tokio::runtime::Handle;
 use crate::checkpoint::check_name;
 use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Lease, Op, StorageError};
 pub use checkpoints::{Moment, ReadOptions, open_to_read};
-pub use files::{forget_checkpoints, of_closed as kept_files_of_closed};
+pub use files::{WithLog, forget_checkpoints, of_closed as kept_files_of_closed};
 pub use filters::IsScanned;
+pub(crate) use log::{groups_of, unpack};
 pub use settings::SharedCache;
 use settings::Uid;
 pub use slatedb::object_store;
@@ -64,6 +68,8 @@ pub struct ObjectOptions {
     pub cache: SharedCache,
     pub number: u64,
     pub memtable_bytes: u64,
+    /// For how long the log stays; at least a day.
+    pub log_kept: Duration,
     /// Keys that no filter needs to know.
     pub is_scanned: IsScanned,
 }
@@ -74,6 +80,9 @@ pub struct ObjectEngine {
     place: Place,
     epoch: u64,
     lease: Option<Arc<Lease>>,
+    log_kept: Duration,
+    /// Backups have the log.
+    keeps_log: AtomicBool,
 }
 
 /// Where a shard lies, and the runtime on which the store's sockets and timers live.
@@ -103,14 +112,26 @@ impl ObjectEngine {
         let writer_epoch = known.map_or(0, |manifest| manifest.writer_epoch());
         let epoch = owner::claim(&*place.store, &place.path, options.epoch).await?;
         let builder = Db::builder(place.path.clone(), place.store.clone())
-            .with_settings(settings::of(options.memtable_bytes))
+            .with_settings(settings::of(options.memtable_bytes, options.log_kept))
             .with_sst_block_size(settings::BLOCK_SIZE)
             .with_segment_extractor(Arc::new(Uid))
             .with_filter_policies(filters::policies(place.is_scanned))
             .with_expected_epoch(writer_epoch)
             .with_db_cache(options.cache.0, options.number);
         let database = builder.build().await.map_err(|error| failed(&error, epoch + 1))?;
-        Ok(ObjectEngine { database: Arc::new(database), admin, place, epoch, lease: options.lease })
+        Ok(ObjectEngine {
+            database: Arc::new(database),
+            admin,
+            place,
+            epoch,
+            lease: options.lease,
+            log_kept: options.log_kept,
+            keeps_log: AtomicBool::new(false),
+        })
+    }
+
+    fn keeps_log(&self) -> bool {
+        self.keeps_log.load(Ordering::Acquire)
     }
 
     fn failed(&self, error: &slatedb::Error) -> StorageError {
@@ -198,6 +219,17 @@ impl Engine for ObjectEngine {
 
     fn disk_bytes(&self) -> u64 {
         self.database.manifest().all_sst_views().map(|table| table.estimate_size()).sum()
+    }
+
+    /// The collector of the database leaves it for as long as it was told when it was opened.
+    fn keep_log(&self, window: Option<Duration>) -> Answer<'_, ()> {
+        if window.is_some_and(|window| window > self.log_kept) {
+            return Answer::Now(Err(StorageError::io(
+                "the shard was opened to keep its log for a shorter time",
+            )));
+        }
+        self.keeps_log.store(window.is_some(), Ordering::Release);
+        Answer::Now(Ok(()))
     }
 
     fn is_leased(&self) -> bool {

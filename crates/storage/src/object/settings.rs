@@ -20,7 +20,7 @@ const TABLES_KEPT: Duration = Duration::from_hours(1);
 /// A writer that slept for less cannot take the name of a log object again.
 const LOG_KEPT: Duration = Duration::from_hours(24);
 
-pub(super) fn of(memtable_bytes: u64) -> Settings {
+pub(super) fn of(memtable_bytes: u64, log_kept: Duration) -> Settings {
     let memtable_bytes = usize::try_from(memtable_bytes).unwrap_or(usize::MAX / 8).max(1 << 20);
     let kept = |min_age| Some(GarbageCollectorDirectoryOptions { min_age, ..Default::default() });
     Settings {
@@ -37,7 +37,7 @@ pub(super) fn of(memtable_bytes: u64) -> Settings {
         compression_codec: Some(CompressionCodec::Lz4),
         garbage_collector_options: Some(GarbageCollectorOptions {
             compacted_options: kept(TABLES_KEPT),
-            wal_options: kept(LOG_KEPT),
+            wal_options: kept(log_kept.max(LOG_KEPT)),
             // Fences are never collected: they keep out a writer that slept longer than anything else is kept.
             wal_fence_options: None,
             ..GarbageCollectorOptions::default()

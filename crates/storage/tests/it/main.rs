@@ -6,6 +6,9 @@
 mod async_syncs;
 mod commits;
 mod faults;
+#[cfg(feature = "object-storage")]
+mod history;
+mod hot_ranges;
 mod hot_rows;
 mod journal;
 mod kept;

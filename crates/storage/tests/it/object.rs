@@ -39,6 +39,7 @@ impl Object {
             cache: SharedCache::new(1 << 20),
             number: 1,
             memtable_bytes: 1 << 20,
+            log_kept: std::time::Duration::ZERO,
             is_scanned: |key| key[4] == 1,
         };
         let engine = ObjectEngine::open(options).await?;

@@ -155,6 +155,7 @@ async fn open(store: &Arc<Faulty>, epoch: u64) -> std::result::Result<Shard, Sto
         cache: SharedCache::new(1 << 20),
         number: 1,
         memtable_bytes: 1 << 20,
+        log_kept: std::time::Duration::ZERO,
         is_scanned: |_| false,
     };
     let engine = ObjectEngine::open(options).await?;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use shardlake_storage::object::{
-    Moment, ObjectEngine, ObjectOptions, ReadOptions, SharedCache, forget_checkpoints, kept_files_of_closed,
-    open_to_read,
+    Moment, ObjectEngine, ObjectOptions, ReadOptions, SharedCache, WithLog, forget_checkpoints,
+    kept_files_of_closed, open_to_read,
 };
 use shardlake_storage::{Batch, KeptFiles, ScanOptions, Shard, ShardOptions, StorageError};
 use slatedb::object_store::memory::InMemory;
@@ -24,6 +24,7 @@ async fn open(store: &Arc<dyn ObjectStore>, path: &str, epoch: u64) -> Shard {
         cache: SharedCache::new(1 << 20),
         number: 0,
         memtable_bytes: 1 << 20,
+        log_kept: std::time::Duration::ZERO,
         is_scanned: |_| false,
     };
     let engine = ObjectEngine::open(options).await.expect("opens");
@@ -183,7 +184,7 @@ async fn the_files_of_a_shard_that_nobody_has_open_have_its_log() {
     let before = rows(&shard).await;
     // Never closed.
     std::mem::forget(shard);
-    let kept = kept_files_of_closed(&store, "s/a").await.expect("files");
+    let kept = kept_files_of_closed(&store, "s/a", WithLog::No).await.expect("files");
     assert!(kept.files().iter().any(|file| file.path.starts_with("wal/")), "{:?}", kept.files());
     copy(&kept, &copies, "b").await;
     assert_eq!(rows(&reader(&copies, "b", Moment::Latest).await.expect("opens")).await, before);
@@ -191,10 +192,13 @@ async fn the_files_of_a_shard_that_nobody_has_open_have_its_log() {
     assert_eq!(rows(&copied).await, before);
     put(&copied, 5000, b"its own").await;
     copied.close().await.expect("closes");
-    assert!(matches!(kept_files_of_closed(&store, "s/b").await, Err(StorageError::Missing { .. })));
+    assert!(matches!(
+        kept_files_of_closed(&store, "s/b", WithLog::No).await,
+        Err(StorageError::Missing { .. })
+    ));
     // A table that is gone is told, and not left out.
     let table = kept.files().iter().find(|file| file.path.starts_with("compacted/")).expect("a table");
     store.delete(&Path::from(format!("s/a/{}", table.path))).await.expect("removed");
-    let damaged = kept_files_of_closed(&store, "s/a").await.map(|_| ());
+    let damaged = kept_files_of_closed(&store, "s/a", WithLog::No).await.map(|_| ());
     assert!(matches!(damaged, Err(StorageError::Corrupt { .. })), "{damaged:?}");
 }

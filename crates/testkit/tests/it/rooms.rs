@@ -16,14 +16,14 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("document", 9),
     ("gateway-nosql", 27),
     ("model", 5),
-    ("partition", 24),
+    ("partition", 27),
     ("server", 8),
     ("sql", 9),
     ("storage", 12),
 ];
 
 /// Files that hold an `impl` of a type, where they are many.
-const SPREAD: &[(&str, &str, usize)] = &[("account", "Account", 4), ("partition", "Partition", 20)];
+const SPREAD: &[(&str, &str, usize)] = &[("account", "Account", 4), ("partition", "Partition", 22)];
 
 /// Lines of the longest file and of the longest function; tests are not counted.
 const LONGEST_FILE: usize = 664;

@@ -236,7 +236,7 @@ function Attention(props: { reports: Report[] }): JSX.Element {
 }
 
 const COLUMNS: Column[] = [
-  { name: "Container", width: "minmax(220px, 2fr)" },
+  { name: "Container", width: "minmax(180px, 2fr)" },
   { name: "Items", width: "100px", isNumber: true },
   { name: "Size", width: "100px", isNumber: true },
   { name: "Partitions", width: "90px", isNumber: true },

@@ -1,6 +1,6 @@
 // Which columns a page of items shows: id, the partition key, then members by how often they occur.
 
-import { members } from "../../client/json";
+import { areNumbers, members, valueAt } from "../../client/json";
 import { pathNames } from "../../client/key";
 
 const SAMPLED_ROWS = 60;
@@ -11,16 +11,21 @@ export interface ItemColumn {
   name: string;
   path: string[];
   isKey: boolean;
+  isNumber: boolean;
 }
 
 export function columnsOf(rows: string[], keyPaths: string[]): ItemColumn[] {
-  const columns: ItemColumn[] = [{ name: "id", path: ["id"], isKey: false }];
-  for (const path of keyPaths) if (path !== "/id") columns.push({ name: path, path: pathNames(path), isKey: true });
+  const sample = rows.slice(0, SAMPLED_ROWS).filter((row) => row[0] === "{");
+  const column = (name: string, path: string[], isKey = false): ItemColumn => ({
+    name,
+    path,
+    isKey,
+    isNumber: areNumbers(sample.map((row) => valueAt(row, path))),
+  });
+  const columns = [column("id", ["id"])];
+  for (const path of keyPaths) if (path !== "/id") columns.push(column(path, pathNames(path), true));
   const counts = new Map<string, number>();
-  for (const row of rows.slice(0, SAMPLED_ROWS)) {
-    if (row[0] !== "{") continue;
-    for (const { name } of members(row)) counts.set(name, (counts.get(name) ?? 0) + 1);
-  }
+  for (const row of sample) for (const { name } of members(row)) counts.set(name, (counts.get(name) ?? 0) + 1);
   const taken = new Set([
     "id",
     ...keyPaths
@@ -30,8 +35,8 @@ export function columnsOf(rows: string[], keyPaths: string[]): ItemColumn[] {
   ]);
   const byCount = [...counts].filter(([name]) => !HIDDEN.has(name) && !taken.has(name));
   byCount.sort(([, left], [, right]) => right - left);
-  for (const [name] of byCount.slice(0, COLUMNS_MAX - columns.length))
-    columns.push({ name, path: [name], isKey: false });
-  columns.push({ name: "_ts", path: ["_ts"], isKey: false });
+  for (const [name] of byCount.slice(0, COLUMNS_MAX - columns.length)) columns.push(column(name, [name]));
+  // A moment is told as one, not as a number.
+  columns.push({ ...column("_ts", ["_ts"]), isNumber: false });
   return columns;
 }

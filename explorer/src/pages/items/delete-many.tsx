@@ -1,11 +1,12 @@
 // Deleting the chosen items: told beforehand, typed for many, each only if nobody changed it since it was read.
 
 import { createSignal, Show, type JSX } from "solid-js";
-import { bulk, deleteItem, textMember } from "../../client/endpoints";
+import { deleteItem, textMember } from "../../client/endpoints";
 import { asServerError } from "../../client/failure";
 import { keyOf } from "../../client/key";
 import { Confirm, Dialog } from "../../kit/dialog";
 import { integer, plural } from "../../kit/format";
+import { sendAll } from "./bulk-work";
 
 interface DeleteManyProps {
   db: string;
@@ -121,27 +122,15 @@ async function removeBatch(
     }
     return;
   }
-  let waiting = rows;
-  while (waiting.length > 0) {
-    const operations = waiting.map(({ text }) => ({
-      kind: "Delete" as const,
-      key: keyOf(text, props.keyPaths),
-      id: textMember(text, "id") ?? "",
-      etag: textMember(text, "_etag"),
-    }));
-    const results = await bulk(db, coll, operations);
-    const again: typeof rows = [];
-    let waitMs = 0;
-    results.forEach(({ status, retryAfterMs, message }, index) => {
-      const row = waiting[index];
-      if (!row) return;
-      if (status < 300 || status === 404) gone.add(row.at);
-      else if (status === 429) {
-        again.push(row);
-        waitMs = Math.max(waitMs, retryAfterMs, 10);
-      } else failed(status === 412 ? "it was changed meanwhile" : message || `status ${status}`);
-    });
-    waiting = again;
-    if (waiting.length > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
-  }
+  const operations = rows.map(({ text }) => ({
+    kind: "Delete" as const,
+    key: keyOf(text, props.keyPaths),
+    id: textMember(text, "id") ?? "",
+    etag: textMember(text, "_etag"),
+  }));
+  const outcomes = await sendAll(db, coll, operations, { isStopped: () => false });
+  outcomes.forEach(({ reason }, at) => {
+    if (reason === null) gone.add(rows[at]?.at ?? -1);
+    else failed(reason);
+  });
 }

@@ -10,7 +10,6 @@ import { drop, get, put } from "../../client/store";
 import type { Editor } from "../../editor/setup";
 import { json } from "../../editor/json";
 import { Confirm } from "../../kit/dialog";
-import { bytes, ru } from "../../kit/format";
 import { Icon } from "../../kit/icons";
 import { Failed, Loading } from "../../kit/pane";
 import { guardLeaving, pathOf } from "../../kit/router";
@@ -18,7 +17,10 @@ import { TextEditor } from "../../parts/text-editor";
 import { mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
 import { Conflict } from "./conflict";
+import { DetailFoot, DraftNote } from "./detail-foot";
 import { Remarks } from "./remarks";
+import { SaveAsPatch } from "./save-as-patch";
+import { withoutSystem } from "./system-members";
 import { hasOpenDialog, isTypingNow } from "./typing";
 
 export interface Opened {
@@ -43,7 +45,6 @@ interface DetailProps {
 
 const CHECK_AFTER_MS = 300;
 const LOOK_EVERY_MS = 30_000;
-const SYSTEM_MEMBERS = /\n {2}"_(?:rid|self|etag|attachments|ts|lsn)": (?:"[^"\\]*(?:\\.[^"\\]*)*"|\d+),?/g;
 
 export function Detail(props: DetailProps): JSX.Element {
   const { item } = props;
@@ -60,6 +61,7 @@ export function Detail(props: DetailProps): JSX.Element {
   const [isNewer, setNewer] = createSignal(false);
   const [isDeleting, setDeleting] = createSignal(false);
   const [isMoving, setMoving] = createSignal(false);
+  const [patched, setPatched] = createSignal<string | null>(null);
   const [draft, setDraft] = createSignal<string | null>(null);
   let editor = null as Editor | null;
   let checking: ReturnType<typeof setTimeout> | undefined;
@@ -180,6 +182,14 @@ export function Detail(props: DetailProps): JSX.Element {
       setFailure({ what: "Deleting the item", error });
     }
   };
+  const beginPatch = () => {
+    const edited = editor?.text() ?? text();
+    const found = check(edited);
+    setRemarks(found);
+    const mistake = found.find(({ isError }) => isError);
+    if (mistake) editor?.goTo(mistake.at);
+    else setPatched(edited);
+  };
   const beginEdit = () => {
     setEditing(true);
     editor?.view.focus();
@@ -260,6 +270,16 @@ export function Detail(props: DetailProps): JSX.Element {
           >
             Save
           </button>
+          <Show when={!item.isNew}>
+            <button
+              type="button"
+              disabled={isBusy() || !isDirty()}
+              onClick={beginPatch}
+              title="Send the difference and not the item"
+            >
+              As patch…
+            </button>
+          </Show>
           <button type="button" onClick={cancel}>
             Cancel
           </button>
@@ -270,30 +290,18 @@ export function Detail(props: DetailProps): JSX.Element {
       </div>
       <Show when={draft()}>
         {(kept) => (
-          <div class="note">
-            A draft of this item is kept.
-            <button
-              type="button"
-              onClick={() => {
-                setEditing(true);
-                editor?.setText(kept());
-                setDirty(true);
-                setDraft(null);
-              }}
-            >
-              Restore
-            </button>
-            <button
-              type="button"
-              class="plain"
-              onClick={() => {
-                void drop("drafts", draftName());
-                setDraft(null);
-              }}
-            >
-              Drop it
-            </button>
-          </div>
+          <DraftNote
+            onRestore={() => {
+              setEditing(true);
+              editor?.setText(kept());
+              setDirty(true);
+              setDraft(null);
+            }}
+            onDrop={() => {
+              void drop("drafts", draftName());
+              setDraft(null);
+            }}
+          />
         )}
       </Show>
       <Show when={isNewer()}>
@@ -321,22 +329,12 @@ export function Detail(props: DetailProps): JSX.Element {
         onGo={(at) => editor?.goTo(at)}
         lineOf={(at) => editor?.view.state.doc.lineAt(Math.min(at, editor.view.state.doc.length)).number ?? 1}
       />
-      <div class="foot">
-        <Show when={etag()}>
-          <span class="mono" title={etag()}>
-            etag {etag().replace(/"/g, "").slice(0, 8)}…
-          </span>
-        </Show>
-        <Show when={base() && !item.isNew}>
-          <span>{bytes(new Blob([base()]).size)}</span>
-        </Show>
-        <Show when={charge() > 0}>
-          <span>{ru(charge())}</span>
-        </Show>
-        <Show when={isDirty() && isEditing()}>
-          <span class="warn">not saved</span>
-        </Show>
-      </div>
+      <DetailFoot
+        etag={etag()}
+        sizeBytes={base() && !item.isNew ? new Blob([base()]).size : null}
+        charge={charge()}
+        isUnsaved={isDirty() && isEditing()}
+      />
       <Show when={isDeleting()}>
         <Confirm
           title="Delete this item?"
@@ -349,6 +347,27 @@ export function Detail(props: DetailProps): JSX.Element {
             if nobody has changed it since you read it.
           </p>
         </Confirm>
+      </Show>
+      <Show when={patched()}>
+        {(edited) => (
+          <SaveAsPatch
+            item={item}
+            stored={base()}
+            edited={edited()}
+            etag={etag()}
+            onSaved={(reply) => {
+              setPatched(null);
+              setCharge(reply.charge);
+              void settle(reply.text, reply.header("etag") ?? "");
+            }}
+            onFailed={(error) => {
+              setPatched(null);
+              if (asServerError(error).status === 412) void meet();
+              else setFailure({ what: "Patching the item", error });
+            }}
+            onClose={() => setPatched(null)}
+          />
+        )}
       </Show>
       <Show when={isMoving() && !isBusy()}>
         <Confirm
@@ -389,11 +408,4 @@ export function Detail(props: DetailProps): JSX.Element {
       </Show>
     </section>
   );
-}
-
-/** A new item gets system properties of its own. */
-function withoutSystem(text: string): string {
-  return pretty(text)
-    .replace(SYSTEM_MEMBERS, "")
-    .replace(/,(\n\})$/, "$1");
 }

@@ -8,11 +8,17 @@ import { Table, type Column } from "../../kit/table";
 import { Cell } from "../../parts/cell";
 import { mayWrite } from "../../state/account";
 import type { ItemColumn } from "./columns";
+import { nextSort, sortedBy } from "./sort";
 import { ROWS_MAX } from "./listing";
 
 interface ItemTableProps {
   columns: ItemColumn[];
+  /** As it stands in the query. */
+  sort: string;
+  onSort: (sort: string) => void;
   rows: string[];
+  /** The query and its scope. */
+  wanted: unknown;
   cursor: number;
   selected: ReadonlySet<number>;
   onCursor: (row: number) => void;
@@ -24,8 +30,11 @@ interface ItemTableProps {
 export function ItemTable(props: ItemTableProps): JSX.Element {
   const columns = createMemo((): Column[] => [
     { name: "✓", title: "chosen rows", width: "34px" },
-    ...props.columns.map(({ name, isKey }) => ({
+    ...props.columns.map(({ name, path, isKey, isNumber }) => ({
       name,
+      isNumber,
+      sorted: sortedBy(props.sort, path),
+      sort: () => props.onSort(nextSort(props.sort, path)),
       width: name === "_ts" ? "160px" : name === "id" ? "minmax(150px, 1.2fr)" : "minmax(110px, 1fr)",
       ...(isKey ? { title: "partition key" } : {}),
     })),
@@ -57,6 +66,7 @@ export function ItemTable(props: ItemTableProps): JSX.Element {
       label="Items"
       columns={columns()}
       count={props.rows.length}
+      of={props.wanted}
       cell={cell}
       cursor={props.cursor}
       onCursor={(row) => {

@@ -11,6 +11,7 @@ export function Toolbar(props: {
   onNew: () => void;
   onUpload: () => void;
   onExport: () => void;
+  onAll: () => void;
   onRefresh: () => void;
 }): JSX.Element {
   const state = () => place().state;
@@ -93,6 +94,11 @@ export function Toolbar(props: {
         </button>
         <button type="button" onClick={() => props.onUpload()}>
           <Icon name="upload" /> Upload
+        </button>
+      </Show>
+      <Show when={mayWrite()}>
+        <button type="button" onClick={() => props.onAll()} title="Patch or delete all that the filter finds">
+          <Icon name="edit" /> All…
         </button>
       </Show>
       <button type="button" onClick={() => props.onExport()}>

@@ -16,16 +16,19 @@ import { keyOf, readKey } from "../../client/key";
 import { readReport } from "../../client/reports";
 import { integer, ru } from "../../kit/format";
 import { Failed, Loading } from "../../kit/pane";
-import { go, guardLeaving, place } from "../../kit/router";
+import { go, guardLeaving, place, setState } from "../../kit/router";
 import { access, containers, mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
 import { columnsOf } from "./columns";
+import { ByFilter } from "./by-filter";
 import { DeleteMany } from "./delete-many";
 import { Detail, type Opened } from "./detail";
 import { Export } from "./export";
 import { createListing, queryText } from "./listing";
 import { Foot, ItemTable } from "./item-table";
 import { Nothing, Toolbar } from "./item-toolbar";
+import { SeekBar } from "./seek";
+import { boundAt, fractionOf } from "./seek-place";
 import { Upload } from "./upload-dialog";
 import { hasOpenDialog, isTypingNow } from "./typing";
 
@@ -35,18 +38,25 @@ export default function Items(props: { segments: string[] }): JSX.Element {
   const [definition, { refetch }] = createResource(() => readDefinition(db, coll));
   const [partitions] = createResource(async () => {
     if (access() === "token") return [];
-    return (await readReport(db, coll, "1m").catch(() => null))?.partitions.map(({ id }) => id) ?? [];
+    return (await readReport(db, coll, "1m").catch(() => null))?.partitions ?? [];
   });
+  const bounds = () => (partitions() ?? []).map(({ minInclusive }) => fractionOf(minInclusive)).slice(1);
   const [cursor, setCursor] = createSignal(-1);
   const [selected, setSelected] = createSignal<ReadonlySet<number>>(new Set());
   const [opened, setOpened] = createSignal<Opened | null>(null);
-  const [dialog, setDialog] = createSignal<"upload" | "export" | "delete" | null>(null);
+  const [dialog, setDialog] = createSignal<"upload" | "export" | "delete" | "filter" | null>(null);
   const state = createMemo(() => place().state);
   const keyPaths = () => definition()?.value.partitionKey.paths ?? [];
+  const maySeek = () =>
+    definition()?.value.partitionKey.version !== 1 && !state()["key"] && !state()["partition"] && !state()["sort"];
   const wanted = createMemo(
     () => ({
       text: queryText(state()["filter"] ?? "", state()["sort"] ?? ""),
-      scope: { key: readKey(state()["key"] ?? ""), range: state()["partition"] ?? null },
+      scope: {
+        key: readKey(state()["key"] ?? ""),
+        range: state()["partition"] ?? null,
+        from: maySeek() ? boundAt(Number(state()["at"] ?? "0")) : null,
+      },
     }),
     undefined,
     { equals: (left, right) => JSON.stringify(left) === JSON.stringify(right) },
@@ -121,10 +131,11 @@ export default function Items(props: { segments: string[] }): JSX.Element {
     <>
       <h1 class="hidden-label">Items of {coll}</h1>
       <Toolbar
-        partitions={partitions() ?? []}
+        partitions={(partitions() ?? []).map(({ id }) => id)}
         onNew={() => create()}
         onUpload={() => setDialog("upload")}
         onExport={() => setDialog("export")}
+        onAll={() => setDialog("filter")}
         onRefresh={() => void listing.again()}
       />
       <Show when={definition.error as unknown}>
@@ -153,7 +164,10 @@ export default function Items(props: { segments: string[] }): JSX.Element {
           >
             <ItemTable
               columns={columns()}
+              sort={state()["sort"] ?? ""}
+              onSort={(sort) => setState({ sort, at: "" })}
               rows={listing.rows()}
+              wanted={wanted()}
               cursor={cursor()}
               selected={selected()}
               onCursor={setCursor}
@@ -162,9 +176,16 @@ export default function Items(props: { segments: string[] }): JSX.Element {
               onNear={(last) => last > listing.rows().length - 30 && void listing.more()}
             />
           </Show>
+          <Show when={maySeek()}>
+            <SeekBar
+              at={Number(state()["at"] ?? "0")}
+              bounds={bounds()}
+              onSeek={(at) => setState({ at: at === 0 ? "" : String(at) })}
+            />
+          </Show>
           <Foot
             count={listing.rows().length}
-            total={state()["filter"] || state()["key"] || state()["partition"] ? undefined : total()}
+            total={state()["filter"] || state()["key"] || state()["partition"] || state()["at"] ? undefined : total()}
             isComplete={listing.isComplete()}
             isCut={listing.isCut()}
             selected={selected().size}
@@ -219,6 +240,19 @@ export default function Items(props: { segments: string[] }): JSX.Element {
           wanted={wanted()}
           rows={selected().size > 0 ? chosenRows().map((at) => listing.rows()[at] ?? "") : null}
           onClose={() => setDialog(null)}
+        />
+      </Show>
+      <Show when={dialog() === "filter" && mayWrite()}>
+        <ByFilter
+          db={db}
+          coll={coll}
+          keyPaths={keyPaths()}
+          filter={state()["filter"] ?? ""}
+          scope={{ key: wanted().scope.key ?? null, range: wanted().scope.range ?? null }}
+          onClose={(hasChanged) => {
+            setDialog(null);
+            if (hasChanged) void listing.again();
+          }}
         />
       </Show>
       <Show when={dialog() === "delete" && mayWrite()}>

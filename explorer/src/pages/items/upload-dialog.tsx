@@ -4,6 +4,7 @@ import { createSignal, For, Show, type JSX } from "solid-js";
 import { Dialog } from "../../kit/dialog";
 import { saveText } from "../../kit/save";
 import { integer, percent, plural } from "../../kit/format";
+import { isCsv } from "./file-texts";
 import { createUpload } from "./upload";
 
 interface UploadProps {
@@ -16,13 +17,14 @@ interface UploadProps {
 export function Upload(props: UploadProps): JSX.Element {
   const [file, setFile] = createSignal<File | null>(null);
   const [kind, setKind] = createSignal<"Create" | "Upsert">("Upsert");
+  const [isTyped, setTyped] = createSignal(true);
   const [upload, setUpload] = createSignal<ReturnType<typeof createUpload> | null>(null);
   const begin = (event: SubmitEvent) => {
     event.preventDefault();
     const chosen = file();
     if (!chosen) return;
     const { db, coll, keyPaths } = props;
-    const next = createUpload({ db, coll, keyPaths, kind: kind() });
+    const next = createUpload({ db, coll, keyPaths, kind: kind(), typed: isTyped() });
     setUpload(next);
     void next.run(chosen);
   };
@@ -37,15 +39,27 @@ export function Upload(props: UploadProps): JSX.Element {
         fallback={
           <form onSubmit={begin}>
             <div class="field">
-              <label for="upload-file">File with one JSON item after another, or a JSON array</label>
+              <label for="upload-file">
+                File with one JSON item after another, a JSON array, or CSV with names in its first row
+              </label>
               <input
                 id="upload-file"
                 type="file"
-                accept=".json,.jsonl,.ndjson,application/json"
+                accept=".json,.jsonl,.ndjson,.csv,application/json,text/csv"
                 required
                 onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
               />
             </div>
+            <Show when={isCsv(file()?.name ?? "")}>
+              <label>
+                <input
+                  type="checkbox"
+                  checked={isTyped()}
+                  onChange={(event) => setTyped(event.currentTarget.checked)}
+                />{" "}
+                cells that look like numbers, true, false, null, objects or arrays are such; else all are texts
+              </label>
+            </Show>
             <fieldset class="row">
               <legend class="hidden-label">Items that are there already</legend>
               <label>

@@ -7,8 +7,8 @@ import { createSignal } from "solid-js";
 import { bulk, textMember } from "../../client/endpoints";
 import { asServerError } from "../../client/failure";
 import { check } from "../../client/json-check";
-import { skipSpace, skipValue } from "../../client/json";
 import { keyOf } from "../../client/key";
+import { csvTexts, isCsv, jsonTexts, type FileText } from "./file-texts";
 
 const BATCH_ITEMS = 200;
 const BATCH_CHARACTERS = 1_000_000;
@@ -29,6 +29,8 @@ export interface UploadOptions {
   coll: string;
   keyPaths: string[];
   kind: "Create" | "Upsert";
+  /** Of a CSV file: cells that look like JSON are JSON. */
+  typed: boolean;
 }
 
 export function createUpload(options: UploadOptions) {
@@ -110,8 +112,16 @@ export function createUpload(options: UploadOptions) {
         batch = [];
         size = 0;
       };
-      for await (const { text, share: place } of texts(file)) {
-        if (!(await mayGoOn())) break;
+      const texts = isCsv(file.name) ? csvTexts(file, { typed: options.typed }) : jsonTexts(file);
+      for (;;) {
+        const next = await texts.next().catch((error: unknown) => error);
+        if (next instanceof Error) {
+          fail({ place: read() + 1, text: "" }, `the file cannot be read on: ${next.message}`);
+          break;
+        }
+        const { value, done } = next as IteratorResult<FileText, undefined>;
+        if (done || !(await mayGoOn())) break;
+        const { text, share: place } = value;
         const item = { place: read() + 1, text };
         setRead(read() + 1);
         const mistake = check(text).find(({ isError }) => isError);
@@ -140,47 +150,4 @@ function reasonOf(status: number): string {
 function addId(text: string): string {
   const rest = text.slice(1).trimStart();
   return `{"id":"${crypto.randomUUID()}"${rest.startsWith("}") ? "" : ","}${rest}`;
-}
-
-/** The items of a file: elements of one JSON array, or one after another. */
-async function* texts(file: Blob): AsyncGenerator<{ text: string; share: number }> {
-  const reader = file.stream().pipeThrough(new TextDecoderStream()).getReader();
-  let held = "";
-  let readUnits = 0;
-  let isArray: boolean | null = null;
-  for (;;) {
-    const { value, done } = await reader.read();
-    held += value ?? "";
-    readUnits += value?.length ?? 0;
-    let at = 0;
-    for (;;) {
-      at = skipSpace(held, at);
-      if (at >= held.length) break;
-      if (isArray === null) isArray = held[at] === "[";
-      const unit = held[at];
-      if (isArray && (unit === "[" || unit === "," || unit === "]")) {
-        at++;
-        continue;
-      }
-      const end = endOf(held, at, done);
-      if (end === null) break;
-      yield { text: held.slice(at, end), share: Math.min(1, (readUnits - held.length + end) / Math.max(1, file.size)) };
-      at = end;
-    }
-    held = held.slice(at);
-    if (done) return;
-  }
-}
-
-/** Where a value ends, or nothing while more of it may come. What is no object goes to the end of its line. */
-function endOf(held: string, at: number, isLast: boolean): number | null {
-  if (held[at] === "{") {
-    try {
-      return skipValue(held, at);
-    } catch {
-      if (!isLast) return null;
-    }
-  }
-  const line = held.indexOf("\n", at);
-  return line >= 0 ? line : isLast ? held.length : null;
 }

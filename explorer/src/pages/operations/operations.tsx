@@ -86,7 +86,7 @@ function Shards(): JSX.Element {
                 Partitions
               </th>
               <th scope="col" class="number">
-                Items
+                Data
               </th>
               <th scope="col" class="number">
                 On disk

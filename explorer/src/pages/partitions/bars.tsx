@@ -128,7 +128,7 @@ function Row(props: { partition: Partition; report: Report; onRemedy: (remedy: R
       </td>
       <td class="number">
         {load().normalizedRu === null
-          ? rate(load().busiestSecondRu)
+          ? `${rate(load().busiestSecondRu)} RU`
           : percent(Math.min(load().normalizedRu ?? 0, 9.99))}
       </td>
       <td class="number" classList={{ bad: load().throttled > 0 }}>

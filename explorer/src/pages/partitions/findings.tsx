@@ -43,7 +43,7 @@ function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy
             <For each={evidence()}>
               {({ name, value }) => (
                 <div>
-                  <dt>{name.replace(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`)}</dt>
+                  <dt>{nameWords(name)}</dt>
                   <dd class="mono">{valueWords(name, value)}</dd>
                 </div>
               )}
@@ -82,6 +82,9 @@ function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy
     </article>
   );
 }
+
+const nameWords = (name: string) =>
+  name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/\bru\b/, "RU");
 
 /** Shares are percentages; other numbers keep two digits at most. */
 function valueWords(name: string, value: number | string): string {

@@ -21,14 +21,15 @@ export interface Overlay {
 }
 
 const LABEL_LEAST = 14;
+const DOTS_APART = 8;
 
 export function drawLines(context: CanvasRenderingContext2D, model: HeatModel, overlay: Overlay): void {
   const { width, height } = overlay;
   context.clearRect(0, 0, width, height);
   const x = (column: number) => (column / Math.max(1, model.columns)) * width;
   const y = (row: number) => height - (row / Math.max(1, model.rows)) * height;
-  drawBounds(context, model, x, y);
   drawRefusals(context, model, x, y);
+  drawBounds(context, model, x, y);
   drawEvents(context, model, x, height);
   if (overlay.spot) drawCross(context, overlay.spot, model, x, y, width, height, 0.75);
   if (overlay.pinned) drawCross(context, overlay.pinned, model, x, y, width, height, 1);
@@ -54,23 +55,23 @@ function drawBounds(context: CanvasRenderingContext2D, model: HeatModel, x: Scal
   });
 }
 
+/** On a ground of its own, since dots may lie below it. */
 function label(context: CanvasRenderingContext2D, text: string, x: number, y: number): void {
-  context.lineWidth = 3;
-  context.strokeStyle = "rgb(6 13 56 / .8)";
-  context.strokeText(text, x, y);
+  const wide = context.measureText(text).width + 6;
+  context.fillStyle = "rgb(6 13 56 / .9)";
+  context.fillRect(x + 3 - wide, y - 7, wide, 14);
   context.fillStyle = "#fff";
   context.fillText(text, x, y);
 }
 
 function drawRefusals(context: CanvasRenderingContext2D, model: HeatModel, x: Scale, y: Scale): void {
   const cell = x(1) - x(0);
-  let lastX = Number.NEGATIVE_INFINITY;
-  let lastRow = -1;
+  const lastAt = new Map<number, number>();
   for (const { column, row, rows } of model.throttled) {
     const at = x(column) + cell / 2;
     // Dots that would touch their neighbour are left out: they say that there were refusals, not how many.
-    if (row === lastRow && at - lastX < 6) continue;
-    [lastX, lastRow] = [at, row];
+    if (at - (lastAt.get(row) ?? Number.NEGATIVE_INFINITY) < DOTS_APART) continue;
+    lastAt.set(row, at);
     context.beginPath();
     context.arc(at, y(row + rows / 2), 2.2, 0, 2 * Math.PI);
     context.fillStyle = "#fff";

@@ -11,6 +11,7 @@ import { mayWrite } from "../../state/account";
 import { cellAt, isShare, ownerAt, scaleOf, type HeatModel } from "./heat-model";
 import { boundWords } from "./heat-words";
 import { drawLines, type Box, type Spot } from "./heat-lines";
+import { MomentBar } from "./moment-bar";
 
 interface HeatMapProps {
   model: HeatModel;
@@ -104,6 +105,15 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
     event.preventDefault();
   };
   const shown = () => spot() ?? pinned();
+  const moment = () => pinned()?.column ?? props.model.columns - 1;
+  /** The hottest row of a moment is what one looks for there. */
+  const seek = (column: number | null) => {
+    if (column === null) return void setPinned(null);
+    let row = pinned()?.row ?? 0;
+    for (let at = 0; at < props.model.rows; at++)
+      if (cellAt(props.model, column, at) > cellAt(props.model, column, row)) row = at;
+    setPinned({ column, row });
+  };
 
   return (
     <div class="heat-map">
@@ -136,6 +146,7 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
       <div class="heat-times dim">
         <Times model={props.model} />
       </div>
+      <MomentBar model={props.model} column={moment()} onColumn={seek} />
       <div class="heat-foot">
         <Legend model={props.model} />
         <p class="heat-words" role="status">

@@ -179,5 +179,31 @@ export function sliceTimes(model: HeatModel, from: number, to: number): HeatMode
   };
 }
 
+export interface Moment {
+  id: string;
+  /** The highest cell of the partition; NaN where nothing is known. */
+  most: number;
+  budget: number | null;
+  /** Of its operations, those that were refused. */
+  refused: number;
+}
+
+/** The partitions that there were at a column, each with its heat. */
+export function momentOf(model: HeatModel, column: number): Moment[] {
+  const epoch = model.epochs.findLast((one) => one.column <= column) ?? model.epochs[0];
+  return (epoch?.ranges ?? []).map(({ id, firstRow, rows, budget }) => {
+    let most = Number.NaN;
+    for (let row = firstRow; row < firstRow + rows; row++) {
+      const cell = cellAt(model, column, row);
+      if (!Number.isNaN(cell) && !(cell <= most)) most = cell;
+    }
+    // A bound may lie within a row, which then is of both neighbours: refusals are of the partition that has most of their rows.
+    const shared = (dot: { row: number; rows: number }) =>
+      Math.min(dot.row + dot.rows, firstRow + rows) - Math.max(dot.row, firstRow);
+    const dots = model.throttled.filter((dot) => dot.column === column && shared(dot) * 2 > Math.min(dot.rows, rows));
+    return { id, most, budget, refused: Math.max(0, ...dots.map(({ share }) => share)) };
+  });
+}
+
 /** Cells that are shares: of a budget, or of operations. */
 export const isShare = (model: HeatModel): boolean => model.unit.startsWith("share");

@@ -3,7 +3,7 @@
 import { createEffect, createSignal, For, on, onCleanup, Show, type JSX } from "solid-js";
 import { poll } from "../../client/poll";
 import { readHeat, type Heat, type Report } from "../../client/reports";
-import { clock, percent, rate } from "../../kit/format";
+import { clock, percent, rate, timeOf } from "../../kit/format";
 import { Failed, Loading } from "../../kit/pane";
 import { place, setState } from "../../kit/router";
 import { failureWords } from "../../state/words";
@@ -65,6 +65,24 @@ export function HeatPane(props: HeatPaneProps): JSX.Element {
     return sliceTimes(modelOf(now), Number(state()["from"] ?? "0"), Number(state()["to"] ?? "0"));
   };
   const isZoomed = () => ["min", "max", "from", "to"].some((name) => state()[name]);
+  /** Half of what is shown, back or forth, within what is known. */
+  const pan = (way: number) => {
+    const times = heat()?.times.map((time) => timeOf(time).getTime()) ?? [];
+    const [from, to] = [Number(state()["from"] ?? "0"), Number(state()["to"] ?? "0")];
+    const [first, last] = [times[0] ?? 0, times.at(-1) ?? 0];
+    if (!from || !to || times.length === 0) return;
+    const step = Math.max(1_000, (to - from) / 2) * way;
+    const by = Math.min(Math.max(step, first - from), last - to);
+    setState({ from: String(from + by), to: String(to + by) });
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const way = { "[": -1, "]": 1 }[event.key];
+    const target = event.composedPath()[0];
+    const isTyping = target instanceof HTMLElement && ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
+    if (way && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) pan(way);
+  };
+  addEventListener("keydown", onKeyDown);
+  onCleanup(() => removeEventListener("keydown", onKeyDown));
   const reset = () => setState({ min: "", max: "", from: "", to: "" });
 
   return (
@@ -80,6 +98,14 @@ export function HeatPane(props: HeatPaneProps): JSX.Element {
             )}
           </For>
         </span>
+        <Show when={state()["from"]}>
+          <button type="button" aria-label="Earlier" title="Earlier ([)" onClick={() => pan(-1)}>
+            ←
+          </button>
+          <button type="button" aria-label="Later" title="Later (])" onClick={() => pan(1)}>
+            →
+          </button>
+        </Show>
         <Show when={isZoomed()}>
           <button type="button" onClick={reset}>
             Whole map

@@ -1,157 +1,138 @@
-// Hottest keys and queries of the last minutes, and the largest keys.
+// Hottest keys and queries of the last minutes, and the largest keys: three tables of the same make.
 
 import { createMemo, For, Show, type JSX } from "solid-js";
-import type { Report } from "../../client/reports";
+import type { Partition, Report } from "../../client/reports";
 import { bytes, integer, percent, rate } from "../../kit/format";
 import { pathOf } from "../../kit/router";
+import { dearestQueries, hottestKeys, largestKeys } from "./hot-lists";
 
-const SHOWN_MAX = 10;
+interface HotColumn<T> {
+  name: string;
+  isNumber?: boolean;
+  title?: (row: T) => string;
+  cell: (row: T) => JSX.Element;
+}
 
-export function Hot(props: { report: Report }): JSX.Element {
-  const at = () => ["c", props.report.database, props.report.container];
-  const keys = createMemo(() =>
-    top(
-      props.report,
-      ({ hottestKeys }) => hottestKeys,
-      ({ ru }) => ru,
-    ),
-  );
-  const queries = createMemo(() =>
-    top(
-      props.report,
-      ({ hottestQueries }) => hottestQueries,
-      ({ ru }) => ru,
-    ),
-  );
-  const largest = createMemo(() =>
-    top(
-      props.report,
-      ({ largestKeys }) => largestKeys,
-      ({ sizeBytes }) => sizeBytes,
-    ),
-  );
-  const keyLink = (key: string) => `${pathOf([...at(), "items"])}#key=${encodeURIComponent(key)}`;
+function HotTable<T>(props: {
+  id: string;
+  title: string;
+  window: string;
+  empty: string;
+  rows: T[];
+  columns: HotColumn<T>[];
+}): JSX.Element {
   return (
-    <div class="trio">
-      <section aria-labelledby="hot-keys">
-        <h2 id="hot-keys">
-          Hottest keys <span class="dim">last 5 to 10 min</span>
-        </h2>
-        <Show when={keys().length > 0} fallback={<p class="dim">No traffic was counted.</p>}>
-          <table class="plain">
-            <thead>
-              <tr>
-                <th scope="col">Key</th>
-                <th scope="col">Partition</th>
-                <th scope="col" class="number">
-                  RU
-                </th>
-                <th scope="col" class="number">
-                  Share
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              <For each={keys()}>
-                {({ partition, value }) => (
-                  <tr>
-                    <td class="mono hot-key">
-                      <a href={keyLink(value.key)}>{value.key}</a>
-                    </td>
-                    <td>{partition}</td>
-                    <td class="number" title={`at most ${rate(value.errorRu)} RU too high`}>
-                      {rate(value.ru)}
-                      {value.errorRu > 0 ? " ±" : ""}
-                    </td>
-                    <td class="number">{percent(value.share)}</td>
-                  </tr>
+    <section aria-labelledby={props.id}>
+      <h2 id={props.id}>
+        {props.title} <span class="dim">{props.window}</span>
+      </h2>
+      <Show when={props.rows.length > 0} fallback={<p class="dim">{props.empty}</p>}>
+        <table class="plain">
+          <thead>
+            <tr>
+              <For each={props.columns}>
+                {(column) => (
+                  <th scope="col" classList={{ number: column.isNumber === true }}>
+                    {column.name}
+                  </th>
                 )}
               </For>
-            </tbody>
-          </table>
-        </Show>
-      </section>
-      <section aria-labelledby="hot-queries">
-        <h2 id="hot-queries">
-          Dearest queries <span class="dim">last 5 to 10 min</span>
-        </h2>
-        <Show when={queries().length > 0} fallback={<p class="dim">No query was counted.</p>}>
-          <table class="plain">
-            <thead>
-              <tr>
-                <th scope="col">Template</th>
-                <th scope="col" class="number">
-                  RU
-                </th>
-                <th scope="col" class="number">
-                  Share
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              <For each={queries()}>
-                {({ value }) => (
-                  <tr>
-                    <td class="mono">
-                      <a href={`${pathOf([...at(), "query"])}#q=${encodeURIComponent(textOf(value))}`}>
-                        {textOf(value)}
-                      </a>
-                    </td>
-                    <td class="number">{rate(value.ru)}</td>
-                    <td class="number">{percent(value.share)}</td>
-                  </tr>
-                )}
-              </For>
-            </tbody>
-          </table>
-        </Show>
-      </section>
-      <section aria-labelledby="large-keys">
-        <h2 id="large-keys">
-          Largest keys <span class="dim">limit {bytes(props.report.logicalPartitionSizeBytesMax)}</span>
-        </h2>
-        <Show when={largest().length > 0} fallback={<p class="dim">There are no items.</p>}>
-          <table class="plain">
-            <thead>
-              <tr>
-                <th scope="col">Key</th>
-                <th scope="col" class="number">
-                  Items
-                </th>
-                <th scope="col" class="number">
-                  Size
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              <For each={largest()}>
-                {({ value }) => (
-                  <tr>
-                    <td class="mono hot-key">
-                      <a href={keyLink(value.key)}>{value.key}</a>
-                    </td>
-                    <td class="number">{integer(value.items)}</td>
-                    <td class="number">{bytes(value.sizeBytes)}</td>
-                  </tr>
-                )}
-              </For>
-            </tbody>
-          </table>
-        </Show>
-      </section>
-    </div>
+            </tr>
+          </thead>
+          <tbody>
+            <For each={props.rows}>
+              {(row) => (
+                <tr>
+                  <For each={props.columns}>
+                    {(column) => (
+                      <td classList={{ number: column.isNumber === true }} title={column.title?.(row)}>
+                        {column.cell(row)}
+                      </td>
+                    )}
+                  </For>
+                </tr>
+              )}
+            </For>
+          </tbody>
+        </table>
+      </Show>
+    </section>
   );
 }
 
-const textOf = (value: { template?: string; text?: string }): string => value.template ?? value.text ?? "";
-
-function top<T>(
-  report: Report,
-  of: (partition: Report["partitions"][number]) => T[],
-  weight: (value: T) => number,
-): { partition: string; value: T }[] {
-  const all = report.partitions.flatMap((partition) =>
-    of(partition).map((value) => ({ partition: partition.id, value })),
+export function Hot(props: { report: Report }): JSX.Element {
+  const at = () => ["c", props.report.database, props.report.container];
+  const partitions = (): Partition[] => props.report.partitions;
+  const keys = createMemo(() => hottestKeys(partitions()));
+  const queries = createMemo(() => dearestQueries(partitions()));
+  const largest = createMemo(() => largestKeys(partitions()));
+  const Key = (cell: { key: string }): JSX.Element => (
+    <a class="mono hot-key" href={`${pathOf([...at(), "items"])}#key=${encodeURIComponent(cell.key)}`}>
+      {cell.key}
+    </a>
   );
-  return all.sort((left, right) => weight(right.value) - weight(left.value)).slice(0, SHOWN_MAX);
+  return (
+    <div class="trio">
+      <HotTable
+        id="hot-keys"
+        title="Hottest keys"
+        window="last 5 to 10 min"
+        empty="No traffic was counted."
+        rows={keys()}
+        columns={[
+          { name: "Key", cell: ({ key }) => <Key key={key} /> },
+          { name: "Partition", cell: ({ partition }) => partition },
+          {
+            name: "RU",
+            isNumber: true,
+            title: ({ errorRu }) => `at most ${rate(errorRu)} RU too high`,
+            cell: ({ ru, errorRu }) => `${rate(ru)}${errorRu > 0 ? " ±" : ""}`,
+          },
+          { name: "Share", isNumber: true, cell: ({ share }) => percent(share) },
+        ]}
+      />
+      <HotTable
+        id="hot-queries"
+        title="Dearest queries"
+        window="last 5 to 10 min"
+        empty="No query was counted."
+        rows={queries()}
+        columns={[
+          {
+            name: "Template",
+            cell: ({ template }) => (
+              <a class="mono" href={`${pathOf([...at(), "query"])}#q=${encodeURIComponent(template)}`}>
+                {template}
+              </a>
+            ),
+          },
+          {
+            name: "Partitions",
+            isNumber: true,
+            title: (row) => `partitions ${row.partitions.join(", ")}`,
+            cell: (row) => integer(row.partitions.length),
+          },
+          { name: "RU", isNumber: true, cell: ({ ru }) => rate(ru) },
+          { name: "Share", isNumber: true, title: () => "of what queries cost", cell: ({ share }) => percent(share) },
+        ]}
+      />
+      <HotTable
+        id="large-keys"
+        title="Largest keys"
+        window={`limit ${bytes(props.report.logicalPartitionSizeBytesMax)}`}
+        empty="There are no items."
+        rows={largest()}
+        columns={[
+          { name: "Key", cell: ({ key }) => <Key key={key} /> },
+          { name: "Items", isNumber: true, cell: ({ items }) => integer(items) },
+          {
+            name: "Size",
+            isNumber: true,
+            title: ({ sizeBytes }) => `${percent(sizeBytes / props.report.logicalPartitionSizeBytesMax)} of the limit`,
+            cell: ({ sizeBytes }) => bytes(sizeBytes),
+          },
+        ]}
+      />
+    </div>
+  );
 }

@@ -16,6 +16,7 @@ import { KeyLookup } from "./key-lookup";
 import { RelocationStrip } from "./relocation";
 import type { Remedy } from "./remedies";
 import { RemedyDialog } from "./remedy-dialog";
+import { Tour, TOUR_WINDOW } from "./tour";
 
 const WINDOWS = ["10m", "6h", "4d", "28d"];
 
@@ -28,11 +29,14 @@ export default function Partitions(props: { segments: string[] }): JSX.Element {
   const [isMoving, setMoving] = createSignal(false);
   const window = () => (WINDOWS.includes(place().state["window"] ?? "") ? (place().state["window"] as string) : "10m");
 
+  const isTour = () => Boolean(place().state["tour"]);
+  const loadWindow = () => (isTour() ? TOUR_WINDOW : window());
+
   const read = async () => {
-    const asked = window();
+    const asked = loadWindow();
     try {
       const next = await readReport(db, coll, asked);
-      if (asked !== window()) return;
+      if (asked !== loadWindow()) return;
       setReport(next);
       setReadAt(new Date());
       setMoving(next.relocation !== null);
@@ -43,7 +47,7 @@ export default function Partitions(props: { segments: string[] }): JSX.Element {
     }
   };
   createEffect(() => {
-    window();
+    loadWindow();
     onCleanup(poll(isMoving() ? 250 : 2_000, read));
   });
 
@@ -56,6 +60,9 @@ export default function Partitions(props: { segments: string[] }): JSX.Element {
       <Show when={report()} fallback={<Loading words="Reading the partitions" />}>
         {(now) => (
           <div class="partitions" classList={{ stale: failure() !== null }}>
+            <Show when={isTour()}>
+              <Tour report={now()} onRemedy={setRemedy} />
+            </Show>
             <RelocationStrip report={now()} onChanged={() => void read()} />
             <Show when={offers("heat")}>
               <HeatPane

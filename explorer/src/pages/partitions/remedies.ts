@@ -4,7 +4,7 @@ import type { Action, Partition, Report } from "../../client/reports";
 
 export type Remedy =
   | { kind: "split"; partition: string; at: string; predicted?: string }
-  | { kind: "merge"; partitions: string[] }
+  | { kind: "merge"; partitions: string[]; predicted?: string }
   | { kind: "move"; partition: string }
   | { kind: "shares"; shares: Record<string, number>; predicted?: string };
 
@@ -16,13 +16,18 @@ export function remedyOf(action: Action): Remedy | null {
     return { kind: "split", partition: action.partition, at: action.at, ...(predicted ? { predicted } : {}) };
   }
   if (action.kind === "redistribute") {
-    const share = action.predicted?.throttledShare;
-    const predicted = share === undefined ? undefined : `${Math.round(share * 100)} % of operations refused`;
+    const predicted = refusedWords(action.predicted?.throttledShare);
     return { kind: "shares", shares: action.shares, ...(predicted ? { predicted } : {}) };
   }
-  if (action.kind === "merge") return { kind: "merge", partitions: action.partitions };
+  if (action.kind === "merge") {
+    const predicted = refusedWords(action.predicted?.throttledShare);
+    return { kind: "merge", partitions: action.partitions, ...(predicted ? { predicted } : {}) };
+  }
   return null;
 }
+
+const refusedWords = (share: number | undefined): string | undefined =>
+  share === undefined ? undefined : `${Math.round(share * 100)} % of what is asked for refused`;
 
 export function remedyTitle(remedy: Remedy): string {
   if (remedy.kind === "split")

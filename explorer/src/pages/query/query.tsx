@@ -25,8 +25,10 @@ import { place, setState } from "../../kit/router";
 import { TextEditor } from "../../parts/text-editor";
 import { offers } from "../../state/account";
 import { History, remember } from "./history";
+import { Compare, type RunFigures } from "./compare";
 import { Results } from "./results";
 import { createRun } from "./run";
+import { Saved } from "./saved";
 
 const FIRST_TEXT = "SELECT * FROM c";
 const PLAIN_LINK_MAX = 400;
@@ -42,7 +44,10 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
   const [rowsMax, setRowsMax] = createSignal(1_000);
   const [from, setFrom] = createSignal(0);
   const [isHistoryOpen, setHistoryOpen] = createSignal(false);
+  const [isSavedOpen, setSavedOpen] = createSignal(false);
   const [isCopied, setCopied] = createSignal(false);
+  const [pinned, setPinned] = createSignal<RunFigures | null>(null);
+  const [ranText, setRanText] = createSignal("");
   let editor = null as Editor | null;
   const parameters = createMemo(() => parametersOf(typed()), undefined, {
     equals: (left, right) => left.join() === right.join(),
@@ -88,6 +93,7 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
     const statement = wanted();
     if (!statement) return;
     const query = asked(statement);
+    setRanText(query.text);
     await run.start({ query, rowsMax: rowsMax(), byOperator: byOperator() });
     void remember({
       db,
@@ -168,6 +174,9 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
           />
         </label>
         <span class="spacer" />
+        <button type="button" onClick={() => setSavedOpen(true)}>
+          Saved
+        </button>
         <button type="button" onClick={() => setHistoryOpen(true)}>
           History
         </button>
@@ -209,6 +218,7 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
           </fieldset>
         </Show>
       </div>
+      <Compare run={run} text={ranText()} pinned={pinned()} onPin={setPinned} />
       <Results
         run={run}
         db={db}
@@ -216,6 +226,16 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
         keyPaths={definition()?.value.partitionKey.paths ?? []}
         onGo={(at) => editor?.goTo(from() + at)}
       />
+      <Show when={isSavedOpen()}>
+        <Saved
+          text={editor?.text() ?? typed()}
+          onPick={(next) => {
+            fill(next);
+            setSavedOpen(false);
+          }}
+          onClose={() => setSavedOpen(false)}
+        />
+      </Show>
       <Show when={isHistoryOpen()}>
         <History
           db={db}

@@ -2,7 +2,7 @@
 
 import { createMemo, createSignal, For, Match, Show, Switch, type JSX } from "solid-js";
 import { textMember } from "../../client/endpoints";
-import { cells, compact, pretty, valueAt } from "../../client/json";
+import { areNumbers, cells, compact, pretty, valueAt } from "../../client/json";
 import { keyOf } from "../../client/key";
 import { json } from "../../editor/json";
 import { integer, milliseconds, plural, ru } from "../../kit/format";
@@ -200,19 +200,22 @@ function Rows(props: ResultsProps): JSX.Element {
     const system = ["_rid", "_self", "_etag", "_attachments", "_ts"];
     return [...found].filter((name) => !system.includes(name) || found.size <= system.length);
   });
-  const columns = (): Column[] => [
-    { name: "#", width: "56px", isNumber: true },
-    ...names().map((name) => ({ name: name === "" ? "value" : name, width: "minmax(120px, 1fr)" })),
-  ];
+  const tokenOf = (text: string, name: string): string | undefined =>
+    name === "" ? (text[0] === "{" ? undefined : text) : text[0] === "{" ? valueAt(text, [name]) : undefined;
+  const columns = createMemo((): Column[] => {
+    const sample = rows().slice(0, 200);
+    return [
+      { name: "#", width: "56px", isNumber: true },
+      ...names().map((name) => ({
+        name: name === "" ? "value" : name,
+        width: "minmax(120px, 1fr)",
+        isNumber: areNumbers(sample.map((text) => tokenOf(text, name))),
+      })),
+    ];
+  });
   const cell = (row: number, column: number): JSX.Element => {
     if (column === 0) return <span class="dim">{row + 1}</span>;
-    const text = rows()[row] ?? "";
-    const name = names()[column - 1] ?? "";
-    return (
-      <Cell
-        token={name === "" ? (text[0] === "{" ? undefined : text) : text[0] === "{" ? valueAt(text, [name]) : undefined}
-      />
-    );
+    return <Cell token={tokenOf(rows()[row] ?? "", names()[column - 1] ?? "")} />;
   };
   const open = (row: number) => {
     const text = rows()[row] ?? "";

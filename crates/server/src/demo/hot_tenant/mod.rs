@@ -9,12 +9,14 @@
 //! | `tenants.rs` | the tenants, their items, the two keys |
 //! | `traffic.rs` | loads and asks, counting what is served and what is refused |
 //! | `bars.rs` | what they store and use, as bars |
+//! | `tour.rs` | the same for a browser: a server whose tenants never stop, to be looked at and cured by hand |
 //!
-//! Everything runs in this process, in memory and against the real clock: budgets, refusals, splits and the diagnosis are the
+//! With `--seconds`, or where nobody sits at a terminal, the story is told as text, from beginning to end. Everything runs in this process, in memory and against the real clock: budgets, refusals, splits and the diagnosis are the
 //! server's own, with limits scaled down so that they are met within seconds.
 
 mod bars;
 mod tenants;
+mod tour;
 mod traffic;
 
 use std::io::{self, Write};
@@ -28,7 +30,9 @@ use shardlake_storage::{Shard, ShardOptions};
 
 use crate::operate::{bytes, thousands, wrapped};
 use tenants::{BUSY, Design, LARGE, TENANTS};
-use traffic::{Loaded, Served};
+use traffic::{Loaded, Pace, Served};
+
+pub use tour::{LINK as TOUR_LINK, Tour};
 
 pub const DEFAULT_SECONDS: u64 = 8;
 const DATABASE: &str = "saas";
@@ -167,8 +171,8 @@ impl<W: Write> Stage<'_, W> {
         throughput: u64,
     ) -> Result<Act> {
         let duration = Duration::from_secs(self.demo.seconds);
-        let how = (duration, self.demo.seed_number);
-        let served = traffic::run(&self.account, container, design, loaded, how).await?;
+        let pace = Pace { duration, seed_number: self.demo.seed_number, busy_percent: 100 };
+        let served = traffic::run(&self.account, container, design, loaded, pace).await?;
         let report = self.account.container_report(container, duration).await?;
         self.say(&format!("{} seconds, per tenant:", self.demo.seconds))?;
         self.say(bars::tenants(&served, duration.as_secs_f64()).trim_end())?;

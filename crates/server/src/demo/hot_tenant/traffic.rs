@@ -9,10 +9,19 @@ use shardlake_account::{Account, ContainerHandle, ItemRead, ReadCommand, WriteCo
 use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, Priority, RequestContext, Result};
 use shardlake_stdx::Random;
 
-use super::tenants::{Design, TENANTS, Tenant};
+use super::tenants::{BUSY, Design, TENANTS, Tenant};
 
 /// Between two looks at how many requests are due.
 const TICK: Duration = Duration::from_millis(5);
+
+/// For how long, and how the requests are chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    pub duration: Duration,
+    pub seed_number: u64,
+    /// Of the busy tenant's reads, in hundredths.
+    pub busy_percent: u64,
+}
 
 /// What became of one tenant's items while they were loaded.
 #[derive(Debug, Clone, Default)]
@@ -69,25 +78,28 @@ pub async fn load(account: &Account, container: &ContainerHandle, design: Design
     Ok(all)
 }
 
-/// All tenants at once, for so long; what each got, in the order of [`TENANTS`]. `loaded` says which items there are.
+/// All tenants at once; what each got, in the order of [`TENANTS`]. `loaded` says which items there are.
 pub async fn run(
     account: &Account,
     container: &ContainerHandle,
     design: Design,
     loaded: &[Loaded],
-    (duration, seed_number): (Duration, u64),
+    pace: Pace,
 ) -> Result<Vec<Served>> {
     let tenant = |(place, tenant): (usize, &'static Tenant)| {
-        let random = Random::seeded(seed_number.wrapping_mul(31).wrapping_add(place as u64));
+        let random = Random::seeded(pace.seed_number.wrapping_mul(31).wrapping_add(place as u64));
+        let is_busy = tenant.name == BUSY;
+        let reads_per_second = tenant.reads_per_second * if is_busy { pace.busy_percent } else { 100 } / 100;
         let traffic = Traffic {
             account: account.clone(),
             container: container.clone(),
             design,
             tenant,
+            reads_per_second,
             items: loaded[place].stored.max(1),
             random,
         };
-        tokio::spawn(traffic.run(duration))
+        tokio::spawn(traffic.run(pace.duration))
     };
     let running: Vec<_> = TENANTS.iter().enumerate().map(tenant).collect();
     let mut all = Vec::with_capacity(running.len());
@@ -102,6 +114,7 @@ struct Traffic {
     container: ContainerHandle,
     design: Design,
     tenant: &'static Tenant,
+    reads_per_second: u64,
     items: u64,
     random: Random,
 }
@@ -121,7 +134,7 @@ impl Traffic {
         let (mut reads, mut writes) = (Counted::default(), Counted::default());
         loop {
             let passed = (clock.elapsed() - started).min(duration);
-            while reads.served + reads.refused < due(self.tenant.reads_per_second, passed) {
+            while reads.served + reads.refused < due(self.reads_per_second, passed) {
                 reads.count(self.read().await)?;
             }
             while writes.served + writes.refused < due(self.tenant.writes_per_second, passed) {

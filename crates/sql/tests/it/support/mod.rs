@@ -50,6 +50,7 @@ impl Items {
             ordinal: index as u64 + first_ordinal,
             ttl_seconds: None,
             json_size_bytes: body.raw().as_bytes().len() as u32,
+            is_altered: false,
         };
         let with_envelope = |(index, body): (usize, Body)| {
             let envelope = envelope(index, &body);
@@ -197,6 +198,7 @@ const SPARE: Envelope = Envelope {
     ordinal: 0,
     ttl_seconds: None,
     json_size_bytes: 0,
+    is_altered: false,
 };
 
 fn view<'i>(body: &'i Body, envelope: &'i Envelope) -> ItemView<'i> {

@@ -1,0 +1,90 @@
+//! `cargo xtask bench store`: an account in an object store beside one on the local disk, in one run.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | the options, and the page |
+//! | `places.rs` | where accounts lie: the disk, a directory as a store, a bucket in this process at some distance, a store by its URL |
+//! | `rows.rs` | one function for each row |
+//!
+//! The bucket runs in this process, on the cores that server and load generator use as well, and keeps everything in memory: it stands for the
+//! latency of a cloud and for nothing else of it. Compare ratios within one run.
+
+mod places;
+mod rows;
+
+use std::fmt::Write as _;
+
+use clap::Args;
+
+use crate::{Outcome, publish, report};
+use places::{Place, Started};
+
+#[derive(Debug, Clone, Args)]
+pub struct StoreOptions {
+    /// A build of the server with the feature object-storage
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 4)]
+    pub seconds: u64,
+    /// Items loaded into each place, twice
+    #[arg(long, default_value_t = 100_000)]
+    pub items: u64,
+    /// Between a request to the distant bucket and its answer
+    #[arg(long, default_value_t = 30)]
+    pub milliseconds: u64,
+    /// Another store to measure, such as s3://bucket/prefix of a SeaweedFS; its environment is handed on
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
+/// A figure, what it should be, and whether it is.
+pub struct Row {
+    pub what: String,
+    pub place: String,
+    pub found: String,
+    pub goal: &'static str,
+    /// `None` where there is nothing to compare with.
+    pub is_met: Option<bool>,
+}
+
+pub fn run(options: &StoreOptions) -> Outcome {
+    let mut rows = Vec::new();
+    let local = Started::with_items(options, Place::Disk)?;
+    let speed = rows::speed(options, &local)?;
+    rows.push(rows::alone("local disk", &speed));
+    let local_split = rows::split(&local)?;
+    drop(local);
+    let mut places = vec![Place::Directory, Place::bucket()];
+    places.extend(options.url.clone().map(Place::Url));
+    for place in places {
+        let started = Started::with_items(options, place)?;
+        rows.extend(rows::beside(options, &started, &speed)?);
+        rows.extend(rows::life(options, started, local_split)?);
+    }
+    rows.extend(rows::distant(options)?);
+    publish::publish(options.publish.as_ref(), &page(options, &rows))
+}
+
+fn page(options: &StoreOptions, rows: &[Row]) -> String {
+    let mut out = format!(
+        "# An account in an object store\n\n{}\n\n{} items in each of two containers, {} s a measurement, {} ms to the distant bucket.\n\n| what | where | found | goal | |\n|---|---|---:|---:|---|\n",
+        report::machine(),
+        options.items,
+        options.seconds,
+        options.milliseconds
+    );
+    for Row { what, place, found, goal, is_met } in rows {
+        let verdict = match is_met {
+            Some(true) => "met",
+            Some(false) => "**missed**",
+            None => "–",
+        };
+        writeln!(out, "| {what} | {place} | {found} | {goal} | {verdict} |")
+            .expect("a string takes any text");
+    }
+    out
+}

@@ -1,0 +1,305 @@
+//! The rows of the page, one function for those that belong together.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use shardlake_testkit::EMULATOR_KEY;
+
+use super::places::{Place, Started};
+use super::{Row, StoreOptions};
+use crate::Outcome;
+use crate::cases::{self, ONE_ROW};
+use crate::cpu::{resident_megabytes, settle};
+use crate::load::{Measured, Requests, Target, drive, drive_after};
+use crate::query_workload::{self, Queries};
+use crate::workload::{Creates, DATABASE, Reads, Replaces, Signer, key_of};
+
+const CONNECTIONS: usize = 16;
+const MANY_CONNECTIONS: usize = 128;
+/// Of the memory that `--cache-size` and `--write-buffer-size` give by default, in MB, and what code and connections take.
+const BUDGET_MEGABYTES: f64 = 256.0 + 4.0 * 32.0 + 128.0;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a place does without anybody beside it.
+pub struct Speed {
+    read: Measured,
+    query: Measured,
+    create: Measured,
+    creates: Measured,
+}
+
+fn signer() -> Signer {
+    Signer::new(EMULATOR_KEY)
+}
+
+fn go(
+    options: &StoreOptions,
+    started: &Started,
+    connections: usize,
+    requests: Arc<dyn Requests>,
+) -> Outcome<Measured> {
+    let server = &started.server;
+    drive(server.address(), connections, Duration::from_secs(options.seconds), requests, server.process_id())
+}
+
+pub fn speed(options: &StoreOptions, started: &Started) -> Outcome<Speed> {
+    let query =
+        cases::queries(options.items).into_iter().find(|case| case.name == ONE_ROW).ok_or("no such case")?;
+    Ok(Speed {
+        read: go(options, started, CONNECTIONS, Arc::new(Reads::new(&signer(), options.items)))?,
+        query: go(options, started, CONNECTIONS, (query.requests)(0))?,
+        create: go(options, started, 1, Arc::new(Creates::new(&signer(), "one")))?,
+        creates: go(options, started, MANY_CONNECTIONS, Arc::new(Creates::new(&signer(), "many")))?,
+    })
+}
+
+pub fn alone(place: &str, speed: &Speed) -> Row {
+    let found = format!(
+        "{:.0} reads/s, {:.0} queries/s, a create {:.2} ms, {:.0} creates/s",
+        speed.read.per_second,
+        speed.query.per_second,
+        speed.create.p50_us / 1000.0,
+        speed.creates.per_second
+    );
+    Row { what: "for comparison".into(), place: place.into(), found, goal: "–", is_met: None }
+}
+
+fn ratio(what: &str, place: &str, (found, than): (f64, f64), goal: &'static str, least: f64) -> Row {
+    let ratio = found / than;
+    Row {
+        what: what.into(),
+        place: place.into(),
+        found: format!("{ratio:.2}"),
+        goal,
+        is_met: Some(ratio >= least),
+    }
+}
+
+fn at_most(what: &str, place: &str, (found, unit): (f64, &str), goal: &'static str, most: f64) -> Row {
+    Row {
+        what: what.into(),
+        place: place.into(),
+        found: format!("{found:.2} {unit}"),
+        goal,
+        is_met: Some(found <= most),
+    }
+}
+
+/// Reads, queries and creates beside those of the local disk.
+pub fn beside(options: &StoreOptions, started: &Started, local: &Speed) -> Outcome<Vec<Row>> {
+    let (found, place) = (speed(options, started)?, started.place.name());
+    let create_ms = found.create.p50_us / 1000.0;
+    Ok(vec![
+        ratio(
+            "warm point read ÷ local",
+            &place,
+            (found.read.per_second, local.read.per_second),
+            "≥ 0.5",
+            0.5,
+        ),
+        ratio(
+            "warm one-partition query ÷ local",
+            &place,
+            (found.query.per_second, local.query.per_second),
+            "≥ 0.4",
+            0.4,
+        ),
+        Row {
+            what: "durable create, one client, median".into(),
+            place: place.clone(),
+            found: format!("{create_ms:.2} ms"),
+            goal: "≤ 1.5 × PUT + 1 ms",
+            // What a put takes is known of the distant bucket alone.
+            is_met: None,
+        },
+        Row {
+            what: "durable creates, 128 clients".into(),
+            place,
+            found: format!("{:.0}/s", found.creates.per_second),
+            goal: "≥ 10,000/s",
+            is_met: Some(found.creates.per_second >= 10_000.0),
+        },
+    ])
+}
+
+/// Seconds that a split of the container of the query benchmark takes.
+pub fn split(started: &Started) -> Outcome<f64> {
+    let client = started.server.client();
+    let base = format!("/_shardlake/v1/dbs/{DATABASE}/colls/{}/partitions", query_workload::CONTAINER);
+    let since = Instant::now();
+    let begun =
+        client.post_json(&format!("{base}/0/split"), &[], &json!({ "at": "size" })).expect_status(202);
+    let before = begun.json()["generation"].as_u64().ok_or("no generation is told")?;
+    while client.get(&base, &[]).expect_status(200).json()["generation"]
+        .as_u64()
+        .is_none_or(|now| now <= before)
+    {
+        if since.elapsed() > Duration::from_secs(600) {
+            return Err("the split does not end".into());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(since.elapsed().as_secs_f64())
+}
+
+/// Memory, a split, a start, the drop of a container, and a take-over.
+pub fn life(options: &StoreOptions, mut started: Started, local_split: f64) -> Outcome<Vec<Row>> {
+    let place = started.place.name();
+    let memory = resident_megabytes(started.server.process_id());
+    let mut rows = vec![
+        at_most("memory after loading", &place, (memory, "MB"), "≤ budget + 20 %", BUDGET_MEGABYTES * 1.2),
+        ratio("relocation: a split ÷ local, as speed", &place, (local_split, split(&started)?), "≥ 0.2", 0.2),
+    ];
+    let since = Instant::now();
+    started.cold(Duration::ZERO);
+    let _first = first_read(&started)?;
+    rows.push(at_most(
+        "start to first read",
+        &place,
+        (since.elapsed().as_secs_f64(), "s"),
+        "≤ 2 s at 1M",
+        2.0,
+    ));
+    rows.push(drop_of_container(options, &started)?);
+    rows.push(take_over(&mut started)?);
+    Ok(rows)
+}
+
+fn first_read(started: &Started) -> Outcome<Measured> {
+    let server = &started.server;
+    let target = Target { address: server.address(), connections: 1, server: server.process_id() };
+    drive_after(Duration::ZERO, target, Duration::from_millis(1), Arc::new(Reads::new(&signer(), 1)))
+}
+
+fn drop_of_container(options: &StoreOptions, started: &Started) -> Outcome<Row> {
+    let bytes = || match &started.place {
+        Place::Bucket(bucket) => bucket.put_bytes(),
+        _ => 0,
+    };
+    let (before, since) = (bytes(), Instant::now());
+    let _gone = started.server.client().delete(&started.container(), &[]).expect_status(204);
+    let seconds = since.elapsed().as_secs_f64();
+    settle(started.server.process_id(), PATIENCE);
+    let written = (bytes() - before) / 1024;
+    let what = format!("drop of a partition of {} items", options.items);
+    let found = match &started.place {
+        Place::Bucket(_) => format!("{seconds:.2} s, {written} KB written"),
+        _ => format!("{seconds:.2} s"),
+    };
+    let is_met = seconds <= 1.0 && written <= 64;
+    Ok(Row { what, place: started.place.name(), found, goal: "≤ 1 s, ≤ 64 KB", is_met: Some(is_met) })
+}
+
+fn take_over(started: &mut Started) -> Outcome<Row> {
+    let spare = started.spare();
+    let spare = thread::spawn(move || spare.try_start());
+    // Until the spare waits. If it comes late, the figure only gets worse.
+    thread::sleep(Duration::from_secs(1));
+    let since = Instant::now();
+    started.server.kill();
+    let spare = spare.join().map_err(|_| "the spare panicked")??;
+    let item = json!({ "id": "after", "pk": "after" });
+    let made = spare.client().create_item(DATABASE, query_workload::CONTAINER, &json!(["after"]), &item);
+    let _made = made.expect_status(201);
+    Ok(at_most(
+        "take-over, lease of 3 s",
+        &started.place.name(),
+        (since.elapsed().as_secs_f64(), "s"),
+        "≤ 5 s",
+        5.0,
+    ))
+}
+
+/// Of which the median counts.
+const COLD_STARTS: u64 = 7;
+
+/// At a distance: cold queries, and writers and readers beside others.
+pub fn distant(options: &StoreOptions) -> Outcome<Vec<Row>> {
+    let delay = Duration::from_millis(options.milliseconds);
+    let trip = options.milliseconds as f64;
+    let place = format!("bucket, {} ms", options.milliseconds);
+    let mut started = Started::with_items(options, Place::bucket())?;
+    let mut rows = Vec::new();
+
+    started.set_delay(delay);
+    let create = go(options, &started, 1, Arc::new(Creates::new(&signer(), "far")))?.p50_us / 1000.0;
+    rows.push(at_most(
+        "durable create, one client, median",
+        &place,
+        (create, "ms"),
+        "≤ 1.5 × PUT + 1 ms",
+        1.5 * trip + 1.0,
+    ));
+
+    rows.push(at_most(
+        "first query of 100 rows by index after a start, in round trips",
+        &place,
+        (cold_query(options, &mut started, delay)?.as_secs_f64() / delay.as_secs_f64(), "×"),
+        "≤ 8",
+        8.0,
+    ));
+
+    let hot = |round: usize| -> Outcome<f64> {
+        Ok(go(options, &started, 4, Arc::new(Replaces::new(&signer(), 64, round)))?.p50_us)
+    };
+    hot(0)?;
+    let undisturbed = hot(1)?;
+    let disturbed =
+        beside_load(options, &started, 1, Arc::new(Replaces::new(&signer(), options.items, 2)), || hot(3))?;
+    rows.push(at_most(
+        "hot writers beside a writer of cold keys ÷ without",
+        &place,
+        (disturbed / undisturbed, "×"),
+        "≤ 1.2",
+        1.2,
+    ));
+
+    let case = || cases::queries(64).into_iter().find(|case| case.name == ONE_ROW).ok_or("no such case");
+    let query = || -> Outcome<f64> { Ok(go(options, &started, 4, (case()?.requests)(0))?.p50_us) };
+    query()?;
+    let idle = query()?;
+    let busy = beside_load(options, &started, 64, Arc::new(Creates::new(&signer(), "busy")), query)?;
+    rows.push(at_most("queries beside 64 writers ÷ idle", &place, (busy / idle, "×"), "≤ 1.2", 1.2));
+    started.set_delay(Duration::ZERO);
+    Ok(rows)
+}
+
+/// The median over several starts of the time that the first query takes: the second one finds the blocks of the index in memory,
+/// and of a small container everything.
+fn cold_query(options: &StoreOptions, started: &mut Started, delay: Duration) -> Outcome<Duration> {
+    let keys = options.items / 100;
+    let mut times = Vec::new();
+    for start in 0..COLD_STARTS {
+        started.set_delay(Duration::ZERO);
+        started.cold(delay);
+        let key = key_of(start * 7919 % keys * 100);
+        let text = "SELECT * FROM c WHERE c.slot < 100".to_owned();
+        let query = Queries::new(std::iter::once((query_workload::Target::Key(key), text)));
+        let server = &started.server;
+        let target = Target { address: server.address(), connections: 1, server: server.process_id() };
+        let measured = drive_after(Duration::ZERO, target, Duration::ZERO, Arc::new(query))?;
+        times.push(Duration::from_secs_f64(measured.p50_us / 1e6));
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
+}
+
+/// Measures while others send requests on so many connections.
+fn beside_load<T>(
+    options: &StoreOptions,
+    started: &Started,
+    connections: usize,
+    requests: Arc<dyn Requests>,
+    measure: impl FnOnce() -> Outcome<T>,
+) -> Outcome<T> {
+    let (address, process) = (started.server.address(), started.server.process_id());
+    let time = Duration::from_secs(options.seconds + 1);
+    let load = thread::spawn(move || {
+        drive(address, connections, time, requests, process).map_err(|error| error.to_string())
+    });
+    let measured = measure();
+    load.join().map_err(|_| "the load panicked")??;
+    measured
+}

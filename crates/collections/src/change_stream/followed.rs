@@ -1,0 +1,236 @@
+//! The containers that a stream follows: which they are, and what becomes of them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use shardlake_items::{VersionReader, VersionStart};
+use shardlake_model::{ContainerRid, ErrorKind};
+use shardlake_serving::{ContainerEntry, ContainerHandle};
+
+use super::events::{catalog_event, namespace_document};
+use super::token::TokenKind;
+use super::{CHANGE_STREAM_FATAL, ChangeStream, HISTORY_LOST, Told, Watched};
+use crate::collections::{Collection, Collections, Namespace};
+use crate::failure::{Failure, Result};
+use crate::meta::Rename;
+
+/// Databases that are not the user's.
+const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
+const NOT_KEPT: i32 = 40573;
+
+/// A container and its reader.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub rid: ContainerRid,
+    /// As events tell it now.
+    pub namespace: Namespace,
+    pub collection: Collection,
+    pub reader: VersionReader,
+    /// Still to be told, in the order of their times.
+    pub renames: VecDeque<Rename>,
+    /// Of the collection's renames, the last that was noted, or happened before the stream began.
+    last_rename: Option<Rename>,
+    pub is_gone: bool,
+}
+
+impl Followed {
+    /// The time of what comes next, of all that was read.
+    pub fn next_ms(&self) -> Option<u64> {
+        let rename = self.renames.front().map(|rename| rename.at_ms);
+        self.reader.next_ms().into_iter().chain(rename).min()
+    }
+
+    fn note_renames(&mut self) -> Result<()> {
+        let renames = &self.collection.meta.renames;
+        let known =
+            self.last_rename.as_ref().and_then(|last| renames.iter().rposition(|rename| rename == last));
+        let new = &renames[known.map_or(0, |known| known + 1)..];
+        self.renames.extend(new.iter().cloned());
+        self.last_rename = new.last().or(self.last_rename.as_ref()).cloned();
+        let told = self.renames.back().map_or(&self.namespace.collection, |rename| &rename.to);
+        if *told == self.collection.namespace.collection {
+            return Ok(());
+        }
+        let words = format!(
+            "the collection {} is called {} now, and when it got that name is not known: start a new stream",
+            self.namespace, self.collection.namespace
+        );
+        Err(Failure::new(CHANGE_STREAM_FATAL, words))
+    }
+}
+
+/// History that a stream needs is gone.
+pub(super) fn history_lost(why: &str) -> Failure {
+    let words = format!(
+        "Resume of change stream was not possible, as the resume point may no longer be in the oplog: {why}"
+    );
+    Failure::new(HISTORY_LOST, words)
+}
+
+impl Collections {
+    /// Follows a container under the name that it had at `since_ms`, which is where its reader starts.
+    pub(super) async fn followed(
+        &self,
+        entry: Arc<ContainerEntry>,
+        (start, since_ms): (VersionStart, u64),
+    ) -> Result<Followed> {
+        let rid = entry.record.container.rid;
+        let own = Namespace::new(&entry.database.id, &entry.record.container.definition.id);
+        let handle = ContainerHandle { entry, by_rid: false };
+        let now = self.queries.clock().now();
+        let reader = VersionReader::open(&self.queries, &handle, start, now).await;
+        let reader = reader.map_err(|error| match error.kind() {
+            ErrorKind::BadRequest => {
+                Failure::new(NOT_KEPT, format!("change streams need kept versions on '{own}': collMod with changeStreamPreAndPostImages: {{enabled: true}} keeps them from then on"))
+            }
+            _ => error.into(),
+        })?;
+        let lost = || history_lost(&format!("{own} keeps what was written for so long only"));
+        let reader = reader.ok_or_else(lost)?;
+        let collection = self.of_handle(&own, handle)?;
+        let renames = &collection.meta.renames;
+        let last_rename = renames.iter().rfind(|rename| rename.at_ms <= since_ms).cloned();
+        let first = renames.iter().find(|rename| rename.at_ms > since_ms);
+        let namespace = match first {
+            Some(rename) => Namespace::new(&own.database, &rename.from),
+            None => own,
+        };
+        let mut followed = Followed {
+            rid,
+            namespace,
+            collection,
+            reader,
+            renames: VecDeque::new(),
+            last_rename,
+            is_gone: false,
+        };
+        followed.note_renames()?;
+        Ok(followed)
+    }
+
+    /// The containers that are there now of what is watched.
+    pub(super) fn watched_now(&self, watched: &Watched) -> Result<Vec<Arc<ContainerEntry>>> {
+        let of_database = |database: &str| -> Result<Vec<Arc<ContainerEntry>>> {
+            match self.resources.containers(database) {
+                Ok(handles) => Ok(handles.into_iter().map(|handle| handle.entry).collect()),
+                Err(error) if matches!(error.kind(), ErrorKind::OwnerNotFound | ErrorKind::NotFound) => {
+                    Ok(Vec::new())
+                }
+                Err(error) => Err(error.into()),
+            }
+        };
+        match watched {
+            Watched::Collection(namespace) => Ok(self
+                .collection(namespace)?
+                .map(|collection| collection.handle.entry)
+                .into_iter()
+                .collect()),
+            Watched::Database(database) => of_database(database),
+            Watched::Everything => {
+                let databases = self.resources.databases();
+                let users = databases.iter().filter(|database| !OWN_DATABASES.contains(&&*database.id));
+                let lists = users.map(|database| of_database(&database.id)).collect::<Result<Vec<_>>>()?;
+                Ok(lists.into_iter().flatten().collect())
+            }
+        }
+    }
+}
+
+impl ChangeStream {
+    /// Takes notice of what changed in the catalog.
+    pub(super) async fn follow_catalog(&mut self) -> Result<()> {
+        if !self.catalog.has_changed().unwrap_or(false) {
+            return Ok(());
+        }
+        // Marked as seen at the end: a call that is given up begins anew.
+        let seen = self.catalog.clone();
+        for followed in self.followed.iter_mut().filter(|followed| !followed.is_gone) {
+            let Ok(entry) = self.collections.queries.entry_of_rid(followed.rid) else {
+                followed.is_gone = true;
+                continue;
+            };
+            let own = Namespace::new(&entry.database.id, &entry.record.container.definition.id);
+            followed.collection =
+                self.collections.of_handle(&own, ContainerHandle { entry, by_rid: false })?;
+            followed.note_renames()?;
+        }
+        let is_one = matches!(self.watched, Watched::Collection(_));
+        if !is_one || self.followed.is_empty() {
+            for entry in self.collections.watched_now(&self.watched)? {
+                let rid = entry.record.container.rid;
+                if self.followed.iter().all(|followed| followed.rid != rid) {
+                    // Nothing of it was before the stream looked last.
+                    let start = (VersionStart::Beginning, self.time_ms);
+                    self.followed.push(self.collections.followed(entry, start).await?);
+                }
+            }
+        }
+        self.catalog = seen;
+        self.catalog.borrow_and_update();
+        Ok(())
+    }
+
+    /// Tells the end of a container that is gone, if there is one whose changes were all told.
+    pub(super) async fn tell_drop(&mut self) -> Result<bool> {
+        let is_over = |followed: &Followed| followed.is_gone && followed.next_ms().is_none();
+        let Some(place) = self.followed.iter().position(is_over) else { return Ok(false) };
+        if !self.followed[place].reader.is_read_to_its_end().await {
+            let name = &self.followed[place].namespace;
+            let failure = history_lost(&format!("{name} was dropped before its last changes were read"));
+            self.broken = Some(failure.clone());
+            return Err(failure);
+        }
+        let namespace = self.followed.remove(place).namespace;
+        let time_ms = self.now_ms();
+        let event = catalog_event("drop", time_ms, Some(&namespace));
+        let database = &namespace.database;
+        let is_last = self.followed.iter().all(|followed| followed.namespace.database != *database)
+            && self.collections.resources.database(database).is_err();
+        match &self.watched {
+            Watched::Collection(_) => {
+                self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate });
+                self.invalidate(time_ms);
+            }
+            watched => {
+                let is_one = matches!(watched, Watched::Database(_));
+                self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events });
+                if is_last {
+                    let event = catalog_event("dropDatabase", time_ms, Some(&Namespace::new(database, "")));
+                    let kind = if is_one { TokenKind::Invalidate } else { TokenKind::Events };
+                    self.pending.push_back(Told { event, time_ms, kind });
+                    if is_one {
+                        self.invalidate(time_ms);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells a rename, and goes on under the new name; a stream on the collection ends with it.
+    pub(super) fn tell_rename(&mut self, place: usize) {
+        let followed = &mut self.followed[place];
+        let Some(Rename { at_ms, to, .. }) = followed.renames.pop_front() else { return };
+        let to = Namespace::new(&followed.namespace.database, to);
+        let mut event = catalog_event("rename", at_ms, Some(&followed.namespace));
+        event.push("to", shardlake_mql::Value::document(namespace_document(&to)));
+        followed.namespace = to;
+        let time_ms = at_ms;
+        if matches!(self.watched, Watched::Collection(_)) {
+            self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate });
+            self.invalidate(time_ms);
+        } else {
+            self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events });
+        }
+    }
+
+    pub(super) fn invalidate(&mut self, time_ms: u64) {
+        let event = catalog_event("invalidate", time_ms, None);
+        self.pending.push_back(Told { event, time_ms, kind: TokenKind::Nothing });
+        self.followed.clear();
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.collections.queries.clock().now().milliseconds().max(self.time_ms)
+    }
+}

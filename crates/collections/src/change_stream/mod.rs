@@ -1,0 +1,304 @@
+//! Change streams: what changed in a collection, a database or everywhere, event by event (spec mongo.md §18).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | what is asked for; batches of events, and waiting for the next |
+//! | `opening.rs` | where a stream begins, or goes on |
+//! | `followed.rs` | the containers that a stream follows: which they are, what became of them |
+//! | `merge.rs` | the next of all their changes |
+//! | `events.rs`, `difference.rs` | a change as an event; what an update changed |
+//! | `token.rs` | resume tokens |
+//!
+//! A stream reads the change logs of its containers (`shardlake-items`, `version_reader.rs`), which tell every change exactly once and in
+//! order for each document. What the logs do not tell, renames and ends of collections, follows from the catalog:
+//!
+//! * A rename is kept with the container, with its time, and is told between the changes before and after that time.
+//! * The data of a dropped collection goes with it. A stream that had read everything tells the drop; one that had not is told that
+//!   history is lost (286), and never leaves anything out in silence.
+
+mod difference;
+mod events;
+mod followed;
+mod merge;
+mod opening;
+mod token;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use shardlake_items::any_changed;
+use shardlake_mql::{Context, Document, Env, Pipeline, Value, identical};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::collections::{Collections, Namespace};
+use crate::failure::{Failure, Result};
+use crate::request::Request;
+
+pub use events::{cluster_time_now, milliseconds_of};
+pub use token::Token;
+
+use followed::Followed;
+use token::{Scope, TokenKind};
+
+/// A commit whose writer has gone away wakes nobody: who waits looks for such now and then.
+const WAIT_SLICE: Duration = Duration::from_secs(1);
+pub const CHANGE_STREAM_FATAL: i32 = 280;
+pub const HISTORY_LOST: i32 = 286;
+
+/// What a stream is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Watched {
+    Collection(Namespace),
+    Database(String),
+    Everything,
+}
+
+impl Watched {
+    fn scope(&self) -> Scope {
+        match self {
+            Watched::Collection(_) => Scope::Collection,
+            Watched::Database(_) => Scope::Database,
+            Watched::Everything => Scope::Everything,
+        }
+    }
+}
+
+/// Which version of the document an update's event shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FullDocument {
+    #[default]
+    Default,
+    /// As it is when the event is read.
+    UpdateLookup,
+    WhenAvailable,
+    Required,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BeforeChange {
+    #[default]
+    Off,
+    WhenAvailable,
+    Required,
+}
+
+#[derive(Debug, Clone, Default)]
+pub enum StreamStart {
+    #[default]
+    Now,
+    /// With what was written in that millisecond and later.
+    At(u64),
+    ResumeAfter(Token),
+    /// The same, also behind the event that told the end of a stream.
+    StartAfter(Token),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamOptions {
+    pub full_document: FullDocument,
+    pub before: BeforeChange,
+}
+
+/// How much a batch may hold, and how long an empty one waits.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamRoom {
+    pub documents_max: usize,
+    pub size_bytes_max: usize,
+    pub wait: Duration,
+}
+
+#[derive(Debug)]
+pub struct StreamBatch {
+    /// As BSON.
+    pub events: Vec<Vec<u8>>,
+    /// Behind everything that was looked at.
+    pub token: Document,
+    /// The stream has told its end.
+    pub is_last: bool,
+}
+
+#[derive(Debug)]
+pub struct ChangeStream {
+    collections: Collections,
+    watched: Watched,
+    options: StreamOptions,
+    /// What comes behind `$changeStream`.
+    pipeline: Pipeline,
+    env: Env,
+    followed: Vec<Followed>,
+    /// What follows from the catalog, and is to be told next.
+    pending: VecDeque<Told>,
+    /// Told, and not handed out yet: a call that is given up loses nothing.
+    ready: VecDeque<Ready>,
+    catalog: watch::Receiver<u64>,
+    /// Of the last event.
+    time_ms: u64,
+    /// Nothing earlier is told.
+    since_ms: u64,
+    kind: TokenKind,
+    /// An event was read and cannot be told: nothing may come after it.
+    broken: Option<Failure>,
+}
+
+/// The client's budget is spent: the stream goes on later.
+const TOO_MANY_REQUESTS: i32 = 16500;
+
+fn retry_after(failure: &Failure) -> Duration {
+    let told = failure.details.get("retryAfterMs").and_then(Value::to_i64_exact);
+    Duration::from_millis(told.and_then(|told| u64::try_from(told).ok()).unwrap_or(0).max(1))
+}
+
+/// An event, and what a stream that is resumed behind it finds.
+#[derive(Debug)]
+struct Told {
+    event: Document,
+    time_ms: u64,
+    kind: TokenKind,
+}
+
+#[derive(Debug)]
+struct Ready {
+    bytes: Vec<u8>,
+    token: Document,
+    is_end: bool,
+}
+
+/// Stages of a change stream read no other collection.
+struct NoOthers;
+
+impl shardlake_mql::Collections for NoOthers {
+    fn documents(&self, _database: Option<&str>, collection: &str) -> shardlake_mql::Result<Vec<Value>> {
+        let words = format!("a change stream does not read the collection '{collection}'");
+        Err(shardlake_mql::Error::new(20, words))
+    }
+}
+
+impl ChangeStream {
+    /// The next events. Where there are none, waits for one.
+    pub async fn next(&mut self, request: &Request, room: StreamRoom) -> Result<StreamBatch> {
+        let until = Instant::now() + room.wait;
+        self.env.set_time(request.time_test());
+        loop {
+            let filled = self.fill(request, room).await;
+            if !self.ready.is_empty() {
+                // An error comes again with the next call.
+                return Ok(self.hand_out(room));
+            }
+            let pause = match filled {
+                Err(failure) if failure.code == TOO_MANY_REQUESTS => Some(retry_after(&failure)),
+                Err(failure) => return Err(failure),
+                Ok(()) => None,
+            };
+            let is_over = self.is_at_end() || self.collections.queries.waiting_is_over();
+            if is_over || Instant::now() >= until {
+                return Ok(self.hand_out(room));
+            }
+            match pause {
+                Some(pause) => tokio::time::sleep_until(until.min(Instant::now() + pause)).await,
+                None => self.wait(until).await,
+            }
+        }
+    }
+
+    /// Where the stream stands before its first batch.
+    pub fn token(&self) -> Document {
+        self.token_here(self.kind)
+    }
+
+    fn token_here(&self, kind: TokenKind) -> Document {
+        let position = |followed: &Followed| (followed.rid, followed.reader.position());
+        let containers = match kind {
+            TokenKind::Events => self.followed.iter().map(position).collect(),
+            TokenKind::Invalidate | TokenKind::Nothing => Vec::new(),
+        };
+        Token { kind, scope: self.watched.scope(), time_ms: self.time_ms, containers }.document()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.kind == TokenKind::Nothing && self.pending.is_empty()
+    }
+
+    async fn fill(&mut self, request: &Request, room: StreamRoom) -> Result<()> {
+        if let Some(failure) = &self.broken {
+            return Err(failure.clone());
+        }
+        let mut bytes: usize = self.ready.iter().map(|ready| ready.bytes.len()).sum();
+        while self.ready.len() < room.documents_max && bytes < room.size_bytes_max {
+            let Some(told) = self.advance(request).await? else { return Ok(()) };
+            let is_end = told.kind == TokenKind::Nothing;
+            let shown = match self.shown(told) {
+                Err(failure) => {
+                    self.broken = Some(failure.clone());
+                    return Err(failure);
+                }
+                Ok(shown) => shown,
+            };
+            if let Some(ready) = shown {
+                bytes += ready.bytes.len();
+                self.ready.push_back(ready);
+            } else if is_end {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// An event through the stages, with its token.
+    fn shown(&mut self, told: Told) -> Result<Option<Ready>> {
+        let Told { mut event, time_ms, kind } = told;
+        self.time_ms = time_ms;
+        self.kind = kind;
+        let token = self.token_here(kind);
+        event.push_front("_id", Value::document(token.clone()));
+        let mut context = Context {
+            env: self.env.clone(),
+            collections: &NoOthers,
+            indexes: Vec::new(),
+            memory_bytes_max: 16 << 20,
+        };
+        let input = std::iter::once(Ok(Value::document(event)));
+        let Some(shown) = self.pipeline.run(input, &mut context)?.pop() else { return Ok(None) };
+        let Value::Document(shown) = shown else { return Ok(None) };
+        if !identical(&shown.value("_id"), &Value::document(token.clone())) {
+            let words = "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. Modifying the _id field of an event makes it impossible to resume the stream from that point. Only transformations that retain the unmodified _id field are allowed.";
+            return Err(Failure::new(CHANGE_STREAM_FATAL, words));
+        }
+        Ok(Some(Ready { bytes: shown.to_bytes(), token, is_end: kind == TokenKind::Nothing }))
+    }
+
+    fn hand_out(&mut self, room: StreamRoom) -> StreamBatch {
+        let (mut events, mut size, mut token, mut is_last) = (Vec::new(), 0, None, false);
+        while let Some(ready) = self.ready.front() {
+            let is_full =
+                events.len() >= room.documents_max || size + ready.bytes.len() > room.size_bytes_max;
+            if is_full && !events.is_empty() {
+                break;
+            }
+            let Some(Ready { bytes, token: behind, is_end }) = self.ready.pop_front() else { break };
+            size += bytes.len();
+            events.push(bytes);
+            (token, is_last) = (Some(behind), is_end);
+        }
+        if self.ready.is_empty() {
+            // What the stages left out was looked at, too.
+            token = Some(self.token_here(self.kind));
+            is_last |= self.is_at_end();
+        }
+        StreamBatch { events, token: token.unwrap_or_else(|| self.token_here(self.kind)), is_last }
+    }
+
+    /// Until something may have changed, at most so long.
+    async fn wait(&mut self, until: Instant) {
+        let time_max = WAIT_SLICE.min(until.saturating_duration_since(Instant::now()));
+        // A copy: what it sees is new for the original, too.
+        let mut catalog = self.catalog.clone();
+        let mut places = Vec::new();
+        self.followed.iter().for_each(|followed| followed.reader.places(&mut places));
+        tokio::select! {
+            () = any_changed(places, time_max) => {}
+            // The sender lives as long as the account.
+            _ = catalog.changed() => {}
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Where a stream begins, or goes on.
+
+use std::collections::VecDeque;
+
+use shardlake_items::VersionStart;
+use shardlake_mql::{Env, Pipeline, Scope as Variables, Value};
+use shardlake_stdx::Timestamp;
+
+use super::followed::{Followed, history_lost};
+use super::token::{INVALID_RESUME_TOKEN, Token, TokenKind};
+use super::{CHANGE_STREAM_FATAL, ChangeStream, StreamOptions, StreamStart, Watched};
+use crate::collections::{Collections, Found};
+use crate::failure::{Failure, Result};
+
+/// Stages that see one event at a time.
+const STAGES: [&str; 8] =
+    ["$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact"];
+const SPLIT: &str = "$changeStreamSplitLargeEvent";
+
+impl Collections {
+    /// Opens a stream; `stages` come behind `$changeStream`.
+    pub async fn watch(
+        &self,
+        watched: Watched,
+        (start, options): (StreamStart, StreamOptions),
+        stages: &[Value],
+        (variables, env): (&Variables, Env),
+    ) -> Result<ChangeStream> {
+        let pipeline = pipeline_of(stages, variables)?;
+        if let Watched::Collection(namespace) = &watched
+            && let Found::View(_) = self.find_name(namespace)?
+        {
+            let words = format!("$changeStream cannot be opened on the view {namespace}");
+            return Err(Failure::new(166, words));
+        }
+        // Before anything is looked at: what changes meanwhile is seen with the first batch.
+        let mut catalog = self.queries.catalog_versions();
+        catalog.borrow_and_update();
+        let mut stream = ChangeStream {
+            collections: self.clone(),
+            time_ms: self.queries.clock().now().milliseconds(),
+            watched,
+            options,
+            pipeline,
+            env,
+            followed: Vec::new(),
+            pending: VecDeque::new(),
+            ready: VecDeque::new(),
+            catalog,
+            since_ms: 0,
+            kind: TokenKind::Events,
+            broken: None,
+        };
+        match start {
+            StreamStart::Now => stream.follow_all(VersionStart::Now, u64::MAX).await?,
+            StreamStart::At(since_ms) => stream.begin_at(since_ms).await?,
+            StreamStart::ResumeAfter(token) => {
+                if token.kind == TokenKind::Nothing {
+                    let words = "Attempting to resume a change stream using 'resumeAfter' is not allowed from an invalidate notification.";
+                    return Err(Failure::new(INVALID_RESUME_TOKEN, words));
+                }
+                stream.go_on(token).await?;
+            }
+            StreamStart::StartAfter(token) if token.kind == TokenKind::Nothing => {
+                stream.check_scope(&token)?;
+                stream.begin_at(token.time_ms + 1).await?;
+            }
+            StreamStart::StartAfter(token) => stream.go_on(token).await?,
+        }
+        Ok(stream)
+    }
+}
+
+impl ChangeStream {
+    async fn begin_at(&mut self, since_ms: u64) -> Result<()> {
+        let mut since_ms = since_ms;
+        if let Watched::Collection(namespace) = &self.watched
+            && let Some(found) = self.collections.collection(namespace)?
+            && let Some(rename) = found.meta.renames.last()
+        {
+            // Before that it was another collection's name.
+            since_ms = since_ms.max(rename.at_ms);
+        }
+        (self.since_ms, self.time_ms) = (since_ms, since_ms);
+        self.follow_all(VersionStart::At(Timestamp(since_ms)), since_ms).await
+    }
+
+    /// All that is there, under the names that they had then.
+    async fn follow_all(&mut self, start: VersionStart, named_ms: u64) -> Result<()> {
+        for entry in self.collections.watched_now(&self.watched)? {
+            let start = (start.clone(), named_ms);
+            let followed = self.collections.followed(entry, start).await?;
+            self.followed.push(followed);
+        }
+        Ok(())
+    }
+
+    fn check_scope(&self, token: &Token) -> Result<()> {
+        if token.scope == self.watched.scope() {
+            return Ok(());
+        }
+        let words = "the resume token is of a change stream on something else: a collection's, a database's and that of a deployment do not take one another's place";
+        Err(Failure::new(CHANGE_STREAM_FATAL, words))
+    }
+
+    /// Behind an earlier event or batch.
+    async fn go_on(&mut self, token: Token) -> Result<()> {
+        self.check_scope(&token)?;
+        self.time_ms = token.time_ms;
+        if token.kind == TokenKind::Invalidate {
+            self.kind = TokenKind::Invalidate;
+            self.invalidate(token.time_ms);
+            return Ok(());
+        }
+        for (rid, position) in &token.containers {
+            let Ok(entry) = self.collections.queries.entry_of_rid(*rid) else {
+                return Err(history_lost("a collection was dropped that the stream had not read to its end"));
+            };
+            let start = (VersionStart::After(position.clone()), token.time_ms);
+            let followed = self.collections.followed(entry, start).await?;
+            if !self.is_about(&followed) {
+                let words = format!(
+                    "the resume token is of another change stream, on {}: leave it out, or watch that",
+                    followed.namespace
+                );
+                return Err(Failure::new(CHANGE_STREAM_FATAL, words));
+            }
+            self.followed.push(followed);
+        }
+        if matches!(self.watched, Watched::Collection(_)) && !self.followed.is_empty() {
+            return Ok(());
+        }
+        // What came since then is told from its beginning.
+        for entry in self.collections.watched_now(&self.watched)? {
+            let rid = entry.record.container.rid;
+            if self.followed.iter().all(|followed| followed.rid != rid) {
+                let start = (VersionStart::Beginning, token.time_ms);
+                let followed = self.collections.followed(entry, start).await?;
+                self.followed.push(followed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a container was watched under the name that it had.
+    fn is_about(&self, followed: &Followed) -> bool {
+        match &self.watched {
+            Watched::Collection(namespace) => *namespace == followed.namespace,
+            Watched::Database(database) => *database == followed.namespace.database,
+            Watched::Everything => true,
+        }
+    }
+}
+
+fn pipeline_of(stages: &[Value], variables: &Variables) -> Result<Pipeline> {
+    for stage in stages {
+        let stage = stage.as_document();
+        let name = stage.and_then(|stage| stage.first()).map_or("", |(name, _)| &**name);
+        if name == SPLIT {
+            return Err(Failure::new(303, format!("{SPLIT} is not supported: events are below 16 MB here")));
+        }
+        if name.starts_with('$') && !STAGES.contains(&name) {
+            // A stage that is unknown altogether is told so.
+            Pipeline::parse(stages, variables)?;
+            let words = format!("{name} is not permitted in a $changeStream pipeline");
+            return Err(Failure::new(20, words));
+        }
+    }
+    Ok(Pipeline::parse(stages, variables)?)
+}

@@ -1,0 +1,152 @@
+//! Resume tokens: where a change stream goes on.
+//!
+//! ```text
+//! { _data: "01…" }    version u8 | kind u8 | scope u8 | time in milliseconds | containers: database, number, position of its reader
+//! ```
+//! in hexadecimal, numbers with seven bits a byte. A position tells LSNs for parts of the hash space, so a token holds across splits,
+//! merges, moves and restarts.
+
+use shardlake_items::{VersionPosition, read_number, write_number};
+use shardlake_model::{ContainerRid, DatabaseRid};
+use shardlake_mql::{Document, Value};
+
+use crate::failure::{Failure, Result};
+
+const VERSION: u8 = 1;
+/// More containers than an account has.
+const CONTAINERS_MAX: u64 = 4096;
+/// Of a token's text.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+pub const INVALID_RESUME_TOKEN: i32 = 260;
+
+/// What comes behind a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Further events.
+    Events = 0,
+    /// The collection or database is gone, which is still to be told.
+    Invalidate = 1,
+    /// That was told: the stream was at its end.
+    Nothing = 2,
+}
+
+/// What the stream was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    Collection = 0,
+    Database = 1,
+    Everything = 2,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    pub kind: TokenKind,
+    pub scope: Scope,
+    /// Of the last event that was told, or when the stream began.
+    pub time_ms: u64,
+    pub containers: Vec<(ContainerRid, VersionPosition)>,
+}
+
+impl Token {
+    pub fn document(&self) -> Document {
+        let mut bytes = vec![VERSION, self.kind as u8, self.scope as u8];
+        write_number(&mut bytes, self.time_ms);
+        write_number(&mut bytes, self.containers.len() as u64);
+        for (rid, position) in &self.containers {
+            write_number(&mut bytes, u64::from(rid.database.0));
+            write_number(&mut bytes, u64::from(rid.number));
+            position.encode(&mut bytes);
+        }
+        let mut text = String::with_capacity(bytes.len() * 2);
+        bytes.iter().for_each(|byte| text.push_str(&format!("{byte:02X}")));
+        Document::one("_data", text.as_str())
+    }
+
+    pub fn read(document: &Document) -> Result<Token> {
+        let text = match document.get("_data") {
+            Some(Value::String(text)) => text,
+            Some(Value::Binary(..)) => {
+                let words =
+                    "Bad resume token: tokens of Cosmos DB's form (_data as binary) are not supported";
+                return Err(Failure::new(INVALID_RESUME_TOKEN, words));
+            }
+            _ => return Err(Failure::new(40647, "Bad resume token: _data of missing or of wrong type")),
+        };
+        let token = bytes_of(text).and_then(|bytes| parse(&bytes));
+        token.ok_or_else(|| {
+            let shown: String = text.chars().take(80).collect();
+            let words = format!("Bad resume token '{shown}': send back what an event or a batch gave");
+            Failure::new(INVALID_RESUME_TOKEN, words)
+        })
+    }
+}
+
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) || text.len() > TEXT_BYTES_MAX {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+fn parse(bytes: &[u8]) -> Option<Token> {
+    let (&[VERSION, kind, scope], mut rest) = bytes.split_first_chunk::<3>()? else { return None };
+    let kind = match kind {
+        0 => TokenKind::Events,
+        1 => TokenKind::Invalidate,
+        2 => TokenKind::Nothing,
+        _ => return None,
+    };
+    let scope = match scope {
+        0 => Scope::Collection,
+        1 => Scope::Database,
+        2 => Scope::Everything,
+        _ => return None,
+    };
+    let time_ms = read_number(&mut rest)?;
+    let count = read_number(&mut rest).filter(|count| *count <= CONTAINERS_MAX)?;
+    let mut containers = Vec::new();
+    for _ in 0..count {
+        let database = DatabaseRid(u32::try_from(read_number(&mut rest)?).ok()?);
+        let number = u32::try_from(read_number(&mut rest)?).ok()?;
+        containers.push((ContainerRid { database, number }, VersionPosition::decode(&mut rest)?));
+    }
+    rest.is_empty().then_some(Token { kind, scope, time_ms, containers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token() -> Token {
+        let rid = |number| ContainerRid { database: DatabaseRid(7), number };
+        let containers = vec![(rid(1), VersionPosition::default()), (rid(300), VersionPosition::default())];
+        Token { kind: TokenKind::Events, scope: Scope::Database, time_ms: 1_800_000_000_123, containers }
+    }
+
+    #[test]
+    fn tokens_come_back() {
+        for kind in [TokenKind::Events, TokenKind::Invalidate, TokenKind::Nothing] {
+            let token = Token { kind, ..token() };
+            assert_eq!(Token::read(&token.document()).expect("its own"), token);
+        }
+    }
+
+    #[test]
+    fn whatever_else_is_refused() {
+        let whole = token().document();
+        let text = whole.value("_data").as_str().expect("is text").to_owned();
+        for cut in 0..text.len() {
+            assert!(Token::read(&Document::one("_data", &text[..cut])).is_err(), "cut at {cut}");
+        }
+        for (data, code) in [
+            (Value::string("82"), INVALID_RESUME_TOKEN),
+            (Value::string("zz"), INVALID_RESUME_TOKEN),
+            (Value::string(format!("{text}00")), INVALID_RESUME_TOKEN),
+            (Value::Int(1), 40647),
+            (Value::Missing, 40647),
+        ] {
+            let document = if data.is_missing() { Document::new() } else { Document::one("_data", data) };
+            assert_eq!(Token::read(&document).expect_err("is none").code, code);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The order in which a command wants documents: what its sort says, else by distance where its filter has a condition on that.
+
+use std::cmp::Ordering;
+
+use shardlake_mql::{Filter, Near, SortKey, SortPattern, Value};
+
+use crate::collections::Collection;
+use crate::failure::Result;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Order {
+    pattern: SortPattern,
+    near: Option<Near>,
+}
+
+impl Order {
+    /// `None` where any order will do.
+    pub fn of(sort: &SortPattern, filter: &Filter) -> Option<Order> {
+        match filter.near() {
+            _ if !sort.is_empty() => Some(Order { pattern: sort.clone(), near: None }),
+            Some(near) => Some(Order { pattern: SortPattern::one_ascending(), near: Some(near.clone()) }),
+            None => None,
+        }
+    }
+
+    pub fn key(&self, document: &Value) -> Result<SortKey> {
+        match (&self.near, document) {
+            (Some(near), Value::Document(document)) => Ok(near.sort_key(document)),
+            _ => Ok(self.pattern.key(document)?),
+        }
+    }
+
+    pub fn compare(&self, left: &SortKey, right: &SortKey) -> Ordering {
+        self.pattern.compare_keys(left, right)
+    }
+}
+
+impl Collection {
+    /// Error 291 where the filter has a condition on distances, and no index of the collection is for it.
+    pub fn check_near(&self, filter: &Filter) -> Result<()> {
+        match filter.near() {
+            Some(near) => Ok(near.check_served(&self.indexes())?),
+            None => Ok(()),
+        }
+    }
+}

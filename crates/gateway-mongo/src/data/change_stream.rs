@@ -1,0 +1,206 @@
+//! `$changeStream`: what a client asks for, and the stream as a cursor.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use shardlake_account::collections::{
+    BeforeChange, ChangeStream, FullDocument, Namespace, Request, StreamOptions, StreamRoom, StreamStart,
+    Token, Watched, milliseconds_of,
+};
+use shardlake_mql::{Document, Env, Scope, Value};
+use shardlake_stdx::Clock;
+
+use crate::arguments::{Arguments, Field, Types, optional, wrong_type};
+use crate::call::{Call, CursorOptions};
+use crate::cursors::{Batch, BatchSource, Wants};
+use crate::errors::{CommandError, Result, code, error, fail};
+use crate::reply::Reply;
+
+const FIELDS: &[Field] = &[
+    optional("fullDocument", Types::STRING),
+    optional("fullDocumentBeforeChange", Types::STRING),
+    optional("resumeAfter", Types::OBJECT),
+    optional("startAfter", Types::OBJECT),
+    optional("startAtOperationTime", Types::TIMESTAMP),
+    optional("allChangesForCluster", Types::BOOL_ONLY),
+    optional("showExpandedEvents", Types::BOOL_ONLY),
+    optional("showMigrationEvents", Types::BOOL_ONLY),
+    optional("showSystemEvents", Types::BOOL_ONLY),
+    optional("matchCollectionUUIDForUpdateLookup", Types::BOOL_ONLY),
+];
+/// Drivers do not resume behind these by themselves.
+const NON_RESUMABLE: &str = "NonResumableChangeStreamError";
+const CHANGE_STREAM_FATAL: i32 = 280;
+const HISTORY_LOST: i32 = 286;
+/// Databases that have nothing to watch.
+const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
+
+/// The argument of `$changeStream` and the stages behind it, where a pipeline begins with it.
+pub fn asked(stages: &[Value]) -> Result<Option<(Arc<Document>, &[Value])>> {
+    let Some((first, rest)) = stages.split_first() else { return Ok(None) };
+    let first = first.as_document().filter(|stage| stage.len() == 1).and_then(|stage| stage.first());
+    match first {
+        Some((name, Value::Document(fields))) if &**name == "$changeStream" => {
+            Ok(Some((fields.clone(), rest)))
+        }
+        Some((name, _)) if &**name == "$changeStream" => {
+            fail!(50808, "$changeStream stage expects a document as argument")
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What the stream is about.
+pub fn watched(call: &Call, collection: Option<String>, fields: &Document) -> Result<Watched> {
+    let database = call.database();
+    let is_everything = fields.value("allChangesForCluster").is_true();
+    if is_everything {
+        if database != "admin" || collection.is_some() {
+            fail!(
+                code::INVALID_OPTIONS,
+                "A $changeStream with 'allChangesForCluster:true' may only be opened on the 'admin' database, and with no collection name"
+            );
+        }
+        return Ok(Watched::Everything);
+    }
+    if OWN_DATABASES.contains(&database) {
+        fail!(code::INVALID_NAMESPACE, "$changeStream may not be opened on the internal {database} database");
+    }
+    match collection {
+        Some(name) if name.starts_with("system.") => {
+            fail!(
+                code::INVALID_NAMESPACE,
+                "$changeStream may not be opened on the internal {database}.{name} collection"
+            )
+        }
+        Some(name) => Ok(Watched::Collection(Namespace::new(database, name))),
+        None => Ok(Watched::Database(database.to_owned())),
+    }
+}
+
+pub async fn open(
+    call: &Call,
+    (watched, fields): (Watched, Arc<Document>),
+    rest: &[Value],
+    (scope, env): (&Scope, Env),
+    batch_size: Option<u64>,
+) -> Result<Reply> {
+    let arguments = Arguments::of_document("$changeStream", &fields, FIELDS)?;
+    for option in ["showExpandedEvents", "showMigrationEvents", "showSystemEvents"] {
+        if arguments.bool(option) == Some(true) {
+            fail!(code::NOT_IMPLEMENTED, "$changeStream with {option}: true is not supported");
+        }
+    }
+    let options = StreamOptions { full_document: full_document(&arguments)?, before: before(&arguments)? };
+    let asked = (start(&fields, &arguments)?, options);
+    let namespace = match &watched {
+        Watched::Collection(namespace) => namespace.to_string(),
+        Watched::Database(_) | Watched::Everything => format!("{}.$cmd.aggregate", call.database()),
+    };
+    let stream = call.collections().watch(watched, asked, rest, (scope, env)).await;
+    let stream = stream.map_err(|failure| told(failure.into()))?;
+    let seed = call.deployment.account.random().u64();
+    let source = Box::new(StreamSource { stream, seed, clock: call.clock() });
+    call.open_cursor(namespace, source, CursorOptions { batch_size, ..CursorOptions::default() }).await
+}
+
+fn full_document(arguments: &Arguments<'_>) -> Result<FullDocument> {
+    Ok(match arguments.string("fullDocument") {
+        None | Some("default") => FullDocument::Default,
+        Some("updateLookup") => FullDocument::UpdateLookup,
+        Some("whenAvailable") => FullDocument::WhenAvailable,
+        Some("required") => FullDocument::Required,
+        Some(other) => return Err(no_such_value("fullDocument", other)),
+    })
+}
+
+fn before(arguments: &Arguments<'_>) -> Result<BeforeChange> {
+    Ok(match arguments.string("fullDocumentBeforeChange") {
+        None | Some("off") => BeforeChange::Off,
+        Some("whenAvailable") => BeforeChange::WhenAvailable,
+        Some("required") => BeforeChange::Required,
+        Some(other) => return Err(no_such_value("fullDocumentBeforeChange", other)),
+    })
+}
+
+fn no_such_value(field: &str, value: &str) -> CommandError {
+    error!(
+        code::BAD_VALUE,
+        "Enumeration value '{value}' for field '$changeStream.{field}' is not a valid value."
+    )
+}
+
+fn start(fields: &Document, arguments: &Arguments<'_>) -> Result<StreamStart> {
+    for name in ["resumeAfter", "startAfter"] {
+        if let Some(value @ Value::Null) = fields.get(name) {
+            return Err(wrong_type(&format!("$changeStream.{name}"), value, Types::OBJECT));
+        }
+    }
+    let (resume, after) = (arguments.document("resumeAfter"), arguments.document("startAfter"));
+    let time = arguments.given("startAtOperationTime");
+    if resume.is_some() && after.is_some() {
+        fail!(50674, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage");
+    }
+    if time.is_some() && (resume.is_some() || after.is_some()) {
+        fail!(40674, "Only one type of resume option is allowed, but multiple were found.");
+    }
+    Ok(match (resume, after, time) {
+        (Some(token), ..) => StreamStart::ResumeAfter(Token::read(token)?),
+        (_, Some(token), _) => StreamStart::StartAfter(Token::read(token)?),
+        (_, _, Some(Value::Timestamp(seconds, increment))) => {
+            StreamStart::At(milliseconds_of(*seconds, *increment))
+        }
+        _ => StreamStart::Now,
+    })
+}
+
+/// With the label that keeps drivers from resuming in vain.
+fn told(error: CommandError) -> CommandError {
+    match error.code() {
+        CHANGE_STREAM_FATAL | HISTORY_LOST => error.with_label(NON_RESUMABLE),
+        _ => error,
+    }
+}
+
+struct StreamSource {
+    stream: ChangeStream,
+    /// Decides what is drawn by chance.
+    seed: u64,
+    clock: Clock,
+}
+
+impl BatchSource for StreamSource {
+    fn next<'s>(&'s mut self, wants: &'s Wants) -> BoxFuture<'s, Result<Batch>> {
+        async move {
+            let documents_max = wants.documents_max.and_then(|max| usize::try_from(max).ok());
+            let room = StreamRoom {
+                documents_max: documents_max.unwrap_or(usize::MAX),
+                size_bytes_max: wants.size_bytes_max,
+                wait: wants.wait,
+            };
+            let request = Request::charged_to(
+                wants.context.clone(),
+                self.seed,
+                wants.charged.clone(),
+                self.clock.clone(),
+            );
+            let batch = self.stream.next(&request, room).await.map_err(|failure| told(failure.into()))?;
+            Ok(Batch {
+                documents: batch.events.into_iter().map(Bytes::from).collect(),
+                is_last: batch.is_last,
+                resume_token: Some(batch.token),
+            })
+        }
+        .boxed()
+    }
+
+    fn is_stream(&self) -> bool {
+        true
+    }
+
+    fn resume_token(&self) -> Option<Document> {
+        Some(self.stream.token())
+    }
+}

@@ -1,0 +1,111 @@
+//! Commands that shard (spec mongo.md §9): all keys are spread by hash; which physical partition has a key is the server's business.
+
+use shardlake_account::collections::{Creation, Found, Namespace};
+use shardlake_mql::{Document, Value, identical_documents};
+
+use super::common::{check_created, check_written};
+use crate::arguments::{Field, Types, check_database, optional, required};
+use crate::call::Call;
+use crate::errors::{Result, code, fail};
+use crate::reply::Reply;
+
+const PATHS_MAX: usize = 3;
+const BAD_KEY: i32 = 72;
+
+pub async fn enable_sharding(call: &Call) -> Result<Reply> {
+    let name = call.first().as_str().unwrap_or_default();
+    check_database(name)?;
+    check_written(&Namespace::new(name, "any"))?;
+    call.collections().create_database(&call.request(), name).await?;
+    Ok(Reply::ok())
+}
+
+pub async fn shard_collection(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("shardCollection", Types::STRING),
+        required("key", Types::OBJECT),
+        optional("unique", Types::BOOL),
+        optional("numInitialChunks", Types::NUMBER),
+        optional("presplitHashedZones", Types::BOOL),
+        optional("collation", Types::OBJECT),
+    ];
+    let arguments = call.arguments(FIELDS)?;
+    let name = arguments.string("shardCollection").unwrap_or_default();
+    let Some((database, collection)) = name.split_once('.') else {
+        fail!(code::INVALID_NAMESPACE, "Invalid namespace specified '{name}'");
+    };
+    check_database(database)?;
+    let namespace = Namespace::new(database, collection);
+    check_written(&namespace)?;
+    super::collation::check_collation(arguments.given("collation"))?;
+    let pattern = arguments.document("key").map(|key| Document::clone(key)).unwrap_or_default();
+    let is_hashed = check_pattern(&pattern)?;
+    let is_unique = arguments.bool("unique") == Some(true);
+    if is_unique && is_hashed {
+        fail!(BAD_KEY, "hashed shard keys cannot be declared unique");
+    }
+    let found = match call.collections().find_name(&namespace)? {
+        Found::View(_) => fail!(166, "Namespace {namespace} is a view, not a collection"),
+        Found::Collection(found) => match found.meta.shard_key_pattern(&found.shard_key) {
+            Some(known) if identical_documents(&known, &pattern) => found,
+            Some(known) => fail!(
+                20,
+                "{namespace} is sharded by {} already, and cannot be sharded by another key",
+                Value::document(known)
+            ),
+            None => fail!(
+                20,
+                "{namespace} exists and is not sharded: shard a collection before it is made, or copy it into one that is"
+            ),
+        },
+        Found::Nothing => {
+            check_created(&namespace)?;
+            let creation =
+                Creation { options: Document::new(), shard_key: Some(pattern.clone()), throughput: None };
+            call.collections().create(&call.request(), &namespace, creation).await?
+        }
+    };
+    let is_identity = pattern.len() == 1 && pattern.has("_id");
+    if is_unique && !is_identity {
+        let words: Vec<String> = pattern.iter().map(|(path, _)| format!("{path}_1")).collect();
+        let mut index = Document::one("key", Value::document(pattern));
+        index.push("name", Value::string(words.join("_")));
+        index.push("unique", Value::Bool(true));
+        call.collections().create_indexes(&call.request(), &namespace, vec![index]).await?;
+    }
+    let mut reply = Document::one("collectionsharded", Value::string(name));
+    reply.push("collectionUUID", Value::Binary(4, found.uuid().as_slice().into()));
+    Ok(reply.into())
+}
+
+/// Whether a field of the key is hashed; error 72 for a key that cannot be one.
+fn check_pattern(pattern: &Document) -> Result<bool> {
+    if pattern.is_empty() || pattern.len() > PATHS_MAX {
+        fail!(BAD_KEY, "a shard key has 1 to {PATHS_MAX} fields, not {}", pattern.len());
+    }
+    let mut is_hashed = false;
+    for (path, kind) in pattern.iter() {
+        match kind {
+            Value::String(word) if &**word == "hashed" => is_hashed = true,
+            number if number.to_f64() == Some(1.0) => {}
+            other => fail!(BAD_KEY, "a field of a shard key is 1 or 'hashed', not {other}"),
+        }
+        if path.is_empty() || path.starts_with('$') || path.split('.').any(str::is_empty) {
+            fail!(BAD_KEY, "'{path}' cannot be a field of a shard key");
+        }
+    }
+    Ok(is_hashed)
+}
+
+/// Storage shards are the nearest to what the reference calls so.
+pub async fn list_shards(call: &Call) -> Result<Reply> {
+    let host = call.connection.ends.server;
+    let shard = |place: u64| {
+        let mut shard = Document::one("_id", Value::string(format!("shard{place}")));
+        shard.push("host", Value::string(format!("shard{place}/{host}")));
+        shard.push("state", Value::Int(1));
+        Value::document(shard)
+    };
+    let shards = (0..call.deployment.account.counts().shards).map(shard).collect();
+    Ok(Document::one("shards", Value::array(shards)).into())
+}

@@ -1,0 +1,291 @@
+//! The transaction of a session: at most one, which has the session's highest number.
+//!
+//! ```text
+//!              begin                      commit
+//! no number ──────────► at work ◄──► idle ───────► committed
+//!                          │          │     ╲ failed, and nobody knows how
+//!                          ▼          ▼      ▼
+//!                        aborted ◄────┘    in doubt
+//! ```
+//!
+//! A command takes the transaction with the session's turn and gives it back when it has succeeded; however else it ends, the
+//! transaction is aborted. One that is idle is aborted by time, by the end of its session, and by a higher number.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use shardlake_account::{OpenTransaction, TransactionSpace};
+use tokio::sync::OwnedMutexGuard;
+
+use super::statements::Statements;
+use crate::errors::{CommandError, Result, TRANSIENT_TRANSACTION, code, error, fail};
+
+/// How long transactions may last, and how many may be open.
+#[derive(Debug, Clone, Copy)]
+pub struct TransactionLimits {
+    pub lifetime_max: Duration,
+    /// Between two commands.
+    pub idle_max: Duration,
+    pub count_max: usize,
+    /// That the writes of all of them take in memory.
+    pub size_bytes_max: usize,
+}
+
+impl Default for TransactionLimits {
+    fn default() -> Self {
+        TransactionLimits {
+            lifetime_max: Duration::from_secs(60),
+            idle_max: Duration::from_secs(30),
+            count_max: 1000,
+            size_bytes_max: 256 << 20,
+        }
+    }
+}
+
+/// How many transactions are open in all sessions.
+#[derive(Debug)]
+pub struct OpenTransactions {
+    count: AtomicUsize,
+    space: Arc<TransactionSpace>,
+    limits: TransactionLimits,
+}
+
+impl OpenTransactions {
+    pub fn new(limits: TransactionLimits) -> OpenTransactions {
+        let space = Arc::new(TransactionSpace::new(limits.size_bytes_max));
+        OpenTransactions { count: AtomicUsize::new(0), space, limits }
+    }
+
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+/// How far the transaction of a session is.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Between two commands.
+    Idle(Open),
+    /// A command is at work in it.
+    AtWork,
+    Committed,
+    Aborted,
+    /// Its commit failed, and may be there all the same.
+    InDoubt,
+}
+
+/// A transaction that goes on. Dropping it gives everything up.
+#[derive(Debug)]
+pub(super) struct Open {
+    transaction: Arc<OpenTransaction>,
+    begun: Duration,
+    last_used: Duration,
+    counted: Arc<OpenTransactions>,
+}
+
+impl Open {
+    fn begin(counted: &Arc<OpenTransactions>, now: Duration) -> Result<Open> {
+        let before = counted.count.fetch_add(1, Ordering::Relaxed);
+        let open = Open {
+            transaction: Arc::new(OpenTransaction::new(counted.space.clone())),
+            begun: now,
+            last_used: now,
+            counted: counted.clone(),
+        };
+        if before >= counted.limits.count_max {
+            // Drivers begin anew after a moment.
+            let told =
+                error!(code::WRITE_CONFLICT, "{before} transactions are open: retry when some have ended");
+            return Err(told.with_label(TRANSIENT_TRANSACTION));
+        }
+        Ok(open)
+    }
+
+    fn has_expired(&self, now: Duration) -> bool {
+        let limits = &self.counted.limits;
+        now.saturating_sub(self.begun) >= limits.lifetime_max
+            || now.saturating_sub(self.last_used) >= limits.idle_max
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.transaction.abort();
+        self.counted.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A command's turn in a transaction. Dropped without a word, it aborts the transaction.
+#[derive(Debug)]
+pub struct TransactionTurn {
+    statements: Arc<Statements>,
+    number: i64,
+    open: Option<Open>,
+    _turn: OwnedMutexGuard<()>,
+}
+
+/// What there is to end.
+#[derive(Debug)]
+pub enum Ending {
+    /// Boxed, because the others are nothing.
+    Open(Box<TransactionTurn>),
+    Committed,
+    /// The session has not used the number since the server was started.
+    Unknown,
+}
+
+fn no_such(number: i64, why: &str) -> CommandError {
+    error!(code::NO_SUCH_TRANSACTION, "Transaction with {{ txnNumber: {number} }} {why}")
+        .with_label(TRANSIENT_TRANSACTION)
+}
+
+fn too_old(number: i64, highest: i64) -> CommandError {
+    error!(code::TRANSACTION_TOO_OLD, "Cannot run in transaction {number}: the session has used {highest}")
+}
+
+fn no_match(number: i64) -> CommandError {
+    error!(
+        code::NO_SUCH_TRANSACTION,
+        "Given transaction number {number} does not match any in-progress transactions."
+    )
+    .with_label(TRANSIENT_TRANSACTION)
+}
+
+impl Statements {
+    /// Begins the transaction of a number that the session has not used.
+    pub async fn begin_transaction(self: &Arc<Self>, number: i64, now: Duration) -> Result<TransactionTurn> {
+        if number < 0 {
+            fail!(code::INVALID_OPTIONS, "Transaction number cannot be negative: {number}");
+        }
+        let turn = self.turn.clone().lock_owned().await;
+        let mut state = self.state();
+        match state.number {
+            Some(highest) if number < highest => return Err(too_old(number, highest)),
+            Some(highest) if number == highest => {
+                fail!(code::CONFLICTING_OPERATION, "The session has used the number {number} already")
+            }
+            _ => {}
+        }
+        let open = Open::begin(&self.open, now)?;
+        self.renumber(&mut state, number, Some(Phase::AtWork));
+        drop(state);
+        Ok(TransactionTurn { statements: self.clone(), number, open: Some(open), _turn: turn })
+    }
+
+    /// Goes on with a transaction.
+    pub async fn resume_transaction(self: &Arc<Self>, number: i64, now: Duration) -> Result<TransactionTurn> {
+        match self.end_transaction(number, now).await? {
+            Ending::Open(turn) => Ok(*turn),
+            Ending::Committed => Err(error!(
+                code::TRANSACTION_COMMITTED,
+                "Transaction with {{ txnNumber: {number} }} has been committed."
+            )),
+            Ending::Unknown => Err(no_match(number)),
+        }
+    }
+
+    /// Takes the transaction that a command is to end, or says how it has ended.
+    pub async fn end_transaction(self: &Arc<Self>, number: i64, now: Duration) -> Result<Ending> {
+        let turn = self.turn.clone().lock_owned().await;
+        let mut state = self.state();
+        match state.number {
+            Some(highest) if number < highest => return Err(too_old(number, highest)),
+            Some(highest) if number > highest => return Err(no_match(number)),
+            None => return Ok(Ending::Unknown),
+            Some(_) => {}
+        }
+        let Some(phase) = &mut state.transaction else { return Err(no_match(number)) };
+        if let Phase::Idle(open) = phase
+            && open.has_expired(now)
+        {
+            *phase = Phase::Aborted;
+        }
+        match phase {
+            Phase::Idle(_) => {}
+            Phase::AtWork | Phase::Aborted => return Err(no_such(number, "has been aborted.")),
+            Phase::Committed => return Ok(Ending::Committed),
+            Phase::InDoubt => fail!(
+                code::INTERRUPTED_AT_SHUTDOWN,
+                "the commit of transaction {number} failed: whether it is there shows when the server is started again"
+            ),
+        }
+        let Phase::Idle(open) = std::mem::replace(phase, Phase::AtWork) else {
+            return Err(no_such(number, "has been aborted."));
+        };
+        drop(state);
+        let turn = TransactionTurn { statements: self.clone(), number, open: Some(open), _turn: turn };
+        Ok(Ending::Open(Box::new(turn)))
+    }
+
+    /// Ends the transaction; a command that is at work in it finds out.
+    pub fn kill_transaction(&self) {
+        if let Some(phase @ (Phase::Idle(_) | Phase::AtWork)) = &mut self.state().transaction {
+            *phase = Phase::Aborted;
+        }
+    }
+
+    /// Ends the transaction where it has lasted, or waited, too long.
+    pub fn expire_transaction(&self, now: Duration) {
+        if let Some(phase) = &mut self.state().transaction
+            && let Phase::Idle(open) = phase
+            && open.has_expired(now)
+        {
+            *phase = Phase::Aborted;
+        }
+    }
+}
+
+impl TransactionTurn {
+    pub fn transaction(&self) -> &Arc<OpenTransaction> {
+        &self.open.as_ref().expect("it has the transaction until it ends").transaction
+    }
+
+    pub fn number(&self) -> i64 {
+        self.number
+    }
+
+    /// The command has succeeded: the transaction goes on.
+    pub fn keep(mut self, now: Duration) {
+        if let Some(open) = self.open.take() {
+            self.give_back(Phase::Idle(Open::used(open, now)));
+        }
+    }
+
+    /// Commits. What it comes to is noted, also where nobody waits for it any more.
+    pub async fn commit(mut self) -> Result<(), shardlake_account::Uncommitted> {
+        let outcome = self.transaction().commit().await;
+        self.give_back(match &outcome {
+            Ok(()) => Phase::Committed,
+            Err(failure) if failure.is_in_doubt => Phase::InDoubt,
+            Err(_) => Phase::Aborted,
+        });
+        self.open = None;
+        outcome
+    }
+
+    /// Unless somebody else has ended the transaction. What has ended is as good as aborted, and what is committed is committed.
+    fn give_back(&self, phase: Phase) {
+        let mut state = self.statements.state();
+        let is_own = state.number == Some(self.number);
+        let is_final = matches!(phase, Phase::Committed | Phase::InDoubt);
+        if is_own && (is_final || matches!(state.transaction, Some(Phase::AtWork))) {
+            state.transaction = Some(phase);
+        }
+    }
+}
+
+impl Open {
+    fn used(mut open: Open, now: Duration) -> Open {
+        open.last_used = now;
+        open
+    }
+}
+
+impl Drop for TransactionTurn {
+    fn drop(&mut self) {
+        if self.open.take().is_some() {
+            self.give_back(Phase::Aborted);
+        }
+    }
+}

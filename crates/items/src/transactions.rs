@@ -1,0 +1,253 @@
+//! Transactions of clients: they last for several commands, read one moment and write in the end.
+//!
+//! A transaction begins with its first read or write, which says on which shard: everything that it touches has to lie there.
+//! It keeps the catalog of that moment beside the view of the shard. A container that was there then has to have the same
+//! partitions later: the view shows nothing of a partition that others were made of since.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+use shardlake_partition::{ItemReply, Partition, SnapshotTransaction, TransactionView, Uncommitted};
+use shardlake_serving::{
+    ContainerEntry, ContainerHandle, LiveCatalog, OperationKind, Touched, key_of_read, partition_of,
+};
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::Items;
+use crate::command::{ReadCommand, WriteCommand};
+use crate::items::cost_of_item;
+
+/// Bytes that the writes of all open transactions may take in memory together.
+#[derive(Debug)]
+pub struct TransactionSpace {
+    taken_bytes: AtomicUsize,
+    bytes_max: usize,
+}
+
+impl TransactionSpace {
+    pub fn new(bytes_max: usize) -> TransactionSpace {
+        TransactionSpace { taken_bytes: AtomicUsize::new(0), bytes_max }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.taken_bytes.load(Ordering::Relaxed) < self.bytes_max {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::PreconditionFailed,
+                "open transactions hold as much as they may together: begin the transaction anew when some have ended",
+            )),
+        }
+    }
+}
+
+/// What one transaction takes of it.
+#[derive(Debug)]
+struct Taken {
+    space: Arc<TransactionSpace>,
+    bytes: usize,
+}
+
+impl Taken {
+    fn grow_to(&mut self, bytes: usize) {
+        self.space.taken_bytes.fetch_add(bytes.saturating_sub(self.bytes), Ordering::Relaxed);
+        self.bytes = self.bytes.max(bytes);
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.space.taken_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A transaction in the hands of a front end. Commands of one transaction wait for each other.
+#[derive(Debug)]
+pub struct OpenTransaction {
+    state: Mutex<State>,
+    space: Arc<TransactionSpace>,
+    /// Set first, so that whoever works in the transaction finds out that it was given up.
+    is_over: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    /// Nothing was read or written yet.
+    #[default]
+    New,
+    Begun(Box<Begun>),
+    Over,
+}
+
+#[derive(Debug)]
+struct Begun {
+    catalog: Arc<LiveCatalog>,
+    transaction: SnapshotTransaction,
+    taken: Taken,
+}
+
+fn is_over() -> Error {
+    Error::new(ErrorKind::PreconditionFailed, "the transaction has ended")
+}
+
+impl OpenTransaction {
+    pub fn new(space: Arc<TransactionSpace>) -> OpenTransaction {
+        OpenTransaction { state: Mutex::default(), space, is_over: AtomicBool::new(false) }
+    }
+
+    /// Gives everything up. To be called where no command of the transaction is at work; one that is finds out with its next step.
+    pub fn abort(&self) {
+        self.is_over.store(true, Ordering::Release);
+        if let Ok(mut state) = self.state.try_lock() {
+            *state = State::Over;
+        }
+    }
+
+    /// Commits everything, or nothing. To be carried to its end: whoever drops it does not learn what it came to.
+    pub async fn commit(&self) -> Result<(), Uncommitted> {
+        let state = std::mem::replace(&mut *self.state.lock().await, State::Over);
+        let was_over = self.is_over.swap(true, Ordering::AcqRel);
+        match state {
+            State::Over => Err(is_over().into()),
+            _ if was_over => Err(is_over().into()),
+            State::New => Ok(()),
+            State::Begun(begun) => begun.transaction.commit().await,
+        }
+    }
+
+    /// The transaction, which begins where it has not.
+    async fn begun(
+        &self,
+        items: &Items,
+        ctx: &RequestContext,
+        (entry, partition): (&ContainerEntry, &Partition),
+    ) -> Result<Working<'_>> {
+        let mut state = self.state.lock().await;
+        if self.is_over.load(Ordering::Acquire) {
+            *state = State::Over;
+        }
+        if let State::New = *state {
+            // The catalog first: what it knows is in the view.
+            let catalog = items.live_catalog();
+            let transaction = partition.begin_snapshot(items.command(ctx, 0))?;
+            let taken = Taken { space: self.space.clone(), bytes: 0 };
+            *state = State::Begun(Box::new(Begun { catalog, transaction, taken }));
+        }
+        let working = Working(state);
+        working.check(entry, partition)?;
+        Ok(working)
+    }
+
+    /// What a query of the transaction sees in partitions of a container; `None` where there are none.
+    pub async fn view<'p>(
+        &self,
+        items: &Items,
+        ctx: &RequestContext,
+        entry: &ContainerEntry,
+        partitions: impl Iterator<Item = &'p Arc<Partition>>,
+    ) -> Result<Option<TransactionView>> {
+        let mut view = None;
+        for partition in partitions {
+            let working = self.begun(items, ctx, (entry, partition)).await?;
+            let begun = working.begun()?;
+            begun.transaction.check_reach(partition)?;
+            view = Some(begun.view_of(entry));
+        }
+        Ok(view)
+    }
+}
+
+/// A transaction with a command at work in it.
+struct Working<'t>(MutexGuard<'t, State>);
+
+impl Working<'_> {
+    fn begun(&self) -> Result<&Begun> {
+        match &*self.0 {
+            State::Begun(begun) => Ok(begun),
+            State::New | State::Over => Err(is_over()),
+        }
+    }
+
+    fn begun_mut(&mut self) -> Result<&mut Begun> {
+        match &mut *self.0 {
+            State::Begun(begun) => Ok(begun),
+            State::New | State::Over => Err(is_over()),
+        }
+    }
+
+    /// Refuses a partition that was made of others since the transaction began.
+    fn check(&self, entry: &ContainerEntry, partition: &Partition) -> Result<()> {
+        let Some(then) = self.begun()?.catalog.container_of_rid(entry.record.container.rid) else {
+            return Ok(());
+        };
+        match then.map.iter().any(|own| own.uid == partition.uid) {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::PreconditionFailed,
+                "the partition was split, merged or moved since the transaction began: begin it anew",
+            )),
+        }
+    }
+}
+
+impl Begun {
+    fn view_of(&self, entry: &ContainerEntry) -> TransactionView {
+        let view = self.transaction.view().clone();
+        let serving = |entry: &ContainerEntry| entry.shape.serving.as_ref().map(|layout| layout.id);
+        match self.catalog.container_of_rid(entry.record.container.rid) {
+            Some(then) if serving(then) == serving(entry) => view.with_index(),
+            _ => view,
+        }
+    }
+}
+
+impl Items {
+    /// Creates, upserts, replaces, patches or deletes one item in a transaction.
+    pub async fn write_within(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        transaction: &OpenTransaction,
+        command: WriteCommand,
+    ) -> Result<ItemReply> {
+        let (logical, operation) = self.planned(container, command.key.as_ref(), command.write).await?;
+        let entry = &container.entry;
+        let partition = partition_of(entry, &logical);
+        let permit = self.admit(ctx, entry, partition, OperationKind::Write, Touched::Logical(&logical))?;
+        let work = async {
+            let mut working = transaction.begun(self, ctx, (entry, partition)).await?;
+            let begun = working.begun_mut()?;
+            begun.taken.space.check()?;
+            let etag = self.random().guid();
+            let step = begun.transaction.execute(partition, &entry.shape, &logical, (operation, etag));
+            let reply = step.await?;
+            begun.taken.grow_to(begun.transaction.size_bytes());
+            Ok(reply)
+        };
+        let outcome = Box::pin(work).await;
+        permit.settle_outcome(&outcome, cost_of_item);
+        outcome
+    }
+
+    /// Reads one item as a transaction sees it.
+    pub async fn read_within(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        transaction: &OpenTransaction,
+        command: ReadCommand,
+    ) -> Result<ItemReply> {
+        let logical = key_of_read(container, command.key.as_ref())?;
+        let id = self.resolved(container, &logical, command.read.item).await?;
+        let entry = &container.entry;
+        let partition = partition_of(entry, &logical);
+        let permit = self.admit(ctx, entry, partition, OperationKind::Read, Touched::Logical(&logical))?;
+        let work = async {
+            let working = transaction.begun(self, ctx, (entry, partition)).await?;
+            working.begun()?.transaction.read(partition, &entry.shape, &logical, &id).await
+        };
+        let outcome = Box::pin(work).await;
+        permit.settle_outcome(&outcome, cost_of_item);
+        outcome
+    }
+}

@@ -1,0 +1,303 @@
+//! `$densify`: documents for the places of a sequence of numbers or dates that have none.
+//!
+//! The stage holds all documents. Values of a step lie at whole steps from the beginning of the sequence, so that a document between two
+//! of them stands between them and does not move them.
+
+use super::run::{Context, Operator, Stage};
+use super::simple::{member_at, with_member};
+use crate::error::{FAILED_TO_PARSE, Result, fail};
+use crate::expression::{DateUnit, add_numbers, add_units};
+use crate::order::{self, Key};
+use crate::path::field_path;
+use crate::time::Zone;
+use crate::value::{Document, Str, Value};
+use std::collections::BTreeMap;
+
+/// Documents that one stage may make.
+const MADE_MAX: usize = 500_000;
+
+pub(super) struct Densify {
+    field: Vec<Str>,
+    partitions: Vec<Vec<Str>>,
+    step: Value,
+    unit: Option<DateUnit>,
+    bounds: Bounds,
+}
+
+enum Bounds {
+    /// From the least to the greatest value of all documents.
+    Full,
+    /// From those of each partition.
+    Partition,
+    /// The first is made, the second is not.
+    Between(Value, Value),
+}
+
+pub(super) fn parse_densify(value: &Value) -> Result<Densify> {
+    let Value::Document(options) = value else {
+        fail!(
+            FAILED_TO_PARSE,
+            "The $densify stage specification must be an object, found {}",
+            value.type_name()
+        );
+    };
+    check_names("$densify", options, &["field", "partitionByFields", "range"])?;
+    let field = path_of(text("$densify.field", options.get("field"))?)?;
+    let mut partitions = Vec::new();
+    match options.get("partitionByFields") {
+        None => {}
+        Some(Value::Array(names)) => {
+            for (place, name) in names.iter().enumerate() {
+                let name = text(&format!("$densify.partitionByFields.{place}"), Some(name))?;
+                partitions.push(path_of(name)?);
+            }
+        }
+        Some(other) => return wrong_type("$densify.partitionByFields", other, "array"),
+    }
+    if partitions.iter().any(|path| path.starts_with(&field) || field.starts_with(path)) {
+        fail!(8_993_000, "the field that $densify fills may not be one that it partitions by");
+    }
+    let range = match options.get("range") {
+        None => fail!(40414, "BSON field '$densify.range' is missing but a required field"),
+        Some(Value::Document(range)) => range,
+        Some(other) => return wrong_type("$densify.range", other, "object"),
+    };
+    check_names("$densify.range", range, &["step", "unit", "bounds"])?;
+    let (step, unit) = step_of(range)?;
+    let bounds = bounds_of(range, unit)?;
+    if matches!(bounds, Bounds::Partition) && partitions.is_empty() {
+        fail!(
+            5_733_408,
+            "one may not specify the bounds as 'partition' without specifying a non-empty array of partitionByFields"
+        );
+    }
+    Ok(Densify { field, partitions, step, unit, bounds })
+}
+
+fn check_names(context: &str, document: &Document, names: &[&str]) -> Result<()> {
+    match document.iter().find(|(name, _)| !names.contains(&&***name)) {
+        Some((name, _)) => fail!(40415, "BSON field '{context}.{name}' is an unknown field."),
+        None => Ok(()),
+    }
+}
+
+fn wrong_type<T>(name: &str, value: &Value, expected: &str) -> Result<T> {
+    fail!(14, "BSON field '{name}' is the wrong type '{}', expected type '{expected}'", value.type_name())
+}
+
+fn text<'v>(name: &str, value: Option<&'v Value>) -> Result<&'v str> {
+    match value {
+        None => fail!(40414, "BSON field '{name}' is missing but a required field"),
+        Some(Value::String(text)) => Ok(text),
+        Some(other) => wrong_type(name, other, "string"),
+    }
+}
+
+fn path_of(name: &str) -> Result<Vec<Str>> {
+    if name.is_empty() {
+        fail!(40352, "FieldPath cannot be constructed with empty string");
+    }
+    field_path(name)
+}
+
+fn step_of(range: &Document) -> Result<(Value, Option<DateUnit>)> {
+    let step = match range.get("step") {
+        None => fail!(40414, "BSON field '$densify.range.step' is missing but a required field"),
+        Some(step) if step.is_number() => step.clone(),
+        Some(other) => return wrong_type("$densify.range.step", other, "number"),
+    };
+    if step.to_f64().is_none_or(|step| step.is_nan() || step <= 0.0) {
+        fail!(5_733_401, "The step parameter in a range statement must be a strictly positive numeric value");
+    }
+    let unit = match range.get("unit") {
+        None => None,
+        Some(Value::String(name)) => match DateUnit::parse(name) {
+            Some(unit) => Some(unit),
+            None => fail!(FAILED_TO_PARSE, "unknown time unit value: {name}"),
+        },
+        Some(other) => return wrong_type("$densify.range.unit", other, "string"),
+    };
+    if unit.is_some() && step.to_i64_exact().is_none() {
+        fail!(
+            6_586_400,
+            "The step parameter in a range statement must be a whole number when densifying a date range"
+        );
+    }
+    Ok((step, unit))
+}
+
+fn bounds_of(range: &Document, unit: Option<DateUnit>) -> Result<Bounds> {
+    let pair = match range.get("bounds") {
+        None => fail!(40414, "BSON field '$densify.range.bounds' is missing but a required field"),
+        Some(Value::String(word)) => match &**word {
+            "full" => return Ok(Bounds::Full),
+            "partition" => return Ok(Bounds::Partition),
+            _ => fail!(5_946_802, "Bounds string must either be 'full' or 'partition'"),
+        },
+        Some(Value::Array(pair)) => pair,
+        Some(other) => return wrong_type("$densify.range.bounds", other, "array"),
+    };
+    let [low, high] = &pair[..] else {
+        fail!(5_733_403, "a bounding array in a range statement must have exactly two elements");
+    };
+    let are_numbers = low.is_number() && high.is_number();
+    let are_dates = matches!((low, high), (Value::Date(_), Value::Date(_)));
+    if order::compare(low, high).is_gt() || !(are_numbers || are_dates) {
+        fail!(
+            5_733_402,
+            "a bounding array must be an ascending array of either two dates or two numbers: {range}"
+        );
+    }
+    match unit {
+        Some(_) if are_numbers => fail!(5_733_409, "numeric bounds may not have unit parameter"),
+        None if are_dates => fail!(5_733_501, "date bounds must have a unit"),
+        _ => Ok(Bounds::Between(low.clone(), high.clone())),
+    }
+}
+
+impl Stage for Densify {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(DensifyRun { stage: self, rows: Vec::new(), bytes: 0, made: 0 })
+    }
+}
+
+struct DensifyRun<'a> {
+    stage: &'a Densify,
+    /// With the value of the field.
+    rows: Vec<(Value, Value)>,
+    bytes: usize,
+    made: usize,
+}
+
+impl Operator for DensifyRun<'_> {
+    fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
+        let value = member_at(&document, &self.stage.field);
+        match (&value, self.stage.unit) {
+            // What is in no sequence goes through as it is.
+            (value, _) if value.is_nullish() => {
+                out.push(document);
+                return Ok(true);
+            }
+            (Value::Date(_), Some(_)) => {}
+            (Value::Date(_), None) => fail!(
+                6_053_600,
+                "Encountered date densify value in collection when step does not have a date unit."
+            ),
+            (value, None) if value.is_number() => {}
+            (value, Some(_)) if value.is_number() => {
+                fail!(6_053_601, "Encountered numeric densify value in collection when step has a date unit.")
+            }
+            (other, _) => {
+                fail!(5_733_201, "Densify field type must be numeric or a date, found {}", other.type_name())
+            }
+        }
+        self.bytes += document.size();
+        context.check_memory("$densify", self.bytes)?;
+        self.rows.push((value, document));
+        Ok(true)
+    }
+
+    fn finish(&mut self, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.sort_by(|(left, _), (right, _)| order::compare(left, right));
+        let ends = rows.first().zip(rows.last()).map(|(low, high)| (low.0.clone(), high.0.clone()));
+        let mut partitions: BTreeMap<Key, Vec<(Value, Value)>> = BTreeMap::new();
+        for row in rows {
+            partitions.entry(Key(self.partition_of(&row.1))).or_default().push(row);
+        }
+        if let Bounds::Between(..) = self.stage.bounds
+            && self.stage.partitions.is_empty()
+        {
+            partitions.entry(Key(Value::document(Document::new()))).or_default();
+        }
+        for (Key(partition), rows) in partitions {
+            let Some((low, high, has_end)) = self.ends_of(&rows, &ends) else { continue };
+            self.fill(&partition, rows, (low, high, has_end), context, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl DensifyRun<'_> {
+    /// The members that a document is partitioned by.
+    fn partition_of(&self, document: &Value) -> Value {
+        self.stage.partitions.iter().fold(Value::document(Document::new()), |members, path| {
+            match member_at(document, path) {
+                Value::Missing => members,
+                value => with_member(&members, path, value),
+            }
+        })
+    }
+
+    /// Where the sequence of a partition begins and ends, and whether the end is part of it.
+    fn ends_of(&self, rows: &[(Value, Value)], all: &Option<(Value, Value)>) -> Option<(Value, Value, bool)> {
+        match &self.stage.bounds {
+            Bounds::Full => all.clone().map(|(low, high)| (low, high, true)),
+            Bounds::Partition => Some((rows.first()?.0.clone(), rows.last()?.0.clone(), true)),
+            Bounds::Between(low, high) => Some((low.clone(), high.clone(), false)),
+        }
+    }
+
+    /// The documents of a partition, and one for each place between the ends that has none.
+    fn fill(
+        &mut self,
+        partition: &Value,
+        rows: Vec<(Value, Value)>,
+        (low, high, has_end): (Value, Value, bool),
+        context: &Context<'_>,
+        out: &mut Vec<Value>,
+    ) -> Result<()> {
+        let mut rows = rows.into_iter().peekable();
+        let (mut steps, mut before) = (0, Value::MinKey);
+        loop {
+            let place = self.place(&low, steps)?;
+            if order::compare(&place, &before).is_le() {
+                fail!(5_733_401, "the step of $densify is too small to lead on from {place}");
+            }
+            before = place.clone();
+            let to_end = order::compare(&place, &high);
+            if to_end.is_gt() || (to_end.is_eq() && !has_end) {
+                break;
+            }
+            while let Some((_, row)) = rows.next_if(|(value, _)| order::compare(value, &place).is_lt()) {
+                out.push(row);
+            }
+            if rows.peek().is_none_or(|(value, _)| !order::equal(value, &place)) {
+                let made = with_member(partition, &self.stage.field, place);
+                self.made += 1;
+                if self.made > MADE_MAX {
+                    fail!(5_897_900, "Generated {MADE_MAX} documents in $densify, which is over the limit");
+                }
+                self.bytes += made.size();
+                context.check_memory("$densify", self.bytes)?;
+                out.push(made);
+            }
+            steps += 1;
+        }
+        out.extend(rows.map(|(_, row)| row));
+        Ok(())
+    }
+
+    /// The place so many steps behind the first.
+    fn place(&self, first: &Value, steps: i64) -> Result<Value> {
+        match (first, self.stage.unit) {
+            (Value::Date(millis), Some(unit)) => {
+                let step = self.stage.step.to_i64_exact().unwrap_or(1);
+                add_units(*millis, unit, step.saturating_mul(steps), &Zone::UTC).map(Value::Date)
+            }
+            _ => {
+                let by = match &self.stage.step {
+                    Value::Double(step) => Value::Double(step * steps as f64),
+                    Value::Decimal(step) => {
+                        Value::Decimal(step.multiply(crate::decimal::Decimal::from_i64(steps)))
+                    }
+                    step => {
+                        let step = step.to_i64_exact().unwrap_or(1);
+                        crate::value::int_or_long(step.saturating_mul(steps))
+                    }
+                };
+                Ok(add_numbers(first, &by))
+            }
+        }
+    }
+}

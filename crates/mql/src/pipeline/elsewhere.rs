@@ -1,0 +1,42 @@
+//! Stages that say something of the server. Whoever runs a pipeline answers them where they come first, and hands the documents to the
+//! stages behind them; in other places there is nobody to answer.
+
+use super::run::{Context, Operator, Stage};
+use crate::error::{NOT_SUPPORTED, Result, fail};
+use crate::value::{Str, Value};
+
+/// Whether a stage is one of those.
+pub(super) fn is_answered(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "$collStats",
+        "$indexStats",
+        "$currentOp",
+        "$listLocalSessions",
+        "$listSessions",
+        "$planCacheStats",
+        "$querySettings",
+        "$queryStats",
+        "$listClusterCatalog",
+    ];
+    NAMES.contains(&name)
+}
+
+pub(super) struct Elsewhere(pub Str);
+
+impl Stage for Elsewhere {
+    fn start(&self) -> Box<dyn Operator + '_> {
+        Box::new(Refusing(&self.0))
+    }
+}
+
+struct Refusing<'a>(&'a str);
+
+impl Operator for Refusing<'_> {
+    fn push(&mut self, _: Value, _: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
+        fail!(NOT_SUPPORTED, "{} is not supported within another stage or in a view", self.0)
+    }
+
+    fn finish(&mut self, _: &mut Context<'_>, _: &mut Vec<Value>) -> Result<()> {
+        fail!(NOT_SUPPORTED, "{} is not supported within another stage or in a view", self.0)
+    }
+}

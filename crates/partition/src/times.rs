@@ -1,0 +1,51 @@
+//! Times of commits, for readers that bring the changes of several partitions into one order, or begin at a time.
+//!
+//! Commits of one partition have times that never go down. A commit's time is that of its request's arrival, so a commit that is
+//! still to come may have an earlier time than one that another partition has told already. [`Partition::pass`] rules that out:
+//!
+//! ```text
+//! reader: has a change of time t, from partition A
+//!         B.pass(t): commits of B that follow have a time of t or later; the last one before has LSN n
+//!         reads B up to n, and knows all that B did before t
+//! ```
+
+use shardlake_model::Result;
+use shardlake_routing::EpkRange;
+use shardlake_stdx::Timestamp;
+
+use crate::keys;
+use crate::log_marks::NOT_KEPT;
+use crate::partition::Partition;
+
+impl Partition {
+    /// From now on no commit has an earlier time. Tells the LSN of the last commit before that, which may still be on its way to
+    /// being durable.
+    pub async fn pass(&self, time: Timestamp) -> u64 {
+        let mut sequencer = self.sequencer.hold().await;
+        sequencer.timestamp_ms = sequencer.timestamp_ms.max(time.milliseconds());
+        sequencer.lsn
+    }
+
+    /// The LSN behind which a reader of all versions finds everything that was written to a span at a time and later; `None`
+    /// where some of that is not kept any more.
+    pub async fn versions_since(
+        &self,
+        span: &EpkRange,
+        time: Timestamp,
+        now: Timestamp,
+    ) -> Result<Option<u64>> {
+        let snapshot = self.shard().snapshot();
+        self.check_open()?;
+        let span = span.intersection(&self.epk_range);
+        let (start, end) = (keys::item_key_bound_below(&span), keys::item_key_bound(&span));
+        let past = self.past.marks().past_of(&start, end.as_deref());
+        let mut after = self.last_before(&snapshot, 0, time).await?;
+        let oldest_ms = now.milliseconds().saturating_sub(self.past.retention().as_millis() as u64);
+        if time.milliseconds() >= oldest_ms {
+            // What compaction took away was older than what is kept, and so older than this.
+            after = after.max(past.compacted_to);
+        }
+        let is_kept = past.versions_from != NOT_KEPT && after >= past.versions_from.max(past.compacted_to);
+        Ok(is_kept.then_some(after))
+    }
+}

@@ -1,0 +1,170 @@
+//! The kept journals of a local shard: links in its directory `history/`.
+//!
+//! fjall deletes a journal when everything in it is in tables; a link keeps what it held. A journal takes 64 MB of writes before there is a
+//! newer one, and only a journal with a newer one behind it is deleted, so that it is enough to look for journals without a link
+//! now and again. A journal that went without one would be a hole, which is found when the log is replayed (`replay.rs`).
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use shardlake_stdx::Clock;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::StorageError;
+use crate::directory::DATABASE;
+use crate::journal::{good_bytes, journals};
+
+const KEPT: &str = "history";
+/// What is written between two looks.
+const LOOK_EVERY_BYTES: u64 = 1 << 20;
+/// Of a journal that has a newer one, so many pieces are looked at to know it again.
+const PIECES: u64 = 16;
+const PIECE_BYTES: usize = 4096;
+
+/// What keeps them while the shard is open.
+pub(crate) struct KeptJournals {
+    shard: PathBuf,
+    window: Duration,
+    since_look: AtomicU64,
+}
+
+impl KeptJournals {
+    pub fn begin(shard: &Path, window: Duration) -> Result<KeptJournals, StorageError> {
+        let kept = KeptJournals { shard: shard.to_owned(), window, since_look: AtomicU64::new(0) };
+        let made = match DirBuilder::new().mode(0o700).create(shard.join(KEPT)) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            _ => File::open(shard).and_then(|shard| shard.sync_all()),
+        };
+        made.and_then(|()| kept.look()).map_err(|error| failed(shard, &error))?;
+        Ok(kept)
+    }
+
+    /// So many bytes were written.
+    pub fn note(&self, bytes: u64) {
+        if self.since_look.fetch_add(bytes, Ordering::Relaxed) + bytes < LOOK_EVERY_BYTES {
+            return;
+        }
+        self.since_look.store(0, Ordering::Relaxed);
+        if let Err(error) = self.look() {
+            tracing::error!(%error, shard = %self.shard.display(), "the log cannot be kept: restores to a time will meet a hole");
+        }
+    }
+
+    /// Links what has no link yet, and drops what is too old.
+    pub fn look(&self) -> io::Result<()> {
+        let kept = self.shard.join(KEPT);
+        let current = journals(&self.shard.join(DATABASE))?;
+        let mut is_new = false;
+        for (number, path) in &current {
+            match fs::hard_link(path, kept.join(format!("{number}.jnl"))) {
+                Ok(()) => is_new = true,
+                // Linked before, or sorted and gone since it was listed: then it was linked before, too.
+                Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if is_new {
+            File::open(&kept)?.sync_all()?;
+            self.drop_old(&kept, current.first().map_or(0, |(number, _)| *number))?;
+        }
+        Ok(())
+    }
+
+    /// Oldest first, so that none is missing between two others.
+    fn drop_old(&self, kept: &Path, oldest_in_use: u64) -> io::Result<()> {
+        let now = Clock::System.now().milliseconds();
+        for (number, path) in journals(kept)? {
+            let written = path.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let age = u128::from(now).saturating_sub(written.as_millis());
+            if number >= oldest_in_use || age <= self.window.as_millis() {
+                return Ok(());
+            }
+            fs::remove_file(&path)?;
+        }
+        Ok(())
+    }
+}
+
+/// Nothing is kept any more.
+pub(crate) fn forget(shard: &Path) -> Result<(), StorageError> {
+    match fs::remove_dir_all(shard.join(KEPT)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(shard, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Keeps what is kept now with a checkpoint.
+pub(crate) fn copy_links(shard: &Path, to: &Path) -> io::Result<()> {
+    if !shard.join(KEPT).is_dir() {
+        return Ok(());
+    }
+    let target = to.join(KEPT);
+    DirBuilder::new().mode(0o700).create(&target)?;
+    for (number, path) in journals(&shard.join(KEPT))? {
+        fs::hard_link(path, target.join(format!("{number}.jnl")))?;
+    }
+    File::open(target)?.sync_all()
+}
+
+/// A journal that is kept with a state.
+pub(crate) struct KeptJournal {
+    /// What it is called in backups: of one that is complete, the name is given to this content only.
+    pub name: String,
+    /// Where it lies below the shard.
+    pub path: String,
+    pub size_bytes: u64,
+}
+
+/// Oldest first, of a checkpoint or of a shard that nobody has open; none where no log is kept.
+pub(crate) fn kept_journals(directory: &Path) -> Result<Vec<KeptJournal>, StorageError> {
+    let listed = || -> io::Result<Vec<KeptJournal>> {
+        if !directory.join(KEPT).is_dir() {
+            return Ok(Vec::new());
+        }
+        let mut found: Vec<(u64, String)> = Vec::new();
+        found.extend(
+            journals(&directory.join(KEPT))?.into_iter().map(|(number, _)| (number, path_of(KEPT, number))),
+        );
+        let last = found.last().map_or(0, |(number, _)| *number);
+        // A killed process may have begun one that it did not come to link.
+        let newer = journals(&directory.join(DATABASE))?.into_iter().filter(|(number, _)| *number > last);
+        found.extend(newer.map(|(number, _)| (number, path_of(DATABASE, number))));
+        let newest = found.last().map(|(number, _)| *number);
+        let kept = |(number, path): (u64, String)| {
+            let whole = directory.join(&path);
+            if Some(number) == newest {
+                let size_bytes = good_bytes(&whole)?;
+                return Ok(KeptJournal { name: format!("{KEPT}/{number:010}-open.jnl"), path, size_bytes });
+            }
+            let size_bytes = whole.metadata()?.len();
+            let name = format!("{KEPT}/{number:010}-{:016x}.jnl", fingerprint(&whole, size_bytes)?);
+            Ok(KeptJournal { name, path, size_bytes })
+        };
+        found.into_iter().map(kept).collect()
+    };
+    listed().map_err(|error| failed(directory, &error))
+}
+
+fn path_of(folder: &str, number: u64) -> String {
+    format!("{folder}/{number}.jnl")
+}
+
+/// Differs between journals of one number that copies of a shard wrote on their own: every group has a stamp that no other one has.
+fn fingerprint(path: &Path, size_bytes: u64) -> io::Result<u64> {
+    let file = File::open(path)?;
+    let (mut sum, mut piece) = (Xxh3::new(), [0; PIECE_BYTES]);
+    for number in 0..PIECES {
+        let at = size_bytes / PIECES * number;
+        let read = file.read_at(&mut piece, at)?;
+        sum.update(&piece[..read]);
+    }
+    Ok(sum.digest())
+}
+
+fn failed(shard: &Path, error: &io::Error) -> StorageError {
+    StorageError::io(format!("the log of '{}' cannot be kept: {error}", shard.display()))
+}

@@ -1,0 +1,42 @@
+//! Keeping the log of a shard, for restores to a moment: `history/` says how.
+
+use crate::history::{History, HistoryOptions};
+use crate::{Batch, Shard, Stamp, StorageError, View};
+
+impl Stamp {
+    /// The stamp of the last group that a view shows; `None` where the log of the shard is not kept.
+    pub async fn of(view: &View, key: &[u8]) -> Result<Option<Stamp>, StorageError> {
+        view.get(key).await?.map(|found| Stamp::decode(&found)).transpose()
+    }
+}
+
+impl Shard {
+    /// Keeps the log from now on, with what is kept already. Called before the first commit, once.
+    ///
+    /// # Errors
+    /// Where the engine has no log to keep.
+    pub async fn keep_history(&self, options: &HistoryOptions) -> Result<(), StorageError> {
+        let window = options.window;
+        self.work(move |engine| engine.keep_log(Some(window))).await?;
+        let last = Stamp::of(&self.view(), &options.key).await?;
+        let kept = self.shared().history.set(History::after(last, options));
+        kept.map_err(|_| StorageError::io("the log of the shard is kept already"))?;
+        if last.is_none() {
+            // So that the next backup says where it stands, though nothing is written before it.
+            self.commit(Batch::new())?.await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps no log, and none of what was kept. Called before the first commit.
+    pub async fn forget_history(&self, key: &[u8]) -> Result<(), StorageError> {
+        self.work(|engine| engine.keep_log(None)).await?;
+        if self.view().get(key).await?.is_some() {
+            // A later log must not look like the continuation of an earlier one.
+            let mut batch = Batch::new();
+            batch.delete(key.to_vec());
+            self.commit(batch)?.await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! A bucket in this process: an object store in memory behind the protocol of S3, as far as a server needs it, which can be slow, fail, lie
+//! about what it did, or be silent.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | the bucket, its faults, and its connections |
+//! | `objects.rs` | what lies in it: puts with their conditions, ranges, lists, uploads in parts |
+//! | `message.rs` | requests and answers of HTTP/1.1 as bytes |
+//!
+//! Signatures are not looked at. Conditions hold as S3 promises them: of several `If-None-Match: *` at a time one succeeds.
+
+mod message;
+mod objects;
+
+use std::io::{self, BufReader, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use message::{Answer, Request};
+use objects::Objects;
+
+/// What may befall a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// This status, and nothing is done.
+    Status(u16),
+    /// It is done, and the connection breaks before the answer.
+    AnswerLost,
+    /// The connection breaks, and nothing is done.
+    Reset,
+    /// It is done, and the answer is that its condition did not hold.
+    ClaimsFailure,
+}
+
+/// How the bucket treats requests from now on.
+#[derive(Debug, Clone, Default)]
+pub struct Weather {
+    /// Before each answer.
+    pub delay: Duration,
+    /// What befalls one of so many requests, one after the other of the list; 0: none.
+    pub one_in: u64,
+    pub faults: Vec<Fault>,
+    /// Requests are taken, and not answered until the weather changes.
+    pub is_silent: bool,
+}
+
+/// Ends with its last handle.
+pub struct Bucket {
+    state: Arc<State>,
+    address: SocketAddr,
+}
+
+struct State {
+    objects: Mutex<Objects>,
+    weather: Mutex<Weather>,
+    requests: AtomicU64,
+    faults: AtomicU64,
+    puts: AtomicU64,
+    put_bytes: AtomicU64,
+    is_closed: AtomicBool,
+}
+
+impl Bucket {
+    /// On a port of loopback.
+    ///
+    /// # Panics
+    /// When the system has no port.
+    pub fn open() -> Bucket {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
+        let address = listener.local_addr().expect("it is bound");
+        let state = Arc::new(State {
+            objects: Mutex::default(),
+            weather: Mutex::default(),
+            requests: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
+            puts: AtomicU64::new(0),
+            put_bytes: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+        });
+        let accepting = state.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                if accepting.is_closed.load(Ordering::SeqCst) {
+                    return;
+                }
+                if let Ok(stream) = stream {
+                    let state = accepting.clone();
+                    thread::spawn(move || state.converse(stream));
+                }
+            }
+        });
+        Bucket { state, address }
+    }
+
+    /// For a server: what its environment must say.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let pairs = [
+            ("AWS_ENDPOINT", format!("http://{}", self.address)),
+            ("AWS_ALLOW_HTTP", "true".to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ACCESS_KEY_ID", "anybody".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "anything".to_owned()),
+        ];
+        pairs.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+
+    pub fn set(&self, weather: Weather) {
+        *self.state.weather() = weather;
+    }
+
+    /// Requests so far, and how many of them a fault befell.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.state.requests.load(Ordering::SeqCst), self.state.faults.load(Ordering::SeqCst))
+    }
+
+    /// Objects that were stored so far.
+    pub fn puts(&self) -> u64 {
+        self.state.puts.load(Ordering::SeqCst)
+    }
+
+    /// What they had together.
+    pub fn put_bytes(&self) -> u64 {
+        self.state.put_bytes.load(Ordering::SeqCst)
+    }
+
+    /// The names and lengths of the objects below a prefix.
+    pub fn objects(&self, prefix: &str) -> Vec<(String, usize)> {
+        self.state.objects().below(prefix)
+    }
+}
+
+impl Drop for Bucket {
+    fn drop(&mut self) {
+        self.state.is_closed.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts.
+        drop(TcpStream::connect(self.address));
+    }
+}
+
+impl State {
+    fn weather(&self) -> std::sync::MutexGuard<'_, Weather> {
+        self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn objects(&self) -> std::sync::MutexGuard<'_, Objects> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn converse(&self, stream: TcpStream) {
+        let _ended = self.converse_until(&stream);
+        let _gone = stream.shutdown(Shutdown::Both);
+    }
+
+    fn converse_until(&self, stream: &TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut input = BufReader::new(stream);
+        let mut output = stream;
+        while let Some(request) = Request::read(&mut input)? {
+            let fault = self.wait_and_choose();
+            if fault == Some(Fault::Reset) || self.is_closed.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            let answer = match fault {
+                Some(Fault::Status(status)) => Answer::error(status, "InternalError"),
+                _ => self.answer(&request),
+            };
+            match fault {
+                Some(Fault::AnswerLost) => return Ok(()),
+                Some(Fault::ClaimsFailure) if request.has_condition() => {
+                    output.write_all(&Answer::error(412, "PreconditionFailed").encode(&request))?;
+                }
+                _ => output.write_all(&answer.encode(&request))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, request: &Request) -> Answer {
+        let answer = self.objects().answer(request);
+        if request.method == "PUT" && answer.status == 200 {
+            self.puts.fetch_add(1, Ordering::SeqCst);
+            self.put_bytes.fetch_add(request.body.len() as u64, Ordering::SeqCst);
+        }
+        answer
+    }
+
+    /// Takes the time that the weather wants, and says what befalls the request.
+    fn wait_and_choose(&self) -> Option<Fault> {
+        let number = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut weather = self.weather().clone();
+        if !weather.delay.is_zero() {
+            thread::sleep(weather.delay);
+        }
+        while weather.is_silent && !self.is_closed.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(10));
+            weather = self.weather().clone();
+        }
+        if weather.one_in == 0 || weather.faults.is_empty() || !number.is_multiple_of(weather.one_in) {
+            return None;
+        }
+        let befallen = self.faults.fetch_add(1, Ordering::SeqCst);
+        weather.faults.get(befallen as usize % weather.faults.len()).copied()
+    }
+}

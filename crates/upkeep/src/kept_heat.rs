@@ -1,0 +1,110 @@
+//! Heat over restarts: what maps show is told to whoever stores it, and taken back from there at the next start.
+//!
+//! Nothing of it is needed to serve: what is lost, or is not stored, is a part of a picture.
+
+use std::time::Duration;
+
+use shardlake_heat::{PERIODS, Period};
+use shardlake_routing::EpkRange;
+use shardlake_serving::{
+    ContainerEntry, Earlier, EarlierEpoch, EarlierEvent, EarlierPartition, EarlierPeriod, EarlierRange,
+};
+
+use crate::Upkeep;
+
+/// A moment in both ways of counting.
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    unix_ms: u64,
+    elapsed: Duration,
+}
+
+impl Now {
+    fn unix_ms_of(self, moment: Duration) -> u64 {
+        self.unix_ms.saturating_sub(self.elapsed.saturating_sub(moment).as_millis() as u64)
+    }
+}
+
+impl Upkeep {
+    /// Tells the heat of every container that has any, with its resource id, until told to stop.
+    pub fn keep_heat(&self, mut keep: impl FnMut(&str, &Earlier) -> bool) {
+        let now = self.moment();
+        for entry in self.0.catalog.load().containers() {
+            let earlier = of_container(entry, now);
+            if !earlier.partitions.is_empty() && !keep(entry.rid_text(), &earlier) {
+                return;
+            }
+        }
+    }
+
+    /// Takes what an earlier process has told of a container; says whether there is such a container.
+    pub fn recall_heat(&self, rid: &str, mut earlier: Earlier) -> bool {
+        let catalog = self.0.catalog.load();
+        let Some(entry) = catalog.containers().find(|entry| entry.rid_text() == rid) else { return false };
+        earlier.hold(self.moment().unix_ms);
+        entry.history.past().earlier = earlier;
+        true
+    }
+
+    fn moment(&self) -> Now {
+        Now { unix_ms: self.0.clock.now().milliseconds(), elapsed: self.0.clock.elapsed() }
+    }
+}
+
+fn of_container(entry: &ContainerEntry, now: Now) -> Earlier {
+    let definition = &entry.record.container.definition.partition_key;
+    let past = entry.history.past();
+    let mut kept = past.earlier.clone();
+    if let Some(known_since) = past.known_since {
+        kept.known.push((now.unix_ms_of(known_since), now.unix_ms));
+    }
+    kept.epochs.extend(past.epochs.iter().map(|epoch| {
+        let range = |range: &shardlake_serving::EpochRange| {
+            let (min, max) = range.range.to_hex();
+            EarlierRange { range_id: range.range_id, min, max, budget_centi: range.budget_centi }
+        };
+        let ranges = epoch.ranges.iter().map(range).collect();
+        EarlierEpoch { from: now.unix_ms_of(epoch.from), ranges }
+    }));
+    let event = |event: &shardlake_serving::HistoryEvent| EarlierEvent {
+        at: now.unix_ms_of(event.at),
+        what: event.what.clone(),
+    };
+    kept.events.extend(past.events.iter().map(event));
+    for gone in &past.partitions {
+        let bounds = gone.heat.part_bounds();
+        let range = EpkRange { min: bounds[0].clone(), max: bounds[bounds.len() - 1].clone() };
+        let periods = |seconds| gone.heat.periods(now.elapsed, seconds, 0);
+        kept.add(partition(gone.range_id, &range, now, periods));
+    }
+    drop(past);
+    for served in entry.map.iter() {
+        let heat = served.heat(definition);
+        let periods = |seconds| heat.periods(now.elapsed, seconds, 0);
+        kept.add(partition(served.range_id, &served.epk_range, now, periods));
+    }
+    kept.hold(now.unix_ms);
+    kept
+}
+
+fn partition(
+    range_id: u32,
+    range: &EpkRange,
+    now: Now,
+    periods: impl Fn(u32) -> Vec<Period>,
+) -> EarlierPartition {
+    let (min, max) = range.to_hex();
+    let kept = |period: &Period, seconds: u32| {
+        let start = Duration::from_secs(u64::from(period.number) * u64::from(seconds));
+        let parts = (0_u8..).zip(&period.parts).filter(|(_, ru)| **ru > 0.0);
+        EarlierPeriod(
+            now.unix_ms_of(start) / 1000,
+            period.total_operations(),
+            period.throttled,
+            parts.map(|(part, ru)| (part, *ru as f32)).collect(),
+        )
+    };
+    let periods = PERIODS
+        .map(|(seconds, _)| periods(seconds).iter().map(|period| kept(period, seconds)).collect::<Vec<_>>());
+    EarlierPartition { range_id, min, max, periods }
+}

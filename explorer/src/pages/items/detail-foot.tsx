@@ -1,0 +1,46 @@
+// The line below an item: its etag, size and charge, and whether there is something to save. Above it, that a draft is kept.
+
+import { Show, type JSX } from "solid-js";
+import { bytes, ru } from "../../kit/format";
+
+interface DetailFootProps {
+  etag: string;
+  sizeBytes: number | null;
+  charge: number;
+  isUnsaved: boolean;
+}
+
+export function DetailFoot(props: DetailFootProps): JSX.Element {
+  return (
+    <div class="foot">
+      <Show when={props.etag}>
+        <span class="mono" title={props.etag}>
+          etag {props.etag.replace(/"/g, "").slice(0, 8)}…
+        </span>
+      </Show>
+      <Show when={props.sizeBytes !== null}>
+        <span>{bytes(props.sizeBytes ?? 0)}</span>
+      </Show>
+      <Show when={props.charge > 0}>
+        <span>{ru(props.charge)}</span>
+      </Show>
+      <Show when={props.isUnsaved}>
+        <span class="warn">not saved</span>
+      </Show>
+    </div>
+  );
+}
+
+export function DraftNote(props: { onRestore: () => void; onDrop: () => void }): JSX.Element {
+  return (
+    <div class="note">
+      A draft of this item is kept.
+      <button type="button" onClick={() => props.onRestore()}>
+        Restore
+      </button>
+      <button type="button" class="plain" onClick={() => props.onDrop()}>
+        Drop it
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,110 @@
+// Two runs beside each other: one is pinned, the figures of the latest are told beside its own.
+
+import { Show, type JSX } from "solid-js";
+import { integer, milliseconds, ru } from "../../kit/format";
+import { changeWords } from "./change-words";
+import type { Run } from "./run";
+
+export interface RunFigures {
+  text: string;
+  charge: number;
+  elapsedMs: number;
+  rows: number;
+  items: number;
+  isWhole: boolean;
+}
+
+interface CompareProps {
+  run: Run;
+  text: string;
+  pinned: RunFigures | null;
+  onPin: (figures: RunFigures | null) => void;
+}
+
+function figuresOf(run: Run, text: string): RunFigures {
+  return {
+    text,
+    charge: run.charge(),
+    elapsedMs: run.elapsedMs(),
+    rows: run.rows().length,
+    items: run.ranges().reduce((sum, { items }) => sum + items, 0),
+    isWhole: run.state() === "done",
+  };
+}
+
+export function Compare(props: CompareProps): JSX.Element {
+  const hasRun = () => props.run.pages() > 0 && props.run.state() !== "running";
+  const now = () => figuresOf(props.run, props.text);
+  const Row = (row: { name: string; figures: RunFigures; before?: RunFigures }): JSX.Element => {
+    const cell = (of: (figures: RunFigures) => number, words: (value: number) => string) => (
+      <td class="number">
+        {words(of(row.figures))}
+        <Show when={row.before}>
+          {(before) => <span class="dim"> {changeWords(of(before()), of(row.figures))}</span>}
+        </Show>
+      </td>
+    );
+    return (
+      <tr>
+        <th scope="row">{row.name}</th>
+        <td class="mono compare-text" title={row.figures.text}>
+          {row.figures.text}
+        </td>
+        {cell(({ charge }) => charge, ru)}
+        {cell(({ elapsedMs }) => elapsedMs, milliseconds)}
+        {cell(({ rows }) => rows, integer)}
+        {cell(({ items }) => items, integer)}
+      </tr>
+    );
+  };
+  return (
+    <Show when={hasRun() || props.pinned}>
+      <div class="compare">
+        <Show
+          when={props.pinned}
+          fallback={
+            <button type="button" class="plain" onClick={() => props.onPin(now())}>
+              Pin this run to compare with
+            </button>
+          }
+        >
+          {(pinned) => (
+            <>
+              <div class="scroll-x">
+                <table class="plain" aria-label="Two runs">
+                  <thead>
+                    <tr>
+                      <th scope="col">Run</th>
+                      <th scope="col">Query</th>
+                      <th scope="col" class="number">
+                        Charge
+                      </th>
+                      <th scope="col" class="number">
+                        Time
+                      </th>
+                      <th scope="col" class="number">
+                        Rows
+                      </th>
+                      <th scope="col" class="number">
+                        Items read
+                      </th>
+                    </tr>
+                  </thead>
+                  <tbody>
+                    <Row name={pinned().isWhole ? "pinned" : "pinned, not whole"} figures={pinned()} />
+                    <Show when={hasRun()}>
+                      <Row name={now().isWhole ? "latest" : "latest, not whole"} figures={now()} before={pinned()} />
+                    </Show>
+                  </tbody>
+                </table>
+              </div>
+              <button type="button" class="plain" onClick={() => props.onPin(null)}>
+                Unpin
+              </button>
+            </>
+          )}
+        </Show>
+      </div>
+    </Show>
+  );
+}
