@@ -182,12 +182,13 @@ impl Collections {
         &self,
         request: &Request,
         collection: &Collection,
-        change: impl Fn(&mut Vec<Document>) -> Result<()> + Send + Sync + 'static,
+        change: impl Fn(&mut Meta) -> Result<()> + Send + Sync + 'static,
     ) -> Result<Collection> {
         self.redefine(request, collection, move |meta, definition| {
             meta.is_open = true;
             let before = default_ttl_of(meta);
-            change(&mut meta.indexes)?;
+            change(meta)?;
+            meta.forget_gone();
             let policy = policy_of(meta, definition);
             if meta.is_own {
                 definition.indexing_policy = policy;

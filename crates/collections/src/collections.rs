@@ -11,6 +11,7 @@ use shardlake_resources::Resources;
 use shardlake_serving::ContainerHandle;
 
 use crate::failure::{Failure, Result};
+use crate::index_builds::Turns;
 use crate::meta::{DatabaseMeta, KnownMeta, Meta, View};
 use crate::shard_key::ShardKey;
 
@@ -25,6 +26,7 @@ pub struct Collections {
     pub(crate) queries: Queries,
     pub(crate) resources: Resources,
     known: Arc<Mutex<HashMap<ContainerRid, KnownMeta>>>,
+    pub(crate) turns: Turns,
     /// What is read and written is so in this transaction.
     pub(crate) transaction: Option<Arc<OpenTransaction>>,
 }
@@ -44,7 +46,7 @@ impl Collections {
 }
 
 /// A database and a collection in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Namespace {
     pub database: String,
     pub collection: String,
@@ -81,7 +83,7 @@ pub enum Found {
 
 impl Collections {
     pub fn new(queries: Queries, resources: Resources) -> Collections {
-        Collections { queries, resources, known: Arc::default(), transaction: None }
+        Collections { queries, resources, known: Arc::default(), turns: Turns::default(), transaction: None }
     }
 
     /// The same collections as a transaction sees them. Definitions are nobody's but everybody's: what is made or changed of

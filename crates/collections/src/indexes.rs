@@ -2,24 +2,10 @@
 
 use shardlake_mql::{Document, Value, identical_documents};
 
-use crate::collections::{Collection, Collections, Namespace};
+use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
-use crate::index_policy::{is_enforced, uniqueness_of};
-use crate::index_rules::checked;
-use crate::meta::Meta;
 use crate::meta::flag;
 use crate::request::Request;
-
-/// Indexes of a collection.
-const INDEXES_MAX: usize = 64;
-
-/// How the indexes of a collection changed.
-#[derive(Debug, Clone, Copy)]
-pub struct IndexChange {
-    pub before: usize,
-    pub after: usize,
-    pub made_collection: bool,
-}
 
 /// The index that every collection has.
 pub fn identity_index() -> Document {
@@ -113,111 +99,12 @@ fn plain(value: &Value) -> String {
 }
 
 /// Directions are compared by value: 1 is 1.0.
-fn same_key(left: &Document, right: &Document) -> bool {
+pub(crate) fn same_key(left: &Document, right: &Document) -> bool {
     left.len() == right.len()
         && left.iter().zip(right.iter()).all(|((a, x), (b, y))| a == b && shardlake_mql::equal(x, y))
 }
 
 impl Collections {
-    /// Makes indexes, and the collection where there is none. Returns when they serve.
-    pub async fn create_indexes(
-        &self,
-        request: &Request,
-        namespace: &Namespace,
-        specifications: Vec<Document>,
-    ) -> Result<IndexChange> {
-        let found = self.writable(namespace)?;
-        let mut wanted = Vec::new();
-        for specification in specifications {
-            wanted.push(checked(specification)?);
-        }
-        let made_collection = found.is_none();
-        let collection = match found {
-            Some(collection) => collection,
-            None => self.create_implicitly(request, namespace).await?,
-        };
-        for index in &wanted {
-            check_unique_has_key(index, &collection)?;
-            if is_enforced(index) && !collection.meta.is_own {
-                let words = "cannot create unique index: the container was made through the NoSQL interface, which sets unique keys when it is made";
-                return Err(Failure::new(67, words));
-            }
-        }
-        let before = collection.indexes().len();
-        let meta = with_indexes(&collection.meta, &wanted)?;
-        if meta.indexes.len() == collection.meta.indexes.len() {
-            return Ok(IndexChange { before, after: before, made_collection });
-        }
-        self.check_all_places(request, &collection, &wanted).await?;
-        let is_more_unique = uniqueness_of(&meta)? != uniqueness_of(&collection.meta)?;
-        if is_more_unique {
-            self.check_unique(request, &collection, &wanted).await?;
-        }
-        // Prepared until every document has claimed its values, so that a command that is broken off leaves no index that says
-        // more than it holds.
-        let unique: Vec<String> = wanted
-            .iter()
-            .filter(|index| is_more_unique && flag(index, "unique"))
-            .filter_map(|index| index.get("name").and_then(Value::as_str).map(str::to_owned))
-            .filter(|name| {
-                !collection.meta.indexes.iter().any(|known| known.value("name").as_str() == Some(name))
-            })
-            .collect();
-        let prepared = unique.clone();
-        let changed = self
-            .set_indexes(request, &collection, move |indexes| {
-                let own = Meta { indexes: std::mem::take(indexes), ..Meta::default() };
-                *indexes = with_indexes(&own, &wanted)?.indexes;
-                for index in indexes.iter_mut() {
-                    let name = index.value("name");
-                    if prepared.iter().any(|prepared| name.as_str() == Some(prepared)) {
-                        index.set(&"unique".into(), Value::Missing);
-                        index.set(&"prepareUnique".into(), Value::Bool(true));
-                    }
-                }
-                Ok(())
-            })
-            .await?;
-        if is_more_unique && let Err(failure) = self.claim_unique(request, &changed).await {
-            self.take_back_indexes(request, &changed, collection.indexes()).await?;
-            return Err(failure);
-        }
-        let mut changed = changed;
-        for name in &unique {
-            changed = self.set_unique(request, &changed, name).await?;
-        }
-        // Within the time of the command; what is not ready then goes on being built.
-        let time = request.ctx.deadline.saturating_sub(self.queries.clock().elapsed());
-        let rid = changed.handle.container().rid;
-        let ready = tokio::time::timeout(time, self.queries.wait_for_index(rid)).await;
-        if ready.is_err() {
-            return Err(Failure::new(
-                50,
-                "the index is being built, which takes longer than the command may: see listIndexes",
-            ));
-        }
-        Ok(IndexChange { before, after: changed.indexes().len(), made_collection })
-    }
-
-    /// Leaves the indexes that were there before: a writer was faster than the check of a unique one.
-    async fn take_back_indexes(
-        &self,
-        request: &Request,
-        collection: &Collection,
-        before: Vec<Document>,
-    ) -> Result<()> {
-        let was_there = move |index: &Document| {
-            let name = index.value("name");
-            before.iter().any(|known| known.value("name").as_str() == name.as_str())
-        };
-        self.set_indexes(request, collection, move |indexes| {
-            indexes.retain(&was_there);
-            Ok(())
-        })
-        .await
-        .map(drop)
-    }
-
     /// Drops the indexes that a name, a key, a list of names or `*` means; says how many there were.
     pub async fn drop_indexes(
         &self,
@@ -227,8 +114,8 @@ impl Collections {
     ) -> Result<usize> {
         let before = collection.indexes().len();
         let names = names_of(collection, which)?;
-        self.set_indexes(request, collection, move |indexes| {
-            indexes.retain(|index| {
+        self.set_indexes(request, collection, move |meta| {
+            meta.indexes.retain(|index| {
                 !index
                     .get("name")
                     .and_then(Value::as_str)
@@ -249,9 +136,9 @@ impl Collections {
         options: &'static [(&'static str, Value)],
     ) -> Result<Collection> {
         let name = name.to_owned();
-        self.set_indexes(request, collection, move |indexes| {
+        self.set_indexes(request, collection, move |meta| {
             let index =
-                indexes.iter_mut().find(|index| index.get("name").and_then(Value::as_str) == Some(&name));
+                meta.indexes.iter_mut().find(|index| index.get("name").and_then(Value::as_str) == Some(&name));
             let index = index.ok_or_else(|| Failure::new(27, format!("cannot find index {name}")))?;
             for (option, value) in options {
                 index.set(&(*option).into(), value.clone());
@@ -310,84 +197,5 @@ fn names_of(collection: &Collection, which: &Value) -> Result<Vec<String>> {
                 other.type_name()
             ),
         )),
-    }
-}
-
-/// The indexes of a collection with others; an identical one changes nothing.
-fn with_indexes(meta: &Meta, wanted: &[Document]) -> Result<Meta> {
-    let mut meta = meta.clone();
-    for index in wanted {
-        let name = index.value("name");
-        let key = index.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
-        if key.len() == 1 && key.has("_id") {
-            continue;
-        }
-        let is_same_name = |own: &&Document| own.get("name").and_then(Value::as_str) == name.as_str();
-        let is_same_key = |own: &&Document| {
-            own.get("key").and_then(Value::as_document).is_some_and(|known| same_key(known, &key))
-                && equal_options(
-                    own,
-                    index,
-                    &["collation", "partialFilterExpression", "sparse", "unique", "wildcardProjection"],
-                )
-        };
-        if let Some(known) = meta.indexes.iter().find(is_same_name) {
-            let words = format!("An existing index has the same name as the requested index: {name}");
-            let known_key = known.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
-            if !same_key(&known_key, &key) {
-                return Err(Failure::new(86, words));
-            }
-            if !equal_options(
-                known,
-                index,
-                &[
-                    "unique",
-                    "sparse",
-                    "expireAfterSeconds",
-                    "partialFilterExpression",
-                    "collation",
-                    "wildcardProjection",
-                ],
-            ) {
-                return Err(Failure::new(86, words));
-            }
-            if !equal_options(known, index, &["hidden"]) {
-                let words = format!("An equivalent index exists with another 'hidden': {name}");
-                return Err(Failure::new(85, words));
-            }
-            continue;
-        }
-        if let Some(known) = meta.indexes.iter().find(is_same_key) {
-            let words = format!("Index already exists with a different name: {}", known.value("name"));
-            return Err(Failure::new(85, words));
-        }
-        if meta.indexes.len() + 1 >= INDEXES_MAX {
-            return Err(Failure::new(67, format!("a collection takes at most {INDEXES_MAX} indexes")));
-        }
-        meta.indexes.push(index.clone());
-    }
-    Ok(meta)
-}
-
-fn equal_options(left: &Document, right: &Document, names: &[&str]) -> bool {
-    names.iter().all(|name| {
-        let (left, right) = (left.value(name), right.value(name));
-        let is_off = |value: &Value| value.is_missing() || matches!(value, Value::Bool(false));
-        (is_off(&left) && is_off(&right)) || shardlake_mql::equal(&left, &right)
-    })
-}
-
-fn check_unique_has_key(index: &Document, collection: &Collection) -> Result<()> {
-    let key = index.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
-    let lacks = collection.shard_key.paths().iter().find(|path| !key.has(path));
-    match lacks {
-        Some(path) if is_enforced(index) => Err(Failure::new(
-            67,
-            format!(
-                "cannot create unique index over {}: it must hold the shard key '{path}'",
-                Value::document(Document::clone(&key))
-            ),
-        )),
-        _ => Ok(()),
     }
 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `collections.rs` | finds a collection or a view by its name |
 //! | `catalog.rs`, `meta.rs` | databases, collections and views as they are made, listed and dropped; what is kept with them |
-//! | `indexes.rs`, `index_rules.rs`, `wildcard_rules.rs`, `index_policy.rs`, `uniqueness.rs`, `narrowing.rs`, `places.rs` | indexes by name, the one policy that serves them, unique and geographic ones |
+//! | `indexes.rs`, `index_builds.rs`, `index_rules.rs`, `wildcard_rules.rs`, `index_policy.rs`, `uniqueness.rs`, `narrowing.rs`, `places.rs` | indexes by name, the one policy that serves them, unique and geographic ones |
 //! | `names.rs`, `identity.rs`, `stored.rs` | documents to bodies of items and back, one for one |
 //! | `shard_key.rs` | the partition key as documents name it |
 //! | `plan.rs` | from a filter to what the engine is asked |
@@ -24,6 +24,7 @@ mod collections;
 mod duplicates;
 mod failure;
 mod identity;
+mod index_builds;
 mod index_policy;
 mod index_rules;
 mod indexes;
@@ -52,7 +53,8 @@ pub use change_stream::{
 pub use collections::{Collection, Collections, Found, Namespace};
 pub use failure::{Failure, Result};
 pub use identity::{Identity, text_of, value_of};
-pub use indexes::{IndexChange, identity_index};
+pub use index_builds::IndexChange;
+pub use indexes::identity_index;
 pub use insert::Inserted;
 pub use meta::{DatabaseMeta, Meta, View, flag};
 pub use names::{shown_name, stored_name};

@@ -32,6 +32,9 @@ pub struct Meta {
     pub is_own: bool,
     /// As `listIndexes` shows them, without `_id_`.
     pub indexes: Vec<Document>,
+    /// Names of prepared indexes that are to be unique when every document has claimed its values. Other prepared ones
+    /// stay so until `collMod` says more.
+    pub unfinished: Vec<String>,
     /// As `listCollections` shows them.
     pub options: Document,
     /// The pattern as it was declared, which tells `1` from `"hashed"`.
@@ -64,13 +67,22 @@ impl Meta {
         let is_own = container.is_collection;
         let renames = documents("renames").iter().filter_map(Rename::of).collect();
         let indexes = documents("indexes");
-        Ok(Meta { is_open: true, is_own, indexes, options, shard_key, renames, validator })
+        let unfinished = match kept.get("unfinished") {
+            Some(Value::Array(names)) => {
+                names.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+            }
+            _ => Vec::new(),
+        };
+        Ok(Meta { is_open: true, is_own, indexes, unfinished, options, shard_key, renames, validator })
     }
 
     pub fn encoded(&self) -> String {
         let mut kept = Document::new();
         let indexes = self.indexes.iter().cloned().map(Value::document).collect();
         kept.push("indexes", Value::array(indexes));
+        if !self.unfinished.is_empty() {
+            kept.push("unfinished", Value::array(self.unfinished.iter().map(Value::string).collect()));
+        }
         kept.push("options", Value::document(self.options.clone()));
         if let Some(shard_key) = &self.shard_key {
             kept.push("shardKey", Value::document(shard_key.clone()));
@@ -80,6 +92,14 @@ impl Meta {
             kept.push("renames", Value::array(renames.collect()));
         }
         url_text_of_bytes(&kept.to_bytes())
+    }
+
+    /// Indexes that are gone are not unfinished either.
+    pub(crate) fn forget_gone(&mut self) {
+        let Meta { indexes, unfinished, .. } = self;
+        unfinished.retain(|name| indexes.iter().any(|index| index.value("name").as_str() == Some(name)));
+        unfinished.sort_unstable();
+        unfinished.dedup();
     }
 
     pub fn note_rename(&mut self, rename: Rename) {

@@ -52,7 +52,7 @@ impl Collections {
         if let Some(old) = &old {
             let indexes = old.meta.indexes.clone();
             self.set_indexes(request, &made, move |own| {
-                own.clone_from(&indexes);
+                own.indexes.clone_from(&indexes);
                 Ok(())
             })
             .await?;

@@ -104,8 +104,18 @@ impl Collections {
         collection: &Collection,
         name: &str,
     ) -> Result<Collection> {
-        let options = &[("unique", Value::Bool(true)), ("prepareUnique", Value::Missing)];
-        self.change_index(request, collection, name, options).await
+        let name = Value::string(name);
+        self.set_indexes(request, collection, move |meta| {
+            let is_it = |index: &&mut Document| index.value("name").as_str() == name.as_str();
+            let Some(index) = meta.indexes.iter_mut().find(is_it) else {
+                return Err(Failure::new(27, format!("the index {name} was dropped while it was being made")));
+            };
+            index.set(&"unique".into(), Value::Bool(true));
+            index.set(&"prepareUnique".into(), Value::Missing);
+            meta.unfinished.retain(|unfinished| Some(&**unfinished) != name.as_str());
+            Ok(())
+        })
+        .await
     }
 
     async fn find_violation<'i>(

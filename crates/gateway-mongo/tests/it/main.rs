@@ -12,6 +12,7 @@ mod cursors;
 mod data;
 mod dispatch;
 mod frames;
+mod index_builds;
 mod index_or_scan;
 mod narrowed_indexes;
 mod places;

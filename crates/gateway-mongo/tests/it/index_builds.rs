@@ -1,0 +1,111 @@
+//! Indexes that several clients make at once, and index builds that are broken off.
+
+use bson::doc;
+use shardlake_mql::Document;
+
+use crate::client::{Client, Server, first_batch, of};
+
+async fn ok(client: &mut Client, command: bson::Document) -> Document {
+    client.ok("d", of(&command)).await
+}
+
+fn made(path: &str, is_unique: bool) -> bson::Document {
+    let mut index = doc! { "key": { path: 1 }, "name": path };
+    if is_unique {
+        index.insert("unique", true);
+    }
+    doc! { "createIndexes": "c", "indexes": [index] }
+}
+
+/// The names of indexes, `!` after those that are unique, `?` after those that are about to be.
+async fn indexes(client: &mut Client) -> Vec<String> {
+    let listed = first_batch(&ok(client, doc! { "listIndexes": "c" }).await);
+    let told = |index: &Document| {
+        let mark = match (index.has("unique"), index.has("prepareUnique")) {
+            (false, false) => "",
+            (true, false) => "!",
+            (_, true) => "?",
+        };
+        format!("{}{mark}", index.value("name").as_str().unwrap_or_default())
+    };
+    listed.iter().map(told).collect()
+}
+
+async fn fill(client: &mut Client, count: i32) {
+    let documents: Vec<_> = (0..count).map(|n| doc! { "_id": n, "a": n, "same": n / 2 }).collect();
+    ok(client, doc! { "insert": "c", "documents": documents }).await;
+}
+
+#[tokio::test]
+async fn clients_that_ask_for_the_same_unique_index_at_once_all_get_it() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    // What a driver's file store does with each new file while there is none.
+    for is_there in [false, true] {
+        if is_there {
+            ok(&mut client, doc! { "dropIndexes": "c", "index": "*" }).await;
+            fill(&mut client, 50).await;
+        }
+        let makers = (0..10).map(|_| {
+            let mut client = server.connect();
+            async move { ok(&mut client, made("a", true)).await }
+        });
+        let replies = futures::future::join_all(makers).await;
+        let counts = |reply: &Document| {
+            (reply.value("numIndexesBefore").to_i64_exact(), reply.value("numIndexesAfter").to_i64_exact())
+        };
+        let who_made_it = replies.iter().filter(|reply| counts(reply) == (Some(1), Some(2))).count();
+        let who_found_it = replies.iter().filter(|reply| counts(reply) == (Some(2), Some(2))).count();
+        assert_eq!((who_made_it, who_found_it), (1, 9), "{replies:?}");
+        assert_eq!(indexes(&mut client).await, ["_id_", "a!"]);
+    }
+}
+
+#[tokio::test]
+async fn a_unique_index_that_cannot_be_takes_no_other_with_it() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    fill(&mut client, 50).await;
+    let (mut left, mut right, mut third) = (server.connect(), server.connect(), server.connect());
+    let (refused, _, _) = tokio::join!(
+        left.run("d", of(&made("same", true))),
+        ok(&mut right, made("a", true)),
+        ok(&mut third, made("b", false)),
+    );
+    assert_eq!(refused.value("code").to_i32_exact(), Some(11000), "{refused:?}");
+    let mut names = indexes(&mut client).await;
+    names.sort_unstable();
+    assert_eq!(names, ["_id_", "a!", "b"]);
+}
+
+#[tokio::test]
+async fn a_unique_index_build_that_is_broken_off_is_finished_by_the_next() {
+    let mut is_seen_unfinished = false;
+    for steps in (0..400).step_by(7) {
+        let server = Server::start().await;
+        let mut client = server.connect();
+        fill(&mut client, 8).await;
+        let mut leaving = server.connect();
+        {
+            let build = leaving.run("d", of(&made("a", true)));
+            futures::pin_mut!(build);
+            for _ in 0..steps {
+                if futures::poll!(&mut build).is_ready() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        drop(leaving);
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        is_seen_unfinished |= indexes(&mut client).await == ["_id_", "a?"];
+        ok(&mut client, made("a", true)).await;
+        assert_eq!(indexes(&mut client).await, ["_id_", "a!"], "after {steps} steps");
+        let twice = doc! { "insert": "c", "documents": [{ "_id": "x", "a": 5 }] };
+        let reply = ok(&mut client, twice).await;
+        assert!(reply.has("writeErrors"), "{reply:?}");
+    }
+    assert!(is_seen_unfinished, "some builds were broken off in their midst");
+}
