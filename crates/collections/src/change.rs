@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shardlake_document::{Body, ItemName};
 use shardlake_items::{ItemRead, ItemWrite, ReadCommand, WriteCommand};
 use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions};
-use shardlake_mql::{Document, Env, Filter, Matched, Update};
-use shardlake_partition::{Changed, ItemChange, Outcome, StoredItem};
+use shardlake_mql::{Document, Env, Filter, Matched, Update, Value};
+use shardlake_partition::{Changed, CommitNote, ItemChange, Outcome, StatementRow, StoredItem};
 
+use crate::answers::Numbered;
 use crate::collections::{Collection, Collections};
 use crate::duplicates::duplicate_of;
 use crate::failure::{Failure, Result};
 use crate::request::Request;
 use crate::stored::{body_of, document_of};
+use crate::update::Done;
 
 /// What is to become of a document.
 #[derive(Debug, Clone)]
@@ -34,6 +36,7 @@ struct DocumentChange {
     intent: Intent,
     env: Env,
     checks: bool,
+    numbered: Option<Numbered>,
     came_to: Mutex<CameTo>,
 }
 
@@ -52,6 +55,8 @@ pub(crate) struct Effect {
     pub after: Option<Document>,
     pub matched: Matched,
     pub is_modified: bool,
+    /// The `_id` of a document that was made.
+    pub upserted: Option<Value>,
 }
 
 impl ItemChange for DocumentChange {
@@ -63,6 +68,14 @@ impl ItemChange for DocumentChange {
             came_to.failure = Some(failure);
             error
         })
+    }
+}
+
+impl CommitNote for DocumentChange {
+    fn row(&self) -> Option<StatementRow> {
+        let numbered = self.numbered.as_ref()?;
+        let came_to = self.came_to.lock().unwrap_or_else(PoisonError::into_inner);
+        numbered.row(&Done::of(came_to.effect.clone()?))
     }
 }
 
@@ -82,6 +95,7 @@ impl DocumentChange {
                 after: Some(document.clone()),
                 matched: Matched::default(),
                 is_modified: true,
+                upserted: Some(document.value("_id")),
             });
             return Ok(Changed::Put(body));
         }
@@ -91,7 +105,10 @@ impl DocumentChange {
             return Ok(Changed::Put(body.map_err(|error| Failure::new(2, error.to_string()))?));
         }
         let Some(matched) = self.filter.matched(&old, &mut env)? else { return Ok(Changed::Nothing) };
-        let effect = |after, is_modified| Effect { before: Some(old.clone()), after, matched, is_modified };
+        let effect = |after, is_modified| {
+            let before = Some(old.clone());
+            Effect { before, after, matched, is_modified, upserted: None }
+        };
         let Intent::Update(update) = &self.intent else {
             came_to.effect = Some(effect(None, true));
             return Ok(Changed::Removed);
@@ -147,7 +164,7 @@ impl Collections {
         request: &Request,
         collection: &Collection,
         name: Name,
-        (filter, intent): (&Filter, Intent),
+        (filter, intent, numbered): (&Filter, Intent, Option<&Numbered>),
         env: &Env,
         checks: bool,
     ) -> Result<Option<Effect>> {
@@ -163,10 +180,12 @@ impl Collections {
             intent,
             env: env.clone(),
             checks,
+            numbered: numbered.cloned(),
             came_to: Mutex::default(),
         });
         let write = ItemWrite::Change { item: ItemName::from(name.id), change: change.clone() };
-        let command = WriteCommand { key: Some(name.key), write };
+        let note = numbered.is_some().then(|| change.clone() as Arc<dyn CommitNote>);
+        let command = WriteCommand { key: Some(name.key), write, note };
         let reply = match &self.transaction {
             Some(transaction) => {
                 self.queries.write_within(&request.ctx, &collection.handle, transaction, command).await

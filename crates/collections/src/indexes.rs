@@ -137,8 +137,10 @@ impl Collections {
     ) -> Result<Collection> {
         let name = name.to_owned();
         self.set_indexes(request, collection, move |meta| {
-            let index =
-                meta.indexes.iter_mut().find(|index| index.get("name").and_then(Value::as_str) == Some(&name));
+            let index = meta
+                .indexes
+                .iter_mut()
+                .find(|index| index.get("name").and_then(Value::as_str) == Some(&name));
             let index = index.ok_or_else(|| Failure::new(27, format!("cannot find index {name}")))?;
             for (option, value) in options {
                 index.set(&(*option).into(), value.clone());

@@ -1,10 +1,14 @@
 //! Inserting documents: many of one logical partition in one commit.
 
+use std::sync::Arc;
+
 use shardlake_document::Body;
 use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation, OpenTransaction, WriteCommand};
 use shardlake_model::{ErrorKind, PartitionKey};
 use shardlake_mql::{Document, Value};
+use shardlake_partition::{CommitNote, SessionWrite};
 
+use crate::answers::{InsertNote, NumberedInserts};
 use crate::collections::{Collection, Collections, Namespace};
 use crate::duplicates::duplicate;
 use crate::failure::{Failure, Result};
@@ -27,17 +31,19 @@ struct Ready {
     index: usize,
     key: PartitionKey,
     body: Body,
+    /// Where it may come again.
+    statement: Option<(SessionWrite, i32)>,
 }
 
 impl Collections {
-    /// Inserts documents, which get an `_id` where they have none. Makes the collection where there is none.
+    /// Inserts documents, in order or not and with the validators asked or not, which get an `_id` where they have none. Makes the collection where there is none.
     pub async fn insert(
         &self,
         request: &Request,
         namespace: &Namespace,
         documents: Vec<Document>,
-        is_ordered: bool,
-        checks: bool,
+        (is_ordered, checks): (bool, bool),
+        numbered: Option<&NumberedInserts>,
     ) -> Result<Inserted> {
         let collection = match self.writable(namespace)? {
             Some(collection) => collection,
@@ -46,6 +52,8 @@ impl Collections {
         let collection = self.opened(request, collection).await?;
         let mut inserted = Inserted::default();
         let mut waiting: Vec<Ready> = Vec::new();
+        let statement_of =
+            |index: usize| numbered.map(|numbered| (numbered.write, numbered.statements[index]));
         let mut bytes = 0;
         for (index, document) in documents.into_iter().enumerate() {
             match self.ready(request, &collection, document, checks) {
@@ -62,7 +70,7 @@ impl Collections {
                         }
                     }
                     bytes += body.as_bytes().len();
-                    waiting.push(Ready { index, key, body });
+                    waiting.push(Ready { index, key, body, statement: statement_of(index) });
                 }
                 Err(failure) => {
                     if is_ordered {
@@ -201,9 +209,9 @@ impl Collections {
         (transaction, documents): (&OpenTransaction, Vec<Ready>),
         inserted: &mut Inserted,
     ) -> Result<()> {
-        for Ready { index, key, body } in documents {
+        for Ready { index, key, body, .. } in documents {
             let bytes = body.as_bytes().to_vec();
-            let command = WriteCommand { key: Some(key), write: ItemWrite::Create { body } };
+            let command = WriteCommand::of(Some(key), ItemWrite::Create { body });
             match self.queries.write_within(&request.ctx, &collection.handle, transaction, command).await {
                 Ok(reply) => {
                     request.charge(reply.meta.charge_centi);
@@ -253,7 +261,10 @@ impl Collections {
             Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write) })
         };
         let operations = documents.iter().map(operation).collect();
-        let reply = self.queries.batch(&request.ctx, &collection.handle, key, operations).await;
+        let statements: Vec<i32> = documents.iter().filter_map(|ready| Some(ready.statement?.1)).collect();
+        let note = documents[0].statement.map(|(write, _)| InsertNote::new(&write, &statements));
+        let note = note.map(|note| Arc::new(note) as Arc<dyn CommitNote>);
+        let reply = self.queries.batch_noting(&request.ctx, &collection.handle, key, operations, note).await;
         let reply = reply.map_err(|error| (None, Failure::from(error)))?;
         request.charge(reply.meta.charge_centi);
         match reply.outcome {

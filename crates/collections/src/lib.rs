@@ -17,6 +17,7 @@
 //! Nothing here knows messages, sessions or cursors. Times to wait, connections and users are the gateway's.
 
 mod aggregate;
+mod answers;
 mod catalog;
 mod change;
 mod change_stream;
@@ -45,6 +46,7 @@ mod update;
 mod wildcard_rules;
 
 pub use aggregate::Aggregation;
+pub use answers::{Form, KeptAnswers, Numbered, NumberedInserts, SessionName, SessionWrite, inserted_answer};
 pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, policy_of_versions};
 pub use change_stream::{
     BeforeChange, ChangeStream, FullDocument, StreamBatch, StreamOptions, StreamRoom, StreamStart, Token,

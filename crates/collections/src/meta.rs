@@ -68,9 +68,7 @@ impl Meta {
         let renames = documents("renames").iter().filter_map(Rename::of).collect();
         let indexes = documents("indexes");
         let unfinished = match kept.get("unfinished") {
-            Some(Value::Array(names)) => {
-                names.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-            }
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
         };
         Ok(Meta { is_open: true, is_own, indexes, unfinished, options, shard_key, renames, validator })

@@ -58,7 +58,7 @@ impl Collections {
             .await?;
         }
         let documents = rows.into_iter().filter_map(|row| row.as_document().map(|row| Document::clone(row)));
-        let filled = self.insert(request, &beside, documents.collect(), true, true).await;
+        let filled = self.insert(request, &beside, documents.collect(), (true, true), None).await;
         let failure = match filled {
             Ok(inserted) => inserted.failures.into_iter().next().map(|(_, failure)| failure),
             Err(failure) => Some(failure),
@@ -147,6 +147,7 @@ impl Collections {
             sort: SortPattern::default(),
             env,
             checks: true,
+            numbered: None,
         };
         let done = Box::pin(self.run_statement(request, namespace, &mut statement)).await?;
         if done.matched > 0 {
@@ -163,7 +164,7 @@ impl Collections {
                 "$merge could not find a matching document in the target collection for at least one document",
             )),
             WhenNotMatched::Insert => {
-                let inserted = self.insert(request, namespace, vec![new], true, true).await?;
+                let inserted = self.insert(request, namespace, vec![new], (true, true), None).await?;
                 inserted.failures.into_iter().next().map_or(Ok(()), |(_, failure)| Err(failure))
             }
         }

@@ -108,7 +108,10 @@ impl Collections {
         self.set_indexes(request, collection, move |meta| {
             let is_it = |index: &&mut Document| index.value("name").as_str() == name.as_str();
             let Some(index) = meta.indexes.iter_mut().find(is_it) else {
-                return Err(Failure::new(27, format!("the index {name} was dropped while it was being made")));
+                return Err(Failure::new(
+                    27,
+                    format!("the index {name} was dropped while it was being made"),
+                ));
             };
             index.set(&"unique".into(), Value::Bool(true));
             index.set(&"prepareUnique".into(), Value::Missing);
@@ -157,7 +160,7 @@ impl Collections {
         while let Some(page) = scan.next(request).await? {
             for document in page {
                 let name = collection.name_of(&document)?;
-                let what = (&everything, Intent::Rewrite);
+                let what = (&everything, Intent::Rewrite, None);
                 self.change(request, collection, name, what, &request.env(), false).await?;
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt};
 use shardlake_mql::{Document, Env, Filter, Matched, SortPattern, Update, Value, upsert_base};
 
+use crate::answers::Numbered;
 use crate::change::{Effect, Intent, Name};
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
@@ -28,6 +29,8 @@ pub struct Statement {
     pub env: Env,
     /// Validators are asked.
     pub checks: bool,
+    /// Where it may come again. It means one document then.
+    pub numbered: Option<Numbered>,
 }
 
 #[derive(Debug, Clone)]
@@ -51,6 +54,19 @@ pub struct Done {
 }
 
 impl Done {
+    /// Of a statement that means one document.
+    pub(crate) fn of(effect: Effect) -> Done {
+        let mut done = Done::default();
+        match &effect.upserted {
+            Some(id) => {
+                done.upserted = Some(id.clone());
+                (done.matched, done.after) = (1, effect.after);
+            }
+            None => done.note(effect),
+        }
+        done
+    }
+
     fn note(&mut self, effect: Effect) {
         self.matched += 1;
         self.modified += u64::from(effect.is_modified);
@@ -124,7 +140,7 @@ impl Collections {
         let intent = statement.intent();
         let (parsed, env, checks) = (&statement.parsed, &statement.env, statement.checks);
         let effects: Vec<Option<Effect>> = futures::stream::iter(names)
-            .map(|name| self.change(request, collection, name, (parsed, intent.clone()), env, checks))
+            .map(|name| self.change(request, collection, name, (parsed, intent.clone(), None), env, checks))
             .buffered(CONCURRENCY)
             .map_ok(|effect| effect.map(|effect| Effect { before: None, after: None, ..effect }))
             .try_collect()
@@ -203,7 +219,7 @@ impl Collections {
         statement: &Statement,
         name: Name,
     ) -> Result<Option<Effect>> {
-        let what = (&statement.parsed, statement.intent());
+        let what = (&statement.parsed, statement.intent(), statement.numbered.as_ref());
         self.change(request, collection, name, what, &statement.env, statement.checks).await
     }
 
@@ -266,12 +282,10 @@ impl Collections {
         let key = collection.shard_key.of_new(&document)?;
         let (_, identity) = crate::stored::body_of(&document)?;
         let name = Name { key, id: identity.text };
-        let id = document.value("_id");
-        let what = (&statement.parsed, Intent::Insert(document.clone()));
+        let what = (&statement.parsed, Intent::Insert(document.clone()), statement.numbered.as_ref());
         let effect = self.change(request, collection, name.clone(), what, &statement.env, false).await?;
-        if effect.is_some() {
-            let after = effect.and_then(|effect| effect.after);
-            return Ok(Some(Done { matched: 1, upserted: Some(id), after, ..Done::default() }));
+        if let Some(effect) = effect {
+            return Ok(Some(Done::of(effect)));
         }
         // Is it one that the filter means, or one that only has the same identity?
         let mut scan = Scan::new(self, collection.clone(), &statement.filter);

@@ -9,7 +9,7 @@ use crate::access::{Key, Users};
 use crate::cursors::{CursorLimits, Cursors};
 use crate::fail_points::FailPoints;
 use crate::operations::Operations;
-use crate::sessions::{SessionLimits, Sessions, TransactionLimits};
+use crate::sessions::{Past, SessionLimits, Sessions, TIMEOUT_MINUTES, TransactionLimits};
 
 /// How the gateway behaves.
 #[derive(Debug, Clone)]
@@ -129,6 +129,29 @@ impl Deployment {
             last_connection: AtomicI32::new(0),
             account,
             settings,
+        }
+    }
+
+    /// Where sessions learn of what they did before the server was started.
+    pub fn past(&self) -> Past<'_> {
+        let clock = self.account.clock();
+        let runs_for = clock.elapsed().saturating_sub(self.started);
+        Past {
+            collections: self.account.collections(),
+            now: clock.now(),
+            is_recent: runs_for < Duration::from_secs(60 * TIMEOUT_MINUTES as u64),
+        }
+    }
+
+    /// Deletes what is stored of writes for those who come again, where nobody may any more. Somebody calls this now and then.
+    pub async fn forget_answers(&self) {
+        match self.account.collections().forget_answers(self.account.clock().now()).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::debug!(rows, "answers of old writes were deleted"),
+            // The next turn meets it again.
+            Err(failure) => {
+                tracing::warn!(reason = failure.message, "answers of old writes were not deleted")
+            }
         }
     }
 

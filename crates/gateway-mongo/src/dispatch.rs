@@ -320,11 +320,12 @@ async fn turn(
         return Ok((None, None));
     };
     let (statements, now) = (&session.statements, deployment.account.clock().elapsed());
+    let past = deployment.past();
     Ok(match generic.transaction_part {
         _ if row.rules.ends_transaction => (None, None),
-        Some(TransactionPart::First) => (None, Some(statements.begin_transaction(number, now).await?)),
-        Some(TransactionPart::Later) => (None, Some(statements.resume_transaction(number, now).await?)),
-        None if row.rules.is_retryable => (Some(statements.begin(number).await?), None),
+        Some(TransactionPart::First) => (None, Some(statements.begin_transaction(number, now, past).await?)),
+        Some(TransactionPart::Later) => (None, Some(statements.resume_transaction(number, now, past).await?)),
+        None if row.rules.is_retryable => (Some(statements.begin(number, past).await?), None),
         None => (None, None),
     })
 }

@@ -21,6 +21,9 @@ const TRANSACTION_PERIOD: Duration = Duration::from_secs(1);
 /// Sessions and cursors are looked for every so many times. Each is looked at when it is used, too.
 const EXPIRY_TURNS: u32 = 30;
 
+/// How often stored answers are looked through that nobody may ask for any more.
+const FORGET_PERIOD: Duration = Duration::from_secs(300);
+
 /// Serves the protocol over an account. Cloning is cheap and shares everything.
 #[derive(Clone)]
 pub struct MongoGateway(Arc<Inner>);
@@ -31,11 +34,12 @@ struct Inner {
 }
 
 impl MongoGateway {
-    /// Needs a runtime, for the task that ends what nobody uses.
+    /// Needs a runtime, for the tasks that end what nobody uses.
     pub fn new(account: Account, settings: MongoSettings) -> MongoGateway {
         let memory = Memory::new(settings.message_bytes_max);
         let deployment = Arc::new(Deployment::new(account, settings, |name| table::find(name).is_some()));
         tokio::spawn(expire(Arc::downgrade(&deployment)));
+        tokio::spawn(forget(Arc::downgrade(&deployment)));
         MongoGateway(Arc::new(Inner { deployment, memory }))
     }
 
@@ -96,5 +100,15 @@ async fn expire(deployment: Weak<Deployment>) {
         if turn.is_multiple_of(EXPIRY_TURNS) {
             deployment.expire();
         }
+    }
+}
+
+/// Until the gateway is gone. By itself, because a store may be slow.
+async fn forget(deployment: Weak<Deployment>) {
+    let mut period = tokio::time::interval(FORGET_PERIOD);
+    loop {
+        period.tick().await;
+        let Some(deployment) = deployment.upgrade() else { return };
+        deployment.forget_answers().await;
     }
 }

@@ -87,7 +87,7 @@ pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Resul
     };
     let key = Some(required_key(call)?);
     let (item, patch) = (container.item_name(call.path.item()), patch.with_condition()?);
-    let command = WriteCommand { key, write: ItemWrite::Patch { item, patch, preconditions } };
+    let command = WriteCommand::of(key, ItemWrite::Patch { item, patch, preconditions });
     let written = call.account.write(&call.context, container, command, None).await?;
     respond(written.reply, container, content).await
 }
@@ -121,7 +121,7 @@ async fn write(
 ) -> Result<Reply> {
     let names = TriggerNames::of(call.headers);
     let triggers = names.as_triggers(&call.body, call.account.limits())?;
-    let command = WriteCommand { key, write };
+    let command = WriteCommand::of(key, write);
     let written = call.account.write(&call.context, container, command, triggers.as_ref()).await?;
     let mut reply = respond(written.reply, container, content).await?;
     // A post-trigger may have set another body, for replies that carry one.

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::StreamExt;
 use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
 use shardlake_partition::{
-    BatchReply, HEAVY_BYTES, ItemReply, LogicalKey, Operation, Outcome, PartitionWrite,
+    BatchReply, CommandContext, CommitNote, HEAVY_BYTES, ItemReply, LogicalKey, Operation, Outcome,
+    PartitionWrite,
 };
 
 use crate::Items;
@@ -34,6 +35,18 @@ impl Items {
         container: &ContainerHandle,
         key: &PartitionKey,
         operations: Vec<Result<KeyedOperation>>,
+    ) -> Result<BatchReply> {
+        self.batch_noting(ctx, container, key, operations, None).await
+    }
+
+    /// Likewise; the commit keeps a note besides.
+    pub async fn batch_noting(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        key: &PartitionKey,
+        operations: Vec<Result<KeyedOperation>>,
+        note: Option<Arc<dyn CommitNote>>,
     ) -> Result<BatchReply> {
         let max = self.limits().batch_operations_max;
         if operations.is_empty() {
@@ -81,7 +94,7 @@ impl Items {
             let meta = routing.owner(&logical).meta(100, 0);
             return Ok(BatchReply { outcome: Err(shardlake_partition::BatchFailure { index, error }), meta });
         }
-        let context = self.command(ctx, count);
+        let context = CommandContext { note, ..self.command(ctx, count) };
         let command = Arc::new(PartitionWrite { key: logical.clone(), operations: planned, context });
         loop {
             let partition = routing.owner(&logical);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardlake_document::{Body, ItemName, PatchOperation};
 use shardlake_model::{PartitionKey, Preconditions};
-use shardlake_partition::{ItemChange, ItemReply};
+use shardlake_partition::{CommitNote, ItemChange, ItemReply};
 use shardlake_sql::Condition;
 
 /// A partial update.
@@ -69,6 +69,8 @@ pub struct WriteCommand {
     /// May be left out where there is a body, which carries it; where both are there they must agree.
     pub key: Option<PartitionKey>,
     pub write: ItemWrite,
+    /// What its commit keeps besides; nothing in a transaction, whose commit comes later.
+    pub note: Option<Arc<dyn CommitNote>>,
 }
 
 /// A read by itself.
@@ -129,13 +131,17 @@ impl ItemOperation {
 }
 
 impl WriteCommand {
+    pub fn of(key: Option<PartitionKey>, write: ItemWrite) -> WriteCommand {
+        WriteCommand { key, write, note: None }
+    }
+
     /// Of a body that carries its key.
     pub fn create(body: Body) -> WriteCommand {
-        WriteCommand { key: None, write: ItemWrite::Create { body } }
+        WriteCommand::of(None, ItemWrite::Create { body })
     }
 
     /// Likewise, whatever the item was before.
     pub fn upsert(body: Body) -> WriteCommand {
-        WriteCommand { key: None, write: ItemWrite::Upsert { body, preconditions: Preconditions::default() } }
+        WriteCommand::of(None, ItemWrite::Upsert { body, preconditions: Preconditions::default() })
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use shardlake_document::PatchOperation;
 use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result};
 use shardlake_partition::{
-    CommandContext, ItemReply, LogicalKey, Operation, Outcome, Partition, PartitionWrite, prepare,
-    validate_item_id,
+    CommandContext, CommitNote, ItemReply, LogicalKey, Operation, Outcome, Partition, PartitionWrite,
+    prepare, validate_item_id,
 };
 
 use crate::Items;
@@ -25,7 +25,7 @@ impl Items {
         command: WriteCommand,
     ) -> Result<ItemReply> {
         let (logical, operation) = self.planned(container, command.key.as_ref(), command.write).await?;
-        self.write_planned(ctx, container, &logical, operation).await
+        self.write_noting(ctx, container, &logical, (operation, command.note)).await
     }
 
     pub async fn read(
@@ -156,7 +156,17 @@ impl Items {
         logical: &LogicalKey,
         operation: Operation,
     ) -> Result<ItemReply> {
-        let context = self.command(ctx, 1);
+        self.write_noting(ctx, container, logical, (operation, None)).await
+    }
+
+    async fn write_noting(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        logical: &LogicalKey,
+        (operation, note): (Operation, Option<Arc<dyn CommitNote>>),
+    ) -> Result<ItemReply> {
+        let context = CommandContext { note, ..self.command(ctx, 1) };
         let command = Arc::new(PartitionWrite { key: logical.clone(), operations: vec![operation], context });
         let mut routing = self.routing(container);
         loop {
@@ -177,6 +187,7 @@ impl Items {
             consistency: ctx.consistency,
             etags: (0..writes).map(|_| self.random().guid()).collect(),
             patience: ctx.deadline.saturating_sub(self.clock().elapsed()),
+            note: None,
         }
     }
 }

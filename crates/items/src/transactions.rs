@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
-use shardlake_partition::{ItemReply, Partition, SnapshotTransaction, TransactionView, Uncommitted};
+use shardlake_partition::{
+    ItemReply, Partition, SnapshotTransaction, StatementRow, TransactionView, Uncommitted,
+};
 use shardlake_serving::{
     ContainerEntry, ContainerHandle, LiveCatalog, OperationKind, Touched, key_of_read, partition_of,
 };
@@ -103,15 +105,16 @@ impl OpenTransaction {
         }
     }
 
-    /// Commits everything, or nothing. To be carried to its end: whoever drops it does not learn what it came to.
-    pub async fn commit(&self) -> Result<(), Uncommitted> {
+    /// Commits everything, or nothing. To be carried to its end: whoever drops it does not learn what it came to. `row` is
+    /// kept with what is written, if anything is.
+    pub async fn commit(&self, row: Option<StatementRow>) -> Result<(), Uncommitted> {
         let state = std::mem::replace(&mut *self.state.lock().await, State::Over);
         let was_over = self.is_over.swap(true, Ordering::AcqRel);
         match state {
             State::Over => Err(is_over().into()),
             _ if was_over => Err(is_over().into()),
             State::New => Ok(()),
-            State::Begun(begun) => begun.transaction.commit().await,
+            State::Begun(begun) => begun.transaction.commit(row).await,
         }
     }
 

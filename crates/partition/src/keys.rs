@@ -39,10 +39,15 @@ pub(crate) const EXPIRY: u8 = b'E';
 /// Versions of items that have ended, where the container keeps them.
 pub(crate) const VERSIONS: u8 = b'V';
 
-/// Whether a key is only ever read as one of a range: postings and the change log. An engine that knows so needs no filter over them.
+/// The number that no partition has. Rows of a shard that are no partition's lie under it (statements.rs).
+pub(crate) const NO_PARTITION: PartitionUid = PartitionUid(u32::MAX);
+
+/// Whether a key is only ever read as one of a range: postings, the change log, and rows of no partition. An engine that knows so needs no filter over them.
 pub fn is_scanned(key: &[u8]) -> bool {
     let (uid, rest) = key.split_at(key.len().min(HEADER - 1));
-    uid != CATALOG && rest.first().is_some_and(|space| [POSTINGS, CHANGE_LOG].contains(space))
+    let is_ranged =
+        uid != CATALOG && rest.first().is_some_and(|space| [POSTINGS, CHANGE_LOG].contains(space));
+    is_ranged || uid == NO_PARTITION.0.to_be_bytes()
 }
 
 const CATALOG: [u8; HEADER - 1] = [0; HEADER - 1];

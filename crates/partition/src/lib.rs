@@ -77,6 +77,7 @@ mod shape;
 mod sizes;
 #[cfg(test)]
 mod slow_tests;
+mod statements;
 mod times;
 mod transaction;
 mod unique_keys;
@@ -126,6 +127,10 @@ pub use shape::{
 #[cfg(feature = "testing")]
 pub use shardlake_index::witness;
 pub use sizes::{LogicalSize, SizedKey};
+pub use statements::{
+    CommitNote, KeptStatements, SessionName, SessionWrite, StatementRow, forget_statements, is_statement_key,
+    kept_statements, wait_for_queued,
+};
 pub use verify::{PartitionReport, verify_partition};
 pub use write::PartitionWrite;
 

@@ -14,6 +14,7 @@ use crate::beside::HEAVY_BYTES;
 use crate::index::BodyTerms;
 use crate::item::StoredItem;
 use crate::shape::ContainerShape;
+use crate::statements::CommitNote;
 
 /// A body made ready before the partition's sequencer is taken: parsed, rendered and analysed.
 #[derive(Debug, Clone)]
@@ -173,4 +174,6 @@ pub struct CommandContext {
     pub etags: Vec<Guid>,
     /// How long a write waits while a transaction holds its logical partition.
     pub patience: Duration,
+    /// What the commit keeps besides.
+    pub note: Option<Arc<dyn CommitNote>>,
 }

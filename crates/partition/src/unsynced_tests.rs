@@ -49,6 +49,7 @@ fn command() -> CommandContext {
         consistency: ConsistencyLevel::default(),
         etags: vec![Guid([1; 16])],
         patience: Duration::from_secs(60),
+        note: None,
     }
 }
 

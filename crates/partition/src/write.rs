@@ -170,8 +170,14 @@ impl Work for Arc<PartitionWrite> {
 
     fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
         let written = self.add_to(&mut transaction)?;
-        let is_commit = written.outcome.is_ok() && transaction.changes_anything();
-        Ok((written, is_commit.then(|| transaction.into_batch())))
+        if written.outcome.is_err() || !transaction.changes_anything() {
+            return Ok((written, None));
+        }
+        let mut commit = transaction.into_batch();
+        if let Some(row) = self.context.note.as_ref().and_then(|note| note.row()) {
+            row.add_to(&mut commit.batch);
+        }
+        Ok((written, Some(commit)))
     }
 
     fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {

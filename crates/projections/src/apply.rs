@@ -216,7 +216,7 @@ async fn replace(projections: &Projections, target: &ContainerHandle, item: &Ite
     let preconditions = Preconditions { if_match, if_none_match: None };
     let context = context(projections);
     let write = ItemWrite::Replace { item: item.id().into(), body, preconditions };
-    let reply = projections.write_item(&context, target, WriteCommand { key: None, write }).await?;
+    let reply = projections.write_item(&context, target, WriteCommand::of(None, write)).await?;
     let stored = reply.item.ok_or_else(|| Error::internal("a write without its item"))?;
     Ok(Applied::Written(stored.position(&target.entry.shape), stored.lsn()))
 }

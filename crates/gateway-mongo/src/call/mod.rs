@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use shardlake_account::collections::Collections;
+use shardlake_account::collections::{Collections, Done, Failure, Numbered};
 use shardlake_model::RequestContext;
 use shardlake_mql::{Document, Value};
 
@@ -60,6 +60,16 @@ pub struct CursorOptions {
 }
 
 impl Call {
+    /// A statement of this command as it is stored with what it writes, where it may come again.
+    pub fn numbered(
+        &self,
+        statement: i32,
+        form: impl Fn(&Done) -> Result<Document, Failure> + Send + Sync + 'static,
+    ) -> Option<Numbered> {
+        let write = self.retryable.as_ref()?.write(self.context.now);
+        Some(Numbered { write, statement, form: Arc::new(form) })
+    }
+
     pub fn database(&self) -> &str {
         &self.generic.database
     }

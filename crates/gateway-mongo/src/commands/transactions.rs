@@ -29,7 +29,8 @@ async fn ending(call: &Call) -> Result<(Ending, i64)> {
         fail!(code::COMMAND_FAILED, "{name} must be run within a transaction");
     };
     let now = call.deployment.account.clock().elapsed();
-    Ok((session.statements.end_transaction(number, now).await?, number))
+    let past = call.deployment.past();
+    Ok((session.statements.end_transaction(number, now, past).await?, number))
 }
 
 fn unknown(number: i64) -> CommandError {
@@ -44,16 +45,16 @@ async fn commit(call: &Call) -> Result<Reply> {
     match ending {
         Ending::Open(turn) => {
             end_cursors(call, number);
-            committed(*turn).await
+            committed(call, *turn).await
         }
         Ending::Committed => Ok(Reply::ok()),
-        // Without a label: it may have been committed before a restart, and a driver must not do all of it again.
+        // Without a label: a commit is remembered for as long as a session lives, and one that is older may have happened.
         Ending::Unknown => Err(unknown(number)),
     }
 }
 
-async fn committed(turn: TransactionTurn) -> Result<Reply> {
-    let outcome = tokio::spawn(turn.commit()).await;
+async fn committed(call: &Call, turn: TransactionTurn) -> Result<Reply> {
+    let outcome = tokio::spawn(turn.commit(call.context.now)).await;
     let outcome = outcome.map_err(|_| error!(code::INTERNAL_ERROR, "a defect of the server: see its log"))?;
     outcome.map(|()| Reply::ok()).map_err(|Uncommitted { error, is_in_doubt }| {
         let has_moved = error.kind() == ErrorKind::PartitionGone;

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Action, Collection, Namespace, Statement};
+use shardlake_account::collections::{
+    Action, Collection, Done, Namespace, NumberedInserts, Statement, inserted_answer,
+};
 use shardlake_mql::{Document, Filter, SortPattern, Value};
 
 use super::collation::check_collation;
 use super::common::{check_created, check_written, document, sort};
 use super::find::{hinted_filter, hinted_write};
-use super::write::statement;
+use super::write::{removed_answer, statement};
 use crate::arguments::{Arguments, Field, Types, check_collection, check_database, optional, required};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::Listed;
@@ -263,7 +265,7 @@ async fn replay_or_run(
     {
         return Ok(Document::clone(&result));
     }
-    let result = Box::pin(run(call, operation, target, lets, checks)).await?;
+    let result = Box::pin(run(call, operation, target, (id, lets, checks))).await?;
     if let Some(retryable) = &call.retryable {
         retryable.record(id, result.clone());
     }
@@ -288,8 +290,7 @@ async fn run(
     call: &Call,
     operation: &Operation,
     target: &Target,
-    lets: &Document,
-    checks: bool,
+    (id, lets, checks): (i32, &Document, bool),
 ) -> Result<Document> {
     let namespace = &target.namespace;
     let fields = Arguments::of_document("bulkWrite.ops", &operation.fields, operation.kind.table())?;
@@ -309,11 +310,14 @@ async fn run(
                     document.size()
                 );
             }
+            let write = call.retryable.as_ref().map(|retryable| retryable.write(call.context.now));
+            let numbered = write.map(|write| NumberedInserts { write, statements: vec![id] });
+            let (documents, how) = (vec![document], (true, checks));
             let inserted =
-                call.collections().insert(&request, namespace, vec![document], true, checks).await?;
+                call.collections().insert(&request, namespace, documents, how, numbered.as_ref()).await?;
             match inserted.failures.into_iter().next() {
                 Some((_, failure)) => Err(failure.into()),
-                None => Ok(Document::one("n", Value::Int(1))),
+                None => Ok(inserted_answer()),
             }
         }
         Kind::Update => {
@@ -334,13 +338,9 @@ async fn run(
             let filter = hinted_write(call, namespace, document(&fields, "filter"), (hint, is_upsert))?;
             let mut statement =
                 statement(call, filter, (&mods, filters), &variables, (is_multi, is_upsert), order, checks)?;
+            statement.numbered = call.numbered(id, |done| Ok(updated_answer(done)));
             let done = call.collections().run_statement(&request, namespace, &mut statement).await?;
-            let mut result = Document::one("n", Value::Int(done.matched as i32));
-            result.push("nModified", Value::Int(done.modified as i32));
-            if let Some(id) = done.upserted {
-                result.push("upserted", Value::document(Document::one("_id", id)));
-            }
-            Ok(result)
+            Ok(updated_answer(&done))
         }
         Kind::Delete => {
             let (scope, env) = request.bound(lets)?;
@@ -354,9 +354,19 @@ async fn run(
                 sort: SortPattern::default(),
                 env,
                 checks: false,
+                numbered: call.numbered(id, |done| Ok(removed_answer(done))),
             };
             let done = call.collections().run_statement(&request, namespace, &mut statement).await?;
-            Ok(Document::one("n", Value::Int(done.matched as i32)))
+            Ok(removed_answer(&done))
         }
     }
+}
+
+fn updated_answer(done: &Done) -> Document {
+    let mut result = Document::one("n", Value::Int(done.matched as i32));
+    result.push("nModified", Value::Int(done.modified as i32));
+    if let Some(id) = &done.upserted {
+        result.push("upserted", Value::document(Document::one("_id", id.clone())));
+    }
+    result
 }

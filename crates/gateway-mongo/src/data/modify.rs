@@ -1,7 +1,9 @@
 //! `findAndModify`: one document, changed and shown as one step.
 
-use shardlake_account::collections::{Action, Done, Statement};
-use shardlake_mql::{Document, Filter, FindProjection, Value};
+use std::sync::Arc;
+
+use shardlake_account::collections::{Action, Done, Failure, Statement};
+use shardlake_mql::{Document, Env, Filter, FindProjection, Value};
 
 use super::collation::check_collation;
 use super::common::{check_created, document, sort};
@@ -56,6 +58,38 @@ fn check_modes(arguments: &Arguments<'_>) -> Result<()> {
     Ok(())
 }
 
+/// What is shown of the document.
+struct Shown {
+    removes: bool,
+    shows_new: bool,
+    projection: Option<FindProjection>,
+    env: Env,
+}
+
+impl Shown {
+    fn answer(&self, done: &Done) -> Result<Document, Failure> {
+        let mut last = Document::one("n", Value::Int(done.matched as i32));
+        if !self.removes {
+            last.push("updatedExisting", Value::Bool(done.matched > 0 && done.upserted.is_none()));
+            if let Some(id) = &done.upserted {
+                last.push("upserted", id.clone());
+            }
+        }
+        let document = if self.shows_new { &done.after } else { &done.before };
+        let document = document.clone().map(Value::document);
+        let value = match (document, &self.projection) {
+            (None, _) => Value::Null,
+            (Some(document), None) => document,
+            (Some(document), Some(projection)) => {
+                projection.apply(&document, done.met, &mut self.env.clone())?
+            }
+        };
+        let mut answer = Document::one("lastErrorObject", Value::document(last));
+        answer.push("value", value);
+        Ok(answer)
+    }
+}
+
 pub async fn find_and_modify(call: &Call) -> Result<Reply> {
     let namespace = call.written_namespace()?;
     let arguments = call.arguments(FIELDS)?;
@@ -66,7 +100,7 @@ pub async fn find_and_modify(call: &Call) -> Result<Reply> {
     check_modes(&arguments)?;
     let request = call.request();
     let lets = document(&arguments, "let");
-    let (scope, mut env) = request.bound(&lets)?;
+    let (scope, env) = request.bound(&lets)?;
     let fields = document(&arguments, "fields");
     let projection = match fields.is_empty() {
         true => None,
@@ -93,26 +127,16 @@ pub async fn find_and_modify(call: &Call) -> Result<Reply> {
         None => {
             let parsed = Filter::parse_ordering(&filter, &scope)?;
             let env = env.clone();
-            Statement { filter, parsed, action: Action::Remove, is_multi: false, sort, env, checks: false }
+            let action = Action::Remove;
+            Statement { filter, parsed, action, is_multi: false, sort, env, checks: false, numbered: None }
         }
     };
-    let Done { matched, upserted, before, after, met, .. } =
-        call.collections().run_statement(&request, &namespace, &mut statement).await?;
-    let mut last = Document::one("n", Value::Int(matched as i32));
-    if !removes {
-        last.push("updatedExisting", Value::Bool(matched > 0 && upserted.is_none()));
-        if let Some(id) = &upserted {
-            last.push("upserted", id.clone());
-        }
-    }
-    let shown = if shows_new { after } else { before };
-    let value = match (shown, &projection) {
-        (None, _) => Value::Null,
-        (Some(document), None) => Value::document(document),
-        (Some(document), Some(projection)) => projection.apply(&Value::document(document), met, &mut env)?,
-    };
-    let mut reply = Document::one("lastErrorObject", Value::document(last));
-    reply.push("value", value);
+    let shown = Shown { removes, shows_new, projection, env };
+    let form = Arc::new(move |done: &Done| shown.answer(done));
+    let own_form = form.clone();
+    statement.numbered = call.numbered(id, move |done| own_form(done));
+    let done = call.collections().run_statement(&request, &namespace, &mut statement).await?;
+    let reply = form(&done)?;
     if let Some(retryable) = &call.retryable {
         retryable.record(id, reply.clone());
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Action, Done, Namespace, Statement};
+use shardlake_account::collections::{Action, Done, Namespace, NumberedInserts, Statement, inserted_answer};
 use shardlake_mql::{Document, Filter, SortPattern, Update, Value};
 
 use super::collation::check_collation;
@@ -81,15 +81,19 @@ pub async fn insert(call: &Call) -> Result<Reply> {
         places.push(place);
     }
     let request = call.request();
-    let inserted =
-        call.collections().insert(&request, &namespace, todo, is_ordered(&arguments), checks).await?;
+    let numbered = call.retryable.as_ref().map(|retryable| {
+        let statements = places.iter().map(|place| ids[*place]).collect();
+        NumberedInserts { write: retryable.write(call.context.now), statements }
+    });
+    let how = (is_ordered(&arguments), checks);
+    let inserted = call.collections().insert(&request, &namespace, todo, how, numbered.as_ref()).await?;
     answer.count += inserted.count;
     let failed: Vec<usize> = inserted.failures.iter().map(|(index, _)| *index).collect();
     let stopped = failed.first().copied().filter(|_| is_ordered(&arguments)).unwrap_or(usize::MAX);
     if let Some(retryable) = &call.retryable {
         for (index, place) in places.iter().enumerate() {
             if index < stopped && !failed.contains(&index) {
-                retryable.record(ids[*place], Document::one("n", Value::Int(1)));
+                retryable.record(ids[*place], inserted_answer());
             }
         }
     }
@@ -156,6 +160,10 @@ fn result_of(done: &Done) -> Document {
     result
 }
 
+pub fn removed_answer(done: &Done) -> Document {
+    Document::one("n", Value::Int(done.matched as i32))
+}
+
 pub async fn update(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         required("updates", Types::ARRAY),
@@ -210,6 +218,7 @@ pub async fn update(call: &Call) -> Result<Reply> {
             if matches!(statement.action, Action::Update { is_upsert: true, .. }) {
                 check_created(&namespace)?;
             }
+            statement.numbered = call.numbered(ids[place], |done| Ok(result_of(done)));
             let request = call.request();
             Ok::<Done, CommandError>(
                 call.collections().run_statement(&request, &namespace, &mut statement).await?,
@@ -274,7 +283,7 @@ pub fn statement(
         fail!(code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
     }
     let action = Action::Update { update: Arc::new(update), is_upsert };
-    Ok(Statement { filter, parsed, action, is_multi, sort, env, checks })
+    Ok(Statement { filter, parsed, action, is_multi, sort, env, checks, numbered: None })
 }
 
 const DELETE: &[Field] = &[
@@ -337,6 +346,7 @@ pub async fn delete(call: &Call) -> Result<Reply> {
                 sort: SortPattern::default(),
                 env,
                 checks: false,
+                numbered: call.numbered(ids[place], |done| Ok(removed_answer(done))),
             };
             let request = call.request();
             Ok::<Done, CommandError>(
@@ -345,7 +355,7 @@ pub async fn delete(call: &Call) -> Result<Reply> {
         };
         match Box::pin(outcome).await {
             Ok(done) => {
-                let result = Document::one("n", Value::Int(done.matched as i32));
+                let result = removed_answer(&done);
                 answer.note(place, &result);
                 if let Some(retryable) = &call.retryable {
                     retryable.record(ids[place], result);

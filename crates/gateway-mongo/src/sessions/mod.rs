@@ -5,5 +5,5 @@ mod statements;
 mod transactions;
 
 pub use registry::{Session, SessionKey, SessionLimits, Sessions, TIMEOUT_MINUTES};
-pub use statements::RetryableWrite;
+pub use statements::{Past, RetryableWrite};
 pub use transactions::{Ending, TransactionLimits, TransactionTurn};

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+use shardlake_account::collections::SessionName;
 use shardlake_stdx::{Clock, Random};
 
 use super::statements::{ResultSpace, Statements};
@@ -33,6 +35,17 @@ pub struct SessionKey {
     pub id: SessionId,
     /// `None` where no client has to say who it is.
     pub user: Option<Arc<str>>,
+}
+
+impl SessionKey {
+    /// What stands for it where it is stored.
+    fn digest(&self) -> SessionName {
+        let mut hash = Sha256::new();
+        hash.update(self.id.0);
+        hash.update(self.user.as_deref().unwrap_or_default());
+        let digest = hash.finalize();
+        SessionName(*digest.first_chunk().expect("it has 32 bytes"))
+    }
 }
 
 #[derive(Debug)]
@@ -110,7 +123,7 @@ impl Sessions {
                 self.limits.count_max
             );
         }
-        let statements = Arc::new(Statements::new(self.space.clone(), self.open.clone()));
+        let statements = Arc::new(Statements::new(self.space.clone(), self.open.clone(), key.digest()));
         let session = Arc::new(Session { key: key.clone(), statements, last_request: Mutex::default() });
         table.insert(key, Entry { session: session.clone(), last_used: now });
         Ok(session)

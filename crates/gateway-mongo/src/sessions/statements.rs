@@ -1,13 +1,18 @@
 //! What the statements of a session's last retryable write answered, so that a repetition is answered alike and writes nothing.
 //!
-//! Kept in memory: a repetition after a restart of the server is a new write. The results of all sessions together are bounded; a session whose results
-//! had to go answers a repetition with error 217 and never writes twice.
+//! Kept in memory, and with what was written: after a start of the server, the first command of a session that has a number reads what is stored of its
+//! last write. The results in memory of all sessions together are bounded; a session whose results had to go answers a repetition with error 217 and
+//! never writes twice.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use shardlake_account::collections::{Collections, SessionName, SessionWrite};
 use shardlake_mql::Document;
+use shardlake_stdx::Timestamp;
+
+use tokio::sync::OwnedMutexGuard;
 
 use super::transactions::{OpenTransactions, Phase};
 use crate::errors::{Result, code, error, fail};
@@ -29,6 +34,18 @@ pub struct Statements {
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     space: Arc<ResultSpace>,
     pub(super) open: Arc<OpenTransactions>,
+    name: SessionName,
+    /// What was stored before has been read, or is too old to be asked for.
+    is_learned: AtomicBool,
+}
+
+/// Where a session learns of what it did before the server was started.
+#[derive(Clone, Copy)]
+pub struct Past<'p> {
+    pub collections: &'p Collections,
+    pub now: Timestamp,
+    /// The server has not run for so long that nobody can ask for what was before.
+    pub is_recent: bool,
 }
 
 #[derive(Debug, Default)]
@@ -48,20 +65,25 @@ pub(super) struct State {
 pub struct RetryableWrite {
     statements: Arc<Statements>,
     number: i64,
-    _turn: tokio::sync::OwnedMutexGuard<()>,
+    _turn: OwnedMutexGuard<()>,
 }
 
 impl Statements {
-    pub fn new(space: Arc<ResultSpace>, open: Arc<OpenTransactions>) -> Statements {
-        Statements { state: Mutex::default(), turn: Arc::default(), space, open }
+    pub fn new(space: Arc<ResultSpace>, open: Arc<OpenTransactions>, name: SessionName) -> Statements {
+        let (state, turn, is_learned) = (Mutex::default(), Arc::default(), AtomicBool::new(false));
+        Statements { state, turn, space, open, name, is_learned }
     }
 
     /// Begins, or repeats, the write of this number.
-    pub async fn begin(self: &Arc<Self>, number: i64) -> Result<RetryableWrite> {
+    pub async fn begin(self: &Arc<Self>, number: i64, past: Past<'_>) -> Result<RetryableWrite> {
         if number < 0 {
             fail!(code::INVALID_OPTIONS, "Transaction number cannot be negative: {number}");
         }
-        let turn = self.turn.clone().lock_owned().await;
+        let turn = self.turn_with(past).await?;
+        let comes_again = self.state().number == Some(number);
+        if comes_again {
+            self.learn_again(number, past).await?;
+        }
         let mut state = self.state();
         match state.number {
             Some(highest) if number < highest => fail!(
@@ -77,6 +99,59 @@ impl Statements {
         }
         drop(state);
         Ok(RetryableWrite { statements: self.clone(), number, _turn: turn })
+    }
+
+    /// The session's turn, once it is known what it did before.
+    pub(super) async fn turn_with(&self, past: Past<'_>) -> Result<OwnedMutexGuard<()>> {
+        let turn = self.turn.clone().lock_owned().await;
+        if self.is_learned.load(Ordering::Acquire) {
+            return Ok(turn);
+        }
+        if past.is_recent
+            && let Some(kept) = past.collections.kept_answers(self.name, past.now, false).await?
+        {
+            let mut state = self.state();
+            debug_assert_eq!(state.number, None, "a session learns before its first number");
+            let phase = kept.is_committed.then_some(Phase::Committed);
+            self.renumber(&mut state, kept.number, phase);
+            self.keep_all(&mut state, kept.answers);
+        }
+        self.is_learned.store(true, Ordering::Release);
+        Ok(turn)
+    }
+
+    /// For a write that comes again: it may have been broken off after its commit was queued and before it was answered.
+    async fn learn_again(&self, number: i64, past: Past<'_>) -> Result<()> {
+        let kept = past.collections.kept_answers(self.name, past.now, true).await?;
+        if let Some(kept) = kept.filter(|kept| kept.number == number) {
+            self.keep_all(&mut self.state(), kept.answers);
+        }
+        Ok(())
+    }
+
+    fn keep_all(&self, state: &mut State, answers: Vec<(i32, Document)>) {
+        for (statement, answer) in answers {
+            if !state.results.contains_key(&statement) {
+                self.keep(state, statement, answer);
+            }
+        }
+    }
+
+    fn keep(&self, state: &mut State, statement: i32, result: Document) {
+        let size = result.size() + ENTRY_SIZE_BYTES;
+        let taken = self.space.0.fetch_add(size, Ordering::Relaxed);
+        if taken + size > RESULTS_SIZE_BYTES_MAX {
+            self.space.0.fetch_sub(size, Ordering::Relaxed);
+            state.is_incomplete = true;
+            return;
+        }
+        state.size_bytes += size;
+        state.results.insert(statement, Arc::new(result));
+    }
+
+    /// A write of this session, for what is stored of it.
+    pub(super) fn write(&self, number: i64, now: Timestamp) -> SessionWrite {
+        SessionWrite { session: self.name, number, now }
     }
 
     /// Goes on to a higher number. A transaction that was open ends.
@@ -113,15 +188,11 @@ impl RetryableWrite {
 
     /// Keeps what a statement answered. To be called once the write is acknowledged, without an await in between.
     pub fn record(&self, statement: i32, result: Document) {
-        let size = result.size() + ENTRY_SIZE_BYTES;
-        let mut state = self.statements.state();
-        let taken = self.statements.space.0.fetch_add(size, Ordering::Relaxed);
-        if taken + size > RESULTS_SIZE_BYTES_MAX {
-            self.statements.space.0.fetch_sub(size, Ordering::Relaxed);
-            state.is_incomplete = true;
-            return;
-        }
-        state.size_bytes += size;
-        state.results.insert(statement, Arc::new(result));
+        self.statements.keep(&mut self.statements.state(), statement, result);
+    }
+
+    /// For what is stored with what it writes.
+    pub fn write(&self, now: Timestamp) -> SessionWrite {
+        self.statements.write(self.number, now)
     }
 }

@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use shardlake_account::{OpenTransaction, TransactionSpace};
+use shardlake_stdx::Timestamp;
 use tokio::sync::OwnedMutexGuard;
 
-use super::statements::Statements;
+use super::statements::{Past, Statements};
 use crate::errors::{CommandError, Result, TRANSIENT_TRANSACTION, code, error, fail};
 
 /// How long transactions may last, and how many may be open.
@@ -131,7 +132,7 @@ pub enum Ending {
     /// Boxed, because the others are nothing.
     Open(Box<TransactionTurn>),
     Committed,
-    /// The session has not used the number since the server was started.
+    /// The session has used no number that anybody remembers any more.
     Unknown,
 }
 
@@ -154,11 +155,16 @@ fn no_match(number: i64) -> CommandError {
 
 impl Statements {
     /// Begins the transaction of a number that the session has not used.
-    pub async fn begin_transaction(self: &Arc<Self>, number: i64, now: Duration) -> Result<TransactionTurn> {
+    pub async fn begin_transaction(
+        self: &Arc<Self>,
+        number: i64,
+        now: Duration,
+        past: Past<'_>,
+    ) -> Result<TransactionTurn> {
         if number < 0 {
             fail!(code::INVALID_OPTIONS, "Transaction number cannot be negative: {number}");
         }
-        let turn = self.turn.clone().lock_owned().await;
+        let turn = self.turn_with(past).await?;
         let mut state = self.state();
         match state.number {
             Some(highest) if number < highest => return Err(too_old(number, highest)),
@@ -174,8 +180,13 @@ impl Statements {
     }
 
     /// Goes on with a transaction.
-    pub async fn resume_transaction(self: &Arc<Self>, number: i64, now: Duration) -> Result<TransactionTurn> {
-        match self.end_transaction(number, now).await? {
+    pub async fn resume_transaction(
+        self: &Arc<Self>,
+        number: i64,
+        now: Duration,
+        past: Past<'_>,
+    ) -> Result<TransactionTurn> {
+        match self.end_transaction(number, now, past).await? {
             Ending::Open(turn) => Ok(*turn),
             Ending::Committed => Err(error!(
                 code::TRANSACTION_COMMITTED,
@@ -186,12 +197,19 @@ impl Statements {
     }
 
     /// Takes the transaction that a command is to end, or says how it has ended.
-    pub async fn end_transaction(self: &Arc<Self>, number: i64, now: Duration) -> Result<Ending> {
-        let turn = self.turn.clone().lock_owned().await;
+    pub async fn end_transaction(
+        self: &Arc<Self>,
+        number: i64,
+        now: Duration,
+        past: Past<'_>,
+    ) -> Result<Ending> {
+        let turn = self.turn_with(past).await?;
         let mut state = self.state();
         match state.number {
             Some(highest) if number < highest => return Err(too_old(number, highest)),
             Some(highest) if number > highest => return Err(no_match(number)),
+            // What was committed would be known.
+            None if past.is_recent => return Err(no_match(number)),
             None => return Ok(Ending::Unknown),
             Some(_) => {}
         }
@@ -253,8 +271,9 @@ impl TransactionTurn {
     }
 
     /// Commits. What it comes to is noted, also where nobody waits for it any more.
-    pub async fn commit(mut self) -> Result<(), shardlake_account::Uncommitted> {
-        let outcome = self.transaction().commit().await;
+    pub async fn commit(mut self, now: Timestamp) -> Result<(), shardlake_account::Uncommitted> {
+        let row = self.statements.write(self.number, now).commit_row();
+        let outcome = self.transaction().commit(Some(row)).await;
         self.give_back(match &outcome {
             Ok(()) => Phase::Committed,
             Err(failure) if failure.is_in_doubt => Phase::InDoubt,

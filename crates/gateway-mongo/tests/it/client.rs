@@ -46,11 +46,16 @@ impl Server {
 
     /// The clock stands still, and random numbers are seeded.
     pub async fn start_with(settings: MongoSettings) -> Server {
-        let (clock, logs) = (Clock::manual(NOW), Logs::watch());
         let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
+        Server::over(vec![shard], settings, Clock::manual(NOW)).await
+    }
+
+    /// Over shards that may hold something already.
+    pub async fn over(shards: Vec<Shard>, settings: MongoSettings, clock: Clock) -> Server {
+        let logs = Logs::watch();
         let options =
             AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..AccountOptions::default() };
-        let account = Account::open(shard, options).await.expect("the account opens");
+        let account = Account::open(shards, options).await.expect("the account opens");
         let gateway = MongoGateway::new(account.clone(), settings);
         Server { account, gateway, clock, stopping: watch::Sender::new(false), _logs: logs }
     }

@@ -14,6 +14,7 @@ mod dispatch;
 mod frames;
 mod index_builds;
 mod index_or_scan;
+mod kept_answers;
 mod narrowed_indexes;
 mod places;
 mod retried;

@@ -53,7 +53,7 @@ async fn a_sparse_unique_index_leaves_out_documents_without_its_fields() {
         (r#"{"id":"y"}"#, None),
     ] {
         let body = item_of_json(text.as_bytes(), server.account.limits()).expect("an item");
-        let write = WriteCommand { key: Some(PartitionKey(vec![])), write: ItemWrite::Create { body } };
+        let write = WriteCommand::of(Some(PartitionKey(vec![])), ItemWrite::Create { body });
         let refused =
             server.account.write(&ctx, &container, write, None).await.err().map(|error| error.kind());
         assert_eq!(refused, outcome, "{text}");

@@ -1,7 +1,7 @@
 //! One container, two doors: what one writes, the other one reads (spec mongo.md §11).
 
 use bson::doc;
-use shardlake_account::{ItemRead, ItemWrite, ReadCommand, WriteCommand, item_of_json};
+use shardlake_account::{ItemRead, ReadCommand, WriteCommand, item_of_json};
 use shardlake_model::{
     ContainerDefinition, KeyComponent, PartitionKey, PartitionKeyDefinition, Preconditions, RequestContext,
     UniqueKey,
@@ -54,7 +54,7 @@ async fn an_item_is_a_document_and_a_write_keeps_it_one() {
     let container = server.account.create_container(&ctx, "d", definition, None).await.expect("a container");
     let body = item_of_json(br#"{"id":"$num:7","tenant":"a","_id":"shown","n":1}"#, server.account.limits())
         .expect("an item");
-    let write = WriteCommand { key: None, write: ItemWrite::Create { body } };
+    let write = WriteCommand::create(body);
     server.account.write(&ctx, &container, write, None).await.expect("written");
     let found = first_batch(&client.ok("d", of(&doc! { "find": "c", "filter": { "_id": 7 } })).await);
     assert_eq!(found[0].value("$_id").as_str(), Some("shown"));

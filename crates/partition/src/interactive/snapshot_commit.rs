@@ -24,6 +24,7 @@ use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::sequencer::Turn;
 use crate::shape::ContainerShape;
+use crate::statements::StatementRow;
 use crate::transaction::{PlannedCommit, Transaction};
 
 /// Why a transaction was not committed.
@@ -56,8 +57,8 @@ impl Piece {
 
 impl SnapshotTransaction {
     /// Commits everything, or nothing. A transaction that wrote nothing has nothing to commit. Once begun it is to be carried
-    /// to its end: whoever drops it does not learn whether it was committed.
-    pub async fn commit(mut self) -> Result<(), Uncommitted> {
+    /// to its end: whoever drops it does not learn whether it was committed. `row` is kept with the commit.
+    pub async fn commit(mut self, row: Option<StatementRow>) -> Result<(), Uncommitted> {
         let mut pieces = Vec::new();
         for (uid, branch) in std::mem::take(&mut self.branches) {
             let items = self.own().of_prefix(&uid.0.to_be_bytes());
@@ -73,7 +74,7 @@ impl SnapshotTransaction {
             return Ok(());
         }
         let places = self.pass_gates(&pieces).await?;
-        let queued = self.queue(&mut pieces).await?;
+        let queued = self.queue(&mut pieces, row).await?;
         // Others go on: they find the commit queued.
         drop((pieces, places));
         let Some(Queued { commit, lsns }) = queued else { return Ok(()) };
@@ -101,7 +102,7 @@ impl SnapshotTransaction {
     }
 
     /// Queues the commit, if there is anything to commit.
-    async fn queue(&self, pieces: &mut [Piece]) -> Result<Option<Queued>> {
+    async fn queue(&self, pieces: &mut [Piece], row: Option<StatementRow>) -> Result<Option<Queued>> {
         let mut rows = 0;
         loop {
             let large = self.shard().turn_for(rows).await.map_err(crate::storage_error)?;
@@ -124,7 +125,7 @@ impl SnapshotTransaction {
                 rows = total;
                 continue;
             };
-            return queue_all(pieces, planned, large);
+            return queue_all(pieces, planned, (row, large));
         }
     }
 
@@ -178,12 +179,15 @@ enum Planned {
 fn queue_all(
     pieces: &[Piece],
     planned: Vec<(Turn, Option<PlannedCommit>)>,
-    large: Option<RowsTurn>,
+    (mut row, large): (Option<StatementRow>, Option<RowsTurn>),
 ) -> Result<Option<Queued>> {
     let (mut turns, planned): (Vec<Turn>, Vec<_>) = planned.into_iter().unzip();
     let (mut commits, mut lsns) = (Vec::with_capacity(pieces.len()), Vec::with_capacity(pieces.len()));
     for ((piece, turn), planned) in pieces.iter().zip(&mut turns).zip(planned) {
-        let Some(planned) = planned else { continue };
+        let Some(mut planned) = planned else { continue };
+        if let Some(row) = row.take() {
+            row.add_to(&mut planned.batch);
+        }
         let partition = &piece.branch.partition;
         lsns.push((partition.clone(), planned.lsn));
         commits.push(Together { partition, sequencer: turn, planned });

@@ -66,7 +66,7 @@ async fn keys_of_one_partition_are_committed_together() {
     let taken = fixture.step(&mut transaction, "a", fixture.create("a", "3", 1, 2)).await;
     assert_eq!(kind(taken), Some(ErrorKind::Conflict), "the unique value is its own");
     let before = fixture.partition.durable_lsn();
-    transaction.commit().await.expect("nothing is in its way");
+    transaction.commit(None).await.expect("nothing is in its way");
     assert_eq!(fixture.partition.durable_lsn(), before + 1, "one commit");
     assert_eq!(fixture.partition.items(), 4);
     fixture.verified().await;
@@ -83,13 +83,13 @@ async fn items_and_unique_values_are_the_first_writers() {
     assert_eq!(kind(same_value), Some(ErrorKind::PreconditionFailed));
     fixture.step(&mut two, "a", fixture.create("a", "2", 2, 8)).await.expect("free");
     drop(one);
-    two.commit().await.expect("the other has gone");
+    two.commit(None).await.expect("the other has gone");
     // Of a view from before, what was written since is not to be written over.
     let mut late = fixture.begin_snapshot();
     fixture.write("a", &fixture.upsert("a", "2", 3, 9)).await.expect("free");
     let stale = fixture.step(&mut late, "a", fixture.upsert("a", "2", 4, 9)).await;
     assert_eq!(kind(stale), Some(ErrorKind::PreconditionFailed));
-    assert!(late.commit().await.is_ok(), "it has written nothing");
+    assert!(late.commit(None).await.is_ok(), "it has written nothing");
     fixture.verified().await;
 }
 
@@ -106,14 +106,14 @@ async fn a_writer_waits_for_a_claim_and_a_script_does_not() {
         tokio::task::yield_now().await;
     }
     assert!(!waiting.is_finished());
-    transaction.commit().await.expect("nothing is in its way");
+    transaction.commit(None).await.expect("nothing is in its way");
     waiting.await.expect("ends").expect("its turn has come");
     let mut transaction = fixture.begin_snapshot();
     fixture.step(&mut transaction, "a", fixture.upsert("a", "1", 4, 1)).await.expect("free");
     let mut script = fixture.begin("a").await.expect("the gate is free");
     script.execute(&fixture.upsert("a", "1", 5, 1), Guid([3; 16])).await.expect("it knows no claims");
     script.commit().await.expect("it knows no claims");
-    assert_eq!(refused(transaction.commit().await), Some(ErrorKind::PreconditionFailed));
+    assert_eq!(refused(transaction.commit(None).await), Some(ErrorKind::PreconditionFailed));
     fixture.verified().await;
 }
 
@@ -123,5 +123,5 @@ async fn a_partition_that_has_ended_takes_no_commit() {
     let mut transaction = fixture.begin_snapshot();
     fixture.step(&mut transaction, "a", fixture.create("a", "1", 1, 1)).await.expect("free");
     fixture.partition.close(End::Moved).await;
-    assert_eq!(refused(transaction.commit().await), Some(ErrorKind::PartitionGone));
+    assert_eq!(refused(transaction.commit(None).await), Some(ErrorKind::PartitionGone));
 }

@@ -79,6 +79,7 @@ impl Fixture {
             consistency: ConsistencyLevel::default(),
             etags: vec![Guid([1; 16])],
             patience: Duration::from_secs(60),
+            note: None,
         };
         let logical = self.logical(pk);
         let (key, operations) = (logical.clone(), vec![operation]);

@@ -289,7 +289,7 @@ impl<'a> Sent<'a> {
     }
 
     async fn write(&self, write: ItemWrite, json: Option<&[u8]>) -> Result<WriteReply> {
-        let command = WriteCommand { key: parsed(self.key)?, write };
+        let command = WriteCommand::of(parsed(self.key)?, write);
         let text = json.map(|json| std::str::from_utf8(json).expect("text").into());
         let Triggers { pre, post } = self.triggers;
         let triggers = shardlake_account::Triggers { pre, post, text };

@@ -1,0 +1,109 @@
+//! What the statements of writes that may come again have answered, kept with what they wrote.
+
+use std::fmt;
+use std::sync::Arc;
+
+use shardlake_mql::{Document, Value};
+use shardlake_partition::{CommitNote, StatementRow, forget_statements, kept_statements, wait_for_queued};
+pub use shardlake_partition::{SessionName, SessionWrite};
+use shardlake_stdx::Timestamp;
+
+use crate::collections::Collections;
+use crate::failure::{Failure, Result};
+use crate::update::Done;
+
+/// How a command answers what a statement did.
+pub type Form = Arc<dyn Fn(&Done) -> Result<Document> + Send + Sync>;
+
+/// A statement that may come again, and how it is answered.
+#[derive(Clone)]
+pub struct Numbered {
+    pub write: SessionWrite,
+    pub statement: i32,
+    pub form: Form,
+}
+
+impl fmt::Debug for Numbered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Numbered").field(&self.write).field(&self.statement).finish()
+    }
+}
+
+impl Numbered {
+    /// An answer that cannot be made fails the command once more when it comes again.
+    pub(crate) fn row(&self, done: &Done) -> Option<StatementRow> {
+        let answer = (self.form)(done).ok()?;
+        Some(self.write.row(&[self.statement], &answer.to_bytes()))
+    }
+}
+
+/// The statements of an `insert`, one for each document.
+#[derive(Debug)]
+pub struct NumberedInserts {
+    pub write: SessionWrite,
+    pub statements: Vec<i32>,
+}
+
+/// Of inserts that are committed together.
+#[derive(Debug)]
+pub(crate) struct InsertNote(pub StatementRow);
+
+impl InsertNote {
+    pub fn new(write: &SessionWrite, statements: &[i32]) -> InsertNote {
+        InsertNote(write.row(statements, &inserted_answer().to_bytes()))
+    }
+}
+
+impl CommitNote for InsertNote {
+    fn row(&self) -> Option<StatementRow> {
+        Some(self.0.clone())
+    }
+}
+
+/// How the insert of one document is answered.
+pub fn inserted_answer() -> Document {
+    Document::one("n", Value::Int(1))
+}
+
+/// What is known of a session's last write.
+#[derive(Debug)]
+pub struct KeptAnswers {
+    pub number: i64,
+    /// It was a transaction, and it was committed.
+    pub is_committed: bool,
+    pub answers: Vec<(i32, Document)>,
+}
+
+impl Collections {
+    /// What is stored of the last write of a session, on any shard. `waits` for the writes that are on their way.
+    pub async fn kept_answers(
+        &self,
+        session: SessionName,
+        now: Timestamp,
+        waits: bool,
+    ) -> Result<Option<KeptAnswers>> {
+        if waits {
+            for shard in self.queries.shards.iter() {
+                wait_for_queued(shard).await?;
+            }
+        }
+        let Some(kept) = kept_statements(self.queries.shards.iter(), session, now).await? else {
+            return Ok(None);
+        };
+        let answer = |(statement, bytes): (i32, bytes::Bytes)| match Document::from_bytes(&bytes) {
+            Ok(answer) => Ok((statement, answer)),
+            Err(error) => Err(Failure::new(1, format!("what is kept of a statement is malformed: {error}"))),
+        };
+        let answers = kept.answers.into_iter().map(answer).collect::<Result<Vec<_>>>()?;
+        Ok(Some(KeptAnswers { number: kept.number, is_committed: kept.is_committed, answers }))
+    }
+
+    /// Deletes answers that nobody may ask for any more; says how many rows.
+    pub async fn forget_answers(&self, now: Timestamp) -> Result<usize> {
+        let mut forgotten = 0;
+        for shard in self.queries.shards.iter() {
+            forgotten += forget_statements(shard, now).await?;
+        }
+        Ok(forgotten)
+    }
+}
