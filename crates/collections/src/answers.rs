@@ -1,8 +1,5 @@
 //! What the statements of writes that may come again have answered, kept with what they wrote.
 
-use std::fmt;
-use std::sync::Arc;
-
 use shardlake_mql::{Document, Value};
 use shardlake_partition::{CommitNote, StatementRow, forget_statements, kept_statements, wait_for_queued};
 pub use shardlake_partition::{SessionName, SessionWrite};
@@ -10,32 +7,6 @@ use shardlake_stdx::Timestamp;
 
 use crate::collections::Collections;
 use crate::failure::{Failure, Result};
-use crate::update::Done;
-
-/// How a command answers what a statement did.
-pub type Form = Arc<dyn Fn(&Done) -> Result<Document> + Send + Sync>;
-
-/// A statement that may come again, and how it is answered.
-#[derive(Clone)]
-pub struct Numbered {
-    pub write: SessionWrite,
-    pub statement: i32,
-    pub form: Form,
-}
-
-impl fmt::Debug for Numbered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Numbered").field(&self.write).field(&self.statement).finish()
-    }
-}
-
-impl Numbered {
-    /// An answer that cannot be made fails the command once more when it comes again.
-    pub(crate) fn row(&self, done: &Done) -> Option<StatementRow> {
-        let answer = (self.form)(done).ok()?;
-        Some(self.write.row(&[self.statement], &answer.to_bytes()))
-    }
-}
 
 /// The statements of an `insert`, one for each document.
 #[derive(Debug)]

@@ -5,16 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shardlake_document::{Body, ItemName};
 use shardlake_items::{ItemRead, ItemWrite, ReadCommand, WriteCommand};
 use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions};
-use shardlake_mql::{Document, Env, Filter, Matched, Update, Value};
+use shardlake_mql::{Document, Env, Filter, Matched, Update};
 use shardlake_partition::{Changed, CommitNote, ItemChange, Outcome, StatementRow, StoredItem};
 
-use crate::answers::Numbered;
 use crate::collections::{Collection, Collections};
 use crate::duplicates::duplicate_of;
+use crate::effect::{Done, Effect, Numbered};
 use crate::failure::{Failure, Result};
 use crate::request::Request;
 use crate::stored::{body_of, document_of};
-use crate::update::Done;
 
 /// What is to become of a document.
 #[derive(Debug, Clone)]
@@ -46,17 +45,6 @@ struct CameTo {
     effect: Option<Effect>,
     /// What was to be stored, for the words about a value that is taken.
     written: Document,
-}
-
-/// What a change did.
-#[derive(Debug, Clone)]
-pub(crate) struct Effect {
-    pub before: Option<Document>,
-    pub after: Option<Document>,
-    pub matched: Matched,
-    pub is_modified: bool,
-    /// The `_id` of a document that was made.
-    pub upserted: Option<Value>,
 }
 
 impl ItemChange for DocumentChange {

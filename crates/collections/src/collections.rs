@@ -11,9 +11,9 @@ use shardlake_resources::Resources;
 use shardlake_serving::ContainerHandle;
 
 use crate::failure::{Failure, Result};
-use crate::index_builds::Turns;
 use crate::meta::{DatabaseMeta, KnownMeta, Meta, View};
 use crate::shard_key::ShardKey;
+use crate::turns::Turns;
 
 /// Collections whose metadata are kept read; more than an account has.
 const KNOWN_MAX: usize = 4096;
@@ -46,7 +46,7 @@ impl Collections {
 }
 
 /// A database and a collection in it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
     pub database: String,
     pub collection: String,

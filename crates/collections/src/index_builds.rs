@@ -1,11 +1,8 @@
 //! `createIndexes`: checked, prepared, claimed by every document, and only then unique.
 
-use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use shardlake_mql::{Document, Value};
-use tokio::sync::OwnedMutexGuard;
 
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
@@ -28,26 +25,6 @@ pub struct IndexChange {
     pub made_collection: bool,
 }
 
-/// One command at a time makes indexes of a collection: the next one finds what was made, not what is being made. Holds no more
-/// entries than there are such commands.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Turns(Arc<Mutex<HashMap<Namespace, Weak<tokio::sync::Mutex<()>>>>>);
-
-impl Turns {
-    async fn take(&self, namespace: &Namespace) -> OwnedMutexGuard<()> {
-        let turn = {
-            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            turns.retain(|_, turn| turn.strong_count() > 0);
-            turns.get(namespace).and_then(Weak::upgrade).unwrap_or_else(|| {
-                let turn = Arc::default();
-                turns.insert(namespace.clone(), Arc::downgrade(&turn));
-                turn
-            })
-        };
-        turn.lock_owned().await
-    }
-}
-
 impl Collections {
     /// Makes indexes, and the collection where there is none. Returns when they serve. What was broken off before its end,
     /// by a crash or because the client went, is finished by the next command that asks for the same.
@@ -58,7 +35,7 @@ impl Collections {
         specifications: Vec<Document>,
     ) -> Result<IndexChange> {
         let words = "other indexes of the collection are being made, which takes longer than the command may";
-        let _turn = self.in_time(request, words, self.turns.take(namespace)).await?;
+        let _turn = self.in_time(request, words, self.turns.take(namespace.to_string())).await?;
         let found = self.writable(namespace)?;
         let wanted = specifications.into_iter().map(checked).collect::<Result<Vec<_>>>()?;
         let made_collection = found.is_none();
@@ -78,7 +55,7 @@ impl Collections {
         let is_new = meta.indexes.len() != collection.meta.indexes.len();
         let unfinished = wanted.iter().any(|index| is_unfinished(&collection.meta, index));
         let changed = match is_new || unfinished {
-            true => self.build(request, &collection, &meta, wanted).await?,
+            true => Box::pin(self.build(request, &collection, &meta, wanted)).await?,
             false => collection,
         };
         // What is not ready in time goes on being built.

@@ -10,8 +10,10 @@
 //! | `shard_key.rs` | the partition key as documents name it |
 //! | `plan.rs` | from a filter to what the engine is asked |
 //! | `reads.rs`, `order.rs`, `aggregate.rs`, `output.rs` | finding documents; pipelines, and where their results go |
-//! | `insert.rs`, `update.rs`, `change.rs` | writes, each document as one step |
+//! | `insert.rs`, `update.rs`, `change.rs`, `effect.rs` | writes, each document as one step, and what they did |
+//! | `answers.rs` | what statements answered that may come again |
 //! | `change_stream/` | what changed, event by event |
+//! | `turns.rs` | commands that wait for each other |
 //! | `duplicates.rs`, `failure.rs`, `request.rs` | errors in MongoDB's codes; what a command carries |
 //!
 //! Nothing here knows messages, sessions or cursors. Times to wait, connections and users are the gateway's.
@@ -23,6 +25,7 @@ mod change;
 mod change_stream;
 mod collections;
 mod duplicates;
+mod effect;
 mod failure;
 mod identity;
 mod index_builds;
@@ -41,18 +44,20 @@ mod reads;
 mod request;
 mod shard_key;
 mod stored;
+mod turns;
 mod uniqueness;
 mod update;
 mod wildcard_rules;
 
 pub use aggregate::Aggregation;
-pub use answers::{Form, KeptAnswers, Numbered, NumberedInserts, SessionName, SessionWrite, inserted_answer};
+pub use answers::{KeptAnswers, NumberedInserts, SessionName, SessionWrite, inserted_answer};
 pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, policy_of_versions};
 pub use change_stream::{
     BeforeChange, ChangeStream, FullDocument, StreamBatch, StreamOptions, StreamRoom, StreamStart, Token,
     Watched, cluster_time_now, milliseconds_of,
 };
 pub use collections::{Collection, Collections, Found, Namespace};
+pub use effect::{Done, Form, Numbered};
 pub use failure::{Failure, Result};
 pub use identity::{Identity, text_of, value_of};
 pub use index_builds::IndexChange;
@@ -65,4 +70,4 @@ pub use reads::{Find, Finding, MEMORY_BYTES_MAX, Source};
 pub use request::Request;
 pub use shard_key::ShardKey;
 pub use stored::{body_of, document_of};
-pub use update::{Action, Done, Statement};
+pub use update::{Action, Statement};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt};
 use shardlake_mql::{Document, Env, Filter, Matched, SortPattern, Update, Value, upsert_base};
 
-use crate::answers::Numbered;
-use crate::change::{Effect, Intent, Name};
+use crate::change::{Intent, Name};
 use crate::collections::{Collection, Collections, Namespace};
+use crate::effect::{Done, Effect, Numbered};
 use crate::failure::{Failure, Result};
 use crate::order::Order;
 use crate::reads::{MEMORY_BYTES_MAX, Scan};
@@ -39,41 +39,6 @@ pub enum Action {
     Remove,
 }
 
-/// What a statement did.
-#[derive(Debug, Default)]
-pub struct Done {
-    pub matched: u64,
-    pub modified: u64,
-    /// The `_id` of a document that was made.
-    pub upserted: Option<Value>,
-    /// Of a statement that means one document: before and after.
-    pub before: Option<Document>,
-    pub after: Option<Document>,
-    /// How the filter met the document.
-    pub met: Matched,
-}
-
-impl Done {
-    /// Of a statement that means one document.
-    pub(crate) fn of(effect: Effect) -> Done {
-        let mut done = Done::default();
-        match &effect.upserted {
-            Some(id) => {
-                done.upserted = Some(id.clone());
-                (done.matched, done.after) = (1, effect.after);
-            }
-            None => done.note(effect),
-        }
-        done
-    }
-
-    fn note(&mut self, effect: Effect) {
-        self.matched += 1;
-        self.modified += u64::from(effect.is_modified);
-        (self.before, self.after, self.met) = (effect.before, effect.after, effect.matched);
-    }
-}
-
 impl Statement {
     fn intent(&self) -> Intent {
         match &self.action {
@@ -102,7 +67,7 @@ impl Collections {
         let mut refused = None;
         for _ in 0..ROUNDS_MAX {
             let done = match statement.is_multi {
-                true => self.change_all(request, &collection, statement).await?,
+                true => Box::pin(self.change_all(request, &collection, statement)).await?,
                 false => Box::pin(self.change_one(request, &collection, statement)).await?,
             };
             if done.matched > 0 {
@@ -113,7 +78,7 @@ impl Collections {
                 return Err(failure);
             }
             let update = update.clone();
-            match self.upsert(request, &collection, statement, &update).await {
+            match Box::pin(self.upsert(request, &collection, statement, &update)).await {
                 Ok(Some(done)) => return Ok(done),
                 Ok(None) => {}
                 // Another writer may have been faster with the very document that the filter means: it is looked for once more.

@@ -30,7 +30,8 @@
 //! # A retryable write
 //!
 //! `call.retryable` is there where the command has a `txnNumber`. Before a statement runs, `replay(statement)` tells what it answered when it ran before;
-//! after its write is acknowledged, `record(statement, result)` keeps it. Results are kept in memory and die with the server.
+//! after its write is acknowledged, `record(statement, result)` keeps it in memory. `call.numbered(statement, form)` goes with the write to where it is
+//! committed, and stores the result there.
 //!
 //! # A transaction
 //!

@@ -29,14 +29,14 @@ pub enum BulkOnError {
 impl Items {
     /// Executes operations on one logical partition as one transaction. An operation may come as the front end's refusal of it,
     /// which fails the batch like the engine's would. `Err` is for a request that is wrong as a whole.
-    pub async fn batch(
+    pub fn batch(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
         key: &PartitionKey,
         operations: Vec<Result<KeyedOperation>>,
-    ) -> Result<BatchReply> {
-        self.batch_noting(ctx, container, key, operations, None).await
+    ) -> impl Future<Output = Result<BatchReply>> + Send {
+        self.batch_noting(ctx, container, key, operations, None)
     }
 
     /// Likewise; the commit keeps a note besides.

@@ -149,14 +149,14 @@ impl Items {
         id.ok_or_else(no_such_item)
     }
 
-    pub async fn write_planned(
+    pub fn write_planned(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
         logical: &LogicalKey,
         operation: Operation,
-    ) -> Result<ItemReply> {
-        self.write_noting(ctx, container, logical, (operation, None)).await
+    ) -> impl Future<Output = Result<ItemReply>> + Send {
+        self.write_noting(ctx, container, logical, (operation, None))
     }
 
     async fn write_noting(

@@ -15,6 +15,7 @@
 //!   E  expiry      due seconds u64 | item key without its header → nothing; without both: the queue is whole (expire/due_items.rs)
 //!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder
 //! ```
+//! The last partition number is no partition's: what lies under it is of the shard (statements.rs).
 //! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and
 //! end in `00 01`, which keeps their order and makes no key a prefix of another. Partition 0 is the catalog's.
 
@@ -27,6 +28,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::LogicalKey;
 use crate::index::POSTINGS;
+use crate::statements::NO_PARTITION;
 
 pub(crate) const ITEMS: u8 = b'I';
 pub(crate) const CHANGE_LOG: u8 = b'L';
@@ -38,9 +40,6 @@ pub(crate) const EXPIRY: u8 = b'E';
 
 /// Versions of items that have ended, where the container keeps them.
 pub(crate) const VERSIONS: u8 = b'V';
-
-/// The number that no partition has. Rows of a shard that are no partition's lie under it (statements.rs).
-pub(crate) const NO_PARTITION: PartitionUid = PartitionUid(u32::MAX);
 
 /// Whether a key is only ever read as one of a range: postings, the change log, and rows of no partition. An engine that knows so needs no filter over them.
 pub fn is_scanned(key: &[u8]) -> bool {

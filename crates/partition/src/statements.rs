@@ -11,13 +11,13 @@
 //! deletes what was just written.
 
 use bytes::Bytes;
-use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_model::{Error, ErrorKind, PartitionUid, Result};
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{Batch, ScanOptions, Shard};
 
-use crate::keys::{self, NO_PARTITION};
-
-const STATEMENTS: u8 = b'W';
+/// The number that no partition has. Rows of a shard that are no partition's lie under it.
+pub(crate) const NO_PARTITION: PartitionUid = PartitionUid(u32::MAX);
+const STATEMENTS: [u8; 5] = [0xFF, 0xFF, 0xFF, 0xFF, b'W'];
 const GENERATION_MS: u64 = 5 * 60 * 1000;
 /// Generations in which a session is looked up; more than the time for which clients may come again, which is 30 minutes.
 const GENERATIONS: u64 = 8;
@@ -72,7 +72,8 @@ fn session_prefix(generation: u64, session: SessionName) -> Vec<u8> {
 }
 
 fn generation_start(generation: u64) -> Vec<u8> {
-    let mut key = keys::header(NO_PARTITION, STATEMENTS, 24);
+    let mut key = Vec::with_capacity(29);
+    key.extend_from_slice(&STATEMENTS);
     key.extend_from_slice(&u32::try_from(generation).unwrap_or(u32::MAX).to_be_bytes());
     key
 }
@@ -182,7 +183,7 @@ pub async fn forget_statements(shard: &Shard, now: Timestamp) -> Result<usize> {
 
 /// Whether a key is of such a row.
 pub fn is_statement_key(key: &[u8]) -> bool {
-    key.starts_with(&keys::header(NO_PARTITION, STATEMENTS, 0))
+    key.starts_with(&STATEMENTS)
 }
 
 #[cfg(test)]

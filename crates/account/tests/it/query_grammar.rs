@@ -123,7 +123,7 @@ impl World {
                 merged.map_err(|error| TestCaseError::fail(format!("{text} merged in {name}: {error}")))?;
             expected.check(&merged, &format!("{text} merged in {name}, pages of {page}"))?;
             self.check_explained(&container, &text, page).await?;
-            self.check_scopes(&container, query, page).await?;
+            Box::pin(self.check_scopes(&container, query, page)).await?;
         }
         Ok(())
     }

@@ -64,7 +64,7 @@ async fn compare(containers: &Containers, cases: &[Case], recorded: &str) -> Vec
     let mut failures = Vec::new();
     for case in cases {
         let expected = case.rows(recorded);
-        let problems = containers.differences(&case.text, &expected, AS_MULTISET).await;
+        let problems = Box::pin(containers.differences(&case.text, &expected, AS_MULTISET)).await;
         if !problems.is_empty() {
             failures.push(format!(
                 "{}\nexpected {}\n  {}",

@@ -35,7 +35,7 @@ async fn samples_give_the_recorded_rows() {
             in_order: text.to_uppercase().contains("ORDER BY"),
         };
         let expected = list(&sample.join("result.json"));
-        let problems = containers.differences(&text, &expected, tolerance).await;
+        let problems = Box::pin(containers.differences(&text, &expected, tolerance)).await;
         compared += 1;
         if !problems.is_empty() {
             failures.push(format!("{name}: expected {}\n  {}", shown(&expected), problems.join("\n  ")));
@@ -61,7 +61,7 @@ async fn aggregates_over_mixed_types_are_the_recorded_ones() {
         };
         compared += 1;
         let expected = if expected.is_empty() { vec![] } else { vec![parse(expected.as_bytes())] };
-        let problems = aggregate_differences(&containers, text, &expected).await;
+        let problems = Box::pin(aggregate_differences(&containers, text, &expected)).await;
         if !problems.is_empty() {
             failures.push(format!("{text}: expected {}\n  {}", shown(&expected), problems.join("\n  ")));
         }

@@ -61,7 +61,7 @@ pub async fn explain(call: &Call) -> Result<Reply> {
     }
     let namespace = Namespace::new(call.database(), arguments::collection(call.database(), first)?);
     let question = question(name, command, namespace)?;
-    let told = answer(call, &question, verbosity).await?;
+    let told = Box::pin(answer(call, &question, verbosity)).await?;
     Ok(finished(told, command).into())
 }
 

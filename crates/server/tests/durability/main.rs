@@ -20,6 +20,7 @@
 //! | `cancelled.rs` | cancelled definition changes, one by one |
 //! | `deleted.rs` | containers deleted under writers |
 //! | `fight.rs` | two servers that fight for one prefix of a store |
+//! | `retried.rs` | MongoDB's retried writes, transactions and unique index builds |
 //! | `scrapers.rs` | metrics asked for while a sync stands still |
 //!
 //! `SHARDLAKE_KILL_CYCLES` is the number of kills of all runs together (two each by default) and
@@ -48,6 +49,7 @@ mod observe;
 mod oracle;
 mod oracle_tests;
 mod requests;
+mod retried;
 mod run;
 mod scrapers;
 mod tally;

@@ -131,10 +131,10 @@ impl World {
 /// Drops an operation at every point at which it can wait, and says for how many syncs it has waited.
 pub async fn cancel_everywhere(case: &Case) -> u64 {
     for steps in 0..=STEPS_MAX {
-        cancel(case, Drops::AfterSteps(steps)).await;
+        Box::pin(cancel(case, Drops::AfterSteps(steps))).await;
     }
     for sync in 1..SYNCS_MAX {
-        if cancel(case, Drops::AtSync(sync)).await {
+        if Box::pin(cancel(case, Drops::AtSync(sync))).await {
             return sync - 1;
         }
     }

@@ -1,0 +1,80 @@
+//! What a change of a document did, what its statement did, and how that is answered.
+
+use std::fmt;
+use std::sync::Arc;
+
+use shardlake_mql::{Document, Matched, Value};
+use shardlake_partition::{SessionWrite, StatementRow};
+
+use crate::failure::Result;
+
+/// What a change did.
+#[derive(Debug, Clone)]
+pub(crate) struct Effect {
+    pub before: Option<Document>,
+    pub after: Option<Document>,
+    pub matched: Matched,
+    pub is_modified: bool,
+    /// The `_id` of a document that was made.
+    pub upserted: Option<Value>,
+}
+
+/// What a statement did.
+#[derive(Debug, Default)]
+pub struct Done {
+    pub matched: u64,
+    pub modified: u64,
+    /// The `_id` of a document that was made.
+    pub upserted: Option<Value>,
+    /// Of a statement that means one document: before and after.
+    pub before: Option<Document>,
+    pub after: Option<Document>,
+    /// How the filter met the document.
+    pub met: Matched,
+}
+
+impl Done {
+    /// Of a statement that means one document.
+    pub(crate) fn of(effect: Effect) -> Done {
+        let mut done = Done::default();
+        match &effect.upserted {
+            Some(id) => {
+                done.upserted = Some(id.clone());
+                (done.matched, done.after) = (1, effect.after);
+            }
+            None => done.note(effect),
+        }
+        done
+    }
+
+    pub(crate) fn note(&mut self, effect: Effect) {
+        self.matched += 1;
+        self.modified += u64::from(effect.is_modified);
+        (self.before, self.after, self.met) = (effect.before, effect.after, effect.matched);
+    }
+}
+
+/// How a command answers what a statement did.
+pub type Form = Arc<dyn Fn(&Done) -> Result<Document> + Send + Sync>;
+
+/// A statement that may come again, and how it is answered.
+#[derive(Clone)]
+pub struct Numbered {
+    pub write: SessionWrite,
+    pub statement: i32,
+    pub form: Form,
+}
+
+impl fmt::Debug for Numbered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Numbered").field(&self.write).field(&self.statement).finish()
+    }
+}
+
+impl Numbered {
+    /// An answer that cannot be made fails the command once more when it comes again.
+    pub(crate) fn row(&self, done: &Done) -> Option<StatementRow> {
+        let answer = (self.form)(done).ok()?;
+        Some(self.write.row(&[self.statement], &answer.to_bytes()))
+    }
+}
