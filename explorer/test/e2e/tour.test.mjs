@@ -29,11 +29,11 @@ test("tour: a hot partition forms, is explained, treated from the page, and cool
   await tour.getByRole("button", { name: "Divide the throughput" }).click();
   await page.getByRole("dialog").getByText(/Predicted:/).waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Divide", exact: true }).click();
-  await tour.getByText(/Refused in the last ten seconds/).waitFor();
+  await tour.getByText(/Refused in ten seconds/).waitFor();
   await tour.getByRole("heading", { name: "What prevents it" }).waitFor();
   await tour.locator("[aria-current=step]", { hasText: "What prevents it" }).waitFor({ timeout: 120_000 });
-  const words = await tour.getByText(/Refused in the last ten seconds/).innerText();
-  const [before, now] = /: (\S+) % → (\S+) %/.exec(words)?.slice(1).map(Number) ?? [];
+  const words = await tour.getByText(/Refused in ten seconds/).innerText();
+  const [before, now] = /now: (\S+) % → (\S+) %/.exec(words)?.slice(1).map(Number) ?? [];
   assert.ok(before > 5 && now < 5, words);
   await tour.getByRole("link", { name: "see them side by side" }).click();
   const rows = tour.getByRole("row");

@@ -12,7 +12,7 @@ import { expressionOf } from "../../src/pages/items/sort";
 import { boundAt, fractionOf } from "../../src/pages/items/seek-place";
 import { dearestQueries } from "../../src/pages/partitions/hot-lists";
 import { momentOf, type HeatModel } from "../../src/pages/partitions/heat-model";
-import { dividedBy, measured, stepOf } from "../../src/pages/partitions/tour-steps";
+import { dividedBy, measured, stepOf, worse } from "../../src/pages/partitions/tour-steps";
 import { changeWords } from "../../src/pages/query/change-words";
 
 const rowsOf = (pieces: string[]) => {
@@ -184,14 +184,18 @@ test("the tour goes on when what it waits for has happened", () => {
       throughput: { ruPerSecond: 1200 },
       partitions: [partition({ load: { ...load, throttled }, budget: { ruPerSecond: budget } } as Partial<Partition>)],
     }) as unknown as Report;
-  const now = measured(report(600, 50));
-  expect(now).toEqual({ refused: 0.25, busiest: 1 });
-  const seen = { isHot: false, isRead: false, isTreated: false, now };
+  const hot = measured(report(600, 50));
+  const warm = measured(report(600, 5));
+  expect(hot).toEqual({ refused: 0.25, busiest: 1 });
+  expect([worse(null, warm), worse(warm, hot), worse(hot, warm)]).toEqual([warm, hot, hot]);
+  const seen = { isFound: false, isRead: false, isTreated: false, before: hot, after: null };
   expect(stepOf(seen)).toBe(0);
-  expect(stepOf({ ...seen, isHot: true })).toBe(1);
-  expect(stepOf({ ...seen, isHot: true, isRead: true })).toBe(2);
+  expect(stepOf({ ...seen, isFound: true, before: warm })).toBe(0);
+  expect(stepOf({ ...seen, isFound: true })).toBe(1);
+  expect(stepOf({ ...seen, isFound: true, isRead: true })).toBe(2);
   expect(stepOf({ ...seen, isTreated: true })).toBe(3);
-  expect(stepOf({ ...seen, isTreated: true, now: measured(report(900, 0)) })).toBe(4);
+  expect(stepOf({ ...seen, isTreated: true, after: hot })).toBe(3);
+  expect(stepOf({ ...seen, isTreated: true, after: measured(report(900, 0)) })).toBe(4);
   expect(dividedBy(report(600, 0))).not.toBe(dividedBy(report(900, 0)));
 });
 

@@ -22,6 +22,11 @@ export function measured(report: Report): Figures {
   return { refused: operations > 0 ? refused / operations : 0, busiest };
 }
 
+/** The figures of the moment at which more was refused. */
+export function worse(known: Figures | null, figures: Figures): Figures | null {
+  return figures.refused > (known?.refused ?? 0) ? figures : known;
+}
+
 /** What a remedy changes: which partitions there are, and what each of them may spend. */
 export function dividedBy(report: Report): string {
   const shares = report.partitions.map(({ id, budget }) => `${id}:${Math.round(budget?.ruPerSecond ?? 0)}`);
@@ -29,15 +34,18 @@ export function dividedBy(report: Report): string {
 }
 
 interface Seen {
-  isHot: boolean;
+  isFound: boolean;
   isRead: boolean;
   isTreated: boolean;
-  now: Figures | null;
+  /** The worst until the remedy was pressed. */
+  before: Figures | null;
+  /** The newest since then. */
+  after: Figures | null;
 }
 
 /** 0 wait for heat, 1 read, 2 press, 3 watch, 4 it has cooled. */
-export function stepOf({ isHot, isRead, isTreated, now }: Seen): number {
-  if (isTreated) return now && now.refused < COOL ? 4 : 3;
-  if (!isHot) return 0;
+export function stepOf({ isFound, isRead, isTreated, before, after }: Seen): number {
+  if (isTreated) return after && after.refused < COOL ? 4 : 3;
+  if (!isFound || !before || before.refused < COOL) return 0;
   return isRead ? 2 : 1;
 }

@@ -3,7 +3,7 @@
 //
 // The demo has two containers with the same items and the same traffic, under two keys (`crates/server/src/demo/hot_tenant`).
 
-import { createEffect, createMemo, createSignal, For, onCleanup, Show, type JSX } from "solid-js";
+import { createMemo, createSignal, For, onCleanup, Show, type JSX } from "solid-js";
 import { poll } from "../../client/poll";
 import { NOTHING_WRONG, readReport, type Report } from "../../client/reports";
 import { percent, rate } from "../../kit/format";
@@ -11,7 +11,7 @@ import { Icon } from "../../kit/icons";
 import { pathOf, setState } from "../../kit/router";
 import { mayWrite } from "../../state/account";
 import { remedyOf, remedyTitle, type Remedy } from "./remedies";
-import { dividedBy, measured, stepOf, type Figures } from "./tour-steps";
+import { dividedBy, measured, stepOf, worse, type Figures } from "./tour-steps";
 
 export const TOUR_WINDOW = "30s";
 const FIRST = "by-tenant";
@@ -37,7 +37,7 @@ export function Tour(props: TourProps): JSX.Element {
 }
 
 function Steps(props: TourProps): JSX.Element {
-  const [now, setNow] = createSignal<Figures | null>(null);
+  const [after, setAfter] = createSignal<Figures | null>(null);
   const [before, setBefore] = createSignal<Figures | null>(null);
   const [isRead, setRead] = createSignal(false);
   const finding = () => props.report.findings.find(({ kind, partition }) => kind !== NOTHING_WRONG && partition);
@@ -49,17 +49,26 @@ function Steps(props: TourProps): JSX.Element {
 
   onCleanup(
     poll(2_000, async () => {
+      // What was asked for before the remedy says nothing of what it did.
+      const isAfter = isTreated();
       const report = await readReport(props.report.database, props.report.container, NOW).catch(() => null);
-      if (report) setNow(measured(report));
+      if (!report) return;
+      if (isAfter) setAfter(measured(report));
+      else setBefore((known) => worse(known, measured(report)));
     }),
   );
-  createEffect(() => {
-    const figures = now();
-    if (figures && figures.refused > 0 && !isTreated()) setBefore(figures);
-  });
   const step = createMemo(
     (known: number) =>
-      Math.max(known, stepOf({ isHot: Boolean(finding()), isRead: isRead(), isTreated: isTreated(), now: now() })),
+      Math.max(
+        known,
+        stepOf({
+          isFound: Boolean(finding()),
+          isRead: isRead(),
+          isTreated: isTreated(),
+          before: before(),
+          after: after(),
+        }),
+      ),
     0,
   );
   const entries = (): { title: string; body: JSX.Element }[] => [
@@ -106,7 +115,7 @@ function Steps(props: TourProps): JSX.Element {
       title: "Watch it cool",
       body: (
         <>
-          <Change before={before()} now={now()} />
+          <Change before={before()} after={after()} />
           <Show when={step() > 3}>
             {" "}
             It holds as long as D asks for no more than one partition may have, {rate(1000)} RU/s here.
@@ -150,17 +159,17 @@ function Steps(props: TourProps): JSX.Element {
   );
 }
 
-function Change(props: { before: Figures | null; now: Figures | null }): JSX.Element {
+function Change(props: { before: Figures | null; after: Figures | null }): JSX.Element {
   const Pair = (pair: { of: (figures: Figures) => string }): JSX.Element => (
     <b>
       <Show when={props.before}>{(before) => <>{pair.of(before())} → </>}</Show>
-      {props.now ? pair.of(props.now) : "…"}
+      {props.after ? pair.of(props.after) : "…"}
     </b>
   );
   return (
     <>
-      Refused in the last ten seconds: <Pair of={({ refused }) => percent(refused)} />. Busiest partition:{" "}
-      <Pair of={({ busiest }) => `${percent(busiest)} of its budget`} />.
+      Refused in ten seconds, at its worst before and now: <Pair of={({ refused }) => percent(refused)} />. Busiest
+      partition then and now: <Pair of={({ busiest }) => `${percent(busiest)} of its budget`} />.
     </>
   );
 }
