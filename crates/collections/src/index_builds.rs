@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use shardlake_mql::{Document, Value};
+use tokio::sync::MutexGuard;
 
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
@@ -88,6 +89,10 @@ impl Collections {
         let mut taken_back: Vec<String> = unique.clone();
         taken_back.extend(wanted.iter().filter(|index| !is_known(index)).map(name_of));
         let claims = is_more_unique || !unique.is_empty();
+        let _still = match claims {
+            true => Some(self.keep_partitions(request, collection).await?),
+            false => None,
+        };
         if claims && let Err(failure) = self.check_unique(request, collection, &wanted).await {
             if failure.code == DUPLICATE_KEY {
                 self.take_back_indexes(request, collection, taken_back).await?;
@@ -115,6 +120,16 @@ impl Collections {
             changed = self.set_unique(request, &changed, name).await?;
         }
         Ok(changed)
+    }
+
+    /// Has no partition split, merged or moved while values are claimed: the copy would go by the unique keys that were before.
+    pub(crate) async fn keep_partitions<'c>(
+        &self,
+        request: &Request,
+        collection: &'c Collection,
+    ) -> Result<MutexGuard<'c, ()>> {
+        let words = "a partition is being split, merged or moved, or an index filled, which takes longer than the command may";
+        self.in_time(request, words, collection.handle.entry.motion.topology.lock()).await
     }
 
     /// Error 50 with these words where it takes longer than the command may.

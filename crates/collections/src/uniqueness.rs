@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use shardlake_mql::{Document, Filter, Scope, Value};
-use shardlake_partition::unique_values_of;
+use shardlake_partition::{unique_values_of, wait_for_queued};
 
 use crate::change::Intent;
 use crate::collections::{Collection, Collections};
@@ -69,6 +69,7 @@ impl Collections {
         is_prepared: bool,
     ) -> Result<()> {
         let name = index.get("name").and_then(Value::as_str).unwrap_or_default();
+        let _still = self.keep_partitions(request, collection).await?;
         if is_prepared {
             self.check_convertible(request, collection, index).await?;
         }
@@ -94,6 +95,7 @@ impl Collections {
         index: &Document,
     ) -> Result<()> {
         let name = index.get("name").and_then(Value::as_str).unwrap_or_default();
+        let _still = self.keep_partitions(request, collection).await?;
         self.claim_unique(request, collection).await?;
         self.set_unique(request, collection, name).await.map(drop)
     }
@@ -155,6 +157,10 @@ impl Collections {
 
     /// Every document is written as it is, under the definition that is in force now: so it claims its values.
     pub(crate) async fn claim_unique(&self, request: &Request, collection: &Collection) -> Result<()> {
+        // Writes that began under the definition before are there, or are refused.
+        for shard in self.queries.shards.iter() {
+            wait_for_queued(shard).await?;
+        }
         let everything = Filter::parse(&Document::new(), &Scope::new())?;
         let mut scan = Scan::new(self, collection.clone(), &Document::new());
         while let Some(page) = scan.next(request).await? {

@@ -91,6 +91,11 @@ pub(crate) struct Done<T> {
 }
 
 impl Partition {
+    /// From now on no write claims unique values by a shape before this one.
+    pub async fn follow_unique_keys(&self, shape: &ContainerShape) {
+        self.sequencer.hold().await.unique_since = shape.number;
+    }
+
     /// Plans a commit and queues it.
     pub(crate) async fn carry_out<T: Send + 'static>(
         &self,
@@ -350,6 +355,7 @@ impl Setup {
         transaction.is_clients = self.is_clients;
         transaction.is_beside = self.is_beside;
         transaction.may_expire = sequencer.may_expire(shape);
+        transaction.is_outdated = shape.number < sequencer.unique_since;
         transaction
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Sequencer {
     pub sizes: RecentSizes,
     /// What the container says now, where it was changed since the partition was opened.
     pub default_ttl: Option<Option<i64>>,
+    /// The shape with which the unique keys changed: values are claimed by it and later ones.
+    pub unique_since: u64,
     /// Where the search for items whose time has run out goes on.
     pub room_sought_to: Option<Vec<u8>>,
     /// Kept from the first time that somebody asks.
@@ -50,6 +52,7 @@ impl Sequencer {
             maintained,
             sizes: RecentSizes::default(),
             default_ttl: None,
+            unique_since: 0,
             room_sought_to: None,
             largest: None,
             fence: None,

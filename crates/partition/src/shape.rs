@@ -1,6 +1,7 @@
 //! What a partition must know of its container: compiled policies, shared by all partitions and replaced as a whole.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,8 +19,13 @@ use crate::keys::{self, PartitionUid};
 use crate::narrowing;
 use crate::operation::LogicalKey;
 
+/// How many shapes this process has made.
+static SHAPES: AtomicU64 = AtomicU64::new(0);
+
 #[derive(Debug)]
 pub struct ContainerShape {
+    /// Later ones have higher numbers.
+    pub number: u64,
     /// `dbs/{rid}/colls/{rid}/docs/`, the start of every item's `_self`.
     pub items_link: String,
     pub rid: shardlake_model::ContainerRid,
@@ -139,6 +145,7 @@ impl ContainerShape {
         let definition = &container.definition;
         let unique_keys = &definition.unique_key_policy.unique_keys;
         Ok(ContainerShape {
+            number: SHAPES.fetch_add(1, Ordering::Relaxed),
             items_link: format!("dbs/{}/colls/{}/docs/", container.rid.database, container.rid),
             rid: container.rid,
             key_definition: definition.partition_key.clone(),
@@ -160,6 +167,11 @@ impl ContainerShape {
             charges,
             is_collection: container.is_collection,
         })
+    }
+
+    /// Whether both have the same unique keys, about the same items.
+    pub fn has_unique_keys_of(&self, other: &ContainerShape) -> bool {
+        self.unique_keys == other.unique_keys && self.narrowings == other.narrowings
     }
 
     /// What queries are planned with.

@@ -72,6 +72,8 @@ pub(crate) struct Transaction<'a> {
     pub is_beside: bool,
     /// It may remove items for good whose time has run out.
     pub may_expire: bool,
+    /// The unique keys are not those of its shape any more.
+    pub is_outdated: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -104,6 +106,7 @@ impl<'a> Transaction<'a> {
             is_clients: false,
             is_beside: false,
             may_expire: false,
+            is_outdated: false,
         }
     }
 

@@ -18,6 +18,13 @@ impl Transaction<'_> {
         item: &StoredItem,
         claim: Claim,
     ) -> Plan<()> {
+        if self.is_outdated {
+            // Whoever asks again goes by the definition in force.
+            return Err(Stop::Error(Error::new(
+                ErrorKind::PartitionGone,
+                "the unique keys of the container have changed",
+            )));
+        }
         let shape = self.shape;
         let own = shape.unique_keys_of(self.uid, logical, item.body());
         check_count(shape, &own)?;

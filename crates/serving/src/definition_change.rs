@@ -155,7 +155,13 @@ impl Serving {
             let outcome = serving.change(plan).await;
             serving.align(rid).await;
             outcome?;
-            serving.entry_of_rid(rid)
+            let new = serving.entry_of_rid(rid)?;
+            if !new.shape.has_unique_keys_of(&old.shape) {
+                for partition in new.map.iter() {
+                    partition.follow_unique_keys(&new.shape).await;
+                }
+            }
+            Ok(new)
         })
         .await
     }

@@ -1,9 +1,13 @@
 //! Indexes that several clients make at once, and index builds that are broken off.
 
 use bson::doc;
+use shardlake_account::{ItemWrite, WriteCommand, item_of_json};
+use shardlake_model::{ErrorKind, PartitionKey, RequestContext};
 use shardlake_mql::Document;
+use shardlake_stdx::Guid;
 
 use crate::client::{Client, Server, first_batch, of};
+use crate::transactions::Session;
 
 async fn ok(client: &mut Client, command: bson::Document) -> Document {
     client.ok("d", of(&command)).await
@@ -108,4 +112,40 @@ async fn a_unique_index_build_that_is_broken_off_is_finished_by_the_next() {
         assert!(reply.has("writeErrors"), "{reply:?}");
     }
     assert!(is_seen_unfinished, "some builds were broken off in their midst");
+}
+
+#[tokio::test]
+async fn a_write_that_began_before_a_unique_index_was_made_goes_by_it() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    fill(&mut client, 8).await;
+    let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
+    // What a write holds from its beginning.
+    let before = server.account.container_for_items("d", "c").expect("the container");
+    ok(&mut client, made("a", true)).await;
+    let write = |text: &str| {
+        let body = item_of_json(text.as_bytes(), server.account.limits()).expect("an item");
+        let write = WriteCommand::of(Some(PartitionKey(vec![])), ItemWrite::Create { body });
+        let (account, ctx, before) = (&server.account, &ctx, &before);
+        async move { account.write(ctx, before, write, None).await.err().map(|error| error.kind()) }
+    };
+    assert_eq!(write(r#"{"id":"x","a":5}"#).await, Some(ErrorKind::Conflict));
+    assert_eq!(write(r#"{"id":"y","a":99}"#).await, None);
+    let twice = doc! { "insert": "c", "documents": [{ "_id": "z", "a": 99 }] };
+    assert!(ok(&mut client, twice).await.has("writeErrors"), "it has claimed its value");
+}
+
+#[tokio::test]
+async fn a_transaction_that_began_before_a_unique_index_was_made_is_not_committed() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    fill(&mut client, 8).await;
+    let mut session = Session::new(1);
+    session.begin();
+    let twice = doc! { "insert": "c", "documents": [{ "_id": "x", "a": 5 }] };
+    client.ok("d", session.part(&twice)).await;
+    ok(&mut client, made("a", true)).await;
+    assert_eq!(client.fails("admin", session.commit()).await, 112);
+    let found = first_batch(&ok(&mut client, doc! { "find": "c", "filter": { "a": 5 } }).await);
+    assert_eq!(found.len(), 1);
 }
