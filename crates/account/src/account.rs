@@ -69,6 +69,13 @@ impl Deref for AccountState {
     }
 }
 
+impl AccountState {
+    /// What background work needs, until the account is closed.
+    fn open_parts(&self) -> Option<(&Collections, &Shards)> {
+        (!self.is_closing()).then_some((&self.collections, &self.shards))
+    }
+}
+
 /// Totals for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AccountStatistics {
@@ -125,7 +132,7 @@ impl Account {
         let state = AccountState { script_runs, resources, collections, upkeep, projections, backups };
         let state = Arc::new(state);
         if options.purging == Purging::InBackground {
-            expiry::start(&state, options.expiry_every);
+            expiry::start(&state, AccountState::open_parts, options.expiry_every);
         }
         Ok(Account(state))
     }

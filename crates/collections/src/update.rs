@@ -156,7 +156,7 @@ impl Collections {
         }
         let plan = crate::plan::plan(&statement.filter, &collection.shard_key);
         if plan.key.is_some() && plan.id.is_some() {
-            collection.note_use(&plan);
+            collection.uses.note_plan(&plan, &collection.meta.indexes);
         }
         if let (Some(key), Some(id)) = (plan.key, plan.id) {
             // It can only be this one: no look before.

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use shardlake_mql::Document;
 use shardlake_stdx::Timestamp;
 
-use crate::collections::Collection;
 use crate::plan::{Access, Plan, access_of};
 
 /// Counts by the name of an index; lives as long as its container is known.
@@ -24,24 +24,22 @@ impl IndexUses {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(index).copied().unwrap_or_default()
     }
 
+    /// Counts the index that a plan goes by, as `explain` tells it.
+    pub(crate) fn note_plan(&self, plan: &Plan, indexes: &[Document]) {
+        if plan.key.is_some() && plan.id.is_some() {
+            self.note("_id_");
+        } else if plan.query.filter.is_some()
+            && let Access::Index(name) = access_of(plan, indexes.iter())
+        {
+            self.note(&name);
+        }
+    }
+
     fn note(&self, index: &str) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         match counts.get_mut(index) {
             Some(count) => *count += 1,
             None => drop(counts.insert(index.to_owned(), 1)),
-        }
-    }
-}
-
-impl Collection {
-    /// Counts the index that a plan goes by, as `explain` tells it.
-    pub(crate) fn note_use(&self, plan: &Plan) {
-        if plan.key.is_some() && plan.id.is_some() {
-            self.uses.note("_id_");
-        } else if plan.query.filter.is_some()
-            && let Access::Index(name) = access_of(plan, self.meta.indexes.iter())
-        {
-            self.uses.note(&name);
         }
     }
 }

@@ -84,7 +84,6 @@ static COMMANDS: &[Command] = &[
     command!("balancerStatus", sharding::balancer_status).admin_only(),
     command!("balancerCollectionStatus", sharding::balancer_collection_status).admin_only(),
     command!("flushRouterConfig", sharding::flush_router_config).admin_only(),
-    command!("isdbgrid", sharding::is_router).alias(&["isDbGrid"]),
     command!("analyzeShardKey", key_analysis::analyze_shard_key).read().admin_only(),
     command!("configureQueryAnalyzer", sharding::refuse).write().admin_only(),
     command!("reshardCollection", sharding::refuse).write().admin_only(),

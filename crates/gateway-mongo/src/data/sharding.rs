@@ -139,12 +139,6 @@ pub async fn flush_router_config(_call: &Call) -> Result<Reply> {
     Ok(Reply::ok())
 }
 
-pub async fn is_router(call: &Call) -> Result<Reply> {
-    let mut reply = Document::one("isdbgrid", Value::Int(1));
-    reply.push("hostname", Value::string(call.connection.ends.server.to_string()));
-    Ok(reply.into())
-}
-
 /// Names what a client may do instead.
 pub async fn refuse(call: &Call) -> Result<Reply> {
     let instead = match call.name {
