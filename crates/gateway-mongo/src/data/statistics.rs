@@ -211,10 +211,23 @@ pub async fn validate(call: &Call) -> Result<Reply> {
         optional("metadata", Types::BOOL),
         optional("checkBSONConformance", Types::BOOL),
         optional("background", Types::BOOL),
+        optional("fixMultikey", Types::BOOL),
     ];
     let namespace = call.namespace()?;
     let arguments = call.arguments(FIELDS)?;
-    if arguments.bool("repair") == Some(true) {
+    let is = |option: &str| arguments.bool(option) == Some(true);
+    for (one, others) in [
+        ("metadata", &["full", "background", "repair", "checkBSONConformance"][..]),
+        ("checkBSONConformance", &["repair"]),
+    ] {
+        if let Some(other) = others.iter().find(|other| is(one) && is(other)) {
+            fail!(
+                code::INVALID_OPTIONS,
+                "Running the validate command with both {{{one}: true}} and {{{other}: true}} is not supported."
+            );
+        }
+    }
+    if is("repair") || is("fixMultikey") {
         fail!(
             code::NOT_IMPLEMENTED,
             "validate with repair is not supported: stop the server and run 'shardlake verify'"
@@ -229,7 +242,7 @@ pub async fn validate(call: &Call) -> Result<Reply> {
     };
     let mut reply = Document::one("ns", namespace.to_string().as_str());
     let indexes = number(collection.indexes().len() as u64);
-    if arguments.bool("metadata") == Some(true) {
+    if is("metadata") {
         // Definitions were read when the collection was found.
         reply.push("nIndexes", indexes);
         push_verdict(&mut reply, &Validation::default());

@@ -150,4 +150,7 @@ async fn validate_reads_documents_and_counts_what_indexes_hold() {
     let expected = [("_id_", 3), ("a", 5), ("sparse", 5), ("partial", 1)];
     assert_eq!(counted, expected.map(|(name, count)| (name.to_owned(), count)));
     assert!(ok(&mut client, doc! { "validate": "c", "metadata": true }).await.has("valid"));
+    let both = doc! { "validate": "c", "metadata": true, "full": true };
+    assert_eq!(client.fails("d", of(&both)).await, 72);
+    assert_eq!(client.fails("d", of(&doc! { "validate": "c", "repair": true })).await, 238);
 }
