@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
@@ -18,6 +19,8 @@ use shardlake_serving::{
 };
 use shardlake_stdx::{Clock, Random};
 use shardlake_upkeep::{Purging, RelocationHooks, Upkeep};
+
+use crate::expiry;
 
 /// Hundredths of a request unit for reading a database, container or offer; the reference charges these to a separate
 /// budget and reports 1 or 2 RU.
@@ -38,6 +41,8 @@ pub struct AccountOptions {
     pub heat: HeatRecording,
     pub scripts: ScriptSettings,
     pub purging: Purging,
+    /// How often documents are looked for whose time is over by an index; `None`: every minute.
+    pub expiry_every: Option<Duration>,
     /// For tests.
     pub hooks: RelocationHooks,
 }
@@ -61,6 +66,13 @@ impl Deref for AccountState {
 
     fn deref(&self) -> &ScriptRuns {
         &self.script_runs
+    }
+}
+
+impl AccountState {
+    /// What background work needs, until the account is closed.
+    fn open_parts(&self) -> Option<(&Collections, &Shards)> {
+        (!self.is_closing()).then_some((&self.collections, &self.shards))
     }
 }
 
@@ -117,14 +129,12 @@ impl Account {
         let upkeep = Upkeep::start(serving, options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), resources.clone())?;
         let script_runs = ScriptRuns::new(queries, scripts);
-        Ok(Account(Arc::new(AccountState {
-            script_runs,
-            resources,
-            collections,
-            upkeep,
-            projections,
-            backups,
-        })))
+        let state = AccountState { script_runs, resources, collections, upkeep, projections, backups };
+        let state = Arc::new(state);
+        if options.purging == Purging::InBackground {
+            expiry::start(&state, AccountState::open_parts, options.expiry_every);
+        }
+        Ok(Account(state))
     }
 
     /// The containers as collections of documents.

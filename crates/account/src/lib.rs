@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `account.rs` | opens and closes an account; the rooms that it is made of |
 //! | `definitions.rs` | databases, containers and what belongs to them, handed on to `shardlake-resources` |
+//! | `expiry.rs` | removes documents whose time is over by an index |
 //! | `operations.rs` | reads, writes, feeds, queries and scripts, handed on to the rooms on top of one another |
 //! | `orders.rs` | what an operator may ask and order, handed on to `shardlake-upkeep` and `shardlake-projections` |
 //! | `verify.rs` | checks everything stored against itself |
@@ -13,6 +14,7 @@
 
 mod account;
 mod definitions;
+mod expiry;
 mod operations;
 mod orders;
 mod verify;

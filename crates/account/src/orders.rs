@@ -14,6 +14,7 @@ use shardlake_upkeep::{
 };
 
 use crate::Account;
+use crate::expiry;
 
 impl Account {
     /// Cuts a range in two.
@@ -114,6 +115,12 @@ impl Account {
     /// sees these items anyway.
     pub async fn purge_expired(&self, container: &ContainerHandle) -> Result<u64> {
         self.0.upkeep.purge_expired(container).await
+    }
+
+    /// Removes what is over by an index with `expireAfterSeconds` now and without rest; says how many documents went. The
+    /// server does so by itself every minute.
+    pub async fn expire_documents(&self) -> u64 {
+        expiry::expire_all(self.collections()).await
     }
 
     /// Compacts every change log as far as it goes now. The server does so by itself, a little at a time.

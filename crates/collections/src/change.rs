@@ -108,11 +108,12 @@ impl DocumentChange {
         }
         let new = updated.document;
         if self.checks {
-            self.collection.meta.check(&new, &mut env)?;
+            self.collection.meta.check_change(&old, &new, &mut env)?;
         }
         self.collection.meta.check_places(&new)?;
         self.check_key(&new)?;
         let (body, _) = body_of(&new)?;
+        self.collection.meta.check_arrays(&new, body.raw())?;
         came_to.written = new.clone();
         came_to.effect = Some(effect(Some(new), true));
         Ok(if update.is_replacement() { Changed::Put(body) } else { Changed::Altered(body) })

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::meta::{DatabaseMeta, KnownMeta, Meta, View};
 use crate::shard_key::ShardKey;
 use crate::turns::Turns;
+use crate::uses::IndexUses;
 
 /// Collections whose metadata are kept read; more than an account has.
 const KNOWN_MAX: usize = 4096;
@@ -71,6 +72,7 @@ pub struct Collection {
     pub handle: ContainerHandle,
     pub meta: Arc<Meta>,
     pub shard_key: Arc<ShardKey>,
+    pub uses: Arc<IndexUses>,
 }
 
 /// What a name stands for.
@@ -114,24 +116,30 @@ impl Collections {
     }
 
     pub(crate) fn of_handle(&self, namespace: &Namespace, handle: ContainerHandle) -> Result<Collection> {
-        let meta = self.meta_of(&handle)?;
+        let (meta, uses) = self.meta_of(&handle)?;
         let shard_key = Arc::new(ShardKey::of(&handle.entry.shape.key_paths));
-        Ok(Collection { namespace: namespace.clone(), handle, meta, shard_key })
+        Ok(Collection { namespace: namespace.clone(), handle, meta, shard_key, uses })
     }
 
     /// Read once for each version of the container's record.
-    fn meta_of(&self, handle: &ContainerHandle) -> Result<Arc<Meta>> {
+    fn meta_of(&self, handle: &ContainerHandle) -> Result<(Arc<Meta>, Arc<IndexUses>)> {
         let container = handle.container();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.get(&container.rid).filter(|found| found.etag == container.etag) {
-            return Ok(found.meta.clone());
+        let old = known.get(&container.rid);
+        if let Some(found) = old.filter(|found| found.etag == container.etag) {
+            return Ok((found.meta.clone(), found.uses.clone()));
         }
+        let uses = match old {
+            Some(old) => old.uses.clone(),
+            None => Arc::new(IndexUses::from(self.queries.clock().now())),
+        };
         let meta = Arc::new(Meta::of(container)?);
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        known.insert(container.rid, KnownMeta { etag: container.etag, meta: meta.clone() });
-        Ok(meta)
+        let found = KnownMeta { etag: container.etag, meta: meta.clone(), uses: uses.clone() };
+        known.insert(container.rid, found);
+        Ok((meta, uses))
     }
 
     pub fn database_meta(&self, database: &str) -> Result<DatabaseMeta> {

@@ -74,6 +74,7 @@ impl Collections {
         wanted: Vec<Document>,
     ) -> Result<Collection> {
         self.check_all_places(request, collection, &wanted).await?;
+        self.check_all_arrays(request, collection, &wanted).await?;
         let is_known = |index: &Document| {
             let name = index.value("name");
             collection.meta.indexes.iter().any(|known| known.value("name").as_str() == name.as_str())

@@ -103,6 +103,7 @@ impl Collections {
         collection.meta.check_places(&document)?;
         let key = collection.shard_key.of_new(&document)?;
         let (body, _) = body_of(&document)?;
+        collection.meta.check_arrays(&document, body.raw())?;
         Ok((key, body))
     }
 

@@ -5,7 +5,9 @@
 //! |---|---|
 //! | `collections.rs` | finds a collection or a view by its name |
 //! | `catalog.rs`, `meta.rs` | databases, collections and views as they are made, listed and dropped; what is kept with them |
-//! | `indexes.rs`, `index_builds.rs`, `index_rules.rs`, `wildcard_rules.rs`, `index_policy.rs`, `uniqueness.rs`, `narrowing.rs`, `places.rs` | indexes by name, the one policy that serves them, unique and geographic ones |
+//! | `indexes.rs`, `index_builds.rs`, `index_rules.rs`, `wildcard_rules.rs`, `index_policy.rs`, `uniqueness.rs`, `narrowing.rs`, `places.rs`, `arrays.rs` | indexes by name, the one policy that serves them, unique and geographic ones, what they cannot take |
+//! | `expiry.rs` | removes documents whose time is over by an index |
+//! | `validation.rs`, `key_analysis.rs` | read a collection from end to end: whether it is valid, what a shard key would be worth |
 //! | `names.rs`, `identity.rs`, `stored.rs` | documents to bodies of items and back, one for one |
 //! | `shard_key.rs` | the partition key as documents name it |
 //! | `plan.rs` | from a filter to what the engine is asked |
@@ -14,18 +16,21 @@
 //! | `answers.rs` | what statements answered that may come again |
 //! | `change_stream/` | what changed, event by event |
 //! | `turns.rs` | commands that wait for each other |
+//! | `uses.rs` | how often indexes were used |
 //! | `duplicates.rs`, `failure.rs`, `request.rs` | errors in MongoDB's codes; what a command carries |
 //!
 //! Nothing here knows messages, sessions or cursors. Times to wait, connections and users are the gateway's.
 
 mod aggregate;
 mod answers;
+mod arrays;
 mod catalog;
 mod change;
 mod change_stream;
 mod collections;
 mod duplicates;
 mod effect;
+mod expiry;
 mod failure;
 mod identity;
 mod index_builds;
@@ -33,6 +38,7 @@ mod index_policy;
 mod index_rules;
 mod indexes;
 mod insert;
+mod key_analysis;
 mod meta;
 mod names;
 mod narrowing;
@@ -47,6 +53,8 @@ mod stored;
 mod turns;
 mod uniqueness;
 mod update;
+mod uses;
+mod validation;
 mod wildcard_rules;
 
 pub use aggregate::Aggregation;
@@ -58,11 +66,13 @@ pub use change_stream::{
 };
 pub use collections::{Collection, Collections, Found, Namespace};
 pub use effect::{Done, Form, Numbered};
+pub use expiry::ExpirySweep;
 pub use failure::{Failure, Result};
 pub use identity::{Identity, text_of, value_of};
 pub use index_builds::IndexChange;
 pub use indexes::identity_index;
 pub use insert::Inserted;
+pub use key_analysis::KeyCharacteristics;
 pub use meta::{DatabaseMeta, Meta, View, flag};
 pub use names::{shown_name, stored_name};
 pub use plan::{Access, Plan, access, plan};
@@ -71,3 +81,5 @@ pub use request::Request;
 pub use shard_key::ShardKey;
 pub use stored::{body_of, document_of};
 pub use update::{Action, Statement};
+pub use uses::IndexUses;
+pub use validation::Validation;

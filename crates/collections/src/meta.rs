@@ -11,6 +11,7 @@ use shardlake_mql::{Document, Filter, Scope, Value};
 
 use crate::failure::{Failure, Result};
 use crate::shard_key::ShardKey;
+use crate::uses::IndexUses;
 
 /// A change of a collection's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +119,16 @@ impl Meta {
         })
     }
 
+    /// For a document that takes the place of another as [`Meta::check`]. With the level `moderate` one that was not valid before need not
+    /// become so.
+    pub fn check_change(&self, old: &Document, new: &Document, env: &mut shardlake_mql::Env) -> Result<()> {
+        let is_moderate = self.options.get("validationLevel").and_then(Value::as_str) == Some("moderate");
+        match &self.validator {
+            Some(validator) if is_moderate && !validator.matches(old, env)? => Ok(()),
+            _ => self.check(new, env),
+        }
+    }
+
     /// Refuses a document that the validator refuses.
     pub fn check(&self, document: &Document, env: &mut shardlake_mql::Env) -> Result<()> {
         let Some(validator) = &self.validator else { return Ok(()) };
@@ -217,6 +228,7 @@ fn decoded(text: &str) -> Result<Document> {
 pub(crate) struct KnownMeta {
     pub etag: [u8; 16],
     pub meta: Arc<Meta>,
+    pub uses: Arc<IndexUses>,
 }
 
 /// Whether an option is there and not false.

@@ -40,7 +40,11 @@ pub enum Access {
 
 /// Which access a filter has in a collection with these indexes.
 pub fn access(filter: &Document, shard_key: &ShardKey, indexes: &[Document]) -> Access {
-    let plan = plan(filter, shard_key);
+    access_of(&plan(filter, shard_key), indexes.iter())
+}
+
+/// Which access a plan is.
+pub(crate) fn access_of<'i>(plan: &Plan, mut indexes: impl Iterator<Item = &'i Document>) -> Access {
     if plan.key.is_some() && plan.id.is_some() {
         return Access::Identity;
     }
@@ -55,7 +59,7 @@ pub fn access(filter: &Document, shard_key: &ShardKey, indexes: &[Document]) -> 
             key.iter().any(|(name, _)| &**name == "$**" || paths.contains(&stored_path(name)))
         })
     };
-    let found = indexes.iter().find(serves).filter(|_| is_narrowed);
+    let found = indexes.find(serves).filter(|_| is_narrowed);
     let name = found.and_then(|index| index.get("name")).and_then(Value::as_str);
     name.map_or(Access::Scan, |name| Access::Index(name.to_owned()))
 }
@@ -264,7 +268,7 @@ fn below(path: &[String], member: &str) -> Vec<String> {
 }
 
 /// The member and the text that JSON shows a value by.
-fn shown(value: &Value) -> Option<(&'static str, String)> {
+pub(crate) fn shown(value: &Value) -> Option<(&'static str, String)> {
     let bytes = Document::one("", value.clone()).to_bytes();
     let raw = shardlake_document::RawDocument::assume_valid(&bytes).get("")?;
     let Plain::Object(members) = Plain::from_raw(raw) else { return None };

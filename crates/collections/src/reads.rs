@@ -34,6 +34,7 @@ pub struct Scan {
 impl Scan {
     pub fn new(collections: &Collections, collection: Collection, filter: &Document) -> Scan {
         let plan = plan(filter, &collection.shard_key);
+        collection.uses.note_plan(&plan, &collection.meta.indexes);
         let built = plan.query.build();
         Scan { collections: collections.clone(), collection, plan, built, continuation: None, is_done: false }
     }

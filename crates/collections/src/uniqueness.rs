@@ -100,6 +100,18 @@ impl Collections {
         self.set_unique(request, collection, name).await.map(drop)
     }
 
+    /// A unique index becomes one that takes duplicates.
+    pub async fn allow_duplicates(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        index: &Document,
+    ) -> Result<()> {
+        let name = index.get("name").and_then(Value::as_str).unwrap_or_default();
+        let gone = &[("unique", Value::Missing), ("prepareUnique", Value::Missing)];
+        self.change_index(request, collection, name, gone).await.map(drop)
+    }
+
     pub(crate) async fn set_unique(
         &self,
         request: &Request,

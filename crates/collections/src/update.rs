@@ -155,6 +155,9 @@ impl Collections {
             return Ok(done);
         }
         let plan = crate::plan::plan(&statement.filter, &collection.shard_key);
+        if plan.key.is_some() && plan.id.is_some() {
+            collection.uses.note_plan(&plan, &collection.meta.indexes);
+        }
         if let (Some(key), Some(id)) = (plan.key, plan.id) {
             // It can only be this one: no look before.
             let effect = self.change_named(request, collection, statement, Name { key, id }).await?;
@@ -245,7 +248,8 @@ impl Collections {
         }
         collection.meta.check_places(&document)?;
         let key = collection.shard_key.of_new(&document)?;
-        let (_, identity) = crate::stored::body_of(&document)?;
+        let (body, identity) = crate::stored::body_of(&document)?;
+        collection.meta.check_arrays(&document, body.raw())?;
         let name = Name { key, id: identity.text };
         let what = (&statement.parsed, Intent::Insert(document.clone()), statement.numbered.as_ref());
         let effect = self.change(request, collection, name.clone(), what, &statement.env, false).await?;

@@ -155,6 +155,11 @@ fn of_infinity(negative: bool) -> String {
     if negative { "$num:-Infinity".to_owned() } else { "$num:Infinity".to_owned() }
 }
 
+/// A text that equal values have alike, and no others: also of arrays and regular expressions, which are no identities.
+pub fn hash_text(value: RawValue<'_>) -> String {
+    of_hash(value)
+}
+
 fn of_hash(value: RawValue<'_>) -> String {
     let mut bytes = Vec::new();
     write_canonical(value, &mut bytes);

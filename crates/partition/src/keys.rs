@@ -19,7 +19,7 @@
 //! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and
 //! end in `00 01`, which keeps their order and makes no key a prefix of another. Partition 0 is the catalog's.
 
-use shardlake_document::{ItemId, RawValue, encode_ordered_raw};
+use shardlake_document::{BsonKind, ItemId, RawValue, encode_ordered_raw, hash_text};
 pub use shardlake_model::PartitionUid;
 use shardlake_model::{KeyComponent, PartitionKey, Result};
 use shardlake_routing::{Epk, EpkRange};
@@ -269,12 +269,15 @@ pub(crate) fn after_unique_slot(rest: &[u8]) -> Option<(u32, &[u8])> {
 /// Begins the slots that are hashes; a container has fewer unique keys by place.
 const HASHED_SLOT: u8 = 0x80;
 
-/// Missing values, and arrays and objects, which have no order, count as null; of collections of documents objects count as what
-/// they are. What JSON lacks is told apart by the text that it has as an identity.
+/// Missing values, and arrays and objects, which have no order, count as null; of collections of documents they count as what
+/// they are, and undefined as null. What JSON lacks is told apart by the text that it has as an identity, or by a hash.
 fn push_unique_value(value: Option<RawValue<'_>>, of_documents: bool, key: &mut Vec<u8>) {
     let text = match value {
-        Some(value @ RawValue::NonJson(_)) => ItemId::of_value(value).map(ItemId::into_string),
-        Some(value @ RawValue::Object(_)) if of_documents => ItemId::of_value(value).map(ItemId::into_string),
+        Some(value @ RawValue::NonJson(other)) => {
+            let is_regex = of_documents && other.kind() == Some(BsonKind::Regex);
+            ItemId::of_value(value).map(ItemId::into_string).or_else(|| is_regex.then(|| hash_text(value)))
+        }
+        Some(value @ (RawValue::Object(_) | RawValue::Array(_))) if of_documents => Some(hash_text(value)),
         Some(RawValue::Array(_) | RawValue::Object(_)) | None => None,
         Some(scalar) => {
             return encode_ordered_raw(scalar, key).expect("scalars have an ordered encoding");

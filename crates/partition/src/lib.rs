@@ -47,6 +47,7 @@ mod delete_key;
 mod deletion;
 #[cfg(feature = "testing")]
 mod describe;
+mod document_keys;
 mod due;
 mod end;
 mod expire;
@@ -99,6 +100,7 @@ pub use changes::{ChangePage, PartitionPosition, position_of};
 pub use compaction::{Compaction, CompactionStep};
 #[cfg(feature = "testing")]
 pub use describe::{describe_row, owner_of_row};
+pub use document_keys::Misfit;
 pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
@@ -121,7 +123,7 @@ pub use query::{
 };
 pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{
-    ContainerShape, computed_definitions, computed_properties, retention_of, unique_values_of,
+    ContainerShape, computed_definitions, computed_properties, misfit_of, retention_of, unique_values_of,
     validate_computed_properties,
 };
 #[cfg(feature = "testing")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_charge::ChargeTable;
-use shardlake_document::{RawDocument, RawValue};
+use shardlake_document::RawDocument;
 use shardlake_index::IndexLayout;
 use shardlake_model::{
     Container, ContainerDefinition, Error, KeyPath, Limits, Narrowing, PartitionKey, PartitionKeyDefinition,
@@ -15,6 +15,7 @@ use shardlake_model::{
 use shardlake_routing::Epk;
 use shardlake_sql::{CompositeSchema, ComputedProperties, GeometryKind, IndexSchema};
 
+use crate::document_keys::{Misfit, keys_of};
 use crate::keys::{self, PartitionUid};
 use crate::narrowing;
 use crate::operation::LogicalKey;
@@ -53,49 +54,10 @@ pub struct ContainerShape {
     pub is_collection: bool,
 }
 
-/// Combinations of elements that one item may have in one unique key.
-pub(crate) const UNIQUE_COMBINATIONS_MAX: usize = 1000;
-
 /// Tells the unique keys of a collection apart, whichever others there are.
 fn slot_of(paths: &[KeyPath]) -> u32 {
     let text: Vec<String> = paths.iter().map(|path| path.0.join("/")).collect();
     crc32fast::hash(text.join("\n").as_bytes())
-}
-
-/// The combinations of values that an item has at some paths, of an array each element: no more than one above the limit.
-fn unique_values<'d>(item: RawDocument<'d>, paths: &[KeyPath]) -> Vec<Vec<Option<RawValue<'d>>>> {
-    let mut combinations: Vec<Vec<Option<RawValue<'d>>>> = vec![Vec::new()];
-    for path in paths {
-        let mut values = Vec::new();
-        reach(RawValue::Object(item), &path.0, &mut values);
-        if values.is_empty() {
-            values.push(None);
-        }
-        combinations = combinations
-            .iter()
-            .flat_map(|before| values.iter().map(move |value| [&before[..], &[*value]].concat()))
-            .take(UNIQUE_COMBINATIONS_MAX + 1)
-            .collect();
-    }
-    combinations
-}
-
-/// The values at a path, arrays on the way and at its end taken apart. An empty array is one value, unlike every other.
-fn reach<'d>(value: RawValue<'d>, path: &[String], found: &mut Vec<Option<RawValue<'d>>>) {
-    match (value, path.split_first()) {
-        (RawValue::Array(array), None) if array.is_empty() => found.push(Some(RawValue::String("\u{0}[]"))),
-        (RawValue::Array(array), None) => found.extend(array.iter().map(Some)),
-        (value, None) => found.push(Some(value)),
-        (RawValue::Object(document), Some((name, rest))) => match document.get(name) {
-            Some(value) => reach(value, rest, found),
-            None => found.push(None),
-        },
-        (RawValue::Array(array), Some(_)) => {
-            let documents = array.iter().filter(|element| matches!(element, RawValue::Object(_)));
-            documents.for_each(|element| reach(element, path, found));
-        }
-        _ => {}
-    }
 }
 
 /// The keys of the values that an item of a collection has for one unique key.
@@ -109,7 +71,7 @@ pub(crate) fn collection_keys(
         return Vec::new();
     }
     let slot = keys::UniqueSlot::Hash(slot_of(paths));
-    let values = unique_values(item, paths);
+    let (values, _) = keys_of(item, paths);
     let mut own: Vec<Bytes> =
         values.iter().map(|values| Bytes::from(keys::unique_key(uid, slot, logical, values))).collect();
     own.sort_unstable();
@@ -127,6 +89,11 @@ pub fn unique_values_of(
     let paths = parsed_paths(&key.paths)?;
     let nowhere = LogicalKey { epk: Epk::from(Vec::new()), partition_key: PartitionKey(Vec::new()) };
     Ok(collection_keys(PartitionUid(0), &nowhere, (&paths, narrowing), item))
+}
+
+/// What keeps an item out of an index over these paths.
+pub fn misfit_of(paths: &[KeyPath], item: RawDocument<'_>) -> Option<Misfit> {
+    keys_of(item, paths).1
 }
 
 fn parsed_paths(paths: &[String]) -> Result<Vec<KeyPath>> {
@@ -211,6 +178,16 @@ impl ContainerShape {
             found.extend(own.into_iter().map(|key| (place, key)));
         }
         found
+    }
+
+    /// What keeps an item of a collection out of a unique key that is about it, with the place of the key.
+    pub(crate) fn misfit_of(&self, item: RawDocument<'_>) -> Option<(usize, Misfit)> {
+        let keys = self.unique_keys.iter().enumerate().filter(|_| self.is_collection);
+        keys.filter(|(place, paths)| {
+            let narrowing = self.narrowings.get(*place).and_then(Option::as_ref);
+            narrowing.is_none_or(|narrowing| narrowing::is_about(narrowing, item, paths))
+        })
+        .find_map(|(place, paths)| Some((place, misfit_of(paths, item)?)))
     }
 
     /// Whether an item written at `timestamp_seconds` with its own `ttl` has run out by `now_seconds`.

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use shardlake_model::{Error, ErrorKind};
 
+use crate::document_keys::{Misfit, UNIQUE_COMBINATIONS_MAX};
 use crate::item::StoredItem;
 use crate::keys;
 use crate::operation::LogicalKey;
 use crate::read_set::{Plan, Stop};
-use crate::shape::{ContainerShape, UNIQUE_COMBINATIONS_MAX};
+use crate::shape::ContainerShape;
 use crate::transaction::{Claim, Transaction};
 
 impl Transaction<'_> {
@@ -27,6 +28,7 @@ impl Transaction<'_> {
         }
         let shape = self.shape;
         let own = shape.unique_keys_of(self.uid, logical, item.body());
+        check_fit(shape, item)?;
         check_count(shape, &own)?;
         for (index, key) in own {
             if claim == Claim::IfFree
@@ -79,6 +81,23 @@ impl Transaction<'_> {
         let own = self.shape.unique_keys_of(self.uid, logical, holder.body());
         Ok(own.iter().any(|(_, own)| own == key))
     }
+}
+
+fn check_fit(shape: &ContainerShape, item: &StoredItem) -> Plan<()> {
+    let Some((place, misfit)) = shape.misfit_of(item.body()) else { return Ok(()) };
+    let path = |field: usize| format!("/{}", shape.unique_keys[place][field].0.join("/"));
+    let words = match misfit {
+        Misfit::Parallel(one, other) => format!(
+            "the unique index of {} takes no item with arrays in both {} and {}",
+            names_of(shape, place),
+            path(one),
+            path(other)
+        ),
+        Misfit::Ambiguous(field) => {
+            format!("{} names an element by its position and a property of one as well", path(field))
+        }
+    };
+    Err(Stop::Error(Error::bad_request(words)))
 }
 
 /// Values beyond the limit would not be told apart, so an item with more of them is refused.

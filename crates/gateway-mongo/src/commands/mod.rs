@@ -15,7 +15,7 @@ mod users;
 
 pub use authentication::AUTHENTICATION;
 pub use cursors::CURSORS;
-pub use diagnostic::DIAGNOSTIC;
+pub use diagnostic::{DIAGNOSTIC, version_text};
 pub use fail_points::FAIL_POINTS;
 pub use handshake::HANDSHAKE;
 pub use operations::{OPERATIONS, describe_operation};

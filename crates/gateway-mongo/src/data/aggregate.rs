@@ -8,6 +8,7 @@ use shardlake_mql::{Document, Output, Pipeline, Value};
 use super::change_stream;
 use super::collation::check_collation;
 use super::common::{check_created, document};
+use super::config_database;
 use super::explain::{Verbosity, explain_aggregate};
 use super::find::{check_hint, hint_of, refuse_null, rows_of_hint};
 use super::server_stages;
@@ -59,7 +60,8 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     let (scope, env) = request.bound(&document(&arguments, "let"))?;
     let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
     let namespace = Namespace::new(call.database(), name);
-    if let Some(documents) = server_stages::answered(call, &namespace, collection.is_some(), &stages)? {
+    let (documents, stages) = begun(call, &namespace, collection.is_some(), stages)?;
+    if let Some(documents) = documents {
         let rest = Pipeline::parse_behind_first(&stages, &scope)?;
         check_output(call, &rest)?;
         let documents =
@@ -98,6 +100,20 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     let rows = call.collections().aggregate(&request, aggregation).await?;
     let rows = written(call, (&request, &parsed), &arguments, rows).await?;
     answer(call, namespace, rows, batch_size).await
+}
+
+/// The documents that the server itself answers a first stage with, and the stages with that one.
+fn begun(
+    call: &Call,
+    namespace: &Namespace,
+    has_collection: bool,
+    stages: Vec<Value>,
+) -> Result<(Option<Vec<Value>>, Vec<Value>)> {
+    Ok(match config_database::documents(call, namespace)? {
+        // They stand for the documents of a first stage.
+        Some(documents) => (Some(documents), [vec![Value::document(Document::new())], stages].concat()),
+        None => (server_stages::answered(call, namespace, has_collection, &stages)?, stages),
+    })
 }
 
 /// Whether the results may go where the pipeline says.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Creation, Found, Namespace, View};
+use shardlake_account::collections::{Collection, Creation, Found, Namespace, View};
 use shardlake_mql::{Document, Filter, Pipeline, Scope, Value, identical_documents};
 
 use super::collation::{check_collation, check_default_collation};
@@ -99,15 +99,20 @@ pub async fn create(call: &Call) -> Result<Reply> {
         .filter(|(_, value)| !matches!(value, Value::Null))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
+    let shard_key = arguments.document("shardKey").map(|key| Document::clone(key));
+    let is_same = |found: &Collection| {
+        let known = found.meta.shard_key_pattern(&found.shard_key).unwrap_or_default();
+        identical_documents(&found.meta.options, &options)
+            && shard_key.as_ref().is_none_or(|wanted| identical_documents(wanted, &known))
+    };
     match call.collections().find_name(&namespace)? {
         Found::Nothing => {}
-        Found::Collection(found) if identical_documents(&found.meta.options, &options) => {
+        Found::Collection(found) if is_same(&found) => {
             return Ok(Reply::ok());
         }
         _ => fail!(48, "namespace {namespace} already exists, but with different options"),
     }
     check_case(call, &namespace.database)?;
-    let shard_key = arguments.document("shardKey").map(|key| Document::clone(key));
     let creation = Creation { options, shard_key, throughput: None };
     call.collections().create(&call.request(), &namespace, creation).await?;
     Ok(Reply::ok())

@@ -144,25 +144,18 @@ async fn change_index(
     if fields.given("unique").is_some() && fields.bool("unique") != Some(true) {
         fail!(code::BAD_VALUE, "'unique: false' is not allowed");
     }
-    if fields.given("forceNonUnique").is_some() {
-        fail!(
-            code::FEATURE_NOT_SUPPORTED,
-            "collMod of an index with forceNonUnique is not supported: drop the index and create another"
-        );
-    }
-    let known = collection.indexes().into_iter().find(|known| match &hint {
-        Value::String(name) => known.get("name").and_then(Value::as_str) == Some(name),
-        Value::Document(key) => known.get("key").and_then(Value::as_document).is_some_and(|own| {
-            shardlake_mql::equal(&Value::Document(own.clone()), &Value::Document(key.clone()))
-        }),
-        _ => false,
-    });
-    let Some(known) = known else { fail!(27, "cannot find index {hint} for ns {}", collection.namespace) };
+    let Some(known) = collection.indexes().into_iter().find(|known| is_hinted(known, &hint)) else {
+        fail!(27, "cannot find index {hint} for ns {}", collection.namespace)
+    };
     let name = known.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let changes_others = fields.given("expireAfterSeconds").is_some() || fields.given("hidden").is_some();
-    let changes_uniqueness = fields.given("unique").is_some() || fields.given("prepareUnique").is_some();
+    let changes_uniqueness =
+        ["unique", "prepareUnique", "forceNonUnique"].iter().any(|name| fields.given(name).is_some());
     if !changes_others && !changes_uniqueness {
-        fail!(code::INVALID_OPTIONS, "no expireAfterSeconds, hidden, unique, or prepareUnique field");
+        fail!(
+            code::INVALID_OPTIONS,
+            "no expireAfterSeconds, hidden, unique, prepareUnique or forceNonUnique field"
+        );
     }
     if name == "_id_" {
         let code = if fields.given("hidden").is_some() { code::BAD_VALUE } else { code::INVALID_OPTIONS };
@@ -203,6 +196,16 @@ async fn change_index(
     Ok(())
 }
 
+fn is_hinted(known: &Document, hint: &Value) -> bool {
+    match hint {
+        Value::String(name) => known.get("name").and_then(Value::as_str) == Some(name),
+        Value::Document(key) => known.get("key").and_then(Value::as_document).is_some_and(|own| {
+            shardlake_mql::equal(&Value::Document(own.clone()), &Value::Document(key.clone()))
+        }),
+        _ => false,
+    }
+}
+
 /// What a command does to the uniqueness of an index that is as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UniquenessChange {
@@ -210,12 +213,24 @@ enum UniquenessChange {
     Prepare,
     Unprepare,
     Convert,
+    /// Duplicates are taken from now on.
+    Allow,
 }
 
 impl UniquenessChange {
     fn of(fields: &Arguments<'_>, known: &Document) -> Result<UniquenessChange> {
         let has = |option: &str| known.get(option).is_some_and(Value::is_true);
         let (is_unique, is_prepared) = (has("unique"), has("prepareUnique"));
+        match fields.bool("forceNonUnique") {
+            None => {}
+            Some(false) => fail!(code::BAD_VALUE, "'forceNonUnique: false' is not allowed"),
+            Some(true) if fields.given("unique").or(fields.given("prepareUnique")).is_some() => fail!(
+                code::INVALID_OPTIONS,
+                "collMod does not support 'forceNonUnique' together with 'unique' or 'prepareUnique'"
+            ),
+            Some(true) if is_unique => return Ok(UniquenessChange::Allow),
+            Some(true) => return Ok(UniquenessChange::Nothing),
+        }
         Ok(match (fields.bool("unique"), fields.bool("prepareUnique")) {
             (Some(true), Some(_)) => fail!(
                 code::INVALID_OPTIONS,
@@ -244,6 +259,12 @@ async fn change_uniqueness(
             collections.prepare_unique(&request, collection, known, is_prepared).await?;
             reply.push("prepareUnique_old", Value::Bool(!is_prepared));
             reply.push("prepareUnique_new", Value::Bool(is_prepared));
+        }
+        UniquenessChange::Allow => {
+            if !is_dry_run {
+                collections.allow_duplicates(&request, collection, known).await?;
+                reply.push("forceNonUnique_new", Value::Bool(true));
+            }
         }
         UniquenessChange::Convert => {
             collections.check_convertible(&request, collection, known).await?;

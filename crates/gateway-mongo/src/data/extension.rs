@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Collection, Creation, Namespace};
+use shardlake_account::collections::{
+    BeforeChange, Collection, Creation, FullDocument, Namespace, StreamOptions, StreamStart, Watched,
+    milliseconds_of,
+};
 use shardlake_model::{Autoscale, Offer, Preconditions, Throughput};
 use shardlake_mql::{Document, Value};
 
@@ -19,6 +22,7 @@ const FIELDS: &[Field] = &[
     optional("offerThroughput", Types::NUMBER),
     optional("autoScaleSettings", Types::OBJECT),
     optional("indexes", Types::ARRAY),
+    optional("startAtOperationTime", Types::TIMESTAMP),
 ];
 
 pub async fn custom_action(call: &Call) -> Result<Reply> {
@@ -39,9 +43,7 @@ pub async fn custom_action(call: &Call) -> Result<Reply> {
         "CreateCollection" => Box::pin(create_collection(call, &arguments)).await,
         "UpdateCollection" => Box::pin(update_collection(call, &arguments)).await,
         "GetCollection" => get_collection(call, &arguments),
-        other @ "GetChangeStreamTokens" => {
-            fail!(code::FEATURE_NOT_SUPPORTED, "the customAction '{other}' is not supported")
-        }
+        "GetChangeStreamTokens" => change_stream_tokens(call, &arguments).await,
         other => fail!(code::BAD_VALUE, "unknown customAction '{other}'"),
     }
 }
@@ -138,6 +140,21 @@ fn get_collection(call: &Call, arguments: &Arguments<'_>) -> Result<Reply> {
     }
     show_throughput(call, &collection.handle.container().rid.to_string(), &mut reply);
     Ok(reply.into())
+}
+
+/// One token, which is good for all partitions: a stream follows them through splits, merges and moves.
+async fn change_stream_tokens(call: &Call, arguments: &Arguments<'_>) -> Result<Reply> {
+    let collection = found(call, arguments)?;
+    let start = match arguments.given("startAtOperationTime") {
+        Some(Value::Timestamp(seconds, increment)) => StreamStart::At(milliseconds_of(*seconds, *increment)),
+        _ => StreamStart::Now,
+    };
+    let asked = (start, StreamOptions { full_document: FullDocument::Default, before: BeforeChange::Off });
+    let (scope, env) = call.request().bound(&Document::new())?;
+    let watched = Watched::Collection(collection.namespace);
+    let stream = call.collections().watch(watched, asked, &[], (&scope, env)).await?;
+    let tokens = vec![Value::document(stream.token())];
+    Ok(Document::one("resumeAfterTokens", Value::array(tokens)).into())
 }
 
 fn named(call: &Call, arguments: &Arguments<'_>) -> Result<Namespace> {

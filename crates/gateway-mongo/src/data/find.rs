@@ -11,6 +11,7 @@ use shardlake_stdx::Clock;
 
 use super::collation::check_collation;
 use super::common::{document, sort};
+use super::config_database;
 use crate::arguments::{Field, Types, optional, required};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::{Batch, BatchSource, Wants};
@@ -102,6 +103,9 @@ pub async fn source(
     (filter, parsed): (&Document, &Filter),
     hint: Option<&Value>,
 ) -> Result<Source> {
+    if let Some(documents) = config_database::documents(call, namespace)? {
+        return Ok(Source::Ready(documents.into()));
+    }
     let collections = call.collections();
     Ok(match collections.find_name(namespace)? {
         Found::Nothing => Source::Ready(VecDeque::new()),

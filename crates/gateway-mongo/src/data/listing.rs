@@ -4,6 +4,7 @@ use shardlake_account::collections::{Listed, identity_index};
 use shardlake_mql::{Document, Filter, Scope, Value};
 
 use super::common::document;
+use super::config_database::{COLLECTIONS, CONFIG};
 use crate::arguments::{Arguments, Field, Types, check_database, optional};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::Listed as ListedSource;
@@ -77,7 +78,10 @@ pub async fn list_collections(call: &Call) -> Result<Reply> {
     let has_views = listed.iter().any(|listed| listed.view.is_some());
     let mut all: Vec<Document> = listed.iter().map(description).collect();
     if has_views {
-        all.push(views_description());
+        all.push(own_description("system.views"));
+    }
+    if call.database() == CONFIG {
+        all.extend(COLLECTIONS.map(own_description));
     }
     for document in all {
         let document = match names_only {
@@ -119,8 +123,9 @@ fn description(listed: &Listed) -> Document {
     shown
 }
 
-fn views_description() -> Document {
-    let mut shown = Document::one("name", "system.views");
+/// A collection that the server shows of itself.
+fn own_description(name: &str) -> Document {
+    let mut shown = Document::one("name", name);
     shown.push("type", Value::string("collection"));
     shown.push("options", Value::document(Document::new()));
     shown.push("info", Value::document(Document::one("readOnly", Value::Bool(false))));

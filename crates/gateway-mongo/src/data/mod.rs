@@ -7,7 +7,8 @@
 //! | `explain.rs` | how a command would be answered |
 //! | `write.rs`, `modify.rs`, `bulk_write.rs` | `insert`, `update`, `delete`; `findAndModify`; `bulkWrite` |
 //! | `catalog.rs`, `coll_mod.rs`, `listing.rs`, `indexes.rs` | databases, collections and views; what there is; indexes |
-//! | `extension.rs`, `sharding.rs` | throughput, as Cosmos DB for MongoDB has it; commands that shard |
+//! | `extension.rs`, `sharding.rs`, `key_analysis.rs` | throughput, as Cosmos DB for MongoDB has it; commands that shard, and what a shard key would be worth |
+//! | `config_database.rs` | the database `config` as tools for sharded clusters read it |
 //! | `statistics.rs`, `server_stages.rs` | how much there is; stages that say something of the server |
 //! | `common.rs`, `collation.rs` | what these share: filters, sorts, options, failures; collations |
 //!
@@ -20,10 +21,12 @@ mod change_stream;
 mod coll_mod;
 mod collation;
 mod common;
+mod config_database;
 mod explain;
 mod extension;
 mod find;
 mod indexes;
+mod key_analysis;
 mod listing;
 mod modify;
 mod server_stages;
@@ -78,4 +81,28 @@ static COMMANDS: &[Command] = &[
     command!("enableSharding", sharding::enable_sharding).write().admin_only(),
     command!("shardCollection", sharding::shard_collection).write().admin_only(),
     command!("listShards", sharding::list_shards).admin_only(),
+    command!("balancerStatus", sharding::balancer_status).admin_only(),
+    command!("balancerCollectionStatus", sharding::balancer_collection_status).admin_only(),
+    command!("flushRouterConfig", sharding::flush_router_config).admin_only(),
+    command!("analyzeShardKey", key_analysis::analyze_shard_key).read().admin_only(),
+    command!("configureQueryAnalyzer", sharding::refuse).write().admin_only(),
+    command!("reshardCollection", sharding::refuse).write().admin_only(),
+    command!("abortReshardCollection", sharding::refuse).write().admin_only(),
+    command!("commitReshardCollection", sharding::refuse).write().admin_only(),
+    command!("cleanupReshardCollection", sharding::refuse).write().admin_only(),
+    command!("refineCollectionShardKey", sharding::refuse).write().admin_only(),
+    command!("unshardCollection", sharding::refuse).write().admin_only(),
+    command!("moveCollection", sharding::refuse).write().admin_only(),
+    command!("movePrimary", sharding::refuse).write().admin_only(),
+    command!("moveChunk", sharding::refuse).alias(&["moveRange"]).write().admin_only(),
+    command!("split", sharding::refuse).write().admin_only(),
+    command!("mergeChunks", sharding::refuse).alias(&["mergeAllChunksOnShard"]).write().admin_only(),
+    command!("addShard", sharding::refuse).write().admin_only(),
+    command!("removeShard", sharding::refuse).write().admin_only(),
+    command!("addShardToZone", sharding::refuse).write().admin_only(),
+    command!("removeShardFromZone", sharding::refuse).write().admin_only(),
+    command!("updateZoneKeyRange", sharding::refuse).write().admin_only(),
+    command!("balancerStart", sharding::refuse).write().admin_only(),
+    command!("balancerStop", sharding::refuse).write().admin_only(),
+    command!("configureCollectionBalancing", sharding::refuse).write().admin_only(),
 ];

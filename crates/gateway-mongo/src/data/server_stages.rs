@@ -1,5 +1,5 @@
 //! First stages of pipelines that say something of the server: `$currentOp`, `$listLocalSessions`, `$listSessions`, `$planCacheStats`,
-//! `$querySettings`, `$queryStats`, `$listClusterCatalog`. Those of one collection are in `statistics.rs`.
+//! `$querySettings`, `$queryStats`, `$listClusterCatalog`, `$shardedDataDistribution`. Those of one collection are in `statistics.rs`.
 //!
 //! Plans are made anew for every query, and there are neither settings nor statistics of queries: the stages for those answer no documents.
 
@@ -58,6 +58,11 @@ pub fn answered(
             let fields = [optional("transformIdentifiers", Types::OBJECT)];
             Arguments::of_document(name, object(name, options)?, &fields)?;
             Vec::new()
+        }
+        "$shardedDataDistribution" => {
+            check_admin(call, name, has_collection)?;
+            Arguments::of_document(name, object(name, options)?, &[])?;
+            statistics::data_distribution(call)?
         }
         "$listClusterCatalog" => cluster_catalog(call, has_collection, options)?,
         _ => return statistics::answered_stage(call, namespace, has_collection, stages),

@@ -1,16 +1,18 @@
 //! Commands that shard (spec mongo.md §9): all keys are spread by hash; which physical partition has a key is the server's business.
 
-use shardlake_account::collections::{Creation, Found, Namespace};
+use shardlake_account::collections::{Collection, Creation, Found, Namespace};
 use shardlake_mql::{Document, Value, identical_documents};
 
 use super::common::{check_created, check_written};
+use super::config_database;
 use crate::arguments::{Field, Types, check_database, optional, required};
 use crate::call::Call;
-use crate::errors::{Result, code, fail};
+use crate::errors::{CommandError, Result, code, fail};
 use crate::reply::Reply;
 
 const PATHS_MAX: usize = 3;
 const BAD_KEY: i32 = 72;
+const NAMESPACE_NOT_SHARDED: i32 = 118;
 
 pub async fn enable_sharding(call: &Call) -> Result<Reply> {
     let name = call.first().as_str().unwrap_or_default();
@@ -79,7 +81,7 @@ pub async fn shard_collection(call: &Call) -> Result<Reply> {
 }
 
 /// Whether a field of the key is hashed; error 72 for a key that cannot be one.
-fn check_pattern(pattern: &Document) -> Result<bool> {
+pub fn check_pattern(pattern: &Document) -> Result<bool> {
     if pattern.is_empty() || pattern.len() > PATHS_MAX {
         fail!(BAD_KEY, "a shard key has 1 to {PATHS_MAX} fields, not {}", pattern.len());
     }
@@ -99,13 +101,72 @@ fn check_pattern(pattern: &Document) -> Result<bool> {
 
 /// Storage shards are the nearest to what the reference calls so.
 pub async fn list_shards(call: &Call) -> Result<Reply> {
-    let host = call.connection.ends.server;
-    let shard = |place: u64| {
-        let mut shard = Document::one("_id", Value::string(format!("shard{place}")));
-        shard.push("host", Value::string(format!("shard{place}/{host}")));
-        shard.push("state", Value::Int(1));
-        Value::document(shard)
-    };
-    let shards = (0..call.deployment.account.counts().shards).map(shard).collect();
+    let shards = config_database::shards(call).into_iter().map(Value::document).collect();
     Ok(Document::one("shards", Value::array(shards)).into())
+}
+
+/// Partitions are split and moved by the server itself, by size and throughput; that goes on always.
+pub async fn balancer_status(call: &Call) -> Result<Reply> {
+    call.arguments(&[])?;
+    let mut reply = Document::one("mode", "full");
+    reply.push("inBalancerRound", Value::Bool(false));
+    reply.push("numBalancerRounds", Value::Long(0));
+    Ok(reply.into())
+}
+
+pub async fn balancer_collection_status(call: &Call) -> Result<Reply> {
+    const FIELDS: &[Field] = &[required("balancerCollectionStatus", Types::STRING)];
+    let arguments = call.arguments(FIELDS)?;
+    let name = arguments.string("balancerCollectionStatus").unwrap_or_default();
+    let Some((database, collection)) = name.split_once('.') else {
+        fail!(code::INVALID_NAMESPACE, "Invalid namespace specified '{name}'");
+    };
+    let found = call.collections().collection(&Namespace::new(database, collection))?;
+    let Some(found) = found.filter(Collection::is_sharded) else {
+        fail!(NAMESPACE_NOT_SHARDED, "Expected collection {name} to be sharded");
+    };
+    // It is, unless a partition is being cut or moved this moment.
+    let is_moving = found.handle.entry.record.relocation.is_some();
+    let mut reply = Document::one("balancerCompliant", Value::Bool(!is_moving));
+    if is_moving {
+        reply.push("firstComplianceViolation", Value::string("chunksImbalance"));
+    }
+    Ok(reply.into())
+}
+
+/// Where partitions are is never remembered beside the catalog.
+pub async fn flush_router_config(_call: &Call) -> Result<Reply> {
+    Ok(Reply::ok())
+}
+
+/// Names what a client may do instead.
+pub async fn refuse(call: &Call) -> Result<Reply> {
+    let instead = match call.name {
+        "configureQueryAnalyzer" => {
+            "queries are not sampled; the server counts the load of every shard key value: see the heat and the findings of the collection in the explorer, or 'shardlake partitions'"
+        }
+        "reshardCollection"
+        | "refineCollectionShardKey"
+        | "abortReshardCollection"
+        | "commitReshardCollection"
+        | "cleanupReshardCollection" => {
+            "a collection keeps its shard key: shard a new collection by the other key, copy the documents with $merge, and rename it"
+        }
+        "unshardCollection" => {
+            "a collection keeps its shard key: copy the documents into a new collection with $out, and rename it"
+        }
+        "addShard"
+        | "removeShard"
+        | "movePrimary"
+        | "addShardToZone"
+        | "removeShardFromZone"
+        | "updateZoneKeyRange" => {
+            "storage shards are those that the server was started with ('--shards'), and there are no zones"
+        }
+        "split" | "moveChunk" | "mergeChunks" | "moveCollection" => {
+            "the server splits partitions by size and throughput; an operator splits, merges and moves them with 'shardlake partitions' or in the explorer"
+        }
+        _ => "the server splits partitions by size and throughput by itself, and cannot be told to stop",
+    };
+    Err(CommandError::not_supported(format!("{} is not supported: {instead}", call.name)))
 }

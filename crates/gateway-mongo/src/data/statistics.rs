@@ -1,8 +1,9 @@
 //! How much there is: `collStats`, `dbStats`, `dataSize`, `validate`, and the stages that say the same.
 
-use shardlake_account::collections::{Collection, Found, Namespace};
+use shardlake_account::collections::{Collection, Found, Namespace, Validation};
 use shardlake_mql::{Document, Value};
 
+use super::config_database::shard_name;
 use crate::arguments::{Field, Types, optional, required, truncated, wrong_type};
 use crate::call::Call;
 use crate::errors::{Result, code, fail};
@@ -25,9 +26,64 @@ fn scale_of(value: Option<i64>) -> Result<u64> {
     }
 }
 
-fn storage_stats(namespace: &Namespace, collection: Option<&Collection>, scale: u64) -> Document {
+/// What of a collection lies on a storage shard.
+struct Part {
+    shard: u16,
+    items: u64,
+    size_bytes: u64,
+}
+
+/// By storage shard; those without a partition of the collection are left out.
+fn parts_of(collection: &Collection) -> Vec<Part> {
+    let entry = &collection.handle.entry;
+    let mut parts: Vec<Part> = Vec::new();
+    for (range, partition) in entry.record.ranges.iter().zip(entry.map.iter()) {
+        let (items, size_bytes) = (partition.items(), partition.size_bytes());
+        match parts.iter_mut().find(|part| part.shard == range.shard) {
+            Some(part) => {
+                part.items += items;
+                part.size_bytes += size_bytes;
+            }
+            None => parts.push(Part { shard: range.shard, items, size_bytes }),
+        }
+    }
+    parts.sort_by_key(|part| part.shard);
+    parts
+}
+
+/// The documents of `$shardedDataDistribution`.
+pub fn data_distribution(call: &Call) -> Result<Vec<Value>> {
+    let mut shown = Vec::new();
+    for database in call.collections().databases() {
+        let listed = call.collections().list(&database.id)?.into_iter();
+        for collection in listed.filter_map(|listed| listed.collection).filter(Collection::is_sharded) {
+            let shards = parts_of(&collection).into_iter().map(|part| {
+                let mut shard = Document::one("shardName", Value::string(shard_name(part.shard)));
+                shard.push("numOrphanedDocs", Value::Long(0));
+                shard.push("numOwnedDocuments", long(part.items));
+                shard.push("ownedSizeBytes", long(part.size_bytes));
+                shard.push("orphanedSizeBytes", Value::Long(0));
+                Value::document(shard)
+            });
+            let mut entry = Document::one("ns", Value::string(collection.namespace.to_string()));
+            entry.push("shards", Value::array(shards.collect()));
+            shown.push(Value::document(entry));
+        }
+    }
+    Ok(shown)
+}
+
+fn usage_of(collection: Option<&Collection>) -> (u64, u64) {
     let usage = collection.map(|collection| collection.handle.usage());
-    let (items, size) = usage.map_or((0, 0), |usage| (usage.items, usage.size_bytes));
+    usage.map_or((0, 0), |usage| (usage.items, usage.size_bytes))
+}
+
+fn storage_stats(
+    namespace: &Namespace,
+    collection: Option<&Collection>,
+    (items, size): (u64, u64),
+    scale: u64,
+) -> Document {
     let mut stats = Document::one("ns", namespace.to_string().as_str());
     stats.push("size", number(size / scale));
     stats.push("count", number(items));
@@ -41,12 +97,11 @@ fn storage_stats(namespace: &Namespace, collection: Option<&Collection>, scale: 
     let indexes = collection.map(Collection::indexes).unwrap_or_default();
     stats.push("nindexes", number(indexes.len() as u64));
     stats.push("indexBuilds", Value::array(Vec::new()));
-    stats.push("totalIndexSize", Value::Int(0));
-    let sizes: Document = indexes
-        .iter()
-        .filter_map(|index| Some((index.get("name")?.as_str()?.into(), Value::Int(0))))
-        .collect();
-    stats.push("indexSizes", Value::document(sizes));
+    if collection.is_none() {
+        // Of indexes that are there the sizes are not known.
+        stats.push("totalIndexSize", Value::Int(0));
+        stats.push("indexSizes", Value::document(Document::new()));
+    }
     stats.push("totalSize", number(size / scale));
     stats.push("scaleFactor", number(scale));
     stats.push("sharded", Value::Bool(collection.is_some_and(Collection::is_sharded)));
@@ -63,7 +118,16 @@ pub async fn coll_stats(call: &Call) -> Result<Reply> {
         Found::View(_) => fail!(166, "Namespace {namespace} is a view, not a collection"),
         Found::Nothing => None,
     };
-    Ok(storage_stats(&namespace, collection.as_ref(), scale).into())
+    let mut stats = storage_stats(&namespace, collection.as_ref(), usage_of(collection.as_ref()), scale);
+    if let Some(collection) = collection.as_ref().filter(|collection| collection.is_sharded()) {
+        let shards = parts_of(collection).into_iter().map(|part| {
+            let usage = (part.items, part.size_bytes);
+            let stats = storage_stats(&namespace, Some(collection), usage, scale);
+            (shard_name(part.shard).as_str().into(), Value::document(stats))
+        });
+        stats.push("shards", Value::document(shards.collect()));
+    }
+    Ok(stats.into())
 }
 
 pub async fn db_stats(call: &Call) -> Result<Reply> {
@@ -86,7 +150,9 @@ pub async fn db_stats(call: &Call) -> Result<Reply> {
     stats.push("dataSize", double(size));
     stats.push("storageSize", double(size));
     stats.push("indexes", long(indexes as u64));
-    stats.push("indexSize", Value::Double(0.0));
+    if indexes == 0 {
+        stats.push("indexSize", Value::Double(0.0));
+    }
     stats.push("totalSize", double(size));
     if arguments.bool("freeStorage") == Some(true) {
         // What is not in use is given back to the file system.
@@ -145,10 +211,23 @@ pub async fn validate(call: &Call) -> Result<Reply> {
         optional("metadata", Types::BOOL),
         optional("checkBSONConformance", Types::BOOL),
         optional("background", Types::BOOL),
+        optional("fixMultikey", Types::BOOL),
     ];
     let namespace = call.namespace()?;
     let arguments = call.arguments(FIELDS)?;
-    if arguments.bool("repair") == Some(true) {
+    let is = |option: &str| arguments.bool(option) == Some(true);
+    for (one, others) in [
+        ("metadata", &["full", "background", "repair", "checkBSONConformance"][..]),
+        ("checkBSONConformance", &["repair"]),
+    ] {
+        if let Some(other) = others.iter().find(|other| is(one) && is(other)) {
+            fail!(
+                code::INVALID_OPTIONS,
+                "Running the validate command with both {{{one}: true}} and {{{other}: true}} is not supported."
+            );
+        }
+    }
+    if is("repair") || is("fixMultikey") {
         fail!(
             code::NOT_IMPLEMENTED,
             "validate with repair is not supported: stop the server and run 'shardlake verify'"
@@ -161,23 +240,35 @@ pub async fn validate(call: &Call) -> Result<Reply> {
             fail!(code::NAMESPACE_NOT_FOUND, "Collection '{namespace}' does not exist to validate.")
         }
     };
-    let indexes = collection.indexes();
-    let keys: Document = indexes
-        .iter()
-        .filter_map(|index| Some((index.get("name")?.as_str()?.into(), number(collection.items()))))
-        .collect();
     let mut reply = Document::one("ns", namespace.to_string().as_str());
-    reply.push("nInvalidDocuments", Value::Int(0));
-    reply.push("nNonCompliantDocuments", Value::Int(0));
-    reply.push("nrecords", number(collection.items()));
-    reply.push("nIndexes", number(indexes.len() as u64));
-    reply.push("keysPerIndex", Value::document(keys));
-    reply.push("valid", Value::Bool(true));
+    let indexes = number(collection.indexes().len() as u64);
+    if is("metadata") {
+        // Definitions were read when the collection was found.
+        reply.push("nIndexes", indexes);
+        push_verdict(&mut reply, &Validation::default());
+        return Ok(reply.into());
+    }
+    let read = call.collections().validate(&call.request(), &collection).await?;
+    reply.push("nInvalidDocuments", number(read.errors.len() as u64));
+    reply.push("nNonCompliantDocuments", number(read.refused));
+    reply.push("nrecords", number(read.documents));
+    reply.push("nIndexes", indexes);
+    let keys = read.keys.iter().map(|(name, entries)| (name.as_str().into(), number(*entries)));
+    reply.push("keysPerIndex", Value::document(keys.collect()));
+    push_verdict(&mut reply, &read);
+    Ok(reply.into())
+}
+
+fn push_verdict(reply: &mut Document, read: &Validation) {
+    let texts = |texts: &[String]| Value::array(texts.iter().map(Value::string).collect());
+    reply.push("valid", Value::Bool(read.errors.is_empty()));
     reply.push("repaired", Value::Bool(false));
-    for list in ["warnings", "errors", "extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
+    let warning = format!("{} documents do not meet the validator of the collection", read.refused);
+    reply.push("warnings", texts(if read.refused > 0 { std::slice::from_ref(&warning) } else { &[] }));
+    reply.push("errors", texts(&read.errors));
+    for list in ["extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
         reply.push(list, Value::array(Vec::new()));
     }
-    Ok(reply.into())
 }
 
 /// The documents of a first stage that the server answers itself; `None` for a pipeline that begins otherwise.
@@ -204,12 +295,14 @@ pub fn answered_stage(
                 fail!(28803, "The $indexStats stage specification must be an empty object");
             }
             let found = call.collections().collection(namespace)?;
-            let shown = found.iter().flat_map(Collection::indexes).map(|index| {
+            let Some(found) = found else { return Ok(Some(Vec::new())) };
+            let shown = found.indexes().into_iter().map(|index| {
                 let mut shown = Document::one("name", index.value("name"));
                 shown.push("key", index.value("key"));
                 shown.push("host", Value::string("shardlake"));
-                let mut accesses = Document::one("ops", Value::Long(0));
-                accesses.push("since", Value::Date(call.context.now.milliseconds() as i64));
+                let uses = found.uses.of(index.value("name").as_str().unwrap_or_default());
+                let mut accesses = Document::one("ops", long(uses));
+                accesses.push("since", Value::Date(found.uses.since.milliseconds() as i64));
                 shown.push("accesses", Value::document(accesses));
                 shown.push("spec", Value::document(index));
                 Value::document(shown)
@@ -246,30 +339,47 @@ fn coll_stats_stage(call: &Call, namespace: &Namespace, options: &Value) -> Resu
         Found::View(_) => fail!(166, "$collStats on a view is not supported"),
         Found::Nothing => None,
     };
-    let mut shown = Document::one("ns", namespace.to_string().as_str());
-    shown.push("host", Value::string("shardlake"));
-    shown.push("localTime", Value::Date(call.context.now.milliseconds() as i64));
     if options.has("latencyStats") || options.has("queryExecStats") {
         fail!(code::NOT_IMPLEMENTED, "$collStats with latencyStats or queryExecStats is not supported");
     }
-    if let Some(Value::Document(storage)) = options.get("storageStats") {
-        let scale = match storage.get("scale") {
+    let scale = match options.get("storageStats").and_then(Value::as_document) {
+        None => None,
+        Some(storage) => Some(match storage.get("scale") {
             None | Some(Value::Null) => 1,
             Some(scale) if scale.is_number() => scale_of(truncated(scale))?.min(i32::MAX as u64),
             Some(other) => return Err(wrong_type("$collStats.storageStats.scale", other, Types::NUMBER)),
-        };
-        let mut stats = storage_stats(namespace, collection.as_ref(), scale);
-        stats.remove("ns");
-        shown.push("storageStats", Value::document(stats));
+        }),
+    };
+    if options.has("count") && collection.is_none() {
+        fail!(
+            code::NAMESPACE_NOT_FOUND,
+            "Unable to retrieve count in $collStats stage: ns does not exist: {namespace}"
+        );
     }
-    if options.has("count") {
-        let Some(collection) = &collection else {
-            fail!(
-                code::NAMESPACE_NOT_FOUND,
-                "Unable to retrieve count in $collStats stage: ns does not exist: {namespace}"
-            );
-        };
-        shown.push("count", number(collection.items()));
-    }
-    Ok(vec![Value::document(shown)])
+    // A document for each storage shard, as from a router.
+    let parts = match collection.as_ref().filter(|collection| collection.is_sharded()) {
+        Some(collection) => parts_of(collection)
+            .into_iter()
+            .map(|part| (Some(part.shard), (part.items, part.size_bytes)))
+            .collect(),
+        None => vec![(None, usage_of(collection.as_ref()))],
+    };
+    let shown = parts.into_iter().map(|(shard, usage)| {
+        let mut shown = Document::one("ns", namespace.to_string().as_str());
+        if let Some(shard) = shard {
+            shown.push("shard", Value::string(shard_name(shard)));
+        }
+        shown.push("host", Value::string("shardlake"));
+        shown.push("localTime", Value::Date(call.context.now.milliseconds() as i64));
+        if let Some(scale) = scale {
+            let mut stats = storage_stats(namespace, collection.as_ref(), usage, scale);
+            stats.remove("ns");
+            shown.push("storageStats", Value::document(stats));
+        }
+        if options.has("count") {
+            shown.push("count", number(usage.0));
+        }
+        Value::document(shown)
+    });
+    Ok(shown.collect())
 }

@@ -11,7 +11,7 @@ use shardlake_testkit::Logs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::watch;
 
-const NOW: Timestamp = Timestamp(1_700_000_000_000);
+pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
 pub const OP_MSG: i32 = 2013;
 pub const OP_QUERY: i32 = 2004;
 pub const OP_COMPRESSED: i32 = 2012;
@@ -52,9 +52,18 @@ impl Server {
 
     /// Over shards that may hold something already.
     pub async fn over(shards: Vec<Shard>, settings: MongoSettings, clock: Clock) -> Server {
+        Server::with_options(shards, settings, clock, AccountOptions::default()).await
+    }
+
+    /// As these options say, but for clock and random numbers.
+    pub async fn with_options(
+        shards: Vec<Shard>,
+        settings: MongoSettings,
+        clock: Clock,
+        options: AccountOptions,
+    ) -> Server {
         let logs = Logs::watch();
-        let options =
-            AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..AccountOptions::default() };
+        let options = AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..options };
         let account = Account::open(shards, options).await.expect("the account opens");
         let gateway = MongoGateway::new(account.clone(), settings);
         Server { account, gateway, clock, stopping: watch::Sender::new(false), _logs: logs }

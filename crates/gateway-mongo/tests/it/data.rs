@@ -256,6 +256,28 @@ async fn an_index_on_the_time_of_the_last_write_is_the_time_to_live() {
 }
 
 #[tokio::test]
+async fn options_of_a_collection_mean_what_they_say() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    // Of the level moderate: what was not valid need not become so.
+    ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": 1, "n": "old" }, { "_id": 2, "n": 2 }] })
+        .await;
+    let moderate =
+        doc! { "collMod": "c", "validator": { "n": { "$type": "int" } }, "validationLevel": "moderate" };
+    ok(&mut client, moderate).await;
+    let update =
+        |id: i32| doc! { "update": "c", "updates": [{ "q": { "_id": id }, "u": { "$set": { "n": "x" } } }] };
+    assert!(!ok(&mut client, update(1)).await.has("writeErrors"));
+    assert!(client.run("d", of(&update(2))).await.has("writeErrors"));
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 3, "n": "x" }] };
+    assert!(client.run("d", of(&insert)).await.has("writeErrors"));
+    // One with another shard key is another collection.
+    ok(&mut client, doc! { "create": "s", "shardKey": { "a": "hashed" } }).await;
+    ok(&mut client, doc! { "create": "s", "shardKey": { "a": "hashed" } }).await;
+    assert_eq!(client.fails("d", of(&doc! { "create": "s", "shardKey": { "b": "hashed" } })).await, 48);
+}
+
+#[tokio::test]
 async fn what_is_not_supported_is_refused_by_name_and_changes_nothing() {
     let server = Server::start().await;
     let mut client = server.connect();

@@ -4,13 +4,16 @@
 
 mod any_bytes;
 mod any_message;
+mod array_indexes;
 mod authentication;
 mod change_streams;
 mod client;
+mod cluster_tools;
 mod connections;
 mod cursors;
 mod data;
 mod dispatch;
+mod expiring;
 mod frames;
 mod index_builds;
 mod index_or_scan;

@@ -100,6 +100,40 @@ async fn collections_have_throughput_by_custom_actions() {
 }
 
 #[tokio::test]
+async fn a_token_of_a_custom_action_begins_a_change_stream() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": 1 }] }).await;
+    let told = ok(&mut client, doc! { "customAction": "GetChangeStreamTokens", "collection": "c" }).await;
+    let tokens = told.value("resumeAfterTokens");
+    let token = tokens.as_array().expect("a list")[0].as_document().expect("a token").value("_data");
+    server.clock.advance(std::time::Duration::from_millis(1));
+    ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": 2 }] }).await;
+    server.clock.advance(std::time::Duration::from_millis(1));
+    let resume = doc! { "resumeAfter": { "_data": token.as_str().expect("text") } };
+    let stream = doc! { "aggregate": "c", "pipeline": [{ "$changeStream": resume }], "cursor": {} };
+    let opened = ok(&mut client, stream).await;
+    let cursor = opened.value("cursor").as_document().expect("a cursor").value("id").to_i64_exact();
+    let mut events = first_batch(&opened);
+    while events.is_empty() {
+        let more = doc! { "getMore": cursor, "collection": "c", "maxTimeMS": 1000 };
+        let batch =
+            ok(&mut client, more).await.value("cursor").as_document().expect("a cursor").value("nextBatch");
+        let found = batch.as_array().expect("a list").iter();
+        events.extend(found.map(|event| Document::clone(event.as_document().expect("an event"))));
+        server.clock.advance(std::time::Duration::from_millis(1));
+    }
+    let key = events[0].value("documentKey");
+    assert_eq!(
+        key.as_document().expect("a key").value("_id").to_i64_exact(),
+        Some(2),
+        "what came behind the token"
+    );
+    let none = doc! { "customAction": "GetChangeStreamTokens", "collection": "none" };
+    assert_eq!(client.fails("d", of(&none)).await, 26);
+}
+
+#[tokio::test]
 async fn collections_are_sharded_before_they_are_made() {
     let server = Server::start().await;
     let mut client = server.connect();

@@ -73,6 +73,14 @@ const steps = [
   [`db.currentOp().ok`, 1],
   [`db.persons.deleteMany({ age: { $gt: 70 } }).deletedCount`, 2],
   [`db.persons.drop()`, true],
+  [`sh.shardCollection(db.getName() + ".events", { tenant: "hashed" }).ok`, 1],
+  [`db.events.insertMany([{ tenant: 1 }, { tenant: 2 }, { tenant: 2 }]).acknowledged`, true],
+  [`Object.keys(db.events.getShardDistribution().value).length`, 2],
+  [`sh.status().value.databases.some(d => d.database._id === db.getName() && Object.keys(d.collections).length === 1)`, true],
+  [`sh.status().value.shards.length`, 1],
+  [`sh.getBalancerState()`, true],
+  [`db.events.analyzeShardKey({ tenant: 1 }).keyCharacteristics.numDistinctValues.toString()`, "2"],
+  [`sh.getShardedDataDistribution().toArray().some(e => e.ns === db.getName() + ".events")`, true],
   [`db.dropDatabase().ok`, 1],
 ];
 

@@ -1,0 +1,45 @@
+//! How often each index of a collection was used, since the server began to count.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use shardlake_mql::Document;
+use shardlake_stdx::Timestamp;
+
+use crate::plan::{Access, Plan, access_of};
+
+/// Counts by the name of an index; lives as long as its container is known.
+#[derive(Debug)]
+pub struct IndexUses {
+    pub since: Timestamp,
+    counts: Mutex<HashMap<String, u64>>,
+}
+
+impl IndexUses {
+    pub(crate) fn from(since: Timestamp) -> IndexUses {
+        IndexUses { since, counts: Mutex::default() }
+    }
+
+    pub fn of(&self, index: &str) -> u64 {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(index).copied().unwrap_or_default()
+    }
+
+    /// Counts the index that a plan goes by, as `explain` tells it.
+    pub(crate) fn note_plan(&self, plan: &Plan, indexes: &[Document]) {
+        if plan.key.is_some() && plan.id.is_some() {
+            self.note("_id_");
+        } else if plan.query.filter.is_some()
+            && let Access::Index(name) = access_of(plan, indexes.iter())
+        {
+            self.note(&name);
+        }
+    }
+
+    fn note(&self, index: &str) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        match counts.get_mut(index) {
+            Some(count) => *count += 1,
+            None => drop(counts.insert(index.to_owned(), 1)),
+        }
+    }
+}
