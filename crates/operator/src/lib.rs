@@ -95,8 +95,8 @@ pub struct OperatorReply {
     pub charge_centi: u64,
     /// What failed, where the answer is an error whose body has these members besides.
     pub failure: Option<(Error, Value)>,
-    /// JSON text, where there is any.
-    pub body: Option<Vec<u8>>,
+    /// JSON text, where there is any, in pieces that can be sent and given up one by one.
+    pub body: Option<Vec<Vec<u8>>>,
     /// The body is a part of a file.
     pub is_bytes: bool,
 }
@@ -113,7 +113,7 @@ impl OperatorReply {
     }
 
     fn json(status: StatusCode, body: Vec<u8>) -> OperatorReply {
-        OperatorReply { body: Some(body), ..OperatorReply::empty(status) }
+        OperatorReply { body: Some(vec![body]), ..OperatorReply::empty(status) }
     }
 }
 
@@ -138,6 +138,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
     match (&call.address.target, call.method.as_str()) {
         (Target::AllContainers, "GET") => {
             call.address.only_parameter("")?;
+            room_for_page(call).await?;
             Ok(ok(document::all_containers(call.account)))
         }
         (Target::Server, "GET") => {
@@ -148,8 +149,14 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
             call.address.only_parameter("")?;
             Ok(watch::caller(call))
         }
-        (Target::Pulse, "GET") => watch::pulse(call),
-        (Target::Log, "GET") => watch::log(call),
+        (Target::Pulse, "GET") => {
+            room_for_page(call).await?;
+            watch::pulse(call)
+        }
+        (Target::Log, "GET") => {
+            room_for_page(call).await?;
+            watch::log(call)
+        }
         (Target::Backups(target), _) => backups::serve(call, target).await,
         (Target::Projections(target), _) => projections::serve(call, target).await,
         (Target::InContainer { database, container, what }, method) => {
@@ -159,6 +166,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
                     let parameters = call.address.parameters(&["window", "parts"])?;
                     let window = Window::of(parameters.get("window"))?;
                     let parts = parameters.get("parts").map(Parts::of).transpose()?;
+                    room_for_page(call).await?;
                     let report = call.account.container_report(&container, window.length).await?;
                     let whole = document::container(&report, &window, call.account);
                     Ok(ok(match parts {
@@ -166,7 +174,10 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
                         Some(parts) => parts.cut(&whole, &report, call.account, &call.moments()),
                     }))
                 }
-                (Action::Heat, "GET") => heat::heat(call, &container),
+                (Action::Heat, "GET") => {
+                    room_for_page(call).await?;
+                    heat::heat(call, &container)
+                }
                 (Action::Key, "GET") => key::key(call, &container).await,
                 (Action::Query, "POST") => {
                     call.address.only_parameter("")?;
@@ -194,6 +205,12 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         }
         _ => Err(wrong_method(call)),
     }
+}
+
+/// Waits until an answer as large as a page has room, before it is made.
+async fn room_for_page(call: &OperatorCall<'_>) -> Result<()> {
+    let Some(space) = &call.context.answer_space else { return Ok(()) };
+    space.take(call.context.deadline.saturating_sub(call.account.clock().elapsed())).await
 }
 
 fn ok(body: Vec<u8>) -> OperatorReply {
