@@ -37,7 +37,7 @@ function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy
           {findingWords(props.finding.kind)}
           <Show when={props.finding.partition}> · partition {props.finding.partition}</Show>
         </h2>
-        <p>{sentence(props.finding.summary)}</p>
+        <p>{isGood() ? props.finding.summary : sentence(props.finding.summary)}</p>
         <Show when={evidence().length > 0 && !isGood()}>
           <dl class="evidence">
             <For each={evidence()}>
