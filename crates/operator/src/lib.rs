@@ -135,10 +135,12 @@ pub fn allow(caller: &CallerAccess, method: &Method, address: &Address<'_>) -> R
 }
 
 pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
+    if may_be_large(&call.address.target) {
+        room_for_page(call).await?;
+    }
     match (&call.address.target, call.method.as_str()) {
         (Target::AllContainers, "GET") => {
             call.address.only_parameter("")?;
-            room_for_page(call).await?;
             Ok(ok(document::all_containers(call.account)))
         }
         (Target::Server, "GET") => {
@@ -149,14 +151,8 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
             call.address.only_parameter("")?;
             Ok(watch::caller(call))
         }
-        (Target::Pulse, "GET") => {
-            room_for_page(call).await?;
-            watch::pulse(call)
-        }
-        (Target::Log, "GET") => {
-            room_for_page(call).await?;
-            watch::log(call)
-        }
+        (Target::Pulse, "GET") => watch::pulse(call),
+        (Target::Log, "GET") => watch::log(call),
         (Target::Backups(target), _) => backups::serve(call, target).await,
         (Target::Projections(target), _) => projections::serve(call, target).await,
         (Target::InContainer { database, container, what }, method) => {
@@ -166,7 +162,6 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
                     let parameters = call.address.parameters(&["window", "parts"])?;
                     let window = Window::of(parameters.get("window"))?;
                     let parts = parameters.get("parts").map(Parts::of).transpose()?;
-                    room_for_page(call).await?;
                     let report = call.account.container_report(&container, window.length).await?;
                     let whole = document::container(&report, &window, call.account);
                     Ok(ok(match parts {
@@ -174,10 +169,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
                         Some(parts) => parts.cut(&whole, &report, call.account, &call.moments()),
                     }))
                 }
-                (Action::Heat, "GET") => {
-                    room_for_page(call).await?;
-                    heat::heat(call, &container)
-                }
+                (Action::Heat, "GET") => heat::heat(call, &container),
                 (Action::Key, "GET") => key::key(call, &container).await,
                 (Action::Query, "POST") => {
                     call.address.only_parameter("")?;
@@ -204,6 +196,15 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
             }
         }
         _ => Err(wrong_method(call)),
+    }
+}
+
+/// Whether the answer grows with what there is. Queries take room for their rows by themselves.
+fn may_be_large(target: &Target) -> bool {
+    match target {
+        Target::AllContainers | Target::Pulse | Target::Log => true,
+        Target::InContainer { what, .. } => matches!(what, Action::Heat | Action::Partitions),
+        _ => false,
     }
 }
 

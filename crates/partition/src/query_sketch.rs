@@ -136,7 +136,7 @@ impl<'p> Reach<'p> {
                 Reach::Options(options) => all.extend(options),
             }
         }
-        all.sort_by_key(rank);
+        all.sort_by_key(|leaves| rank(leaves));
         all.truncate(OPTIONS_MAX);
         if all.is_empty() { Reach::All } else { Reach::Options(all) }
     }
@@ -148,7 +148,7 @@ impl<'p> Reach<'p> {
                 Reach::Nothing => {}
                 Reach::All => return Reach::All,
                 Reach::Options(options) => {
-                    whole.extend(options.into_iter().min_by_key(rank).into_iter().flatten())
+                    whole.extend(options.into_iter().min_by_key(|leaves| rank(leaves)).into_iter().flatten())
                 }
             }
         }
@@ -174,7 +174,7 @@ impl<'p> Reach<'p> {
 }
 
 /// Fewer and cheaper lookups first.
-fn rank(leaves: &Vec<&Leaf>) -> (LookupClass, usize) {
+fn rank(leaves: &[&Leaf]) -> (LookupClass, usize) {
     let worst = leaves.iter().map(|leaf| leaf.class).max();
     (worst.unwrap_or(LookupClass::Seek), leaves.len())
 }

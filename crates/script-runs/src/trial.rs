@@ -108,29 +108,10 @@ impl ScriptTrial<'_> {
                 Role::PreTrigger { operation, request_body }
             }
             &TrialRole::PostTrigger { operation, ref write } => {
-                return self.run_after(run, script, operation, write).await;
+                return run_after(run, script, operation, *write).await;
             }
         };
         run.script(script, role, true).await
-    }
-
-    /// The write first, then the trigger, which sees what the write answered.
-    async fn run_after(
-        &self,
-        run: &mut ScriptRun<'_>,
-        script: &Script,
-        operation: TriggerOperation,
-        write: &TrialWrite<'_>,
-    ) -> Result<Completion> {
-        let planned = planned(run, operation, write).await?;
-        let reply = run.store.execute(&planned).await?;
-        let response_body = reply.item.as_ref().map(json_of).transpose()?;
-        let request_body = match *write {
-            TrialWrite::Body(text) => Some(text),
-            TrialWrite::Id(_) => None,
-        };
-        let response_body = response_body.as_deref();
-        run.script(script, Role::PostTrigger { operation, request_body, response_body }, true).await
     }
 
     /// Commits or gives up, by what the trial is for and how the script ended.
@@ -169,14 +150,32 @@ impl ScriptTrial<'_> {
     }
 }
 
+/// The write first, then the trigger, which sees what the write answered.
+async fn run_after(
+    run: &mut ScriptRun<'_>,
+    script: &Script,
+    operation: TriggerOperation,
+    write: TrialWrite<'_>,
+) -> Result<Completion> {
+    let planned = planned(run, operation, write).await?;
+    let reply = run.store.execute(&planned).await?;
+    let response_body = reply.item.as_ref().map(json_of).transpose()?;
+    let request_body = match write {
+        TrialWrite::Body(text) => Some(text),
+        TrialWrite::Id(_) => None,
+    };
+    let response_body = response_body.as_deref();
+    run.script(script, Role::PostTrigger { operation, request_body, response_body }, true).await
+}
+
 /// The write as a step of the trial's transaction.
 async fn planned(
     run: &ScriptRun<'_>,
     operation: TriggerOperation,
-    write: &TrialWrite<'_>,
+    write: TrialWrite<'_>,
 ) -> Result<Operation> {
     let preconditions = Preconditions::default();
-    let text = match (operation, *write) {
+    let text = match (operation, write) {
         (TriggerOperation::Delete, TrialWrite::Id(id)) => {
             return Ok(Operation::Delete { id: id.to_owned(), preconditions });
         }
