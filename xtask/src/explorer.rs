@@ -1,9 +1,10 @@
-//! `cargo xtask explorer build | shots`: what is done by hand to the web interface.
+//! `cargo xtask explorer build | shots | budgets`: what is done by hand to the web interface.
 //!
 //! `build` writes `explorer/dist` from the committed lock file; the suite `explorer` compares what it wrote byte for byte. `shots`
-//! takes a picture of every page, light and dark, wide and narrow, full and empty, for people to look at.
+//! takes a picture of every page, light and dark, wide and narrow, full and empty, for people to look at. `budgets` measures sizes and
+//! times in a browser beside an optimised server with a million items, and fails where one is over its budget.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, Subcommand};
@@ -22,6 +23,15 @@ pub struct Options {
 enum Task {
     /// Build `explorer/dist`, which is committed
     Build,
+    /// Measure what the pages promise: sizes, first rows, typing, scrolling, the heat map, an idle server
+    Budgets {
+        /// Where the items that are browsed are kept for the next time; nowhere without it
+        #[arg(long)]
+        directory: Option<PathBuf>,
+        /// How many
+        #[arg(long, default_value_t = 1_000_000)]
+        items: u64,
+    },
     /// Take pictures of all pages
     Shots {
         /// Where they go
@@ -39,6 +49,7 @@ pub fn explorer(options: &Options) -> Outcome {
             let directory = installed()?;
             run_to_end(Command::new("npm").args(["run", "build"]).current_dir(directory))
         }
+        Task::Budgets { directory, items } => budgets(directory.as_deref(), *items),
         Task::Shots { directory, pages } => {
             prerequisites::for_building()?;
             prerequisites::for_browser()?;
@@ -56,4 +67,21 @@ pub fn explorer(options: &Options) -> Outcome {
             run_to_end(&mut node)
         }
     }
+}
+
+fn budgets(directory: Option<&Path>, items: u64) -> Outcome {
+    prerequisites::for_building()?;
+    prerequisites::for_browser()?;
+    let mut build = project::cargo();
+    build.args(["build", "--locked", "--profile", "quick", "--package", "shardlake"]);
+    run_to_end(build.current_dir(project::root()))?;
+    let mut node = Command::new("node");
+    node.arg("test/budgets.mjs")
+        .env("SHARDLAKE_BINARY", project::server_binary("quick"))
+        .env("ITEMS", items.to_string())
+        .current_dir(installed()?);
+    if let Some(directory) = directory {
+        node.env("DIRECTORY", std::path::absolute(directory)?);
+    }
+    run_to_end(&mut node)
 }

@@ -1,7 +1,7 @@
-//! Developer commands: `cargo xtask run | test | ci | bench | fuzz | conform | explorer`.
+//! Developer commands: `cargo xtask run | tour | test | ci | bench | fuzz | conform | explorer`.
 //!
 //! Everything a developer or the continuous integration does to this repository goes through here, so that both do the
-//! same. `run` builds and starts the server with demo data; `test` runs every test of the project, the
+//! same. `run` builds and starts the server with demo data, `tour` one with a hot partition; `test` runs every test of the project, the
 //! suites of the official SDKs included; `ci` adds formatting and lints before it. Downloads (Python and JavaScript packages)
 //! live in a work directory outside the repository. Nothing here is compiled into the product.
 #![allow(clippy::disallowed_methods)] // commands read the environment and the clock
@@ -33,6 +33,8 @@ struct Arguments {
 enum Command {
     /// Build the server and start it with the demo data; further arguments go to `shardlake serve`
     Run(PassedOn),
+    /// See a hot partition made, explained and cured: a guided tour in the browser; further arguments go to `shardlake demo hot-tenant`
+    Tour(PassedOn),
     /// Run every test: workspace, SDK suites, kill -9 harness
     Test(test::Options),
     /// Formatting, lints, then `test`: exactly what continuous integration runs
@@ -59,6 +61,7 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(rest) => run::run(&rest.arguments),
+        Command::Tour(rest) => run::tour(&rest.arguments),
         Command::Test(options) => test::test(&options),
         Command::Ci => ci::ci(),
         Command::Bench(options) => bench::bench(&options),

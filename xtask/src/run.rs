@@ -9,18 +9,33 @@
 use crate::command::run_to_end;
 use crate::{Outcome, prerequisites, project};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 const PROFILE: &str = "quick";
 
-pub fn run(arguments: &[String]) -> Outcome {
+/// Beside a server that runs already: on a port of its own, and in memory.
+pub fn tour(arguments: &[String]) -> Outcome {
+    let mut server = Command::new(built()?);
+    server.args(["demo", "hot-tenant", "--browser"]);
+    if !names(arguments, "--listen") {
+        server.args(["--listen", "127.0.0.1:0"]);
+    }
+    server.args(arguments);
+    Err(format!("the server does not start: {}", server.exec()).into())
+}
+
+fn built() -> Outcome<PathBuf> {
     prerequisites::for_building()?;
     let mut build = project::cargo();
     build.args(["build", "--profile", PROFILE, "--locked", "--package", "shardlake"]);
     build.current_dir(project::root());
     run_to_end(&mut build)?;
+    Ok(project::server_binary(PROFILE))
+}
 
-    let binary = project::server_binary(PROFILE);
+pub fn run(arguments: &[String]) -> Outcome {
+    let binary = built()?;
     eprintln!(
         "xtask: starting {}; `cargo install --locked --path crates/server` makes it the command shardlake",
         binary.display()

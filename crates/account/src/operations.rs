@@ -9,7 +9,7 @@ use shardlake_items::{
 };
 use shardlake_model::{IndexingPolicy, PartitionKey, ReplyMeta, RequestContext, Result, Script};
 use shardlake_partition::{BatchReply, ChangePage, ChangeSink, ItemReply, Turn};
-use shardlake_queries::{ItemsRequest, PlanReply, QueryReply, QueryRequest};
+use shardlake_queries::{ItemsRequest, PlanReply, QueryPreview, QueryReply, QueryRequest};
 use shardlake_routing::EpkRange;
 use shardlake_script::Confined;
 use shardlake_script_runs::{ProcedureReply, ScriptTrial, TrialReply};
@@ -104,6 +104,18 @@ impl Account {
         count: usize,
     ) -> Result<PolicyPreview> {
         self.0.script_runs.preview_policy(ctx, container, policy, count).await
+    }
+
+    /// What queries would do under another indexing policy, each with its parameters.
+    pub async fn preview_queries(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        policy: IndexingPolicy,
+        queries: &[(String, Vec<(String, Value)>)],
+        count: usize,
+    ) -> Result<Vec<QueryPreview>> {
+        self.0.script_runs.preview_queries(ctx, container, policy, queries, count).await
     }
 
     /// The change log of a range, or of the part of it that lies in a span, above an LSN. Positions of a range hold in the
@@ -223,6 +235,17 @@ impl Account {
         trial: &ScriptTrial<'_>,
     ) -> Result<TrialReply> {
         self.0.script_runs.try_script(ctx, container, trial).await
+    }
+
+    /// Calls a function that need not be stored, with arguments that are JSON texts.
+    pub async fn try_function(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        source: &str,
+        arguments: &[String],
+    ) -> Result<TrialReply> {
+        self.0.script_runs.try_function(ctx, container, source, arguments).await
     }
 
     /// What the kernel confines script workers by; none before the first one was started.

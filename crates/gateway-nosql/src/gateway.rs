@@ -21,7 +21,7 @@ use shardlake_stdx::Guid;
 use tracing::{Instrument, Span};
 
 use crate::access::{self, Asked};
-use crate::answer_body::AnswerBody;
+use crate::answer_body::{AnswerBody, Text};
 use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
 use crate::call::Call;
@@ -247,7 +247,7 @@ impl Inner {
             return Ok(failed(error, members, (activity_id, parts.uri.path()), reply.charge_centi));
         }
         let Some(body) = reply.body else { return Ok(Reply::empty(reply.status, reply.charge_centi)) };
-        let told = Reply::json(reply.status, reply.charge_centi, body);
+        let told = Reply::json(reply.status, reply.charge_centi, Text::of_pieces(body));
         Ok(if reply.is_bytes { told.of_bytes() } else { told })
     }
 

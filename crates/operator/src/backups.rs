@@ -60,7 +60,7 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &BackupTarget) -> Res
         (BackupTarget::Piece { id, shard, file, offset }, "GET") => {
             let piece = backups.read(&call.context, id, (*shard, *file, *offset)).await?;
             Ok(OperatorReply {
-                body: Some(piece.into()),
+                body: Some(vec![piece.into()]),
                 is_bytes: true,
                 ..OperatorReply::empty(StatusCode::OK)
             })

@@ -95,8 +95,8 @@ pub struct OperatorReply {
     pub charge_centi: u64,
     /// What failed, where the answer is an error whose body has these members besides.
     pub failure: Option<(Error, Value)>,
-    /// JSON text, where there is any.
-    pub body: Option<Vec<u8>>,
+    /// JSON text, where there is any, in pieces that can be sent and given up one by one.
+    pub body: Option<Vec<Vec<u8>>>,
     /// The body is a part of a file.
     pub is_bytes: bool,
 }
@@ -113,7 +113,7 @@ impl OperatorReply {
     }
 
     fn json(status: StatusCode, body: Vec<u8>) -> OperatorReply {
-        OperatorReply { body: Some(body), ..OperatorReply::empty(status) }
+        OperatorReply { body: Some(vec![body]), ..OperatorReply::empty(status) }
     }
 }
 
@@ -135,6 +135,9 @@ pub fn allow(caller: &CallerAccess, method: &Method, address: &Address<'_>) -> R
 }
 
 pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
+    if may_be_large(&call.address.target) {
+        room_for_page(call).await?;
+    }
     match (&call.address.target, call.method.as_str()) {
         (Target::AllContainers, "GET") => {
             call.address.only_parameter("")?;
@@ -194,6 +197,21 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         }
         _ => Err(wrong_method(call)),
     }
+}
+
+/// Whether the answer grows with what there is. Queries take room for their rows by themselves.
+fn may_be_large(target: &Target) -> bool {
+    match target {
+        Target::AllContainers | Target::Pulse | Target::Log => true,
+        Target::InContainer { what, .. } => matches!(what, Action::Heat | Action::Partitions),
+        _ => false,
+    }
+}
+
+/// Waits until an answer as large as a page has room, before it is made.
+async fn room_for_page(call: &OperatorCall<'_>) -> Result<()> {
+    let Some(space) = &call.context.answer_space else { return Ok(()) };
+    space.take(call.context.deadline.saturating_sub(call.account.clock().elapsed())).await
 }
 
 fn ok(body: Vec<u8>) -> OperatorReply {

@@ -2,10 +2,13 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use shardlake_account::{ContainerHandle, PolicyFigures, Schema, SchemaPath};
+use shardlake_account::{
+    ContainerHandle, PolicyFigures, QueryPreview, QueryProspect, QueryWay, Schema, SchemaPath,
+};
 use shardlake_model::{Error, ErrorKind, IndexPathSegment, IndexingPolicy, Result};
 
 use crate::document::written;
+use crate::query::{Parameter, indexes};
 use crate::{OperatorCall, OperatorReply};
 
 const SAMPLE_DEFAULT: usize = 1_000;
@@ -59,25 +62,47 @@ fn segments(path: &str) -> Vec<IndexPathSegment> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Preview {
+struct Preview<'a> {
     indexing_policy: Value,
     #[serde(default)]
     sample: Option<usize>,
+    #[serde(borrow, default)]
+    queries: Vec<Asked<'a>>,
+}
+
+/// A query whose fate is asked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked<'a> {
+    query: String,
+    #[serde(borrow, default)]
+    parameters: Vec<Parameter<'a>>,
 }
 
 pub(crate) async fn preview(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
-    let body: Preview = serde_json::from_slice(&call.body)
+    let body: Preview<'_> = serde_json::from_slice(&call.body)
         .map_err(|error| Error::bad_request(format!("the request body is no preview: {error}")))?;
     let count = body.sample.unwrap_or(SAMPLE_DEFAULT);
     let policy: IndexingPolicy = match serde_json::from_value(body.indexing_policy) {
         Ok(policy) => policy,
         Err(error) => return Ok(invalid(&error.to_string())),
     };
-    let preview = match call.account.preview_policy(&call.context, container, policy, count).await {
+    let preview = call.account.preview_policy(&call.context, container, policy.clone(), count).await;
+    let preview = match preview {
         Ok(preview) => preview,
         Err(error) if error.kind() == ErrorKind::BadRequest => return Ok(invalid(error.message())),
         Err(error) => return Err(error),
     };
+    let mut asked = Vec::with_capacity(body.queries.len());
+    for one in &body.queries {
+        let parameters = one.parameters.iter().map(Parameter::read).collect::<Result<Vec<_>>>()?;
+        asked.push((one.query.clone(), parameters));
+    }
+    let queries = match asked.is_empty() {
+        true => vec![],
+        false => call.account.preview_queries(&call.context, container, policy, &asked, count).await?,
+    };
+    let queries = asked.iter().zip(&queries).map(|((text, _), preview)| query_told(text, preview));
     let pair = |figure: fn(&PolicyFigures) -> f64| json!({ "now": rounded(figure(&preview.now)), "then": rounded(figure(&preview.then)) });
     Ok(crate::ok(written(&json!({
         "isValid": true,
@@ -89,7 +114,37 @@ pub(crate) async fn preview(call: &OperatorCall<'_>, container: &ContainerHandle
             "replace": pair(|figures| figures.replace_centi / 100.0),
         },
         "rebuild": { "items": preview.rebuild.0, "sizeBytes": preview.rebuild.1 },
+        "queries": queries.collect::<Vec<_>>(),
     }))))
+}
+
+fn query_told(text: &str, preview: &QueryPreview) -> Value {
+    json!({ "query": text, "now": prospect(&preview.now), "then": prospect(&preview.then) })
+}
+
+/// `way` and `charge` are null where a sample does not tell them.
+fn prospect(prospect: &Result<QueryProspect>) -> Value {
+    match prospect {
+        Ok(told) => json!({
+            "way": told.way.map(way_word),
+            "charge": told.charge_centi.map(|centi| centi as f64 / 100.0),
+            "access": told.access.trim_end(),
+            "indexes": indexes(&told.indexes),
+            "refusal": null,
+        }),
+        Err(error) => json!({
+            "way": null, "charge": null, "access": "", "indexes": null, "refusal": error.message(),
+        }),
+    }
+}
+
+fn way_word(way: QueryWay) -> &'static str {
+    match way {
+        QueryWay::Nothing => "nothing",
+        QueryWay::Scan => "scan",
+        QueryWay::Entries => "index",
+        QueryWay::Order => "order",
+    }
 }
 
 fn rounded(figure: f64) -> f64 {

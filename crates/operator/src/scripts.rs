@@ -3,15 +3,20 @@
 //! | `kind` | `arguments` | `request` | `result` |
 //! |---|---|---|---|
 //! | `procedure` | a JSON array | – | the body that it sets |
-//! | `trigger` | – | `{"operation": "Create", "body": …}` | the request's body as the trigger leaves it |
+//! | `trigger`, `triggerType` `Pre` or none | – | `{"operation": "Create", "body": …}` | the request's body as the trigger leaves it |
+//! | `trigger`, `triggerType` `Post` | – | the same; a delete has `"id"` | the response's body as the trigger leaves it |
+//! | `function` | a JSON array | – | what it returns; null for undefined |
 //!
+//! A trigger after a write is tried with that write, which is among `writes`. A function has no partition key and writes nothing.
 //! A script that fails is answered with its error, to which `log`, `line` and `column` are added.
 
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use shardlake_account::{ContainerHandle, ScriptTrial, TrialReply, TrialRole, parse_partition_key};
+use shardlake_account::{
+    ContainerHandle, ScriptTrial, TrialReply, TrialRole, TrialWrite, parse_partition_key,
+};
 use shardlake_model::{Error, Result, TriggerOperation};
 
 use crate::{OperatorCall, OperatorReply};
@@ -21,8 +26,10 @@ use crate::{OperatorCall, OperatorReply};
 struct Body<'a> {
     kind: String,
     body: String,
-    #[serde(borrow)]
-    partition_key: &'a RawValue,
+    #[serde(borrow, default)]
+    partition_key: Option<&'a RawValue>,
+    #[serde(default)]
+    trigger_type: Option<String>,
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -37,40 +44,92 @@ struct Request<'a> {
     operation: String,
     #[serde(borrow, default)]
     body: Option<&'a RawValue>,
+    #[serde(default)]
+    id: Option<String>,
 }
 
 pub(crate) async fn run(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
     let body: Body<'_> = serde_json::from_slice(&call.body)
         .map_err(|error| Error::bad_request(format!("the request body is no script to run: {error}")))?;
-    let key = parse_partition_key(body.partition_key.get())
-        .map_err(|error| Error::bad_request(format!("the partition key is invalid: {error}")))?;
-    let trial = ScriptTrial { role: role(&body)?, source: &body.body, key: Some(&key), commits: body.commit };
     let started = call.account.clock().elapsed();
-    let reply = call.account.try_script(&call.context, container, &trial).await?;
+    let reply = match body.kind.as_str() {
+        "function" => call_function(call, container, &body).await?,
+        _ => try_out(call, container, &body).await?,
+    };
     let elapsed = call.account.clock().elapsed().saturating_sub(started);
     Ok(answer(reply, elapsed.as_secs_f64() * 1000.0))
 }
 
+async fn try_out(
+    call: &OperatorCall<'_>,
+    container: &ContainerHandle,
+    body: &Body<'_>,
+) -> Result<TrialReply> {
+    let role = role(body)?;
+    let key = body
+        .partition_key
+        .ok_or_else(|| Error::bad_request("procedures and triggers take a 'partitionKey'"))?;
+    let key = parse_partition_key(key.get())
+        .map_err(|error| Error::bad_request(format!("the partition key is invalid: {error}")))?;
+    let trial = ScriptTrial { role, source: &body.body, key: Some(&key), commits: body.commit };
+    call.account.try_script(&call.context, container, &trial).await
+}
+
+async fn call_function(
+    call: &OperatorCall<'_>,
+    container: &ContainerHandle,
+    body: &Body<'_>,
+) -> Result<TrialReply> {
+    let is_plain = body.partition_key.is_none() && body.request.is_none() && body.trigger_type.is_none();
+    if !is_plain || body.commit {
+        return Err(Error::bad_request(
+            "a function takes 'arguments' alone: it has no partition key, and nothing to commit",
+        ));
+    }
+    let arguments: Vec<&RawValue> = serde_json::from_str(arguments(body)?)
+        .map_err(|error| Error::bad_request(format!("'arguments' is no array: {error}")))?;
+    let arguments: Vec<String> = arguments.iter().map(|argument| argument.get().to_owned()).collect();
+    call.account.try_function(&call.context, container, &body.body, &arguments).await
+}
+
 fn role<'b>(body: &'b Body<'_>) -> Result<TrialRole<'b>> {
     match (body.kind.as_str(), &body.request) {
-        ("procedure", None) => {
-            let arguments = body.arguments.map_or("[]", RawValue::get);
-            if !arguments.starts_with('[') {
-                return Err(Error::bad_request("'arguments' is an array, in the order of the parameters"));
-            }
-            Ok(TrialRole::Procedure { arguments })
+        ("procedure", None) if body.trigger_type.is_none() => {
+            Ok(TrialRole::Procedure { arguments: arguments(body)? })
         }
-        ("trigger", Some(request)) if body.arguments.is_none() => Ok(TrialRole::PreTrigger {
-            operation: operation(&request.operation)?,
-            request_body: request.body.map(RawValue::get),
-        }),
+        ("trigger", Some(request)) if body.arguments.is_none() => trigger(body, request),
         ("procedure" | "trigger", _) => Err(Error::bad_request(
             "a procedure takes 'arguments' and no 'request', a trigger a 'request' and no 'arguments'",
         )),
-        ("function", _) => Err(Error::unsupported(
-            "running functions here is not supported: call them in a query, as udf.name()",
+        (other, _) => {
+            Err(Error::bad_request(format!("the kind '{other}' is none of procedure, trigger, function")))
+        }
+    }
+}
+
+fn arguments<'b>(body: &'b Body<'_>) -> Result<&'b str> {
+    let arguments = body.arguments.map_or("[]", RawValue::get);
+    match arguments.starts_with('[') {
+        true => Ok(arguments),
+        false => Err(Error::bad_request("'arguments' is an array, in the order of the parameters")),
+    }
+}
+
+fn trigger<'b>(body: &'b Body<'_>, request: &'b Request<'_>) -> Result<TrialRole<'b>> {
+    let operation = operation(&request.operation)?;
+    let written = request.body.map(RawValue::get);
+    match (body.trigger_type.as_deref(), written, request.id.as_deref()) {
+        (None | Some("Pre"), request_body, None) => Ok(TrialRole::PreTrigger { operation, request_body }),
+        (Some("Post"), Some(text), None) => {
+            Ok(TrialRole::PostTrigger { operation, write: TrialWrite::Body(text) })
+        }
+        (Some("Post"), None, Some(id)) => Ok(TrialRole::PostTrigger { operation, write: TrialWrite::Id(id) }),
+        (None | Some("Pre" | "Post"), ..) => Err(Error::bad_request(
+            "the request of a trigger has the 'body' that is written; only a delete, before a trigger of the type Post, has an 'id'",
         )),
-        (other, _) => Err(Error::bad_request(format!("the kind '{other}' is none of procedure, trigger"))),
+        (Some(other), ..) => {
+            Err(Error::bad_request(format!("the trigger type '{other}' is none of Pre, Post")))
+        }
     }
 }
 

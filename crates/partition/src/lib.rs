@@ -24,6 +24,7 @@
 //! | `compaction.rs` | removes from the log what nobody can ask for |
 //! | `index/` | the inverted index as it is stored and maintained |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
+//! | `policy_preview.rs`, `query_sketch.rs` | what writes and queries would cost under another indexing policy, from a sample |
 //! | `item.rs`, `shape.rs` | a stored item, its container's compiled policies |
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out where there is no room |
@@ -69,6 +70,7 @@ mod plan;
 mod policy_preview;
 mod prepare;
 mod query;
+mod query_sketch;
 mod read_set;
 mod relocate;
 #[cfg(feature = "testing")]
@@ -121,6 +123,7 @@ pub use query::{
     MakeFunctions, Outlook, PageWork, QueryPage, QueryPageRequest, QueryStatistics, TimeTest,
     position_of_state, state_of_position,
 };
+pub use query_sketch::{QuerySketch, QueryWay, query_sketch};
 pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{
     ContainerShape, computed_definitions, computed_properties, misfit_of, retention_of, unique_values_of,

@@ -9,6 +9,7 @@
 //! | `query_page.rs`, `query_fan_out.rs`, `query_former.rs` | a page of one partition, of several, of those that took one's place |
 //! | `query_shares.rs` | how many rows each of several partitions collects |
 //! | `explain.rs`, `figures.rs` | a plan without running it; what each range did, and its part of the charge |
+//! | `policy_preview.rs` | what queries would do, and cost, under another indexing policy |
 //! | `query_token.rs` | continuation tokens |
 //! | `query_functions.rs`, `processor_tab.rs`, `query_charge.rs` | functions of users, and what is paid |
 //!
@@ -16,6 +17,7 @@
 
 mod explain;
 mod figures;
+mod policy_preview;
 mod processor_tab;
 mod query;
 mod query_cache;
@@ -39,6 +41,7 @@ use shardlake_partition::Turns;
 use shardlake_script::Scripts;
 
 pub use figures::{QueryFigures, RangeFigures};
+pub use policy_preview::{PREVIEW_QUERIES_MAX, QueryPreview, QueryProspect};
 pub use processor_tab::ProcessorTab;
 pub use query::hash_of;
 pub use query_cache::{Asked, KnownQuery, QueryCache};

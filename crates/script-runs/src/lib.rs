@@ -4,11 +4,12 @@
 //! |---|---|
 //! | `script_run.rs` | a run: gate, turn, script, commit |
 //! | `script_run_store.rs`, `script_run_links.rs` | what a script may ask for, and the links that it names it by |
-//! | `trial.rs` | a script that is tried: its log and its writes, which are given up |
+//! | `trial.rs`, `function_trial.rs` | a script that is tried: its log and its writes, which are given up; a call of a function |
 //! | `triggers.rs` | a write with the triggers that the request names |
 //!
 //! [`ScriptRuns`] is the door. It stands on [`Queries`], and shows what that offers as its own.
 
+mod function_trial;
 mod script_run;
 mod script_run_links;
 mod script_run_store;
@@ -25,7 +26,7 @@ use shardlake_script::{Confined, Scripts};
 
 pub use script_run::ProcedureReply;
 pub use script_run_store::ScriptedWrite;
-pub use trial::{ScriptTrial, TrialReply, TrialRole};
+pub use trial::{ScriptTrial, TrialReply, TrialRole, TrialWrite};
 
 /// Scripts that run over items. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -1,16 +1,21 @@
 //! Trying a script that is not stored, or not in this form: it runs as it would, and what it writes is given up unless it is to be kept.
 //!
 //! A failure of the script is an outcome of the trial like any other, told with what the script had printed by then. Errors are
-//! for what keeps the trial from taking place: no such key, no request units, no worker.
+//! for what keeps the trial from taking place: no such key, no request units, no worker. A trigger after a write needs
+//! that write: it is the first step of the trial's transaction, and it is given up with the rest. Functions are tried in
+//! `function_trial.rs`.
 
 use shardlake_model::{
-    Error, ErrorKind, PartitionKey, RequestContext, Result, Script, ScriptKind, TriggerOperation,
+    Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result, Script, ScriptKind,
+    TriggerOperation,
 };
+use shardlake_partition::Operation;
 use shardlake_script::{Completion, Role};
 use shardlake_serving::{ContainerHandle, Cost, OperationKind, Touched, key_of_read};
 
 use crate::ScriptRuns;
-use crate::script_run_store::ScriptedWrite;
+use crate::script_run::ScriptRun;
+use crate::script_run_store::{ScriptedWrite, json_of};
 
 /// What errors call a script without a name.
 const NAME: &str = "trial";
@@ -32,6 +37,17 @@ pub enum TrialRole<'a> {
     Procedure { arguments: &'a str },
     /// Before a write whose body this is; what the trigger makes of that is the result.
     PreTrigger { operation: TriggerOperation, request_body: Option<&'a str> },
+    /// After that write; what the trigger makes of the response's body is the result.
+    PostTrigger { operation: TriggerOperation, write: TrialWrite<'a> },
+}
+
+/// The write that a trigger follows.
+#[derive(Debug, Clone, Copy)]
+pub enum TrialWrite<'a> {
+    /// Of a create, a replace or an upsert.
+    Body(&'a str),
+    /// The id of an item that is deleted.
+    Id(&'a str),
 }
 
 #[derive(Debug)]
@@ -72,7 +88,7 @@ impl ScriptRuns {
             let outcome = async {
                 let mut run = self.begin_run(ctx, &entry, &partition, &logical, &mut permit).await?;
                 run.store.writes = Some(Vec::new());
-                let completed = run.script(&script, trial.role.of_script(), true).await;
+                let completed = trial.run(&mut run, &script).await;
                 trial.ended(run, completed).await
             };
             let outcome = outcome.await;
@@ -85,10 +101,23 @@ impl ScriptRuns {
 }
 
 impl ScriptTrial<'_> {
+    async fn run(&self, run: &mut ScriptRun<'_>, script: &Script) -> Result<Completion> {
+        let role = match &self.role {
+            &TrialRole::Procedure { arguments } => Role::Procedure { arguments },
+            &TrialRole::PreTrigger { operation, request_body } => {
+                Role::PreTrigger { operation, request_body }
+            }
+            &TrialRole::PostTrigger { operation, ref write } => {
+                return run_after(run, script, operation, *write).await;
+            }
+        };
+        run.script(script, role, true).await
+    }
+
     /// Commits or gives up, by what the trial is for and how the script ended.
     async fn ended(
         &self,
-        mut run: crate::script_run::ScriptRun<'_>,
+        mut run: ScriptRun<'_>,
         completed: Result<Completion>,
     ) -> Result<(TrialReply, Cost)> {
         let writes = run.store.writes.take().unwrap_or_default();
@@ -115,17 +144,51 @@ impl ScriptTrial<'_> {
 
     fn result_of(&self, completion: Completion) -> Option<String> {
         match self.role {
-            TrialRole::Procedure { .. } => completion.response_body,
+            TrialRole::Procedure { .. } | TrialRole::PostTrigger { .. } => completion.response_body,
             TrialRole::PreTrigger { .. } => completion.request_body,
         }
     }
 }
 
-impl TrialRole<'_> {
-    fn of_script(&self) -> Role<'_> {
-        match *self {
-            TrialRole::Procedure { arguments } => Role::Procedure { arguments },
-            TrialRole::PreTrigger { operation, request_body } => Role::PreTrigger { operation, request_body },
+/// The write first, then the trigger, which sees what the write answered.
+async fn run_after(
+    run: &mut ScriptRun<'_>,
+    script: &Script,
+    operation: TriggerOperation,
+    write: TrialWrite<'_>,
+) -> Result<Completion> {
+    let planned = planned(run, operation, write).await?;
+    let reply = run.store.execute(&planned).await?;
+    let response_body = reply.item.as_ref().map(json_of).transpose()?;
+    let request_body = match write {
+        TrialWrite::Body(text) => Some(text),
+        TrialWrite::Id(_) => None,
+    };
+    let response_body = response_body.as_deref();
+    run.script(script, Role::PostTrigger { operation, request_body, response_body }, true).await
+}
+
+/// The write as a step of the trial's transaction.
+async fn planned(
+    run: &ScriptRun<'_>,
+    operation: TriggerOperation,
+    write: TrialWrite<'_>,
+) -> Result<Operation> {
+    let preconditions = Preconditions::default();
+    let text = match (operation, write) {
+        (TriggerOperation::Delete, TrialWrite::Id(id)) => {
+            return Ok(Operation::Delete { id: id.to_owned(), preconditions });
+        }
+        (_, TrialWrite::Body(text)) if operation != TriggerOperation::Delete => text,
+        _ => return Err(Error::bad_request("a delete names the id of an item, other writes have a body")),
+    };
+    let item = run.store.prepared(text).await?;
+    match operation {
+        TriggerOperation::Create => Ok(Operation::Create { item }),
+        TriggerOperation::Upsert => Ok(Operation::Upsert { item, preconditions }),
+        TriggerOperation::Replace => Ok(Operation::Replace { id: item.id.clone(), item, preconditions }),
+        other => {
+            Err(Error::bad_request(format!("a trigger is tried at one write, and {other:?} is not one")))
         }
     }
 }

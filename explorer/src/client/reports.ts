@@ -2,6 +2,7 @@
 //
 // These are reports about data and not data, so they are parsed.
 
+import { floats } from "./floats";
 import { send } from "./request";
 import { ServerError } from "./failure";
 import { operator, operatorOf } from "./names";
@@ -181,7 +182,8 @@ export interface Heat {
   periodSeconds: number;
   times: (number | string)[];
   rowBounds: string[];
-  cells: string;
+  /** Column after column, each from the lowest row up; NaN where nothing is known. */
+  cells: Float32Array;
   unit: string;
   throttled: [number, number, number, number][];
   epochs: {
@@ -212,12 +214,14 @@ export interface HeatQuery {
   since?: number | undefined;
 }
 
-export function readHeat(db: string, coll: string, query: HeatQuery, signal?: AbortSignal): Promise<Heat | null> {
+export async function readHeat(db: string, coll: string, query: HeatQuery, signal?: AbortSignal): Promise<Heat | null> {
   const words = [`window=${query.window}`, `rows=${query.rows}`, `measure=${query.measure}`];
   if (query.min) words.push(`min=${query.min}`);
   if (query.max) words.push(`max=${query.max}`);
   if (query.since !== undefined) words.push(`since=${query.since}`);
-  return offered(get<Heat>(operatorOf(db, coll, "heat", `?${words.join("&")}`), signal));
+  type Packed = Omit<Heat, "cells"> & { cells: string };
+  const packed = await offered(get<Packed>(operatorOf(db, coll, "heat", `?${words.join("&")}`), signal));
+  return packed && { ...packed, cells: floats(packed.cells) };
 }
 
 export interface KeyPlace {

@@ -3,6 +3,8 @@
 import { send } from "./request";
 import { operatorOf } from "./names";
 
+const SAMPLED = 1000;
+
 interface Schema {
   paths: { path: string }[];
 }
@@ -25,10 +27,34 @@ export interface IndexingPreview {
   termsPerItem?: ThenAndNow | null;
   charge?: { create: ThenAndNow; replace: ThenAndNow } | null;
   rebuild?: { items: number; sizeBytes: number } | null;
+  queries?: QueryFate[];
 }
 
-export async function previewIndexing(db: string, coll: string, policy: string): Promise<IndexingPreview> {
-  const body = `{"indexingPolicy":${policy},"sample":200}`;
+/** What becomes of a query. */
+export interface QueryFate {
+  query: string;
+  now: Prospect;
+  then: Prospect;
+}
+
+export interface Prospect {
+  way: "nothing" | "scan" | "index" | "order" | null;
+  /** Predicted from a sample; null where that says too little. */
+  charge: number | null;
+  refusal: string | null;
+}
+
+export async function previewIndexing(
+  db: string,
+  coll: string,
+  policy: string,
+  queries: { text: string; parameters?: { name: string; value: string }[] }[],
+): Promise<IndexingPreview> {
+  const asked = queries.map(({ text, parameters }) => {
+    const given = (parameters ?? []).map(({ name, value }) => `{"name":${JSON.stringify(name)},"value":${value}}`);
+    return `{"query":${JSON.stringify(text)},"parameters":[${given.join(",")}]}`;
+  });
+  const body = `{"indexingPolicy":${policy},"sample":${SAMPLED},"queries":[${asked.join(",")}]}`;
   const reply = await send({ method: "POST", ...operatorOf(db, coll, "indexing/preview"), body });
   return JSON.parse(reply.text) as IndexingPreview;
 }

@@ -56,17 +56,30 @@ export interface RunResult {
   committed: boolean;
 }
 
+export interface Trial {
+  kind: "procedure" | "trigger" | "function";
+  body: string;
+  key: string;
+  /** Arguments, or the item that is written; of a delete that a trigger follows, the id as JSON text. */
+  given: string;
+  operation: string;
+  /** A trigger that follows its write. */
+  isAfter: boolean;
+  commit: boolean;
+}
+
+/** Texts are handed on as they were typed: no number passes through a double. */
+function trialMembers({ kind, key, given, operation, isAfter }: Trial): string {
+  if (kind === "function") return `"arguments":${given}`;
+  if (kind === "procedure") return `"partitionKey":${key},"arguments":${given}`;
+  const what = isAfter && operation === "Delete" ? "id" : "body";
+  const type = isAfter ? "Post" : "Pre";
+  return `"partitionKey":${key},"triggerType":"${type}","request":{"operation":"${operation}","${what}":${given}}`;
+}
+
 /** Runs a text that need not be saved: without `commit` what it writes is rolled back and listed. */
-export async function tryScript(
-  db: string,
-  coll: string,
-  run: { kind: "procedure" | "trigger"; body: string; key: string; given: string; operation: string; commit: boolean },
-): Promise<RunResult> {
-  const given =
-    run.kind === "procedure"
-      ? `"arguments":${run.given}`
-      : `"request":{"operation":"${run.operation}","body":${run.given}}`;
-  const body = `{"kind":"${run.kind}","body":${JSON.stringify(run.body)},"partitionKey":${run.key},${given},"commit":${run.commit}}`;
+export async function tryScript(db: string, coll: string, run: Trial): Promise<RunResult> {
+  const body = `{"kind":"${run.kind}","body":${JSON.stringify(run.body)},${trialMembers(run)},"commit":${run.commit}}`;
   const { text } = await send({ method: "POST", ...operatorOf(db, coll, "scripts/run"), body });
   const found = new Map(members(text).map(({ name, start, end }) => [name, text.slice(start, end)]));
   const told = (name: string): unknown => JSON.parse(found.get(name) ?? "null");

@@ -27,19 +27,24 @@ function packed(hex: string): number {
 export function colourOf(value: number, scale: number): number {
   const share = value / scale;
   if (share < LEAST_SHARE) return GROUND;
-  return COLOURS[Math.min(255, Math.round(share * 255))] as number;
+  return COLOURS[share >= 1 ? 255 : (share * 255 + 0.5) | 0] as number;
 }
 
 /** The pixels, from the highest row down as images are. */
 export function pixelsOf(matrix: Matrix): Uint32Array {
-  const { columns, rows, cells, scale } = matrix;
+  const { columns, rows, cells } = matrix;
+  const perScale = 1 / matrix.scale;
   const pixels = new Uint32Array(columns * rows);
-  for (let column = 0; column < columns; column++) {
-    for (let row = 0; row < rows; row++) {
-      const value = cells[column * rows + row] as number;
-      const isStripe = (column + row) % 4 < 1;
-      const colour = Number.isNaN(value) ? (isStripe ? UNKNOWN_STRIPE : UNKNOWN) : colourOf(value, scale);
-      pixels[(rows - 1 - row) * columns + column] = colour;
+  // Row by row, so that what is written lies together: a large map has 370,000 cells, and is drawn again with every
+  // period.
+  let at = 0;
+  for (let row = rows - 1; row >= 0; row--) {
+    for (let column = 0, cell = row; column < columns; column++, cell += rows) {
+      const share = (cells[cell] as number) * perScale;
+      let colour = GROUND;
+      if (share >= LEAST_SHARE) colour = COLOURS[share >= 1 ? 255 : (share * 255 + 0.5) | 0] as number;
+      else if (share !== share) colour = ((column + row) & 3) === 0 ? UNKNOWN_STRIPE : UNKNOWN;
+      pixels[at++] = colour;
     }
   }
   return pixels;

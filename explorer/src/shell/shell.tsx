@@ -41,7 +41,7 @@ const Palette = lazy(async () => ({ default: (await import("../kit/palette")).Pa
 const SignIn = lazy(async () => ({ default: (await import("./sign-in")).SignIn }));
 const KeyHelp = lazy(async () => ({ default: (await import("./key-help")).KeyHelp }));
 
-type Page = Component<{ segments: string[] }>;
+type Page = Component<{ segments: string[] }> & { preload: () => Promise<unknown> };
 const PAGES: Record<string, Page> = {
   home: lazy(() => import("../pages/home/home")),
   items: lazy(() => import("../pages/items/items")),
@@ -67,6 +67,10 @@ export function Shell(): JSX.Element {
   const [isPaletteOpen, setPaletteOpen] = createSignal(false);
   const [isHelpOpen, setHelpOpen] = createSignal(false);
   onMount(() => {
+    // The page is fetched while the key is tried and the tree is read.
+    const [first, , , tab] = place().segments;
+    const likely = first === "c" ? (tab ?? "items") : (first ?? "home");
+    void PAGES[likely]?.preload().catch(() => undefined);
     const stopKeys = handleKeys({ openPalette: () => setPaletteOpen(true), openHelp: () => setHelpOpen(true) });
     onCleanup(stopKeys);
   });

@@ -81,12 +81,12 @@ export async function signIn(
 /** True when the server takes the credential, and everything that pages rest on is there. */
 async function enter(manner: { isQuiet: boolean } = { isQuiet: false }): Promise<boolean> {
   try {
-    const [caller, info] = await Promise.all([readCaller(), readServer()]);
+    const hasTree = credential()?.kind !== "token";
+    const [caller, info] = await Promise.all([readCaller(), readServer(), hasTree ? readTree() : undefined]);
     setAccess(caller?.access ?? (credential()?.kind === "token" ? "token" : "full"));
     setReadToken(caller?.access === "token" && /^read$/i.test(caller.mode ?? ""));
     setServer(info);
     setUnlocked(isLoopback() && !info?.label);
-    await refreshTree();
     setPhase("ready");
     return true;
   } catch (failure) {
@@ -105,7 +105,10 @@ export async function leave(): Promise<void> {
 
 /** Reads the list of containers; a server that is away keeps the old one on the screen. */
 export async function refreshTree(): Promise<void> {
-  if (access() === "token") return;
+  if (access() !== "token") await readTree();
+}
+
+async function readTree(): Promise<void> {
   try {
     const [rows, names] = await Promise.all([readContainers(), listDatabases()]);
     setContainers(rows);

@@ -112,6 +112,37 @@ test("19: a procedure is written, tried without a trace, and its failure names t
   await close();
 });
 
+test("19b: a function is called, and a trigger after a write is tried with its write", async (context) => {
+  if (!(await has("scriptsRun"))) return context.skip("the server does not offer test runs");
+  const { page, at, close } = await signedIn(KEYS.primary);
+  await at("c/shop/orders/scripts/udfs");
+  await page.getByText("No functions yet.").waitFor();
+  await page.getByRole("button", { name: "New", exact: true }).click();
+  await writeEditor(page, "Text of the script", "function (a, b) { return { sum: a + b }; }");
+  assert.equal(await page.getByRole("textbox", { name: "Key" }).count(), 0, "a function has no key");
+  await page.getByRole("textbox", { name: "Arguments" }).fill("[40, 2]");
+  await page.getByRole("button", { name: "Call" }).click();
+  await page.getByText('{"sum":42}').waitFor();
+  await accessible(page, "a function that was called");
+  await at("c/shop/orders/scripts/triggers");
+  await page.getByRole("button", { name: "New", exact: true }).click();
+  const body =
+    'function () {\n  const response = getContext().getResponse();\n  console.log("wrote", response.getBody().id);\n  response.setBody({ seen: response.getBody().total });\n}';
+  await writeEditor(page, "Text of the script", body);
+  await page.getByRole("combobox", { name: "When" }).selectOption("Post");
+  await page.getByRole("textbox", { name: "Key" }).fill("ada");
+  await page.getByRole("combobox", { name: "After" }).selectOption("Upsert");
+  await page.getByRole("textbox", { name: "Item" }).fill('{"id":"tried","customer":"ada","total":9007199254740993}');
+  await page.getByRole("button", { name: "Dry run" }).click();
+  await page.getByText("Rolled back: nothing was written.").waitFor();
+  await page.getByText("wrote tried").waitFor();
+  const result = page.getByRole("status").filter({ hasText: "Rolled back" });
+  await result.getByRole("listitem").getByText("tried").waitFor();
+  await accessible(page, "a trigger that was tried");
+  assert.equal((await own.read("shop", "orders", '["ada"]', "tried")).status, 404);
+  await close();
+});
+
 test("operations show the server and its log", async (context) => {
   if (!(await has("log"))) return context.skip("the server does not offer its log");
   const { page, at, close } = await signedIn(KEYS.primary);

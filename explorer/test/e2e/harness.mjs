@@ -58,6 +58,7 @@ export async function startServer(more = [], options = {}) {
     endpoint,
     ready,
     directory,
+    pid: server.pid,
     port: Number(new URL(direct).port),
     proxyPort: proxy ? Number(new URL(endpoint).port) : undefined,
     client: client(direct),
@@ -104,6 +105,7 @@ export async function openPage(browser, server, options = {}) {
   const context =
     options.context ??
     (await browser.newContext({ viewport: { width: 1440, height: 900 }, acceptDownloads: true, ...options.settings }));
+  context.setDefaultTimeout(PATIENCE_MS);
   await context.addInitScript(() => {
     addEventListener("securitypolicyviolation", (event) =>
       console.error(
@@ -181,9 +183,12 @@ export async function writeEditor(page, label, text) {
   await page.keyboard.insertText(text);
 }
 
-/** Waits until `ask` answers true; the test's own timeout ends it. */
+/** Minutes, so that a hang fails and a busy machine does not. */
+const PATIENCE_MS = 120_000;
+
+/** Waits until `ask` answers true. */
 export async function until(ask, words) {
-  for (let attempt = 0; attempt < 300; attempt++) {
+  for (let attempt = 0; attempt < PATIENCE_MS / 50; attempt++) {
     if (await ask()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }

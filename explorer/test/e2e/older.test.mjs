@@ -19,7 +19,7 @@ after(async () => {
   await server?.stop();
 });
 
-test("22: of a server without the interface's own routes nothing is shown that does not work", { timeout: 180_000 }, async () => {
+test("22: of a server without the interface's own routes nothing is shown that does not work", { timeout: 600_000 }, async () => {
   const { page, at, ready, context, close } = await openPage(browser, server);
   const missed = new Set();
   await context.route(

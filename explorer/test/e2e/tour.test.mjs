@@ -14,14 +14,14 @@ after(async () => {
   await server?.stop();
 });
 
-test("tour: a hot partition forms, is explained, treated from the page, and cools", { timeout: 300_000 }, async () => {
+test("tour: a hot partition forms, is explained, treated from the page, and cools", { timeout: 600_000 }, async () => {
   assert.match(server.ready.tour, /\/_explorer\/c\/saas\/by-tenant\/partitions#tour=1$/);
   const { page, ready, close } = await openPage(browser, server);
   await page.goto(new URL(new URL(server.ready.tour).pathname + "#tour=1", server.endpoint).href);
   await ready();
   const tour = page.getByRole("region", { name: "Guided tour" });
   await tour.getByRole("heading", { name: "A partition gets hot" }).waitFor();
-  await tour.getByRole("button", { name: "I have read it" }).waitFor({ timeout: 120_000 });
+  await tour.getByRole("button", { name: "I have read it" }).waitFor();
   const finding = page.locator(".finding.act").first();
   await finding.getByText(/\["D"\]/).first().waitFor();
   await accessible(page, "the tour");
@@ -31,7 +31,7 @@ test("tour: a hot partition forms, is explained, treated from the page, and cool
   await page.getByRole("dialog").getByRole("button", { name: "Divide", exact: true }).click();
   await tour.getByText(/Refused in ten seconds/).waitFor();
   await tour.getByRole("heading", { name: "What prevents it" }).waitFor();
-  await tour.locator("[aria-current=step]", { hasText: "What prevents it" }).waitFor({ timeout: 120_000 });
+  await tour.locator("[aria-current=step]", { hasText: "What prevents it" }).waitFor();
   const words = await tour.getByText(/Refused in ten seconds/).innerText();
   const [before, now] = /now: (\S+) % → (\S+) %/.exec(words)?.slice(1).map(Number) ?? [];
   assert.ok(before > 5 && now < 5, words);

@@ -1,18 +1,11 @@
 import { expect, test } from "vitest";
+import { floats } from "../../src/client/floats";
 import type { Heat } from "../../src/client/reports";
-import {
-  append,
-  cellAt,
-  columnAt,
-  floats,
-  hottest,
-  modelOf,
-  ownerAt,
-  sliceTimes,
-} from "../../src/pages/partitions/heat-model";
+import { append, cellAt, columnAt, hottest, modelOf, ownerAt, sliceTimes } from "../../src/pages/partitions/heat-model";
 import { withShare } from "../../src/pages/partitions/remedies";
 
 const encode = (cells: number[]) => Buffer.from(Float32Array.from(cells).buffer).toString("base64");
+const packed = (cells: number[]) => Float32Array.from(cells);
 
 function heat(times: number[], cells: number[], more: Partial<Heat> = {}): Heat {
   return {
@@ -20,7 +13,7 @@ function heat(times: number[], cells: number[], more: Partial<Heat> = {}): Heat 
     periodSeconds: 1,
     times,
     rowBounds: ["", "20", "FF"],
-    cells: encode(cells),
+    cells: packed(cells),
     unit: "shareOfBudget",
     throttled: [],
     epochs: [{ from: times[0] ?? 0, ranges: [{ id: "0", firstRow: 0, rows: 2, budgetRuPerSecond: 400 }] }],

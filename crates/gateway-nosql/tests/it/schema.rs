@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{READ_ONLY_KEY, Server};
+use crate::harness::{READ_ONLY_KEY, Server, eventually};
 
+const PROGRESS: &str = "x-ms-documentdb-collection-index-transformation-progress";
 const OF_ITEMS: &str = "/_shardlake/v1/dbs/db/colls/items";
 
 async fn with_items(count: usize) -> Server {
@@ -107,4 +108,54 @@ async fn a_preview_charges_as_writes_do() {
     assert!(wrong["errors"][0]["words"].as_str().expect("a text").contains("/n"), "{wrong}");
     let unknown = preview(json!({ "includedPaths": 3 })).await;
     assert_eq!(unknown["isValid"], false);
+}
+
+#[tokio::test]
+async fn a_preview_says_what_becomes_of_queries() {
+    let server = with_items(40).await;
+    let without_n = json!({
+        "indexingMode": "consistent", "automatic": true,
+        "includedPaths": [{ "path": "/*" }], "excludedPaths": [{ "path": "/n/?" }],
+    });
+    let queries = json!([
+        { "query": "SELECT * FROM c WHERE c.n < @n", "parameters": [{ "name": "@n", "value": 5 }] },
+        { "query": "SELECT * FROM c WHERE c.text = 'x'" },
+        { "query": "SELECT TOP 1 * FROM c ORDER BY c.n" },
+        { "query": "SELECT * FROM" },
+    ]);
+    let preview = async |policy: &Value, queries: &Value| -> Value {
+        let body = json!({ "indexingPolicy": policy, "queries": queries });
+        let call = server.post(format!("{OF_ITEMS}/indexing/preview")).json(body);
+        call.signed_with(READ_ONLY_KEY).send().await.expect(200).json()
+    };
+    let told = preview(&without_n, &queries).await["queries"].clone();
+    let way = |place: usize, when: &str| told[place][when]["way"].clone();
+    assert_eq!((way(0, "now"), way(0, "then")), (json!("index"), json!("scan")), "{told}");
+    assert_eq!((way(1, "now"), way(1, "then")), (json!("index"), json!("index")), "{told}");
+    // The policy refuses an order that it has no index for.
+    assert_eq!((way(2, "now"), &told[2]["now"]["charge"]), (json!("order"), &Value::Null), "{told}");
+    assert!(told[2]["then"]["refusal"].as_str().expect("a refusal").contains("index"), "{told}");
+    assert!(told[3]["now"]["refusal"].is_string() && told[3]["then"]["refusal"].is_string(), "{told}");
+    assert_eq!(told[0]["then"]["indexes"]["possible"][0]["path"], "/n/?", "{told}");
+
+    // What it predicts is charged, before and after.
+    let charged = async || {
+        let query = json!({ "query": "SELECT * FROM c WHERE c.n < 5" });
+        let call = server.post(format!("{OF_ITEMS}/query")).json(query);
+        call.send().await.expect(200).charge()
+    };
+    assert_eq!(told[0]["now"]["charge"].as_f64(), Some(charged().await), "{told}");
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let definition = json!({ "id": "items", "partitionKey": key, "indexingPolicy": without_n });
+    let _replaced = server.put("/dbs/db/colls/items").json(definition).send().await.expect(200);
+    eventually("the new index serves", async || {
+        let call = server.get("/dbs/db/colls/items").header("x-ms-documentdb-populatequotainfo", "True");
+        call.send().await.expect(200).header(PROGRESS) == Some("100")
+    })
+    .await;
+    assert_eq!(told[0]["then"]["charge"].as_f64(), Some(charged().await), "{told}");
+    let many: Vec<Value> = (0..21).map(|_| json!({ "query": "SELECT 1" })).collect();
+    let body = json!({ "indexingPolicy": without_n, "queries": many });
+    let _refused =
+        server.post(format!("{OF_ITEMS}/indexing/preview")).json(body).send().await.refused(400, 0, "20");
 }

@@ -296,6 +296,68 @@ async fn a_trigger_is_tried_with_a_request() {
 }
 
 #[tokio::test]
+async fn a_trigger_after_a_write_is_tried_with_the_write() {
+    let server = Server::with_container().await;
+    let _kept = server.create(json!({ "id": "there", "pk": "k", "n": 1 })).await;
+    let text = "function () {
+        var context = getContext(), items = context.getCollection(), response = context.getResponse();
+        var item = response.getBody();
+        console.log(context.getRequest().getOperationType());
+        items.createDocument(items.getSelfLink(), { id: 'audit', pk: 'k' }, function (error) {
+            if (error) throw error;
+            response.setBody({ stored: item ? item.n : null });
+        });
+    }";
+    let body = |request: Value| {
+        json!({
+            "kind": "trigger", "triggerType": "Post", "body": text, "partitionKey": ["k"], "request": request,
+        })
+    };
+    let written =
+        |operation: &str| json!({ "operation": operation, "body": { "id": "there", "pk": "k", "n": 7 } });
+    for operation in ["Replace", "Upsert"] {
+        let tried = try_out(&server, body(written(operation))).await.expect(200).json();
+        assert_eq!(
+            (&tried["result"], &tried["log"]),
+            (&json!({ "stored": 7 }), &json!(operation)),
+            "{tried}"
+        );
+        let writes = json!([
+            { "operation": operation.to_lowercase(), "id": "there" }, { "operation": "create", "id": "audit" },
+        ]);
+        assert_eq!((&tried["writes"], &tried["committed"]), (&writes, &json!(false)));
+    }
+    let deleted = try_out(&server, body(json!({ "operation": "Delete", "id": "there" }))).await.expect(200);
+    assert_eq!(deleted.json()["result"], json!({ "stored": null }));
+    // What keeps the write from taking place is the answer, as it would be without a trial.
+    let _taken = try_out(&server, body(written("Create"))).await.refused(409, 0, "already exists");
+    let elsewhere = json!({ "operation": "Create", "body": { "id": "x", "pk": "other" } });
+    let _other_key = try_out(&server, body(elsewhere)).await.expect(400);
+    let there = server.item("GET", "there", "[\"k\"]").send().await.expect(200).json();
+    assert_eq!(there["n"], 1);
+    let _absent = server.item("GET", "audit", "[\"k\"]").send().await.expect(404);
+}
+
+#[tokio::test]
+async fn a_function_is_called_with_arguments() {
+    let server = Server::with_container().await;
+    let body =
+        |text: &str, arguments: Value| json!({ "kind": "function", "body": text, "arguments": arguments });
+    let sum = "function (a, b) { return { sum: a.n + b, list: [a, b] }; }";
+    let called = try_out(&server, body(sum, json!([{ "n": 1 }, 2]))).await.expect(200);
+    assert!(called.charge() > 0.0);
+    let called = called.json();
+    assert_eq!(called["result"], json!({ "sum": 3, "list": [{ "n": 1 }, 2] }));
+    assert_eq!((&called["writes"], &called["committed"]), (&json!([]), &json!(false)));
+    let nothing = try_out(&server, body("function () {}", json!([]))).await.expect(200).json();
+    assert_eq!(nothing["result"], Value::Null);
+    let failed = try_out(&server, body("function () { return missing; }", json!([]))).await;
+    let failed = failed.refused(400, 0, "missing").json();
+    assert!(failed["charge"].as_f64() > Some(0.0), "{failed}");
+    let _no_function = try_out(&server, body("1 +", json!([]))).await.expect(400);
+}
+
+#[tokio::test]
 async fn trials_are_for_full_keys_and_say_what_they_take() {
     let server = Server::with_container().await;
     let whole = json!({ "kind": "procedure", "body": "function () {}", "partitionKey": ["k"] });
@@ -307,8 +369,10 @@ async fn trials_are_for_full_keys_and_say_what_they_take() {
         body
     };
     for (body, status, words) in [
-        (with("kind", json!("function")), 501, "functions"),
+        (with("kind", json!("function")), 400, "'arguments' alone"),
         (with("kind", json!("x")), 400, "'x'"),
+        (with("triggerType", json!("Post")), 400, "no 'request'"),
+        (with("partitionKey", Value::Null), 400, "'partitionKey'"),
         (with("partitionKey", json!("k")), 400, "partition key"),
         (with("partitionKey", json!(["k", "l"])), 400, ""),
         (with("arguments", json!({})), 400, "array"),

@@ -7,7 +7,10 @@ use shardlake_account::{QueryFigures, QueryReply, RangeFigures};
 use super::advice::words;
 use super::plan::{boxes, items_of, micros};
 
-pub(super) fn written(reply: &QueryReply) -> Vec<u8> {
+/// What is handed to the connection at once.
+const PIECE_BYTES: usize = 32 << 10;
+
+pub(super) fn written(reply: &QueryReply) -> Vec<Vec<u8>> {
     let none = QueryFigures::default();
     let figures = reply.figures.as_ref().unwrap_or(&none);
     let range = |one: &RangeFigures| range(one, figures.merges);
@@ -23,16 +26,33 @@ pub(super) fn written(reply: &QueryReply) -> Vec<u8> {
     });
     let mut text = serde_json::to_vec(&head).expect("reports have a JSON form");
     text.pop();
-    text.reserve(reply.rows.size_bytes() + reply.rows.len() + 16);
     text.extend_from_slice(b",\"rows\":[");
+    let mut pieces = Pieces { done: Vec::new(), open: text };
     for (place, row) in reply.rows.iter().enumerate() {
         if place > 0 {
-            text.push(b',');
+            pieces.open.push(b',');
         }
-        text.extend_from_slice(row);
+        pieces.open.extend_from_slice(row);
+        pieces.cut();
     }
-    text.extend_from_slice(b"]}");
-    text
+    pieces.open.extend_from_slice(b"]}");
+    pieces.done.push(pieces.open);
+    pieces.done
+}
+
+/// A text in pieces whose memory goes as they are sent.
+struct Pieces {
+    done: Vec<Vec<u8>>,
+    open: Vec<u8>,
+}
+
+impl Pieces {
+    fn cut(&mut self) {
+        if self.open.len() >= PIECE_BYTES {
+            let next = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
+            self.done.push(std::mem::replace(&mut self.open, next));
+        }
+    }
 }
 
 fn range(figures: &RangeFigures, merges: bool) -> Value {
@@ -51,7 +71,7 @@ fn range(figures: &RangeFigures, merges: bool) -> Value {
     })
 }
 
-fn indexes(utilization: &IndexUtilization) -> Value {
+pub(crate) fn indexes(utilization: &IndexUtilization) -> Value {
     json!({ "used": uses(&utilization.utilized), "possible": uses(&utilization.potential) })
 }
 

@@ -43,7 +43,7 @@ struct Json<'a> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Parameter<'a> {
+pub(crate) struct Parameter<'a> {
     name: String,
     #[serde(borrow)]
     value: &'a RawValue,
@@ -86,7 +86,7 @@ impl QueryBody {
 }
 
 impl Parameter<'_> {
-    fn read(&self) -> Result<(String, Value)> {
+    pub(crate) fn read(&self) -> Result<(String, Value)> {
         let text = self.value.get();
         let limits = ParseLimits { size_max_bytes: text.len(), ..ParseLimits::default() };
         let value = Value::from_json(text.as_bytes(), &limits).map_err(|error| {

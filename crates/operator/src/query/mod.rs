@@ -20,6 +20,9 @@ use shardlake_account::{ContainerHandle, QueryRequest, QueryWants};
 use shardlake_model::Result;
 
 use crate::{OperatorCall, OperatorReply};
+pub(crate) use answer::indexes;
+pub(crate) use body::Parameter;
+
 use body::{Mode, QueryBody};
 
 pub(crate) async fn query(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
@@ -40,6 +43,6 @@ pub(crate) async fn query(call: &OperatorCall<'_>, container: &ContainerHandle) 
         Mode::Plan => call.account.explain(&call.context, container, &request)?,
     };
     let charge_centi = reply.meta.charge_centi;
-    let body = answer::written(&reply);
-    Ok(OperatorReply { charge_centi, ..OperatorReply::json(StatusCode::OK, body) })
+    let body = Some(answer::written(&reply));
+    Ok(OperatorReply { charge_centi, body, ..OperatorReply::empty(StatusCode::OK) })
 }

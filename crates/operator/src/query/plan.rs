@@ -95,7 +95,7 @@ fn access_label(figures: &QueryFigures) -> String {
     let mut taken: Vec<&str> = figures.ranges.iter().filter_map(|range| range.access).collect();
     taken.sort_unstable();
     taken.dedup();
-    if taken.is_empty() { figures.access.trim().to_owned() } else { taken.join(", ") }
+    if taken.is_empty() { figures.access.trim().to_owned() } else { taken.join("; ") }
 }
 
 pub(super) fn micros(time: std::time::Duration) -> u64 {

@@ -50,7 +50,7 @@ export default function Database(props: { segments: string[] }): JSX.Element {
       <Show when={failure()}>{(error) => <Failed failure={failureWords("The database", error())} />}</Show>
       <section class="section" aria-label="Containers of the database">
         <div class="scroll-x">
-          <table class="plain">
+          <table class="plain fit">
             <thead>
               <tr>
                 <th scope="col">Container</th>

@@ -155,7 +155,12 @@ export default function FeedPage(props: { segments: string[] }): JSX.Element {
         </label>
         <span class="spacer" />
         <Show when={etag()}>
-          <button type="button" class="plain" title={etag()} onClick={() => void navigator.clipboard.writeText(etag())}>
+          <button
+            type="button"
+            class="plain act"
+            title={etag()}
+            onClick={() => void navigator.clipboard.writeText(etag())}
+          >
             Copy position
           </button>
         </Show>

@@ -32,8 +32,9 @@ export function FirstSteps(): JSX.Element {
           </Show>
         </section>
         <section class="way">
-          <h2>Start the server with demo data</h2>
-          <pre class="block">shardlake demo webstore</pre>
+          <h2>Start a server with demo data</h2>
+          <p>A web shop to query, or a partition that gets hot, with a tour of why and what helps:</p>
+          <pre class="block">{"shardlake demo webstore\nshardlake demo hot-tenant"}</pre>
         </section>
         <section class="way">
           <h2>Connect with an SDK</h2>

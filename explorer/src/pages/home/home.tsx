@@ -11,7 +11,7 @@ import { Failed } from "../../kit/pane";
 import { findingWords } from "../../parts/finding-words";
 import { Spark, StackedArea } from "../../kit/spark";
 import { Table, type Column } from "../../kit/table";
-import { access, containers, noteFindings, offers, server } from "../../state/account";
+import { access, containers, noteFindings, offers } from "../../state/account";
 import { failureWords } from "../../state/words";
 import { FirstSteps } from "./first-steps";
 
@@ -294,7 +294,6 @@ function ContainerTable(props: { reports: ReadonlyMap<string, Report>; pulse: Pu
       />
       <div class="foot">
         <span>{integer(rows().length)} containers · load of the last minute</span>
-        <Show when={server()?.version}>{(version) => <span>server {version()}</span>}</Show>
       </div>
     </section>
   );

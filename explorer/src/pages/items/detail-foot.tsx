@@ -38,7 +38,7 @@ export function DraftNote(props: { onRestore: () => void; onDrop: () => void }):
       <button type="button" onClick={() => props.onRestore()}>
         Restore
       </button>
-      <button type="button" class="plain" onClick={() => props.onDrop()}>
+      <button type="button" class="plain act" onClick={() => props.onDrop()}>
         Drop it
       </button>
     </div>

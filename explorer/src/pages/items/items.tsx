@@ -176,7 +176,7 @@ export default function Items(props: { segments: string[] }): JSX.Element {
               onNear={(last) => last > listing.rows().length - 30 && void listing.more()}
             />
           </Show>
-          <Show when={maySeek()}>
+          <Show when={maySeek() && (listing.rows().length > 0 || state()["at"])}>
             <SeekBar
               at={Number(state()["at"] ?? "0")}
               bounds={bounds()}

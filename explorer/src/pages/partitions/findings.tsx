@@ -2,7 +2,7 @@
 
 import { For, Show, type JSX } from "solid-js";
 import { NOTHING_WRONG, type Finding, type Report } from "../../client/reports";
-import { integer, percent } from "../../kit/format";
+import { bytes, integer, percent, rate } from "../../kit/format";
 import { Icon } from "../../kit/icons";
 import { pathOf } from "../../kit/router";
 import { findingWords } from "../../parts/finding-words";
@@ -37,7 +37,7 @@ function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy
           {findingWords(props.finding.kind)}
           <Show when={props.finding.partition}> · partition {props.finding.partition}</Show>
         </h2>
-        <p>{props.finding.summary}</p>
+        <p>{isGood() ? props.finding.summary : sentence(props.finding.summary)}</p>
         <Show when={evidence().length > 0 && !isGood()}>
           <dl class="evidence">
             <For each={evidence()}>
@@ -83,12 +83,34 @@ function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy
   );
 }
 
+const sentence = (words: string) => words.slice(0, 1).toUpperCase() + words.slice(1);
+
+/** What programs call by one word, people call by several; units stand with the value. */
+const NAMES: Record<string, string> = {
+  keyShare: "its share",
+  keyRuPerSecond: "it uses",
+  ruPerSecond: "partition uses",
+  budgetRuPerSecond: "partition may use",
+  timesFairShare: "times its fair part",
+  throttledShare: "refused",
+  writeShare: "writes",
+  keyBytes: "size of the key",
+  shareOfLogicalLimit: "of what a key may hold",
+  bytes: "size of the partition",
+};
+
 const nameWords = (name: string) =>
-  name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/\bru\b/, "RU");
+  NAMES[name] ??
+  name
+    .replace(/RuPerSecond$/, "")
+    .replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
+    .replace(/\bru\b/, "RU");
 
 /** Shares are percentages; other numbers keep two digits at most. */
 function valueWords(name: string, value: number | string): string {
   if (typeof value === "string") return value;
-  if (/share$/i.test(name) && name !== "timesFairShare") return percent(value);
+  if (/RuPerSecond$/i.test(name)) return `${rate(value)} RU/s`;
+  if (/bytes$/i.test(name)) return bytes(value);
+  if (/share$|^share/i.test(name) && name !== "timesFairShare") return percent(value);
   return value >= 100 ? integer(value) : String(Math.round(value * 100) / 100);
 }

@@ -142,6 +142,12 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
       >
         <canvas ref={colours} class="heat-colours" />
         <canvas ref={lines} class="heat-lines" />
+        <Show when={props.model.columns > 0 && props.model.most === 0}>
+          <div class="heat-quiet">
+            <b>No load in this window</b>
+            <span>Every request to this container shows here within a second.</span>
+          </div>
+        </Show>
       </div>
       <div class="heat-times dim">
         <Times model={props.model} />

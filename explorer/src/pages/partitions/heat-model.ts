@@ -23,7 +23,7 @@ export interface HeatModel {
 
 export function modelOf(heat: Heat): HeatModel {
   const times = heat.times.map((time) => timeOf(time).getTime());
-  const cells = floats(heat.cells);
+  const { cells } = heat;
   const columns = times.length;
   const rows = columns === 0 ? 0 : Math.round(cells.length / columns);
   let most = 0;
@@ -56,14 +56,6 @@ export function modelOf(heat: Heat): HeatModel {
     knownSince: heat.knownSince === null ? null : timeOf(heat.knownSince).getTime(),
     periodSeconds: heat.periodSeconds,
   };
-}
-
-export function floats(base64: string): Float32Array {
-  const binary = atob(base64);
-  const bytes = new Uint8Array(binary.length);
-  for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
-  const view = new DataView(bytes.buffer);
-  return Float32Array.from({ length: bytes.length >> 2 }, (_, at) => view.getFloat32(at * 4, true));
 }
 
 /** The last column that begins at or before a time; -1 before the first. */
@@ -131,10 +123,10 @@ export function append(known: Heat, delta: Heat): Heat {
   const span = known.times.length;
   if (keptTimes.length === 0 || delta.times.length >= span) return delta;
   const dropped = Math.max(0, keptTimes.length + delta.times.length - span);
-  const before = floats(known.cells);
+  const before = known.cells;
   const rows = before.length / span;
   const kept = before.subarray(dropped * rows, keptTimes.length * rows);
-  const added = floats(delta.cells);
+  const added = delta.cells;
   const cells = new Float32Array(kept.length + added.length);
   cells.set(kept);
   cells.set(added, kept.length);
@@ -145,19 +137,12 @@ export function append(known: Heat, delta: Heat): Heat {
   return {
     ...delta,
     times,
-    cells: base64Of(cells),
+    cells,
     epochs,
     throttled: [...known.throttled.filter(([time]) => isIn(time)), ...delta.throttled],
     events: [...known.events.filter(({ time }) => isIn(time)), ...delta.events],
     knownSince: known.knownSince,
   };
-}
-
-function base64Of(cells: Float32Array): string {
-  const bytes = new Uint8Array(cells.buffer, cells.byteOffset, cells.byteLength);
-  const parts: string[] = [];
-  for (let at = 0; at < bytes.length; at += 8192) parts.push(String.fromCharCode(...bytes.subarray(at, at + 8192)));
-  return btoa(parts.join(""));
 }
 
 /** The columns between two times in milliseconds; 0 leaves an end open. */

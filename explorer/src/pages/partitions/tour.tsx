@@ -29,7 +29,7 @@ export function Tour(props: TourProps): JSX.Element {
       <Show when={props.report.container === OTHER} fallback={<Steps {...props} />}>
         <Comparison report={props.report} />
       </Show>
-      <button type="button" class="plain leave" onClick={() => setState({ tour: "" })}>
+      <button type="button" class="plain act leave" onClick={() => setState({ tour: "" })}>
         Leave the tour
       </button>
     </section>
@@ -87,10 +87,12 @@ function Steps(props: TourProps): JSX.Element {
       body: (
         <>
           Below the map the server says what is wrong, with the figures that show it, and what helps. A hash cannot
-          divide a single key, so a split would move the heat and not lessen it.{" "}
-          <button type="button" onClick={() => setRead(true)}>
-            I have read it
-          </button>
+          divide a single key, so a split would move the heat and not lessen it.
+          <div class="tour-act">
+            <button type="button" onClick={() => setRead(true)}>
+              I have read it
+            </button>
+          </div>
         </>
       ),
     },
@@ -101,10 +103,12 @@ function Steps(props: TourProps): JSX.Element {
           <Show when={remedy()} fallback="The server works out what helps.">
             {(known) => (
               <>
-                The partitions that stand idle can lend their request units.{" "}
-                <button type="button" class="primary" onClick={() => props.onRemedy(known())}>
-                  {remedyTitle(known())}
-                </button>
+                The partitions that stand idle can lend their request units.
+                <div class="tour-act">
+                  <button type="button" class="primary" onClick={() => props.onRemedy(known())}>
+                    {remedyTitle(known())}
+                  </button>
+                </div>
               </>
             )}
           </Show>

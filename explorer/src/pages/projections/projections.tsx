@@ -45,6 +45,7 @@ export default function Projections(): JSX.Element {
     }
   };
   createEffect(() => onCleanup(poll(2_000, read)));
+  const begin = () => setRule({ id: "", text: pretty(JSON.stringify(NEW_RULE)) });
   const act = async (doing: Promise<unknown>) => {
     await doing.catch(setFailure);
     await read();
@@ -56,7 +57,7 @@ export default function Projections(): JSX.Element {
         <span class="dim">rules that keep denormalised copies true</span>
         <span class="spacer" />
         <Show when={mayWrite()}>
-          <button type="button" onClick={() => setRule({ id: "", text: pretty(JSON.stringify(NEW_RULE)) })}>
+          <button type="button" onClick={begin}>
             <Icon name="plus" /> New
           </button>
         </Show>
@@ -74,6 +75,11 @@ export default function Projections(): JSX.Element {
                   A projection copies members of one container's items into another's, and keeps them true as they
                   change.
                 </p>
+                <Show when={mayWrite()}>
+                  <button type="button" class="primary" onClick={begin}>
+                    New projection
+                  </button>
+                </Show>
               </Empty>
             }
           >
@@ -190,23 +196,23 @@ function Row(props: {
         </Show>
       </td>
       <td class="do">
-        <button type="button" class="plain" onClick={() => props.onRule()}>
+        <button type="button" class="plain act" onClick={() => props.onRule()}>
           Rule
         </button>
         <Show when={mayWrite()}>
           <Show
             when={isRunning()}
             fallback={
-              <button type="button" class="plain" onClick={() => void props.act(resumeProjection(one().id))}>
+              <button type="button" class="plain act" onClick={() => void props.act(resumeProjection(one().id))}>
                 Resume
               </button>
             }
           >
-            <button type="button" class="plain" onClick={() => void props.act(pauseProjection(one().id))}>
+            <button type="button" class="plain act" onClick={() => void props.act(pauseProjection(one().id))}>
               Pause
             </button>
           </Show>
-          <button type="button" class="plain" onClick={() => props.onDelete()}>
+          <button type="button" class="plain act" onClick={() => props.onDelete()}>
             Delete
           </button>
         </Show>

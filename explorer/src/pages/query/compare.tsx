@@ -32,6 +32,23 @@ function figuresOf(run: Run, text: string): RunFigures {
   };
 }
 
+/** Keeps the run at hand, to be seen beside the next ones. */
+export function Pin(props: CompareProps): JSX.Element {
+  const hasRun = () => props.run.pages() > 0 && props.run.state() !== "running";
+  return (
+    <Show when={hasRun() && !props.pinned}>
+      <button
+        type="button"
+        aria-label="Pin this run to compare with"
+        title="Pin this run to compare with"
+        onClick={() => props.onPin(figuresOf(props.run, props.text))}
+      >
+        Pin
+      </button>
+    </Show>
+  );
+}
+
 export function Compare(props: CompareProps): JSX.Element {
   const hasRun = () => props.run.pages() > 0 && props.run.state() !== "running";
   const now = () => figuresOf(props.run, props.text);
@@ -58,53 +75,42 @@ export function Compare(props: CompareProps): JSX.Element {
     );
   };
   return (
-    <Show when={hasRun() || props.pinned}>
-      <div class="compare">
-        <Show
-          when={props.pinned}
-          fallback={
-            <button type="button" class="plain" onClick={() => props.onPin(now())}>
-              Pin this run to compare with
-            </button>
-          }
-        >
-          {(pinned) => (
-            <>
-              <div class="scroll-x">
-                <table class="plain" aria-label="Two runs">
-                  <thead>
-                    <tr>
-                      <th scope="col">Run</th>
-                      <th scope="col">Query</th>
-                      <th scope="col" class="number">
-                        Charge
-                      </th>
-                      <th scope="col" class="number">
-                        Time
-                      </th>
-                      <th scope="col" class="number">
-                        Rows
-                      </th>
-                      <th scope="col" class="number">
-                        Items read
-                      </th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    <Row name={pinned().isWhole ? "pinned" : "pinned, not whole"} figures={pinned()} />
-                    <Show when={hasRun()}>
-                      <Row name={now().isWhole ? "latest" : "latest, not whole"} figures={now()} before={pinned()} />
-                    </Show>
-                  </tbody>
-                </table>
-              </div>
-              <button type="button" class="plain" onClick={() => props.onPin(null)}>
-                Unpin
-              </button>
-            </>
-          )}
-        </Show>
-      </div>
+    <Show when={props.pinned}>
+      {(pinned) => (
+        <div class="compare">
+          <div class="scroll-x">
+            <table class="plain" aria-label="Two runs">
+              <thead>
+                <tr>
+                  <th scope="col">Run</th>
+                  <th scope="col">Query</th>
+                  <th scope="col" class="number">
+                    Charge
+                  </th>
+                  <th scope="col" class="number">
+                    Time
+                  </th>
+                  <th scope="col" class="number">
+                    Rows
+                  </th>
+                  <th scope="col" class="number">
+                    Items read
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                <Row name={pinned().isWhole ? "pinned" : "pinned, not whole"} figures={pinned()} />
+                <Show when={hasRun()}>
+                  <Row name={now().isWhole ? "latest" : "latest, not whole"} figures={now()} before={pinned()} />
+                </Show>
+              </tbody>
+            </table>
+          </div>
+          <button type="button" class="plain act" onClick={() => props.onPin(null)}>
+            Unpin
+          </button>
+        </div>
+      )}
     </Show>
   );
 }

@@ -118,7 +118,7 @@ export function RangeBars(props: { ranges: RangeFigures[]; charge: number; link:
                       <span style={{ width: `${(range.charge / most()) * 100}%` }} />
                     </span>
                   </td>
-                  <td class="number">{ru(range.charge)}</td>
+                  <td class="number">{ru(range.charge).replace(" RU", "")}</td>
                   <td class="number">{percent(props.charge > 0 ? range.charge / props.charge : 0)}</td>
                   <td class="number">{milliseconds(range.elapsedMs)}</td>
                   <td class="number">{range.rows === null ? "merged" : integer(range.rows)}</td>

@@ -1,27 +1,10 @@
-// Queries that were run in this browser, with what they cost. They hold data, so they stay here and can be cleared.
+// Queries that were run in this browser, to be found and run again.
 
 import { createResource, createSignal, For, Show, type JSX } from "solid-js";
-import { clear, get, put } from "../../client/store";
+import { history } from "../../client/history";
+import { clear } from "../../client/store";
 import { Dialog } from "../../kit/dialog";
 import { clock, day, integer, milliseconds, ru } from "../../kit/format";
-
-export interface Ran {
-  db: string;
-  coll: string;
-  text: string;
-  charge: number;
-  elapsedMs: number;
-  rows: number;
-  at: number;
-  state: string;
-}
-
-const KEPT_MAX = 500;
-
-export async function remember(ran: Ran): Promise<void> {
-  const list = (await get<Ran[]>("history", "queries")) ?? [];
-  await put("history", "queries", [ran, ...list].slice(0, KEPT_MAX));
-}
 
 export function History(props: {
   db: string;
@@ -29,7 +12,7 @@ export function History(props: {
   onPick: (text: string) => void;
   onClose: () => void;
 }): JSX.Element {
-  const [list, { refetch }] = createResource(async () => (await get<Ran[]>("history", "queries")) ?? []);
+  const [list, { refetch }] = createResource(history);
   const [filter, setFilter] = createSignal("");
   const found = () =>
     (list() ?? []).filter(({ text }) => text.toLowerCase().includes(filter().toLowerCase())).slice(0, 100);

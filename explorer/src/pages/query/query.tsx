@@ -13,6 +13,7 @@ import {
   type JSX,
 } from "solid-js";
 import { queryItems, readDefinition } from "../../client/endpoints";
+import { remember } from "../../client/history";
 import { members } from "../../client/json";
 import { readKey } from "../../client/key";
 import { explain } from "../../client/query";
@@ -24,8 +25,8 @@ import { pack, unpack } from "../../kit/deflate";
 import { place, setState } from "../../kit/router";
 import { TextEditor } from "../../parts/text-editor";
 import { offers } from "../../state/account";
-import { History, remember } from "./history";
-import { Compare, type RunFigures } from "./compare";
+import { History } from "./history";
+import { Compare, Pin, type RunFigures } from "./compare";
 import { Results } from "./results";
 import { createRun } from "./run";
 import { Saved } from "./saved";
@@ -99,6 +100,7 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
       db,
       coll,
       text: query.text,
+      parameters: query.parameters,
       charge: run.charge(),
       elapsedMs: run.elapsedMs(),
       rows: run.rows().length,
@@ -224,6 +226,7 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
         db={db}
         coll={coll}
         keyPaths={definition()?.value.partitionKey.paths ?? []}
+        pin={<Pin run={run} text={ranText()} pinned={pinned()} onPin={setPinned} />}
         onGo={(at) => editor?.goTo(from() + at)}
       />
       <Show when={isSavedOpen()}>

@@ -26,6 +26,7 @@ interface ResultsProps {
   db: string;
   coll: string;
   keyPaths: string[];
+  pin: JSX.Element;
   onGo: (at: number) => void;
 }
 
@@ -82,6 +83,7 @@ export function Results(props: ResultsProps): JSX.Element {
             {figures()}
           </span>
         </Show>
+        {props.pin}
         <Show when={shownTab() === "rows" && run.rows().length > 0}>
           <button type="button" aria-pressed={isJson()} onClick={() => setJson(!isJson())} title="Table or JSON">
             JSON
@@ -111,7 +113,7 @@ export function Results(props: ResultsProps): JSX.Element {
             <Failed failure={failureWords("The query", error())} />
             <Show when={error().places[0]}>
               {(at) => (
-                <button type="button" class="plain" onClick={() => props.onGo(at().start)}>
+                <button type="button" class="plain act" onClick={() => props.onGo(at().start)}>
                   Show the place
                 </button>
               )}
@@ -208,7 +210,8 @@ function Rows(props: ResultsProps): JSX.Element {
       { name: "#", width: "56px", isNumber: true },
       ...names().map((name) => ({
         name: name === "" ? "value" : name,
-        width: "minmax(120px, 1fr)",
+        // Few columns stay beside each other rather than far apart.
+        width: names().length > 3 ? "minmax(120px, 1fr)" : "minmax(120px, 320px)",
         isNumber: areNumbers(sample.map((text) => tokenOf(text, name))),
       })),
     ];

@@ -64,7 +64,7 @@ export function Saved(props: { text: string; onPick: (text: string) => void; onC
         <For each={queries()} fallback={<li class="dim">Nothing is saved in this browser yet.</li>}>
           {(query) => (
             <li class="row">
-              <button type="button" class="plain" onClick={() => props.onPick(query.text)}>
+              <button type="button" class="plain act" onClick={() => props.onPick(query.text)}>
                 {query.name}
               </button>
               <code class="grow saved-text" title={query.text}>

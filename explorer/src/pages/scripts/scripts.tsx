@@ -69,7 +69,10 @@ export default function Scripts(props: { segments: string[] }): JSX.Element {
       </Show>
       <div class="scripts">
         <nav class="script-list" aria-label="Scripts">
-          <For each={list.error ? [] : list()} fallback={<p class="dim">none</p>}>
+          <For
+            each={list.error ? [] : list()}
+            fallback={<p class="dim">No {KINDS.find(({ id }) => id === kind())?.one}s yet.</p>}
+          >
             {(one) => (
               <button
                 type="button"
@@ -205,27 +208,25 @@ function ScriptEditor(props: ScriptEditorProps): JSX.Element {
         onReady={(ready) => (editor = ready)}
         keys={[saveKey]}
       />
-      <Show
-        when={kind !== "udfs"}
-        fallback={
-          <p class="pad dim">
-            Functions run in queries, as <code>udf.{id() || "name"}(…)</code>.
-          </p>
-        }
-      >
-        <TryOut
-          db={db}
-          coll={coll}
-          kind={kind}
-          id={props.script.id}
-          isSaved={!isNew}
-          body={body}
-          onPlace={(line) => {
-            const at = editor?.view.state.doc;
-            if (at && line >= 1 && line <= at.lines) editor?.goTo(at.line(line).from);
-          }}
-        />
+      <Show when={kind === "udfs"}>
+        <p class="toolbar dim">
+          Queries call it as <code>udf.{id() || "name"}(…)</code>.
+        </p>
       </Show>
+      <TryOut
+        db={db}
+        coll={coll}
+        kind={kind}
+        isAfter={type() === "Post"}
+        operation={operation()}
+        id={props.script.id}
+        isSaved={!isNew}
+        body={body}
+        onPlace={(line) => {
+          const at = editor?.view.state.doc;
+          if (at && line >= 1 && line <= at.lines) editor?.goTo(at.line(line).from);
+        }}
+      />
       <Show when={isDeleting()}>
         <Confirm
           title={`Delete ${props.script.id}?`}

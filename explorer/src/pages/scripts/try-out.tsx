@@ -2,6 +2,7 @@
 
 import { createSignal, For, Show, type JSX } from "solid-js";
 import { asServerError } from "../../client/failure";
+import { valueAt } from "../../client/json";
 import { check } from "../../client/json-check";
 import { readKey } from "../../client/key";
 import { runSaved, tryScript, type RunResult, type ScriptKind } from "../../client/scripts";
@@ -15,14 +16,25 @@ interface TryOutProps {
   db: string;
   coll: string;
   kind: ScriptKind;
+  /** A trigger that follows its write. */
+  isAfter: boolean;
+  /** What a trigger is for; one for all is tried at a create. */
+  operation: string;
   id: string;
   isSaved: boolean;
   body: () => string;
   onPlace: (line: number) => void;
 }
 
+/** Single operations that a trigger for several of them can be tried at. */
+const OPERATIONS: Record<string, string[]> = {
+  All: ["Create", "Replace", "Upsert", "Delete"],
+  Update: ["Replace", "Upsert"],
+};
+
 export function TryOut(props: TryOutProps): JSX.Element {
   const isTrigger = props.kind === "triggers";
+  const isFunction = props.kind === "udfs";
   const mayTry = () => offers("scriptsRun");
   const [key, setKey] = createSignal("");
   const [given, setGiven] = createSignal(isTrigger ? '{"id":"1"}' : "[]");
@@ -31,7 +43,11 @@ export function TryOut(props: TryOutProps): JSX.Element {
   const [failure, setFailure] = createSignal<unknown>(null);
   const mistake = () => check(given()).find(({ isError }) => isError);
   const line = () => Number(/line[: ]+(\d+)/i.exec(asServerError(failure() ?? "").message)?.[1] ?? "0");
-  const isShown = () => mayWrite() && (mayTry() || (props.isSaved && !isTrigger));
+  const isShown = () => mayWrite() && (mayTry() || (props.isSaved && props.kind === "sprocs"));
+  const operations = () => OPERATIONS[props.operation] ?? [props.operation];
+  const [chosen, setChosen] = createSignal("");
+  const operation = () => (operations().includes(chosen()) ? chosen() : (operations()[0] ?? "Create"));
+  const isOfId = () => props.isAfter && operation() === "Delete";
 
   const run = async (event: SubmitEvent) => {
     event.preventDefault();
@@ -43,12 +59,13 @@ export function TryOut(props: TryOutProps): JSX.Element {
       setResult(
         mayTry()
           ? await tryScript(db, coll, {
-              kind: isTrigger ? "trigger" : "procedure",
+              kind: isTrigger ? "trigger" : isFunction ? "function" : "procedure",
               body: props.body(),
               key: named,
-              given: given(),
-              operation: "Create",
-              commit: isCommit(),
+              given: isOfId() ? (valueAt(given(), ["id"]) ?? given()) : given(),
+              operation: operation(),
+              isAfter: isTrigger && props.isAfter,
+              commit: isCommit() && !isFunction,
             })
           : await runSaved(db, coll, props.id, named, given()),
       );
@@ -59,16 +76,26 @@ export function TryOut(props: TryOutProps): JSX.Element {
   return (
     <Show when={isShown()}>
       <form class="toolbar try-out" onSubmit={(event) => void run(event)} aria-label="Test run">
-        <label>
-          Key{" "}
-          <input
-            class="mono key-input"
-            required
-            value={key()}
-            placeholder='["ada"]'
-            onInput={(event) => setKey(event.currentTarget.value)}
-          />
-        </label>
+        <Show when={!isFunction}>
+          <label>
+            Key{" "}
+            <input
+              class="mono key-input"
+              required
+              value={key()}
+              placeholder='["ada"]'
+              onInput={(event) => setKey(event.currentTarget.value)}
+            />
+          </label>
+        </Show>
+        <Show when={isTrigger}>
+          <label>
+            {props.isAfter ? "After" : "Before"}{" "}
+            <select value={operation()} onChange={(event) => setChosen(event.currentTarget.value)}>
+              <For each={operations()}>{(name) => <option>{name}</option>}</For>
+            </select>
+          </label>
+        </Show>
         <label class="grow">
           {isTrigger ? "Item" : "Arguments"}{" "}
           <input
@@ -78,14 +105,14 @@ export function TryOut(props: TryOutProps): JSX.Element {
             onInput={(event) => setGiven(event.currentTarget.value)}
           />
         </label>
-        <Show when={mayTry()}>
+        <Show when={mayTry() && !isFunction}>
           <label>
             <input type="checkbox" checked={isCommit()} onChange={(event) => setCommit(event.currentTarget.checked)} />{" "}
             keep what it writes
           </label>
         </Show>
         <button type="submit" disabled={mistake() !== undefined}>
-          <Icon name="run" /> {mayTry() && !isCommit() ? "Dry run" : "Run"}
+          <Icon name="run" /> {isFunction ? "Call" : mayTry() && !isCommit() ? "Dry run" : "Run"}
         </button>
       </form>
       <Show when={mistake()}>{(found) => <p class="bad after">{found().words}</p>}</Show>
@@ -94,7 +121,7 @@ export function TryOut(props: TryOutProps): JSX.Element {
           <>
             <Failed failure={failureWords("The run", error())} />
             <Show when={line() > 0}>
-              <button type="button" class="plain" onClick={() => props.onPlace(line())}>
+              <button type="button" class="plain act" onClick={() => props.onPlace(line())}>
                 Show line {line()}
               </button>
             </Show>
@@ -105,8 +132,8 @@ export function TryOut(props: TryOutProps): JSX.Element {
         {(now) => (
           <div class="run-result" role="status">
             <p>
-              <b>{now().committed ? "Done and kept." : "Rolled back: nothing was written."}</b> {ru(now().charge)} ·{" "}
-              {milliseconds(now().elapsedMs)}
+              <b>{isFunction ? "Called." : now().committed ? "Done and kept." : "Rolled back: nothing was written."}</b>{" "}
+              {ru(now().charge)} · {milliseconds(now().elapsedMs)}
               {now().writes.length > 0 ? ` · ${plural(now().writes.length, "write")}` : ""}
             </p>
             <h2>Result</h2>

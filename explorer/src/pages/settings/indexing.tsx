@@ -2,6 +2,7 @@
 
 import { createMemo, createSignal, For, Show, type JSX } from "solid-js";
 import { replaceDefinition } from "../../client/endpoints";
+import { latestOf } from "../../client/history";
 import { check } from "../../client/json-check";
 import { pretty, valueAt } from "../../client/json";
 import { previewIndexing, type IndexingPreview } from "../../client/schema";
@@ -14,7 +15,11 @@ import { TextEditor } from "../../parts/text-editor";
 import { mayWrite, offers } from "../../state/account";
 import { failureWords } from "../../state/words";
 import { withMember } from "./definition";
+import { QueryFates } from "./query-fates";
 import type { SectionProps } from "./settings";
+
+/** As many as a preview may ask about, with room to spare. */
+const QUERIES_JUDGED = 12;
 
 export function Indexing(props: SectionProps): JSX.Element {
   const stored = () => pretty(valueAt(props.read.text, ["indexingPolicy"]) ?? "{}");
@@ -27,7 +32,8 @@ export function Indexing(props: SectionProps): JSX.Element {
   const look = async () => {
     setFailure(null);
     try {
-      setPreview(await previewIndexing(props.db, props.coll, text()));
+      const { db, coll } = props;
+      setPreview(await previewIndexing(db, coll, text(), await latestOf(db, coll, QUERIES_JUDGED)));
     } catch (error) {
       setFailure(error);
     }
@@ -134,8 +140,9 @@ function Preview(props: { preview: IndexingPreview }): JSX.Element {
             {integer(props.preview.rebuild?.items ?? 0)} items, {bytes(props.preview.rebuild?.sizeBytes ?? 0)}
           </dd>
           <dt>Means of</dt>
-          <dd>{integer(props.preview.sampled ?? 0)} sampled items; which queries slow down is not told</dd>
+          <dd>{integer(props.preview.sampled ?? 0)} sampled items</dd>
         </dl>
+        <QueryFates fates={props.preview.queries ?? []} />
       </Show>
     </div>
   );

@@ -225,6 +225,24 @@ pub fn reads() -> Vec<Case> {
             },
             unchanged
         ),
+        case!(
+            try_function,
+            |w, ctx| async {
+                let one = ["1".to_owned()];
+                let source = "function (n) { return n + 1; }";
+                w.fixture.account.try_function(&ctx, &w.container, source, &one).await?.outcome
+            },
+            unchanged
+        ),
+        case!(
+            preview_queries,
+            |w, ctx| async {
+                let policy = IndexingPolicy::default();
+                let queries = [("SELECT * FROM c WHERE c.v = 1".to_owned(), vec![])];
+                w.fixture.account.preview_queries(&ctx, &w.container, policy, &queries, 10).await
+            },
+            unchanged
+        ),
         case!(schema, |w, ctx| w.fixture.account.schema(&ctx, &w.container, 10), unchanged),
         case!(
             preview_policy,

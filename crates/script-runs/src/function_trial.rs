@@ -1,0 +1,95 @@
+//! Trying a function of users: one call with given arguments, which reads and writes nothing.
+//!
+//! It takes a turn and a worker like the calls of a query. The first partition's budget pays for it, because a function
+//! belongs to no partition key: the price of one run of a script, or its processor time where that is more.
+
+use std::sync::Arc;
+
+use shardlake_model::{Error, ErrorKind, RequestContext, Result};
+use shardlake_partition::Partition;
+use shardlake_queries::ProcessorTab;
+use shardlake_script::{ScriptLimits, Turn, is_worker_lost};
+use shardlake_serving::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched};
+
+use crate::ScriptRuns;
+use crate::trial::TrialReply;
+
+/// What errors call the function.
+const NAME: &str = "trial";
+
+/// What one call came to: its result as JSON text, `None` for undefined.
+type Called = Result<Option<String>>;
+
+impl ScriptRuns {
+    /// `arguments` are JSON texts, in the order of the function's parameters.
+    pub async fn try_function(
+        &self,
+        ctx: &RequestContext,
+        container: &ContainerHandle,
+        source: &str,
+        arguments: &[String],
+    ) -> Result<TrialReply> {
+        let mut routing = self.routing(container);
+        loop {
+            let entry = routing.entry.clone();
+            let partition = entry.map.iter().next().expect("partitions cover the hash space").clone();
+            let mut outcome = self.function_once(ctx, (&entry, &partition), source, arguments).await;
+            if matches!(&outcome, Ok(TrialReply { outcome: Err(error), .. }) if is_worker_lost(error)) {
+                outcome = self.function_once(ctx, (&entry, &partition), source, arguments).await;
+            }
+            if !routing.has_moved(&outcome).await? {
+                return outcome;
+            }
+        }
+    }
+
+    async fn function_once(
+        &self,
+        ctx: &RequestContext,
+        (entry, partition): (&Arc<ContainerEntry>, &Partition),
+        source: &str,
+        arguments: &[String],
+    ) -> Result<TrialReply> {
+        let touched = Touched::Span(&partition.epk_range);
+        let mut permit = self.admit(ctx, entry, partition, OperationKind::Query, touched)?;
+        let tab = ProcessorTab::open(self, ctx, entry, partition);
+        let left = ctx.deadline.saturating_sub(self.clock().elapsed());
+        let turn = self.0.scripts.function_turn(entry.record.container.rid, tab.meter());
+        let turn = tokio::time::timeout(left, turn).await.map_err(|_| no_turn())??;
+        self.admit_again(ctx, partition, &mut permit)?;
+        let outcome = self.called(ctx, turn, source, arguments).await?;
+        let charge_centi = entry.shape.charges.script_run().0;
+        let charge_centi = charge_centi + tab.surcharge_centi(charge_centi);
+        tab.paid();
+        permit.settle(Cost { charge_centi, ..Cost::default() });
+        Ok(TrialReply { outcome, log: String::new(), writes: Vec::new(), committed: false, charge_centi })
+    }
+
+    /// Calls block, so they are made on a thread for that.
+    async fn called(
+        &self,
+        ctx: &RequestContext,
+        turn: Turn,
+        source: &str,
+        arguments: &[String],
+    ) -> Result<Called> {
+        let limits = ScriptLimits::default();
+        let left = ctx.deadline.saturating_sub(self.clock().elapsed());
+        let limits = ScriptLimits { time: limits.time.min(left), ..limits };
+        let (scripts, source) = (self.0.scripts.clone(), source.to_owned());
+        let row: Vec<Option<String>> = arguments.iter().cloned().map(Some).collect();
+        let call = move || -> Called {
+            let mut functions = scripts.functions(&turn, &[(NAME, &source)], limits)?;
+            let mut results = functions.call(NAME, &[row], limits.time)?;
+            Ok(results.pop().flatten())
+        };
+        let called = tokio::task::spawn_blocking(call).await;
+        called.map_err(|error| Error::internal(format!("the thread of a function failed: {error}")))
+    }
+}
+
+fn no_turn() -> Error {
+    let words =
+        "other scripts kept all workers busy for as long as the request could wait: nothing was done, retry";
+    Error::new(ErrorKind::Timeout, words)
+}
