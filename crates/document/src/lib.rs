@@ -7,7 +7,7 @@
 //! | `binary_in.rs`, `binary_strings.rs` | Cosmos binary JSON → BSON, streaming, with limits |
 //! | `binary_out.rs` | BSON → Cosmos binary JSON |
 //! | `binary_format.rs` | what that format is |
-//! | `raw.rs` | reads fields of a BSON document where they lie |
+//! | `raw.rs`, `members.rs` | reads fields of a BSON document where they lie: one, or several in one walk |
 //! | `non_json.rs` | BSON values that JSON lacks, and how JSON shows them |
 //! | `value.rs` | the owned tree for code that builds or changes documents |
 //! | `order.rs` | the total order of values and its order-preserving byte encoding |
@@ -39,6 +39,7 @@ mod json_in;
 mod json_out;
 mod key_text;
 mod limits;
+mod members;
 mod non_json;
 mod order;
 mod patch;
@@ -63,6 +64,7 @@ pub use json_in::{check_numbers, parse_document};
 pub use json_out::{json_size, write_json, write_json_string, write_members, write_value};
 pub use key_text::{KeyError, parse_partition_key, partition_key_text, write_key_component};
 pub use limits::{NESTING_CEILING, ParseLimits};
+pub use members::{MEMBERS_MAX, MemberNames, Members};
 pub use non_json::NonJson;
 pub use order::{
     TypeTag, compare, compare_raw, compare_strings, decode_ordered, encode_ordered, encode_ordered_raw,

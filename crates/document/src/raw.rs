@@ -265,7 +265,7 @@ impl<'a> Iterator for Elements<'a> {
         if kind == kind::END {
             return None;
         }
-        let name_length = after_kind.iter().position(|byte| *byte == 0)?;
+        let name_length = length_before_zero(after_kind)?;
         let name = &after_kind[..name_length];
         let values = &after_kind[name_length + 1..];
         let (value, rest) = values.split_at_checked(value_length(kind, values)?)?;
@@ -277,6 +277,27 @@ impl<'a> Iterator for Elements<'a> {
         }
         Some(RawElement { name, kind, value })
     }
+}
+
+/// The length of the name that the bytes begin with: it ends at the first zero. Eight bytes are looked at in one step, since most names are
+/// as short.
+#[inline]
+pub(crate) fn length_before_zero(bytes: &[u8]) -> Option<usize> {
+    let Some(first) = bytes.first_chunk() else { return bytes.iter().position(|byte| *byte == 0) };
+    match first_zero(u64::from_le_bytes(*first)) {
+        Some(length) => Some(length),
+        None => bytes[8..].iter().position(|byte| *byte == 0).map(|length| length + 8),
+    }
+}
+
+/// The place of the first byte that is zero, from the least significant one on.
+#[inline]
+pub(crate) fn first_zero(word: u64) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([0x01; 8]);
+    const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
+    // A byte that is not zero gets its high bit only behind one that is.
+    let zeros = word.wrapping_sub(ONES) & !word & HIGH_BITS;
+    (zeros != 0).then(|| zeros.trailing_zeros() as usize / 8)
 }
 
 /// The member that a value of type 0x0F stands for, where it is one whose name has U+0000: `bson_writer.rs`.
@@ -418,6 +439,18 @@ mod tests {
         assert_eq!(array.len(), 4);
         assert_eq!(document.get_path(&["a", "c"]), None);
         assert_eq!(document.get_path::<&str>(&[]), None);
+    }
+
+    #[test]
+    fn names_end_at_their_first_zero() {
+        for length in 0..20 {
+            let mut bytes = vec![b'\x01'; length];
+            assert_eq!(length_before_zero(&bytes), None);
+            bytes.extend([0, 0x01, 0x80, 0, 0xFF, 0, 0, 0, 0]);
+            assert_eq!(length_before_zero(&bytes), Some(length));
+            bytes[..length].fill(0x80);
+            assert_eq!(length_before_zero(&bytes), Some(length));
+        }
     }
 
     #[test]

@@ -350,6 +350,10 @@ impl<'a> Transaction<'a> {
         if !self.is_beside && !maintained.layouts.is_empty() && old.into_iter().chain(new).any(takes_long) {
             return Err(Stop::Heavy);
         }
+        // The index follows from what all steps come to.
+        if self.view.base.is_some() {
+            return Ok(());
+        }
         maintained.change(self.uid, old, new, &mut self.index);
         // A single operation may exceed it: an item stored under another policy can have any number of terms. What the server
         // does for itself keeps to bounds of its own, since nobody could split it.

@@ -3,12 +3,14 @@
 //! | file | what it does |
 //! |---|---|
 //! | `script_run.rs` | a run: gate, turn, script, commit |
+//! | `foresight.rs` | of which scripts answers are foreseen |
 //! | `script_run_store.rs`, `script_run_links.rs` | what a script may ask for, and the links that it names it by |
 //! | `trial.rs`, `function_trial.rs` | a script that is tried: its log and its writes, which are given up; a call of a function |
 //! | `triggers.rs` | a write with the triggers that the request names |
 //!
 //! [`ScriptRuns`] is the door. It stands on [`Queries`], and shows what that offers as its own.
 
+mod foresight;
 mod function_trial;
 mod script_run;
 mod script_run_links;
@@ -24,6 +26,7 @@ use std::sync::Arc;
 use shardlake_queries::Queries;
 use shardlake_script::{Confined, Scripts};
 
+use foresight::Foresight;
 pub use script_run::ProcedureReply;
 pub use script_run_store::ScriptedWrite;
 pub use trial::{ScriptTrial, TrialReply, TrialRole, TrialWrite};
@@ -36,6 +39,7 @@ pub struct ScriptRuns(Arc<ScriptRunsState>);
 struct ScriptRunsState {
     queries: Queries,
     scripts: Scripts,
+    foresight: Foresight,
 }
 
 impl Deref for ScriptRuns {
@@ -56,7 +60,7 @@ impl Deref for ScriptRunsState {
 
 impl ScriptRuns {
     pub fn new(queries: Queries, scripts: Scripts) -> ScriptRuns {
-        ScriptRuns(Arc::new(ScriptRunsState { queries, scripts }))
+        ScriptRuns(Arc::new(ScriptRunsState { queries, scripts, foresight: Foresight::default() }))
     }
 
     /// What the kernel confines script workers by; none before the first one was started.

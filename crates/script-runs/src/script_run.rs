@@ -3,7 +3,8 @@
 //! Order of events: the partition's budget lets the script in → the logical partition and a worker are the script's, and the
 //! budget is asked once more → it runs → one commit, or nothing → what it cost is settled. Where the partition turns out to
 //! have moved, nothing was written, and everything is done again on the one that has the logical partition now. Where the
-//! worker was killed from outside, nothing was written either, and it is run once more.
+//! worker was killed from outside, nothing was written either, and it is run once more; likewise where answers were foreseen that
+//! did not come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,9 @@ use shardlake_model::{
     ContainerRid, Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result, Script,
 };
 use shardlake_partition::{LogicalKey, Partition};
-use shardlake_script::{Completion, Invocation, Meter, Role, ScriptLimits, Turn, is_worker_lost};
+use shardlake_script::{
+    Completion, Invocation, Meter, Role, ScriptLimits, Turn, is_misjudged, is_worker_lost,
+};
 
 use crate::ScriptRuns;
 use crate::script_run_store::ScriptStore;
@@ -34,6 +37,14 @@ pub struct ProcedureReply {
     pub meta: ReplyMeta,
 }
 
+/// What is run.
+struct Work<'a> {
+    script: &'a Script,
+    role: &'a Role<'a>,
+    logs: bool,
+    foresees: bool,
+}
+
 impl ScriptRuns {
     /// Runs a stored procedure on the logical partition that `key` names. `arguments` is the text of a JSON array. Errors
     /// are `BadRequest` for what the script throws and `Forbidden` past its limits; nothing is written then.
@@ -53,10 +64,17 @@ impl ScriptRuns {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
             let mut permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
-            let work = (script, &role, logs);
-            let mut outcome = self.procedure_once(ctx, &routing.entry, &logical, work, &mut permit).await;
-            if has_lost_worker(&outcome) {
-                outcome = self.procedure_once(ctx, &routing.entry, &logical, work, &mut permit).await;
+            let key_of_script = (container.entry.record.container.rid, script.number);
+            let foresees = self.0.foresight.may_foresee(key_of_script);
+            let mut work = Work { script, role: &role, logs, foresees };
+            let mut outcome = self.procedure_once(ctx, &routing.entry, &logical, &work, &mut permit).await;
+            let was_misjudged = outcome.as_ref().is_err_and(is_misjudged);
+            if was_misjudged {
+                self.0.foresight.note_misjudged(key_of_script);
+            }
+            if was_misjudged || has_lost_worker(&outcome) {
+                work.foresees = false;
+                outcome = self.procedure_once(ctx, &routing.entry, &logical, &work, &mut permit).await;
             }
             permit.settle_outcome(&outcome, |(_, cost)| *cost);
             if !routing.has_moved(&outcome).await? {
@@ -70,12 +88,13 @@ impl ScriptRuns {
         ctx: &RequestContext,
         entry: &Arc<ContainerEntry>,
         logical: &LogicalKey,
-        (script, role, logs): (&Script, &Role<'_>, bool),
+        work: &Work<'_>,
         permit: &mut Permit<'_>,
     ) -> Result<(ProcedureReply, Cost)> {
         let partition = partition_of(entry, logical);
         let mut run = self.begin_run(ctx, entry, partition, logical, permit).await?;
-        let completion = run.script(script, role.clone(), logs).await;
+        run.foresees = work.foresees;
+        let completion = run.script(work.script, work.role.clone(), work.logs).await;
         let (completion, cost, meta) = run.finish(completion).await?;
         Ok((ProcedureReply { body: completion.response_body, log: completion.log, meta }, cost))
     }
@@ -108,7 +127,16 @@ impl ScriptRuns {
         self.admit_again(ctx, partition, permit)?;
         let limits = ScriptLimits::default();
         let store = ScriptStore::new(self, entry, transaction, ctx, limits.time);
-        Ok(ScriptRun { store, turn, tab, limits, runs: 0, deadline: ctx.deadline, failed_log: String::new() })
+        Ok(ScriptRun {
+            store,
+            turn,
+            tab,
+            limits,
+            runs: 0,
+            foresees: false,
+            deadline: ctx.deadline,
+            failed_log: String::new(),
+        })
     }
 
     /// Waits for a worker, no longer than the request may.
@@ -145,6 +173,8 @@ pub struct ScriptRun<'a> {
     tab: ProcessorTab,
     limits: ScriptLimits,
     runs: u64,
+    /// Answers may be foreseen, and whoever runs it knows what to do where they were not.
+    foresees: bool,
     /// The request's.
     deadline: Duration,
     /// What the last script had printed, if it failed.
@@ -164,6 +194,7 @@ impl ScriptRun<'_> {
             self_link: entry.self_link(),
             alt_link: entry.alt_link(),
             logs,
+            foresees: self.foresees,
             limits: ScriptLimits { time: self.limits.time.min(left), ..self.limits },
         };
         let log = &mut self.failed_log;

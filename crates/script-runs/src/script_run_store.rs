@@ -129,24 +129,24 @@ impl<'a> ScriptStore<'a> {
             StoreOperation::CreateDocument => {
                 check_container_link(self.entry, &request.link)?;
                 let item = self.body_of_new(&request).await?;
-                self.write(Operation::Create { item }).await
+                self.write(&request, Operation::Create { item }).await
             }
             StoreOperation::UpsertDocument => {
                 check_container_link(self.entry, &request.link)?;
                 let item = self.body_of_new(&request).await?;
                 let preconditions = preconditions(&request);
-                self.write(Operation::Upsert { item, preconditions }).await
+                self.write(&request, Operation::Upsert { item, preconditions }).await
             }
             StoreOperation::ReplaceDocument => {
                 let id = self.id_of_link(&request.link).await?;
                 let item = self.prepared(body(&request)?).await?;
                 let preconditions = preconditions(&request);
-                self.write(Operation::Replace { id, item, preconditions }).await
+                self.write(&request, Operation::Replace { id, item, preconditions }).await
             }
             StoreOperation::DeleteDocument => {
                 let id = self.id_of_link(&request.link).await?;
                 let preconditions = preconditions(&request);
-                self.write(Operation::Delete { id, preconditions }).await
+                self.write(&request, Operation::Delete { id, preconditions }).await
             }
         }
     }
@@ -185,9 +185,10 @@ impl<'a> ScriptStore<'a> {
         Ok(self.transaction.execute(&read, item.etag()).await?.item)
     }
 
-    async fn write(&mut self, operation: Operation) -> Result<StoreAnswer> {
+    async fn write(&mut self, request: &StoreRequest, operation: Operation) -> Result<StoreAnswer> {
         let reply = self.execute(&operation).await?;
-        Ok(StoreAnswer { body: reply.item.as_ref().map(json_of).transpose()?, ..StoreAnswer::default() })
+        let shown = reply.item.as_ref().filter(|_| request.wants_body);
+        Ok(StoreAnswer { body: shown.map(json_of).transpose()?, ..StoreAnswer::default() })
     }
 
     async fn read(&mut self, request: StoreRequest) -> Result<StoreAnswer> {

@@ -114,6 +114,7 @@ async fn create(run: &mut ScriptRun<'_>, id: &str) -> StoreReply {
         page_size: None,
         continuation: None,
         disables_id_generation: false,
+        wants_body: true,
     };
     run.store.call(request).await
 }
@@ -209,6 +210,37 @@ fn a_run_that_is_dropped_leaves_the_logical_partition_free() {
         let reply = runs.execute_procedure(&ctx, &container, Some(&key), &script, "[]", false).await;
         assert_eq!(reply.expect("runs").meta.lsn, 1, "the other one has written nothing");
     });
+}
+
+#[tokio::test]
+async fn procedure_that_expects_failures_is_answered_and_charged_alike_with_and_without_foresight() {
+    let clock = Clock::manual(Timestamp(1_700_000_000_000));
+    let (runs, ctx, container) = account(&clock).await;
+    let body = "function f() {
+        const collection = getContext().getCollection(), link = collection.getSelfLink();
+        collection.upsertDocument(link, {id: '2', pk: 'a', n: 1}, () => { });
+        collection.createDocument(link, {id: '1', pk: 'a'}, (error) =>
+            getContext().getResponse().setBody(error ? error.number : 'created'));
+    }";
+    let definition = ScriptDefinition {
+        kind: ScriptKind::Procedure,
+        id: "p".to_owned(),
+        body: body.to_owned(),
+        trigger: None,
+        spelling: None,
+    };
+    let script = runs.resources.create_script(&ctx, &container, definition).await.expect("registered");
+    let key = key();
+    let mut replies = Vec::new();
+    // The first is as foreseen, the second is misjudged and made again, the third is made with care.
+    for _ in 0..3 {
+        let reply = runs.execute_procedure(&ctx, &container, Some(&key), &script, "[]", false).await;
+        let reply = reply.expect("runs");
+        replies.push((reply.body.expect("a body"), reply.meta.lsn, reply.meta.charge_centi));
+    }
+    let told: Vec<(&str, u64)> = replies.iter().map(|(body, lsn, _)| (body.as_str(), *lsn)).collect();
+    assert_eq!(told, [("\"created\"", 1), ("409", 2), ("409", 3)]);
+    assert_eq!(replies[1].2, replies[2].2, "what was given up is not charged");
 }
 
 /// Many wait while one computes; when their turn comes, its bill has come, too.

@@ -70,6 +70,7 @@ fn procedures(scripts: &Scripts) {
                     self_link: "dbs/a/colls/b/",
                     alt_link: "dbs/a/colls/b",
                     logs: false,
+                    foresees: true,
                     limits: ScriptLimits::default(),
                 };
                 runtime.block_on(scripts.run(HERE, invocation, &mut Instant(item()))).expect("runs");

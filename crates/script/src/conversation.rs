@@ -1,16 +1,19 @@
 //! The pool's side of one order that runs in the server's runtime: sends it, answers the calls of the data, reads how it ended.
 //!
 //! The watchdog is here: a worker that neither asks nor ends within the script's time and a grace is killed, by dropping its lease.
+//! Calls that the worker took for done are carried out without an answer. Where one of them fails, the run is *misjudged*: it is of no use, and
+//! nothing of it may be kept.
+//!
 //! Time that the store takes is not the script's. What a worker that tells no more has used is what was waited for it.
 
 use std::io;
 use std::time::Duration;
 
-use crate::endings::{GRACE, START_TIME, lost, overran, worker_lost};
+use crate::endings::{Ending, GRACE, START_TIME, lost, misjudged, overran, worker_lost};
 use crate::line::Line;
 use crate::pool::Leased;
 use crate::protocol::{Order, Report, Used};
-use crate::store::Store;
+use crate::store::{Store, StoreReply, StoreRequest};
 use crate::turns::Turn;
 use shardlake_model::{Error, Result};
 use shardlake_stdx::Clock;
@@ -26,6 +29,9 @@ pub(crate) struct Conversation {
     watch: Watch,
     /// What the script had printed that then failed.
     pub(crate) log: String,
+    /// A call failed that the script took for done, or the worker is gone and did not tell which calls those were.
+    pub(crate) is_misjudged: bool,
+    foresees: bool,
     /// Dropped last: that kills a worker which is in the middle of something.
     lease: Leased,
 }
@@ -55,6 +61,8 @@ impl Conversation {
             time,
             watch: Watch::of_start(lease.turn().clone()),
             log: String::new(),
+            is_misjudged: false,
+            foresees: false,
             lease,
         };
         if conversation.lease.is_new() {
@@ -77,6 +85,9 @@ impl Conversation {
     pub(crate) async fn outcome(&mut self, store: &mut dyn Store) -> Result<Report> {
         loop {
             match self.receive().await? {
+                Report::Foreseen(requests) => self.carry_out(requests, store).await,
+                // The worker waits in the middle of what is given up.
+                Report::Store(_) if self.is_misjudged => return Err(misjudged()),
                 Report::Store(requests) => {
                     for request in requests {
                         let reply = store.call(request).await;
@@ -89,6 +100,21 @@ impl Conversation {
                 }
                 Report::Log(text) => self.log = text,
                 ended => return Ok(ended),
+            }
+        }
+    }
+
+    /// Of the run that is ordered, answers may be foreseen.
+    pub(crate) fn foresees(&mut self, foresees: bool) {
+        self.foresees = foresees;
+    }
+
+    /// Without an answer. Behind one that fails nothing is carried out any more.
+    async fn carry_out(&mut self, requests: Vec<StoreRequest>, store: &mut dyn Store) {
+        for request in requests {
+            if !self.foresees || !StoreReply::is_as_foreseen(&store.call(request).await) {
+                self.is_misjudged = true;
+                return;
             }
         }
     }
@@ -118,7 +144,8 @@ impl Conversation {
         }
     }
 
-    fn overran(&self) -> Error {
+    fn overran(&mut self) -> Error {
+        self.is_misjudged |= self.foresees;
         self.offended();
         overran(self.time)
     }
@@ -133,7 +160,9 @@ impl Conversation {
         if matches!(error.kind(), io::ErrorKind::InvalidData) {
             return lost().with_source(error);
         }
-        self.lease.ending().await.error()
+        let ending = self.lease.ending().await;
+        self.is_misjudged |= self.foresees && matches!(ending, Ending::Failed);
+        ending.error()
     }
 
     /// After the report that ends the order, with what that says.

@@ -74,6 +74,28 @@ pub fn is_worker_lost(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<WorkerLost>())
 }
 
+/// Marks errors of runs in which an answer was foreseen that came out differently.
+#[derive(Debug)]
+struct Misjudged;
+
+impl fmt::Display for Misjudged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a call failed that the script took for done")
+    }
+}
+
+impl std::error::Error for Misjudged {}
+
+/// Whether a run says nothing, because it foresaw what did not come: what it did is to be given up, and it is to be made again without
+/// foresight.
+pub fn is_misjudged(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<Misjudged>())
+}
+
+pub(crate) fn misjudged() -> Error {
+    Error::internal("a script run was misjudged").with_source(Misjudged)
+}
+
 pub(crate) fn worker_lost(message: &str) -> Error {
     let message = format!("{message}; nothing the script wrote is kept: retry");
     Error::new(ErrorKind::Unavailable, message).with_source(WorkerLost).with_retry_after_ms(RETRY_AFTER_MS)

@@ -22,13 +22,13 @@ use std::sync::Arc;
 use shardlake_model::{ContainerRid, Error, Result, TriggerOperation};
 
 use conversation::Conversation;
-use endings::{failed, lost};
+use endings::{failed, lost, misjudged};
 use pool::Pool;
 use protocol::{Failure, FailureKind, Order, OrderedRole, Report, RunOrder, Used};
 use turns::Lane;
 
 pub use confined::{Confined, Layer};
-pub use endings::is_worker_lost;
+pub use endings::{is_misjudged, is_worker_lost};
 pub use functions::Functions;
 pub use meter::Meter;
 pub use settings::{ScriptLimits, ScriptSettings, WorkerKind};
@@ -55,6 +55,9 @@ pub struct Invocation<'a> {
     pub alt_link: &'a str,
     /// Whether `console.log` is kept.
     pub logs: bool,
+    /// Writes whose callbacks look at nothing but errors may be taken as done before the store is asked, which saves asking it one by one.
+    /// The run may then end with [`is_misjudged`], and is to be made again without.
+    pub foresees: bool,
     pub limits: ScriptLimits,
 }
 
@@ -163,10 +166,17 @@ impl Scripts {
         debug_assert!(turn.is_for(Lane::Scripts), "scripts and functions take different turns");
         let mut conversation = Conversation::begin(self.pool.lease(turn)?, invocation.limits.time).await?;
         store.begin();
+        conversation.foresees(invocation.foresees);
         conversation.send(&Order::Run(invocation.order())).await?;
-        let ended = conversation.outcome(store).await?;
+        let ended = conversation.outcome(store).await;
+        if conversation.is_misjudged {
+            if let Ok(Report::Completed { used, .. } | Report::Failed { used, .. }) = ended {
+                conversation.end(used);
+            }
+            return Err(misjudged());
+        }
         *failed_log = std::mem::take(&mut conversation.log);
-        match ended {
+        match ended? {
             Report::Completed { response_body, request_body, log, used } => {
                 conversation.end(used);
                 Ok(Completion { response_body, request_body, log })
@@ -209,6 +219,7 @@ impl Invocation<'_> {
             self_link: self.self_link.to_owned(),
             alt_link: self.alt_link.to_owned(),
             logs: self.logs,
+            foresees: self.foresees,
             limits: self.limits,
         }
     }

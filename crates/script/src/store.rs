@@ -22,6 +22,18 @@ pub enum StoreOperation {
     DeleteDocument,
 }
 
+impl StoreReply {
+    /// To a write that succeeds, and whose body nobody wants.
+    pub(crate) fn foreseen() -> StoreReply {
+        StoreReply { outcome: Ok(StoreAnswer::default()), accepts_more: true }
+    }
+
+    /// Whether it is that, as far as a script can tell.
+    pub(crate) fn is_as_foreseen(&self) -> bool {
+        self.outcome.is_ok() && self.accepts_more
+    }
+}
+
 impl StoreOperation {
     /// Whether the answer is a page of documents or rows.
     pub(crate) fn answers_page(self) -> bool {
@@ -44,6 +56,18 @@ pub struct StoreRequest {
     pub continuation: Option<String>,
     /// The document must bring its id.
     pub disables_id_generation: bool,
+    /// The script can look at the body of the answer; else it is not sent.
+    pub wants_body: bool,
+}
+
+impl StoreRequest {
+    /// Whether its answer is known before it is carried out, as long as it succeeds.
+    pub(crate) fn is_foreseeable(&self) -> bool {
+        use StoreOperation::*;
+        let writes =
+            matches!(self.operation, CreateDocument | UpsertDocument | ReplaceDocument | DeleteDocument);
+        writes && !self.wants_body
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

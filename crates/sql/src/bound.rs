@@ -5,7 +5,10 @@
 //! Slots number the variables of the whole query, subqueries and `LET` included; no two have the same. A container's item is
 //! slot 0 wherever the query has a `FROM` that names it.
 
-use crate::expression::Expression;
+use shardlake_document::ItemView;
+
+use crate::evaluate::scalar::PlainFilter;
+use crate::expression::{Expression, Prepared};
 
 pub(crate) type Slot = usize;
 
@@ -15,8 +18,8 @@ pub(crate) struct BoundQuery {
     pub sources: Vec<BoundSource>,
     /// `WHERE`; constants are folded. `None` keeps every row.
     pub filter: Option<Expression>,
-    /// Of `filter`, once everything is in its place: it is over scalars alone (`evaluate/scalar.rs`).
-    pub has_plain_filter: bool,
+    /// Of `filter`, once everything is in its place, where it is over scalars alone (`evaluate/scalar.rs`).
+    pub plain_filter: Prepared<PlainFilter>,
     /// Parts of `filter` that can be tested before all sources are entered; `filter` still has them.
     pub early: Vec<EarlyTest>,
     /// With grouping or aggregates, `projection` and `order_by` see only [`Expression::GroupKey`] and
@@ -107,6 +110,14 @@ impl BoundSource {
 }
 
 impl BoundQuery {
+    /// Whether the filter holds for an item, and the steps of that, where the item is the only source and the filter can be told without
+    /// the loops over the sources.
+    pub fn plain_test(&self, item: &ItemView<'_>) -> Option<(bool, u64)> {
+        let Prepared(Some(plain)) = &self.plain_filter else { return None };
+        let has_item_alone = matches!(self.sources[..], [BoundSource::Item]) && self.early.is_empty();
+        if has_item_alone { plain.holds(item) } else { None }
+    }
+
     /// Its first source is a query that groups the container's items or tells them apart, so that its rows are known only
     /// when every item has been seen.
     pub fn reads_a_whole_result(&self) -> bool {

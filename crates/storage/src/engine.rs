@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use crate::scan::KeptRows;
 use crate::{Answer, Batch, KeptFiles, LogPosition, Lookup, Resolve, ScanOptions, StorageError};
 
 /// Stored bytes: cheap to clone, and on a local disk a slice of the cached block.
@@ -180,6 +181,11 @@ pub trait EngineScan: Send {
     /// The next rows: `rows_max` of them, or as many as reach [`ScanOptions::CHUNK_BYTES`], or those that are left. So a chunk
     /// that is smaller both ways is the last one.
     fn next_chunk(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>>;
+
+    /// The next rows where they lie, where these are kept in memory: one at least. `None` leaves them to `next_chunk`.
+    fn next_kept(&mut self, _rows_max: usize) -> Option<KeptRows> {
+        None
+    }
 
     /// Passes over up to `rows_max` rows and says over how many; none at the end.
     fn count_chunk(&mut self, rows_max: usize) -> Answer<'_, usize> {

@@ -15,6 +15,8 @@
 //! stretches. A stretch never leaves its *family*, the keys that start alike as far as the partition says (one path of an index, say).
 //! Families share *slots*, which say whether anybody scans them, so that a writer passes over most of its keys.
 //!
+//! Scans that read a stretch where it lies may note that they have checked its rows, and need not check them again.
+//!
 //! A range is kept when it is scanned for the second time: what is read once should not be copied. After a write into it, it has to be
 //! scanned twice again.
 
@@ -30,6 +32,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Row;
 use crate::batch::Batch;
+use crate::scan::RowsInMemory;
 
 /// The number of a commit, and of a view: its last commit.
 type Number = u64;
@@ -54,7 +57,7 @@ const GONE_MAX: usize = 1024;
 pub(crate) struct Stretch {
     pub from: Bytes,
     pub to: Bytes,
-    pub rows: Vec<Row>,
+    pub rows: Arc<RowsInMemory>,
     family: Box<[u8]>,
     /// The number of the view that it was read from.
     seq: Number,
@@ -276,7 +279,7 @@ impl HotRanges {
         }
         let stretch = Arc::new(Stretch {
             // Copies: the engine's rows may hold the whole blocks that they lie in.
-            rows: copy(rows, rows_bytes),
+            rows: Arc::new(copy(rows, rows_bytes).into()),
             from: Bytes::copy_from_slice(&range.start),
             to: Bytes::copy_from_slice(&range.end),
             family: family.into(),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::engine::EngineScan;
 use crate::hot_ranges::{Found, HotRanges, Seer, Stretch};
-use crate::scan::is_last_chunk;
+use crate::scan::{KeptRows, is_last_chunk};
 use crate::{Answer, Row, ScanOptions, StorageError, View};
 
 pub(crate) struct HotScan {
@@ -253,6 +253,26 @@ impl HotScan {
 }
 
 impl EngineScan for HotScan {
+    fn next_kept(&mut self, rows_max: usize) -> Option<KeptRows> {
+        // What was read ahead of a stretch comes first, and backwards the rows would have to be turned round.
+        if !self.ready.is_empty() || self.gap.is_some() || self.options.reverse {
+            return None;
+        }
+        while !self.is_over() {
+            let Found::Stretch(stretch) = self.ranges.find(&self.family, &self.left, false, self.seer) else {
+                return None;
+            };
+            let places = stretch.places(&self.left);
+            let taken = places.len().min(rows_max);
+            self.move_past(&stretch, &places, taken);
+            if taken > 0 {
+                let places = places.start..places.start + taken;
+                return Some(KeptRows { rows: stretch.rows.clone(), places });
+            }
+        }
+        None
+    }
+
     fn next_chunk(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>> {
         self.collect_kept(rows_max);
         if !self.is_ready(rows_max) && !self.view.reads_at_once() {

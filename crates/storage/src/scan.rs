@@ -1,5 +1,9 @@
 //! Reading ranges of a view in chunks.
 
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -32,6 +36,68 @@ impl ScanOptions {
     pub const CHUNK_BYTES: usize = 256 * 1024;
     /// Rows passed over at a time when they are only counted.
     pub const COUNTED_ROWS: usize = 2048;
+}
+
+/// The next rows of a scan, where they lie: see [`Scan::next_rows_in_place`].
+#[derive(Debug)]
+pub enum Chunk {
+    Read(Vec<Row>),
+    Kept(KeptRows),
+}
+
+/// Rows of a range that is kept in memory.
+#[derive(Debug)]
+pub struct KeptRows {
+    pub(crate) rows: Arc<RowsInMemory>,
+    pub(crate) places: Range<usize>,
+}
+
+/// All rows of such a range.
+#[derive(Debug)]
+pub(crate) struct RowsInMemory {
+    rows: Vec<Row>,
+    /// Somebody has found all of them whole.
+    were_checked: AtomicBool,
+}
+
+impl From<Vec<Row>> for RowsInMemory {
+    fn from(rows: Vec<Row>) -> Self {
+        RowsInMemory { rows, were_checked: AtomicBool::new(false) }
+    }
+}
+
+impl Deref for RowsInMemory {
+    type Target = [Row];
+
+    fn deref(&self) -> &[Row] {
+        &self.rows
+    }
+}
+
+impl Chunk {
+    pub fn rows(&self) -> &[Row] {
+        match self {
+            Chunk::Read(rows) => rows,
+            Chunk::Kept(kept) => &kept.rows[kept.places.clone()],
+        }
+    }
+
+    /// Whether somebody has looked at all these rows and [noted](Chunk::note_checked) that they are whole.
+    pub fn was_checked(&self) -> bool {
+        match self {
+            Chunk::Read(_) => false,
+            Chunk::Kept(kept) => kept.rows.were_checked.load(Ordering::Acquire),
+        }
+    }
+
+    /// All these rows are whole. Rows that stay in memory need not be looked at again.
+    pub fn note_checked(&self) {
+        if let Chunk::Kept(kept) = self
+            && kept.places.len() == kept.rows.len()
+        {
+            kept.rows.were_checked.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// A scan in progress.
@@ -89,6 +155,23 @@ impl Scan {
             self.fetch_ahead();
         }
         Ok((!rows.is_empty()).then_some(rows))
+    }
+
+    /// [`Scan::next_chunk`] without a copy of rows that are kept in memory.
+    pub async fn next_rows_in_place(&mut self) -> Result<Option<Chunk>, StorageError> {
+        // Before any row is taken, which would be lost with this future.
+        tokio::task::coop::consume_budget().await;
+        if self.ahead.is_none()
+            && let Some(scan) = &mut self.scan
+            && let Some(kept) = scan.next_kept(self.rows_left.min(ScanOptions::CHUNK_ROWS))
+        {
+            self.rows_left -= kept.places.len();
+            if self.rows_left == 0 {
+                self.scan = None;
+            }
+            return Ok(Some(Chunk::Kept(kept)));
+        }
+        Ok(self.next_chunk().await?.map(Chunk::Read))
     }
 
     /// Whether it is known that no rows follow.

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use shardlake_model::Result;
-use shardlake_storage::{Row, Scan};
+use shardlake_storage::{Chunk, Row, Scan};
 
 /// Records by item key; `None` for an item that was deleted.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +61,14 @@ impl<'o> MergedScan<'o> {
             own.0.range::<Bytes, _>((Bound::Included(start), Bound::Excluded(end))).peekable()
         };
         MergedScan { scan, own: own.filter(|own| !own.is_empty()).map(range) }
+    }
+
+    /// [`MergedScan::next_chunk`] without a copy of rows that are kept in memory.
+    pub async fn next_rows_in_place(&mut self) -> Result<Option<Chunk>> {
+        match self.own {
+            None => self.scan.next_rows_in_place().await.map_err(crate::storage_error),
+            Some(_) => Ok(self.next_chunk().await?.map(Chunk::Read)),
+        }
     }
 
     /// `None` at the end.

@@ -85,11 +85,37 @@ impl<'q> Feed<'q> {
             let is_enough = self.waiting.len() >= together || self.waiting_bytes >= WAITING_BYTES_MAX;
             return if is_enough { self.flush(reader) } else { Ok(None) };
         }
+        let ended = self.deal_with(reader, item, filtered, before)?;
+        if ended.is_none() {
+            self.last = Some(last());
+        }
+        Ok(ended)
+    }
+
+    /// Whether items may wait for one another.
+    pub fn gathers(&self) -> bool {
+        self.execution.items_to_gather(self.seen) > 0
+    }
+
+    /// [`Feed::offer`] of an item that waits for no other. Where this does not end the feeding, the caller sets [`Feed::last`].
+    pub fn offer_at_once(
+        &mut self,
+        reader: &mut Reader<'_>,
+        item: &ItemView<'_>,
+        before: QueryStatistics,
+    ) -> Result<Option<Ended>> {
+        self.deal_with(reader, item, false, before)
+    }
+
+    fn deal_with(
+        &mut self,
+        reader: &mut Reader<'_>,
+        item: &ItemView<'_>,
+        filtered: bool,
+        before: QueryStatistics,
+    ) -> Result<Option<Ended>> {
         match self.push(item, filtered)? {
-            Flow::More => {
-                self.last = Some(last());
-                Ok(None)
-            }
+            Flow::More => Ok(None),
             Flow::PageFull => {
                 reader.statistics = before;
                 Ok(Some(Ended::Cut))

@@ -2,7 +2,7 @@
 
 use shardlake_document::Record;
 use shardlake_model::{Error, Result};
-use shardlake_storage::{Row, Scan, ScanOptions};
+use shardlake_storage::{Chunk, Row, Scan, ScanOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::position::KeyPosition;
@@ -80,40 +80,73 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
         None => Resumed::from(start),
     };
     let (mut chunk, mut rows) = match scan.begun {
-        Some((rows, scan)) => (Some(rows), MergedScan::from(scan)),
+        Some((rows, scan)) => (Some(Chunk::Read(rows)), MergedScan::from(scan)),
         None if resumed.start >= end => return Ok(Ended::Exhausted),
         None => {
             let reads_all = feed.execution.room() == usize::MAX;
             let options = if reads_all { TO_THE_END } else { ScanOptions::default() };
             let rows = reader.hot.scan(resumed.start.clone()..end.clone(), options);
             let mut rows = MergedScan::new(rows, reader.request.own(), &resumed.start, &end);
-            (rows.next_chunk().await?, rows)
+            (rows.next_rows_in_place().await?, rows)
         }
     };
     while let Some(items) = chunk {
-        let examined = items.last().map(|(key, _)| key.slice(HEADER..));
-        let count = items.len();
-        for (key, value) in items {
-            if resumed.skips(&key, HEADER)? || !matches_filter(reader.request.filter, &key)? {
-                continue;
-            }
-            let before = reader.statistics;
-            // Read where it lies: what holds on to its bytes costs more than the look at it.
-            let record = Record::decode(&value).map_err(crate::corrupt)?;
-            reader.statistics.items_scanned += 1;
-            reader.statistics.items_scanned_bytes += u64::from(record.envelope.json_size_bytes);
-            let Some(item) = reader.live_view(&record) else { continue };
-            let last = || Last::Item(key.slice(HEADER..));
-            if let Some(ended) = feed.offer(reader, &item, false, before, last)? {
-                return Ok(ended);
-            }
-        }
-        if let Some(ended) = reader.pause(feed, examined.map(Last::Item))? {
+        if let Some(ended) = offer_all(reader, feed, &mut resumed, &items)? {
             return Ok(ended);
         }
-        reader.give_way(count).await;
-        chunk = rows.next_chunk().await?;
+        let examined = items.rows().last().map(|(key, _)| Last::Item(key.slice(HEADER..)));
+        if let Some(ended) = reader.pause(feed, examined)? {
+            return Ok(ended);
+        }
+        reader.give_way(items.rows().len()).await;
+        chunk = rows.next_rows_in_place().await?;
     }
     resumed.check_found()?;
     Ok(Ended::Exhausted)
+}
+
+/// Offers all items of a chunk. `Some` ends the feeding.
+fn offer_all(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    resumed: &mut Resumed,
+    items: &Chunk,
+) -> Result<Option<Ended>> {
+    let was_checked = items.was_checked();
+    let mut checked = 0;
+    // The last item that was dealt with. Its key is taken once for the chunk.
+    let mut dealt = None;
+    let mut ended = None;
+    for (key, value) in items.rows() {
+        if resumed.skips(key, HEADER)? || !matches_filter(reader.request.filter, key)? {
+            continue;
+        }
+        let before = reader.statistics;
+        // Read where it lies: what holds on to its bytes costs more than the look at it.
+        let record = if was_checked { Record::decode_again(value) } else { Record::decode(value) };
+        let record = record.map_err(crate::corrupt)?;
+        checked += 1;
+        reader.statistics.items_scanned += 1;
+        reader.statistics.items_scanned_bytes += u64::from(record.envelope.json_size_bytes);
+        let Some(item) = reader.live_view(&record) else { continue };
+        if feed.gathers() {
+            let last = || Last::Item(key.slice(HEADER..));
+            ended = feed.offer(reader, &item, false, before, last)?;
+        } else {
+            ended = feed.offer_at_once(reader, &item, before)?;
+            if ended.is_none() {
+                dealt = Some(key);
+            }
+        }
+        if ended.is_some() {
+            break;
+        }
+    }
+    if let Some(key) = dealt {
+        feed.last = Some(Last::Item(key.slice(HEADER..)));
+    }
+    if checked == items.rows().len() {
+        items.note_checked();
+    }
+    Ok(ended)
 }

@@ -3,6 +3,11 @@
 //! A new worker says first how the operating system confines it. Then the pool sends an [`Order`] and reads [`Report`]s until one ends the order. A running script sends its calls of the
 //! data as one [`Report::Store`] per batch; each is answered by one reply frame, in order, and a worker sends no
 //! further batch before it has read all replies to the last: so neither side ever writes while the other one does.
+//!
+//! A run that may foresee answers takes writes whose callbacks look at nothing but errors as done, and tells of them later in one
+//! [`Report::Foreseen`], at the latest before the report that ends the order and in the same write as that. Nothing answers it: where a
+//! write fails after all, the pool gives the run up, and it is made again without foresight.
+//!
 //! Both sides are the same program; there is no version. The pool trusts nothing that a worker says beyond its length.
 
 mod codec;
@@ -24,6 +29,8 @@ pub(crate) use frame::{HEADER_BYTES, frame_length, read_frame, write_frame};
 pub(crate) const BATCH_CALLS_MAX: usize = 64;
 /// Calls in a batch that answer with a page at most: their answers are large.
 pub(crate) const BATCH_PAGES_MAX: usize = 4;
+/// Calls of a run whose answers are foreseen before they are told.
+pub(crate) const FORESEEN_CALLS_MAX: usize = 256;
 /// Bytes of a batch after which it goes out.
 pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
 
@@ -61,6 +68,8 @@ pub(crate) struct RunOrder {
     pub self_link: String,
     pub alt_link: String,
     pub logs: bool,
+    /// Whether answers may be foreseen.
+    pub foresees: bool,
     pub limits: ScriptLimits,
 }
 
@@ -76,6 +85,8 @@ pub(crate) enum OrderedRole {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Report {
     Store(Vec<StoreRequest>),
+    /// Calls that the script believes to have succeeded: not answered.
+    Foreseen(Vec<StoreRequest>),
     /// The end of a check, or of preparing functions.
     Ready,
     /// Of the first rows of a call, one at least: the worker answers what is ready after [`PORTION_TIME`].

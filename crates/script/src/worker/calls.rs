@@ -2,6 +2,10 @@
 //!
 //! A call is accepted at once and answered after the function that made it has returned, so calls can wait for each other. A batch
 //! goes out when it is full or when the script has nothing else to do, and only after every answer to the batch before was read.
+//!
+//! Where the run may foresee, a batch of writes whose callbacks can look at nothing but errors does not go out: each is answered as if it had
+//! succeeded, and the script goes on. It goes out before the next batch that has to be answered, or with the report that ends the run; until
+//! then nobody but this worker has seen what the script made of it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +13,7 @@ use std::rc::Rc;
 
 use super::budget::Budget;
 use super::channel::Channel;
-use crate::protocol::{BATCH_BYTES_MAX, BATCH_CALLS_MAX, BATCH_PAGES_MAX, Order, Report};
+use crate::protocol::{BATCH_BYTES_MAX, BATCH_CALLS_MAX, BATCH_PAGES_MAX, FORESEEN_CALLS_MAX, Order, Report};
 use crate::store::{StoreReply, StoreRequest};
 
 /// Calls that wait for their callbacks at most; further ones are not accepted.
@@ -24,6 +28,12 @@ pub(super) struct Calls {
     queue: Vec<StoreRequest>,
     queue_bytes: usize,
     queue_pages: usize,
+    foresees: bool,
+    /// Batches that were taken as done and not sent.
+    foreseen: Vec<StoreRequest>,
+    foreseen_bytes: usize,
+    /// Of them, those that the script has not been answered yet.
+    unanswered: usize,
     /// Sent and not answered.
     outstanding: usize,
     answers: VecDeque<StoreReply>,
@@ -34,13 +44,17 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(channel: Channel, budget: Rc<Budget>) -> Calls {
+    pub(super) fn new(channel: Channel, budget: Rc<Budget>, foresees: bool) -> Calls {
         Calls {
             channel: Some(channel),
             budget,
             queue: Vec::new(),
             queue_bytes: 0,
             queue_pages: 0,
+            foresees,
+            foreseen: Vec::new(),
+            foreseen_bytes: 0,
+            unanswered: 0,
             outstanding: 0,
             answers: VecDeque::new(),
             answer_bytes: 0,
@@ -51,7 +65,7 @@ impl Calls {
 
     /// Whether the call is accepted; accepted ones are answered in order.
     pub(super) fn submit(&mut self, request: StoreRequest) -> bool {
-        let waiting = self.queue.len() + self.outstanding + self.answers.len();
+        let waiting = self.queue.len() + self.unanswered + self.outstanding + self.answers.len();
         // Time of the store is not the script's to pay, but an invocation holds others up: past its time it is to come to an end.
         if !self.accepts_more
             || self.budget.is_past_time()
@@ -76,7 +90,12 @@ impl Calls {
 
     /// The answer to the earliest call that has none yet; nothing when there is no such call.
     pub(super) fn next_answer(&mut self) -> Option<StoreReply> {
-        if self.answers.is_empty() && self.outstanding == 0 {
+        let is_idle = self.answers.is_empty() && self.outstanding == 0;
+        if self.unanswered > 0 || (is_idle && self.foresee()) {
+            self.unanswered -= 1;
+            return Some(StoreReply::foreseen());
+        }
+        if is_idle {
             self.flush();
         }
         if self.answers.is_empty() && self.outstanding > 0 {
@@ -87,9 +106,28 @@ impl Calls {
         Some(answer)
     }
 
+    /// Takes the next batch as done, if its answers can be foreseen.
+    fn foresee(&mut self) -> bool {
+        let calls = self.foreseen.len() + self.queue.len();
+        let is_foreseen = self.foresees
+            && self.broken.is_none()
+            && !self.queue.is_empty()
+            && calls <= FORESEEN_CALLS_MAX
+            && self.foreseen_bytes + self.queue_bytes < BATCH_BYTES_MAX
+            && self.queue.iter().all(StoreRequest::is_foreseeable);
+        if is_foreseen {
+            self.unanswered = self.queue.len();
+            self.foreseen_bytes += self.queue_bytes;
+            self.foreseen.append(&mut self.queue);
+            (self.queue_bytes, self.queue_pages) = (0, 0);
+        }
+        is_foreseen
+    }
+
     /// Reads what the pool still sends, so that the next order is the next message. Nothing can be called afterwards.
     pub(super) fn finish(&mut self) -> io::Result<Channel> {
         self.collect();
+        self.tell_foreseen();
         self.accepts_more = false;
         let channel = self.channel.take().ok_or(io::ErrorKind::NotConnected);
         self.broken.take().map_or_else(|| Ok(channel?), Err)
@@ -100,12 +138,22 @@ impl Calls {
         if self.queue.is_empty() || self.broken.is_some() {
             return;
         }
+        self.tell_foreseen();
         self.outstanding = self.queue.len();
         let batch = Report::Store(std::mem::take(&mut self.queue));
         (self.queue_bytes, self.queue_pages) = (0, 0);
         let Some(channel) = &mut self.channel else { return };
         if let Err(error) = self.budget.pause(|| channel.send(&batch)) {
             self.fail(error);
+        }
+    }
+
+    /// Before what goes out next.
+    fn tell_foreseen(&mut self) {
+        let foreseen = std::mem::take(&mut self.foreseen);
+        self.foreseen_bytes = 0;
+        if let Some(channel) = self.channel.as_mut().filter(|_| !foreseen.is_empty()) {
+            channel.put(&Report::Foreseen(foreseen));
         }
     }
 

@@ -35,10 +35,15 @@ impl Channel {
         Ok(Some(order))
     }
 
-    pub(super) fn send(&mut self, report: &Report) -> io::Result<()> {
-        self.encoder.clear();
+    /// Goes out with the next that is sent.
+    pub(super) fn put(&mut self, report: &Report) {
         self.encoder.report(report);
+    }
+
+    pub(super) fn send(&mut self, report: &Report) -> io::Result<()> {
+        self.put(report);
         let sent = write_frame(&mut self.writer, self.encoder.bytes());
+        self.encoder.clear();
         self.encoder.shrink_to(KEPT_BYTES);
         sent
     }

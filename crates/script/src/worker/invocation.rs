@@ -30,7 +30,7 @@ pub(super) fn run(order: RunOrder, channel: Channel, spare: Option<Spare>) -> io
             return Ok(Ended { completion: Err(failure), failed_log: String::new(), channel, engine: None });
         }
     };
-    let model = Model::new(&order, Calls::new(channel, Rc::clone(engine.budget())));
+    let model = Model::new(&order, Calls::new(channel, Rc::clone(engine.budget()), order.foresees));
     let completion = complete(&engine, &order, &model);
     let failed_log = if completion.is_err() { model.printed() } else { String::new() };
     Ok(Ended { completion, failed_log, channel: model.end()?, engine: Some(engine) })

@@ -4,6 +4,7 @@
 
 #[cfg(target_os = "linux")]
 mod confined;
+mod foreseen;
 mod functions;
 mod hostile;
 #[cfg(target_os = "linux")]

@@ -36,6 +36,7 @@ mod tests;
 mod user_defined;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use shardlake_document::Value;
 use shardlake_model::ContainerScripts;
@@ -43,8 +44,8 @@ use shardlake_model::ContainerScripts;
 use crate::bound::{Aggregate, BoundQuery, Slot};
 use crate::error::{Location, Rule, SqlError};
 use crate::evaluate::meter::Meter;
-use crate::evaluate::scalar::has_plain_filter;
-use crate::expression::Expression;
+use crate::evaluate::scalar::PlainFilter;
+use crate::expression::{Expression, Prepared};
 use crate::functions::FunctionContext;
 use crate::syntax::ast;
 
@@ -105,7 +106,7 @@ fn finish(mut query: BoundQuery, computed: &ComputedProperties) -> Result<BoundQ
     computed.substitute(&mut query);
     user_defined::call_last(&mut query);
     early::find_early_tests(&mut query);
-    query.has_plain_filter = has_plain_filter(&query);
+    query.plain_filter = Prepared(query.filter.as_ref().and_then(PlainFilter::new).map(Arc::new));
     Ok(query)
 }
 

@@ -5,7 +5,7 @@ use shardlake_document::{Number, Value};
 use super::{Aggregates, Binder};
 use crate::bound::{BoundQuery, Projection, SortKey};
 use crate::error::{Rule, SqlError};
-use crate::expression::{Expression, UnaryOperator};
+use crate::expression::{Expression, Prepared, UnaryOperator};
 use crate::syntax::ast::{self, CountValue, OrderBy, SubqueryKind};
 
 /// `TOP`, `OFFSET` and `LIMIT` stay below this.
@@ -44,7 +44,7 @@ impl Binder<'_> {
         let mut bound = BoundQuery {
             sources: from.sources,
             filter,
-            has_plain_filter: false,
+            plain_filter: Prepared::NONE,
             early: Vec::new(),
             grouping,
             order_by,
@@ -70,7 +70,7 @@ impl Binder<'_> {
         BoundQuery {
             sources: from.sources,
             filter,
-            has_plain_filter: false,
+            plain_filter: Prepared::NONE,
             early: Vec::new(),
             grouping: None,
             order_by: Vec::new(),

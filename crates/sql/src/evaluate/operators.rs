@@ -53,6 +53,14 @@ pub(crate) fn both<'a>(left: &Datum<'_>, right: &Datum<'_>) -> Datum<'a> {
 /// Doubles hold every integer up to this one exactly.
 const EXACT_INT_MAX: i64 = 1 << 53;
 
+/// Whether the number as a double is the same number.
+pub(crate) fn is_exact(number: Number) -> bool {
+    match number {
+        Number::Int(value) => value.unsigned_abs() <= EXACT_INT_MAX as u64,
+        Number::Double(_) => true,
+    }
+}
+
 /// Comparisons are not asked for here.
 pub(crate) fn arithmetic(operator: BinaryOperator, left: Number, right: Number) -> Number {
     let (x, y) = (left.as_f64(), right.as_f64());
@@ -98,8 +106,9 @@ pub(crate) fn number_value(value: f64) -> Value {
 
 /// A whole number as far as doubles hold them exactly, else the double.
 fn number(value: f64) -> Number {
-    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-    let is_whole = value.trunc() == value && value.abs() <= EXACT_MAX;
+    const EXACT_MAX: f64 = EXACT_INT_MAX as f64;
+    // The conversion cuts off the fraction, as `trunc` does, which is a call of a function on most processors.
+    let is_whole = value.abs() <= EXACT_MAX && value as i64 as f64 == value;
     let is_negative_zero = value == 0.0 && value.is_sign_negative();
     if is_whole && !is_negative_zero { Number::Int(value as i64) } else { Number::Double(value) }
 }
@@ -116,6 +125,19 @@ fn low_32_bits(number: Number) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_numbers_are_integers_as_far_as_doubles_hold_all_of_them() {
+        let max = EXACT_INT_MAX as f64;
+        for whole in [0.0, 1.0, -1.0, max, -max, max - 1.0] {
+            assert_eq!(number(whole), Number::Int(whole as i64), "{whole}");
+        }
+        for other in [0.5, -0.5, max + 2.0, -max - 2.0, 1e300, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(number(other), Number::Double(other), "{other}");
+        }
+        assert!(matches!(number(-0.0), Number::Double(zero) if zero.is_sign_negative()));
+        assert!(matches!(number(f64::NAN), Number::Double(nan) if nan.is_nan()));
+    }
 
     #[test]
     fn remainder_of_integers_is_that_of_their_doubles() {

@@ -12,10 +12,9 @@ use crate::bound::{BoundQuery, BoundSource, Grouping, Projection};
 use crate::error::SqlError;
 use crate::evaluate::aggregate::{Accumulator, identity};
 use crate::evaluate::datum::{Datum, value_size};
-use crate::evaluate::scalar::plain_holds;
 use crate::evaluate::scope::{GroupValues, Scope};
 use crate::evaluate::{Evaluated, evaluate, grow, holds};
-use crate::expression::Expression;
+use crate::expression::{Expression, Prepared};
 use crate::syntax::ast::SubqueryKind;
 
 /// What an entry of a set or a group takes beside its values.
@@ -122,11 +121,11 @@ fn enter(
 }
 
 fn passes(query: &BoundQuery, filter: &Expression, scope: &Scope<'_>) -> Result<bool, SqlError> {
-    if query.has_plain_filter
+    if let Prepared(Some(plain)) = &query.plain_filter
         && let Some(item) = scope.item_alone()
-        && let Some(holds) = plain_holds(filter, item, scope)?
+        && let Some((holds, steps)) = plain.holds(item)
     {
-        return Ok(holds);
+        return scope.step(steps).map(|()| holds);
     }
     holds(filter, scope)
 }

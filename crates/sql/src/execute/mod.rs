@@ -75,6 +75,8 @@ pub struct PageOutput {
 
 /// What it takes to reach an item, beside looking at what is in it.
 const STEPS_OF_ITEM: u64 = 40;
+/// What the loops over the sources of a query take that has the item alone, until they come to its filter.
+const STEPS_TO_FILTER: u64 = 2;
 
 /// A test of time that may be asked from any thread.
 pub type Interrupt<'q> = &'q (dyn Fn() -> bool + Send + Sync);
@@ -265,12 +267,48 @@ impl Execution {
         if self.state.left == Some(0) {
             return Ok(Flow::Complete);
         }
+        self.meter.begin_item();
+        let mut filtered = filtered;
+        if let Some(item) = item {
+            let mut steps = STEPS_OF_ITEM + item.body.as_bytes().len() as u64 / (2 * READ_BYTES_PER_STEP);
+            let is_known = filtered || self.calls.is_some();
+            let tested = if is_known { None } else { self.query.plain_test(item) };
+            if let Some((holds, steps_of_test)) = tested {
+                steps += steps_of_test;
+                filtered = holds;
+            }
+            let is_left_out = tested.is_some_and(|(holds, _)| !holds);
+            if is_left_out {
+                steps += STEPS_TO_FILTER;
+            }
+            self.meter.step(steps, interrupt)?;
+            if is_left_out {
+                return Ok(self.pass_over());
+            }
+        }
+        self.feed_rows(item, filtered, interrupt)
+    }
+
+    /// Behind an item without rows.
+    fn pass_over(&mut self) -> Flow {
+        match &mut self.collector {
+            Some(collector) => enough_or_more(collector, &self.query, self.ordered),
+            None => {
+                // Only the first item of a page can have rows that are out already.
+                self.state.rows_of_item = (0, 0);
+                Flow::More
+            }
+        }
+    }
+
+    fn feed_rows(
+        &mut self,
+        item: Option<&ItemView<'_>>,
+        filtered: bool,
+        interrupt: Interrupt<'_>,
+    ) -> Result<Flow, SqlError> {
         let context =
             EvaluationContext::new(&self.functions, interrupt, &self.meter).with_calls(self.calls.as_ref());
-        self.meter.begin_item();
-        if let Some(item) = item {
-            context.step(STEPS_OF_ITEM + item.body.as_bytes().len() as u64 / (2 * READ_BYTES_PER_STEP))?;
-        }
         let scope = item.map_or_else(|| Scope::new(&context), |item| Scope::of_item(&context, item));
         let query = &*self.query;
         let ordinal = item.map_or(0, |item| item.envelope.ordinal);
@@ -291,11 +329,7 @@ impl Execution {
             row_in_item += 1;
             Ok(Continue(()))
         })?;
-        if !collector.has_enough(query, self.ordered) {
-            return Ok(Flow::More);
-        }
-        collector.stop_early();
-        Ok(Flow::Complete)
+        Ok(enough_or_more(collector, query, self.ordered))
     }
 
     /// Counts items that are known to match; only for a query whose result depends on nothing else.
@@ -322,6 +356,14 @@ impl Execution {
             EvaluationContext::new(&self.functions, interrupt, &self.meter).with_calls(self.calls.as_ref());
         collector.finish(&self.query, self.state, &context)
     }
+}
+
+fn enough_or_more(collector: &mut Collector, query: &BoundQuery, ordered: bool) -> Flow {
+    if !collector.has_enough(query, ordered) {
+        return Flow::More;
+    }
+    collector.stop_early();
+    Flow::Complete
 }
 
 fn for_each(

@@ -26,6 +26,18 @@ async fn rows(view: &HotView, reverse: bool) -> Vec<Row> {
     rows
 }
 
+/// The same, read where they lie, and whether each chunk had been checked; from now on all have.
+async fn rows_in_place(view: &HotView) -> (Vec<Row>, Vec<bool>) {
+    let mut scan = view.scan(key(0)..key(999), ScanOptions::default());
+    let (mut rows, mut checked) = (Vec::new(), Vec::new());
+    while let Some(chunk) = scan.next_rows_in_place().await.expect("scans") {
+        rows.extend_from_slice(chunk.rows());
+        checked.push(chunk.was_checked());
+        chunk.note_checked();
+    }
+    (rows, checked)
+}
+
 async fn count(view: &HotView) -> usize {
     let mut scan = view.scan(key(0)..key(999), ScanOptions::default());
     let mut count = 0;
@@ -63,6 +75,9 @@ async fn scans_beside_a_writer(durability: Durability) {
                     assert_eq!(rows.len() as u64, TOKENS, "tokens that reader {number_of_reader} found");
                     let newest = rows.iter().map(number).max().expect("rows");
                     assert!(newest >= least, "found {newest} after {least}");
+                    if !reverse {
+                        assert_eq!(rows_in_place(&view).await.0, rows);
+                    }
                 }
                 assert_eq!(count(&view).await as u64, TOKENS);
                 scans.fetch_add(1, Ordering::SeqCst);
@@ -98,6 +113,27 @@ async fn scans_beside_a_writer_find_one_moment() {
     let _logs = Logs::watch();
     scans_beside_a_writer(Durability::Sync).await;
     scans_beside_a_writer(Durability::Async).await;
+}
+
+#[tokio::test]
+async fn rows_that_stay_in_memory_are_checked_once() {
+    let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
+    shard.scans_hot(|_| 4);
+    let write = async |places: std::ops::Range<u64>| {
+        let mut batch = Batch::new();
+        places.for_each(|place| batch.put(key(place), 1_u64.to_be_bytes().to_vec()));
+        shard.commit(batch).expect("room").await.expect("commits");
+    };
+    let checked = async || rows_in_place(&shard.hot_view()).await.1;
+    write(0..100).await;
+    // Read, read and kept, looked at in memory, and then known to be whole.
+    for expected in [false, false, false, true, true] {
+        assert_eq!(checked().await, [expected]);
+    }
+    write(50..51).await;
+    for expected in [false, false, false, true] {
+        assert_eq!(checked().await, [expected]);
+    }
 }
 
 #[tokio::test]

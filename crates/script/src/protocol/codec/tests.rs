@@ -36,6 +36,7 @@ fn request() -> impl Strategy<Value = StoreRequest> {
             page_size,
             continuation,
             disables_id_generation: flag,
+            wants_body: !flag,
         },
     )
 }
@@ -65,9 +66,10 @@ fn order() -> impl Strategy<Value = Order<'static>> {
     let limits = ScriptLimits { steps_max: u64::MAX, ..ScriptLimits::default() };
     prop_oneof![
         text().prop_map(|source| Order::Check { source }),
-        (role(), text(), text(), any::<bool>()).prop_map(move |(role, name, source, logs)| Order::Run(
-            RunOrder { self_link: name.clone(), alt_link: source.clone(), name, source, role, logs, limits }
-        )),
+        (role(), text(), text(), any::<bool>()).prop_map(move |(role, name, source, logs)| {
+            let (self_link, alt_link) = (name.clone(), source.clone());
+            Order::Run(RunOrder { self_link, alt_link, name, source, role, logs, foresees: !logs, limits })
+        }),
         vec((text(), text()), 0..3).prop_map(move |definitions| Order::Functions { definitions, limits }),
         (any::<u32>(), vec(vec(option::of(text()), 0..3), 0..4)).prop_map(|(function, rows)| Order::Call {
             function,
@@ -88,6 +90,7 @@ fn report() -> impl Strategy<Value = Report> {
     let kinds = [FailureKind::Script, FailureKind::Limit, FailureKind::Size, FailureKind::Worker];
     prop_oneof![
         vec(request(), 0..4).prop_map(Report::Store),
+        vec(request(), 0..4).prop_map(Report::Foreseen),
         Just(Report::Ready),
         text().prop_map(Report::Log),
         (vec(option::of(text()), 0..5), used())

@@ -7,7 +7,7 @@ use rquickjs::{Ctx, Function, Object, Persistent, Result, Value};
 
 use super::arguments::{Arguments, document_text, query_text};
 use super::extension::extend;
-use super::{Callback, Model, put};
+use super::{Callback, Model, put, sight};
 use crate::store::{StoreOperation, StoreRequest};
 
 const DOCUMENT: &str = "the link of the document";
@@ -122,16 +122,19 @@ fn request(operation: StoreOperation, link: String) -> StoreRequest {
         page_size: None,
         continuation: None,
         disables_id_generation: false,
+        wants_body: false,
     }
 }
 
 fn submit<'js>(
     model: &Model,
     arguments: &Arguments<'js>,
-    request: StoreRequest,
+    mut request: StoreRequest,
     callback: Option<Function<'js>>,
 ) -> bool {
     let has_resource = request.operation != StoreOperation::DeleteDocument;
+    let sees = |callback| sight::sees_resource(arguments.ctx(), model, callback);
+    request.wants_body = has_resource && callback.as_ref().is_some_and(sees);
     let accepted = model.calls.borrow_mut().submit(request);
     if accepted {
         let function = callback.map(|callback| Persistent::save(arguments.ctx(), callback));

@@ -14,6 +14,7 @@ mod console;
 mod extension;
 mod message;
 mod numbered;
+mod sight;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -70,6 +71,8 @@ pub(super) struct Model {
     alt_link: String,
     access: Accesses,
     kept: RefCell<Kept>,
+    /// The engine's own `Function.prototype.toString`, whatever a script makes of that.
+    print: RefCell<Option<Persistent<Function<'static>>>>,
 }
 
 /// What of the request and the response the script has.
@@ -122,12 +125,15 @@ impl Model {
             alt_link: order.alt_link.clone(),
             access: Accesses::of(&order.role),
             kept: RefCell::default(),
+            print: RefCell::default(),
         })
     }
 
     /// Puts the model into the global object.
     pub(super) fn set_up<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<()> {
         numbered::number_errors(ctx)?;
+        let print: Function = Function::prototype(ctx.clone()).get("toString")?;
+        self.print.replace(Some(Persistent::save(ctx, print)));
         let globals = ctx.globals();
         // What threads share is of no use to one.
         globals.remove("Atomics")?;
@@ -349,6 +355,7 @@ impl Model {
         self.promises.borrow_mut().clear();
         self.aborted.take();
         self.kept.take();
+        self.print.take();
         self.calls.borrow_mut().finish()
     }
 }

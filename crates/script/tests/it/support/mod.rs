@@ -121,6 +121,7 @@ pub fn procedure<'a>(source: &'a str, arguments: &'a str) -> Invocation<'a> {
         self_link: SELF_LINK,
         alt_link: "dbs/d/colls/c",
         logs: true,
+        foresees: false,
         limits: ScriptLimits::default(),
     }
 }
