@@ -102,6 +102,10 @@ impl ItemRid {
 
 impl DatabaseRid {
     pub fn parse(text: &str) -> Option<Self> {
+        // Four bytes: most names are none at the first look.
+        if text.len() > 8 || !text.ends_with('=') {
+            return None;
+        }
         match Rid::parse(text) {
             Some(Rid::Database(rid)) => Some(rid),
             _ => None,

@@ -5,6 +5,7 @@
 //! (`container_counters.rs`, `partition_metrics.rs`), and so have projections (`projection_metrics.rs`) and script workers
 //! (`script_metrics.rs`) and object stores (`store_metrics.rs`), and names of items and keys never become labels.
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -49,6 +50,9 @@ pub enum Operation {
     Other,
 }
 
+/// How many there are.
+const OPERATIONS: usize = Operation::Other as usize + 1;
+
 impl Operation {
     pub fn of(method: &Method, path: &str) -> Operation {
         let mut segments = path.split('/').filter(|segment| !segment.is_empty());
@@ -87,12 +91,21 @@ struct OperationLabels {
     operation: Operation,
 }
 
+/// The metrics of one operation, found once: looked up by their labels, they would cost each request three locks that all share.
+#[derive(Debug, Default)]
+struct Found {
+    answered: OnceLock<Counter>,
+    durations: OnceLock<Histogram>,
+    charges: OnceLock<Counter<f64, AtomicU64>>,
+}
+
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     durations: Family<OperationLabels, Histogram>,
     charges: Family<OperationLabels, Counter<f64, AtomicU64>>,
+    found: [Found; OPERATIONS],
     containers_counted: ContainerCounters,
     /// For the course that operators see: requests of clients, without those of operators.
     pub counts: RequestCounts,
@@ -122,6 +135,7 @@ impl Metrics {
             requests: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
             charges: Family::default(),
+            found: Default::default(),
             containers_counted: ContainerCounters::default(),
             counts: RequestCounts::default(),
             connections: Gauge::default(),
@@ -195,18 +209,27 @@ impl Metrics {
         duration: Duration,
         names: impl Fn(&str, &str) -> Option<ContainerLabels>,
     ) {
+        let found = &self.found[operation as usize];
         let labels = RequestLabels { operation, status: response.status().as_u16() };
-        self.requests.get_or_create(&labels).inc();
+        match response.status() {
+            StatusCode::OK => {
+                found.answered.get_or_init(|| self.requests.get_or_create(&labels).clone()).inc();
+            }
+            _ => {
+                self.requests.get_or_create(&labels).inc();
+            }
+        }
         if operation != Operation::Operate {
             let status = response.status();
             self.counts.note(duration, status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT);
         }
         let labels = OperationLabels { operation };
-        self.durations.get_or_create(&labels).observe(duration.as_secs_f64());
+        let durations = found.durations.get_or_init(|| self.durations.get_or_create(&labels).clone());
+        durations.observe(duration.as_secs_f64());
         let charge = response.headers().get("x-ms-request-charge").and_then(|value| value.to_str().ok());
         let charge = charge.and_then(|text| text.parse::<f64>().ok());
         if let Some(charge) = charge {
-            self.charges.get_or_create(&labels).inc_by(charge);
+            found.charges.get_or_init(|| self.charges.get_or_create(&labels).clone()).inc_by(charge);
         }
         self.containers_counted.record(path, response, charge, names);
     }

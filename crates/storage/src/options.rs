@@ -29,8 +29,8 @@ pub struct ShardOptions {
     /// owner is whoever has the directory.
     pub epoch: Option<u64>,
     pub durability: Durability,
-    /// Bytes kept in memory for reads: half of it blocks of the engine, a quarter rows that are read again
-    /// (`hot_rows.rs`), a quarter ranges that are scanned again (`hot_ranges.rs`).
+    /// Bytes kept in memory for reads: three eighths of it rows that are read again (`hot_rows.rs`),
+    /// a quarter ranges that are scanned again (`hot_ranges.rs`), the rest blocks of the engine.
     pub cache_bytes: u64,
     /// Bytes of writes kept in memory before they are sorted to disk; a few of these can exist at once.
     pub memtable_bytes: u64,
@@ -46,7 +46,7 @@ pub struct ShardOptions {
 impl ShardOptions {
     /// The part of the cache that rows have which are read again.
     pub fn hot_rows_bytes(&self) -> u64 {
-        self.cache_bytes / 4
+        self.cache_bytes / 8 * 3
     }
 
     /// The part of the cache that ranges have which are scanned again.
