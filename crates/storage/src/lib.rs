@@ -18,6 +18,7 @@
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
 //! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
 //! | `new_tables.rs` | syncs the tables of a load as they grow |
+//! | `old_memtables.rs` | frees what was sorted, where nobody waits for it |
 //! | `journal_room.rs` | writes zeros ahead of a journal's end, so that syncs of small groups are short |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
@@ -71,6 +72,7 @@ mod moments;
 mod new_tables;
 #[cfg(feature = "object-storage")]
 pub mod object;
+mod old_memtables;
 mod options;
 mod pace;
 mod pacer;

@@ -12,6 +12,7 @@
 //!   memtables itself, well below that size;
 //! - of several workers, the first hands every merge back to the queue, and so spins while another one merges: there is
 //!   one worker;
+//! - a sorted memtable is given up when the next one is sealed, under a lock of all readers and writers: `old_memtables.rs` frees it;
 //! - nothing is sorted on drop: without [`Engine::close`] the next start replays the journal;
 //! - compressed journal entries are compressed again at recovery to check them, which a later version of the compressor
 //!   could fail: the journal stays uncompressed.
@@ -33,7 +34,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
 use fjall::{
-    CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch, PersistMode,
+    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch,
+    PersistMode,
 };
 
 use shardlake_stdx::Clock;
@@ -47,6 +49,7 @@ use crate::journal_mark::Mark;
 use crate::journal_room::JournalRoom;
 use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::new_tables::NewTables;
+use crate::old_memtables::OldMemtables;
 use crate::pace::{Pace, Way};
 use crate::{
     Answer, Batch, Engine, EngineView, KeptFiles, LogPosition, Lookup, Op, Row, StorageError, Value,
@@ -88,6 +91,7 @@ pub(crate) struct LocalEngine {
     database: Database,
     pace: Arc<Pace>,
     write_mode: Option<PersistMode>,
+    old_memtables: OldMemtables,
     /// In the memtable that takes the writes, by our own count.
     memtable_bytes: AtomicU64,
     memtable_bytes_max: u64,
@@ -121,6 +125,7 @@ impl LocalEngine {
         }
         directory.created()?;
         Ok(LocalEngine {
+            old_memtables: OldMemtables::new()?,
             write_mode: options.writes_through.then_some(PersistMode::Buffer),
             // What the journal held is in the memtable now.
             memtable_bytes: AtomicU64::new(database.write_buffer_size()),
@@ -166,7 +171,10 @@ impl LocalEngine {
     /// Hands the memtable to the worker.
     fn seal_memtable(&self) -> Result<(), StorageError> {
         self.memtable_bytes.store(0, Ordering::Relaxed);
-        self.rows.rotate_memtable()?;
+        let memtable = self.rows.tree.active_memtable();
+        if self.rows.rotate_memtable()? {
+            self.old_memtables.add(memtable);
+        }
         Ok(())
     }
 
