@@ -102,12 +102,10 @@ impl ScriptRuns {
 
 impl ScriptTrial<'_> {
     async fn run(&self, run: &mut ScriptRun<'_>, script: &Script) -> Result<Completion> {
-        let role = match &self.role {
-            &TrialRole::Procedure { arguments } => Role::Procedure { arguments },
-            &TrialRole::PreTrigger { operation, request_body } => {
-                Role::PreTrigger { operation, request_body }
-            }
-            &TrialRole::PostTrigger { operation, ref write } => {
+        let role = match self.role {
+            TrialRole::Procedure { arguments } => Role::Procedure { arguments },
+            TrialRole::PreTrigger { operation, request_body } => Role::PreTrigger { operation, request_body },
+            TrialRole::PostTrigger { operation, ref write } => {
                 return run_after(run, script, operation, *write).await;
             }
         };
