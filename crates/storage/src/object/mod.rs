@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `settings.rs` | how SlateDB is set up, each line with its reason |
 //! | `owner.rs` | who owned a shard last |
+//! | `own_objects.rs` | knows objects of the log again whose answer was lost |
 //! | `filters.rs` | which keys the tables' filters are over |
 //! | `view.rs` | reads of a moment: from a snapshot, or from a checkpoint |
 //! | `checkpoints.rs` | states that are kept by name, and reading a shard without owning it |
@@ -23,6 +24,7 @@ mod checkpoints;
 mod files;
 mod filters;
 mod log;
+mod own_objects;
 mod owner;
 mod settings;
 mod view;
@@ -45,6 +47,7 @@ pub use checkpoints::{Moment, ReadOptions, open_to_read};
 pub use files::{WithLog, forget_checkpoints, of_closed as kept_files_of_closed};
 pub use filters::IsScanned;
 pub(crate) use log::{groups_of, unpack};
+use own_objects::OwnObjects;
 pub use settings::SharedCache;
 use settings::Uid;
 pub use slatedb::object_store;
@@ -52,6 +55,8 @@ use view::ObjectView;
 
 /// A store that does not answer is asked again after so long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// An open whose claim was stored though the answer was lost takes the claim for another owner's.
+const OPENS_MAX: u32 = 5;
 
 #[derive(Debug, Clone)]
 pub struct ObjectOptions {
@@ -101,33 +106,28 @@ impl ObjectEngine {
     /// [`StorageError::Fenced`] where a later owner has it, [`StorageError::Missing`] where it must exist and does not.
     pub async fn open(options: ObjectOptions) -> Result<ObjectEngine, StorageError> {
         let path = Path::from(options.path.as_str());
-        let (store, is_scanned) = (options.store.clone(), options.is_scanned);
+        let (store, is_scanned) = (OwnObjects::over(options.store.clone()), options.is_scanned);
         let place = Place { store, path, runtime: Handle::current(), is_scanned };
         let admin = Admin::builder(place.path.clone(), place.store.clone()).build();
-        let known = admin.read_manifest(None).await.map_err(|error| failed(&error, 0))?;
-        if known.is_none() && options.must_exist {
-            return Err(StorageError::Missing { directory: options.path.into() });
+        let mut opens = 1;
+        loop {
+            match open_database(&options, &place, &admin).await {
+                // A later owner has left a record, and then the claim is refused.
+                Err((StorageError::Fenced { .. }, Claim::Made)) if opens < OPENS_MAX => opens += 1,
+                Err((error, _)) => return Err(error),
+                Ok((database, epoch)) => {
+                    return Ok(ObjectEngine {
+                        database: Arc::new(database),
+                        admin,
+                        place,
+                        epoch,
+                        lease: options.lease,
+                        log_kept: options.log_kept,
+                        keeps_log: AtomicBool::new(false),
+                    });
+                }
+            }
         }
-        // Read before the claim: whoever opens in between has a later epoch of the database, and this open is refused.
-        let writer_epoch = known.map_or(0, |manifest| manifest.writer_epoch());
-        let epoch = owner::claim(&*place.store, &place.path, options.epoch).await?;
-        let builder = Db::builder(place.path.clone(), place.store.clone())
-            .with_settings(settings::of(options.memtable_bytes, options.log_kept))
-            .with_sst_block_size(settings::BLOCK_SIZE)
-            .with_segment_extractor(Arc::new(Uid))
-            .with_filter_policies(filters::policies(place.is_scanned))
-            .with_expected_epoch(writer_epoch)
-            .with_db_cache(options.cache.0, options.number);
-        let database = builder.build().await.map_err(|error| failed(&error, epoch + 1))?;
-        Ok(ObjectEngine {
-            database: Arc::new(database),
-            admin,
-            place,
-            epoch,
-            lease: options.lease,
-            log_kept: options.log_kept,
-            keeps_log: AtomicBool::new(false),
-        })
     }
 
     fn keeps_log(&self) -> bool {
@@ -239,6 +239,39 @@ impl Engine for ObjectEngine {
     fn answers_later(&self) -> bool {
         true
     }
+}
+
+/// How far an open came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    Missing,
+    /// As the last owner, under an epoch that no other process has.
+    Made,
+}
+
+async fn open_database(
+    options: &ObjectOptions,
+    place: &Place,
+    admin: &Admin,
+) -> Result<(Db, u64), (StorageError, Claim)> {
+    let missing = |error: StorageError| (error, Claim::Missing);
+    let known = admin.read_manifest(None).await.map_err(|error| missing(failed(&error, 0)))?;
+    if known.is_none() && options.must_exist {
+        return Err(missing(StorageError::Missing { directory: options.path.as_str().into() }));
+    }
+    // Read before the claim: whoever opens in between has a later epoch of the database, and this open is refused.
+    let writer_epoch = known.map_or(0, |manifest| manifest.writer_epoch());
+    let epoch = owner::claim(&*place.store, &place.path, options.epoch).await.map_err(missing)?;
+    let builder = Db::builder(place.path.clone(), place.store.clone())
+        .with_settings(settings::of(options.memtable_bytes, options.log_kept))
+        .with_sst_block_size(settings::BLOCK_SIZE)
+        .with_segment_extractor(Arc::new(Uid))
+        .with_filter_policies(filters::policies(place.is_scanned))
+        .with_expected_epoch(writer_epoch)
+        .with_db_cache(options.cache.0.clone(), options.number);
+    let claim = if options.epoch.is_some() { Claim::Made } else { Claim::Missing };
+    let database = builder.build().await.map_err(|error| (failed(&error, epoch + 1), claim))?;
+    Ok((database, epoch))
 }
 
 /// What an error of SlateDB means to us. `epoch` is the least one that whoever fenced this owner can have.
