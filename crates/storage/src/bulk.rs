@@ -88,6 +88,7 @@ impl Shard {
             let turn = self.turn_for(batch.len()).await;
             match turn.and_then(|turn| self.commit_in_turn(batch.clone(), turn)) {
                 Err(StorageError::Overloaded) => tokio::time::sleep(OVERLOADED_PAUSE).await,
+                Err(StorageError::Unavailable { retry_after }) => tokio::time::sleep(retry_after).await,
                 queued => return queued,
             }
         }
@@ -99,6 +100,7 @@ impl Shard {
             match self.commit(batch.clone()) {
                 Ok(commit) => return commit.await,
                 Err(StorageError::Overloaded) => tokio::time::sleep(OVERLOADED_PAUSE).await,
+                Err(StorageError::Unavailable { retry_after }) => tokio::time::sleep(retry_after).await,
                 Err(error) => return Err(error),
             }
         }

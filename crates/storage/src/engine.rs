@@ -114,6 +114,11 @@ pub trait Engine: Send + Sync + 'static {
         true
     }
 
+    /// Whether a commit may be queued: over an engine that answers later, not while its store is known to fail.
+    fn check_store(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     /// Bytes on disk, or in memory for an engine without one.
     fn disk_bytes(&self) -> u64;
 

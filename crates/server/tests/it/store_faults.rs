@@ -14,8 +14,10 @@ const WRITERS: usize = 16;
 
 /// A server of an account in the bucket; its data directory is its own.
 fn node(bucket: &Bucket, arguments: &[&str]) -> ServerOptions {
-    let mut options =
-        on_disk().argument("--store=s3://bucket/account").may_log("the lease could not be renewed");
+    let mut options = on_disk()
+        .argument("--store=s3://bucket/account")
+        .may_log("the lease could not be renewed")
+        .may_log("the object store does not answer");
     options
         .environment
         .extend(bucket.environment().into_iter().map(|(name, value)| (name.into(), value.into())));

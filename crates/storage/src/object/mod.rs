@@ -8,6 +8,7 @@
 //! | `filters.rs` | which keys the tables' filters are over |
 //! | `view.rs` | reads of a moment: from a snapshot, or from a checkpoint |
 //! | `checkpoints.rs` | states that are kept by name, and reading a shard without owning it |
+//! | `circuit.rs` | refuses requests at once while the store fails |
 //! | `files.rs` | the objects of a state, for backups |
 //! | `log.rs` | the kept log, for restores to a moment |
 //!
@@ -21,6 +22,7 @@
 //! - flushing the memtable flushes the log as well.
 
 mod checkpoints;
+mod circuit;
 mod files;
 mod filters;
 mod log;
@@ -44,6 +46,8 @@ use tokio::runtime::Handle;
 use crate::checkpoint::check_name;
 use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Lease, Op, StorageError};
 pub use checkpoints::{Moment, ReadOptions, open_to_read};
+use circuit::Guarded;
+pub use circuit::{Circuit, CircuitEvent};
 pub use files::{WithLog, forget_checkpoints, of_closed as kept_files_of_closed};
 pub use filters::IsScanned;
 pub(crate) use log::{groups_of, unpack};
@@ -69,6 +73,8 @@ pub struct ObjectOptions {
     pub epoch: Option<u64>,
     /// Without one, the process owns the shard for as long as the store takes its writes.
     pub lease: Option<Arc<Lease>>,
+    /// Without one, requests wait for a store that fails.
+    pub circuit: Option<Arc<Circuit>>,
     /// Of all shards of the process, which have different numbers.
     pub cache: SharedCache,
     pub number: u64,
@@ -97,6 +103,7 @@ struct Place {
     path: Path,
     runtime: Handle,
     is_scanned: IsScanned,
+    circuit: Option<Arc<Circuit>>,
 }
 
 impl ObjectEngine {
@@ -106,8 +113,13 @@ impl ObjectEngine {
     /// [`StorageError::Fenced`] where a later owner has it, [`StorageError::Missing`] where it must exist and does not.
     pub async fn open(options: ObjectOptions) -> Result<ObjectEngine, StorageError> {
         let path = Path::from(options.path.as_str());
-        let (store, is_scanned) = (OwnObjects::over(options.store.clone()), options.is_scanned);
-        let place = Place { store, path, runtime: Handle::current(), is_scanned };
+        let (circuit, is_scanned) = (options.circuit.clone(), options.is_scanned);
+        let store = match &circuit {
+            Some(circuit) => Guarded::over(options.store.clone(), circuit.clone()),
+            None => options.store.clone(),
+        };
+        let store = OwnObjects::over(store);
+        let place = Place { store, path, runtime: Handle::current(), is_scanned, circuit };
         let admin = Admin::builder(place.path.clone(), place.store.clone()).build();
         let mut opens = 1;
         loop {
@@ -170,7 +182,7 @@ impl Engine for ObjectEngine {
 
     fn view(&self) -> Box<dyn EngineView> {
         let snapshot = self.database.snapshot().map_err(|error| self.failed(&error));
-        Box::new(ObjectView::of_snapshot(snapshot, self.place.runtime.clone(), self.epoch))
+        Box::new(ObjectView::of_snapshot(snapshot, &self.place, self.epoch))
     }
 
     fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
@@ -234,6 +246,13 @@ impl Engine for ObjectEngine {
 
     fn is_leased(&self) -> bool {
         self.lease.as_ref().is_none_or(|lease| lease.is_held())
+    }
+
+    fn check_store(&self) -> Result<(), StorageError> {
+        match &self.place.circuit {
+            Some(circuit) if circuit.refuses() => Err(StorageError::Unavailable { retry_after: RETRY_AFTER }),
+            _ => Ok(()),
+        }
     }
 
     fn answers_later(&self) -> bool {

@@ -18,6 +18,8 @@ mod model;
 #[cfg(feature = "object-storage")]
 mod object;
 #[cfg(feature = "object-storage")]
+mod object_circuit;
+#[cfg(feature = "object-storage")]
 mod object_faults;
 #[cfg(feature = "object-storage")]
 mod object_kept;

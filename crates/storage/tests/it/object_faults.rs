@@ -22,22 +22,22 @@ use slatedb::object_store::{
 
 /// What a request may meet, each in so many of a thousand.
 #[derive(Debug, Clone, Copy, Default)]
-struct Weather {
+pub struct Weather {
     /// 500, or 503 SlowDown: nothing was done.
-    fails: u64,
+    pub fails: u64,
     /// The connection breaks after the request was carried out.
-    cut_after: u64,
+    pub cut_after: u64,
     /// A creation is carried out, and the answer is that the object exists: a client below asked twice.
-    denied_after: u64,
+    pub denied_after: u64,
     /// A creation is refused though nothing exists: another request for the object is under way.
-    denied: u64,
+    pub denied: u64,
     /// The body ends in the middle.
-    half: u64,
+    pub half: u64,
     /// Up to so many milliseconds each.
-    latency_ms: u64,
+    pub latency_ms: u64,
 }
 
-struct Faulty {
+pub struct Faulty {
     store: InMemory,
     /// Whether objects keep the marks by which SlateDB knows its own again.
     keeps_marks: bool,
@@ -47,12 +47,17 @@ struct Faulty {
 }
 
 impl Faulty {
-    fn new(seed: u64, keeps_marks: bool) -> Arc<Faulty> {
+    pub fn new(seed: u64, keeps_marks: bool) -> Arc<Faulty> {
         let (store, random) = (InMemory::new(), Random::seeded(seed));
         Arc::new(Faulty { store, keeps_marks, random, weather: Default::default(), met: Default::default() })
     }
 
-    fn set(&self, weather: Weather) {
+    /// Requests that were refused with a failure.
+    pub fn failures(&self) -> u64 {
+        self.met[0].load(Ordering::Relaxed)
+    }
+
+    pub fn set(&self, weather: Weather) {
         *self.weather.lock().expect("nothing panics") = weather;
     }
 
@@ -178,6 +183,7 @@ async fn open(store: Arc<dyn ObjectStore>, epoch: u64) -> std::result::Result<Sh
         must_exist: false,
         epoch: Some(epoch),
         lease: None,
+        circuit: None,
         cache: SharedCache::new(1 << 20),
         number: 1,
         memtable_bytes: 1 << 20,
