@@ -9,6 +9,7 @@
 //! | `view.rs` | reads of a moment: from a snapshot, or from a checkpoint |
 //! | `checkpoints.rs` | states that are kept by name, and reading a shard without owning it |
 //! | `circuit.rs` | refuses requests at once while the store fails |
+//! | `drops.rs` | dropping a partition by a change of the manifest |
 //! | `files.rs` | the objects of a state, for backups |
 //! | `log.rs` | the kept log, for restores to a moment |
 //!
@@ -23,6 +24,7 @@
 
 mod checkpoints;
 mod circuit;
+mod drops;
 mod files;
 mod filters;
 mod log;
@@ -35,6 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use slatedb::admin::Admin;
 use slatedb::config::{CloseOptions, FlushOptions, FlushType, WriteOptions};
@@ -219,6 +222,14 @@ impl Engine for ObjectEngine {
 
     fn flush(&self) -> Answer<'_, ()> {
         Answer::later(self.flush_of(FlushType::MemTable))
+    }
+
+    fn drop_prefix(&self, prefix: &[u8]) -> Answer<'_, bool> {
+        if prefix.len() != settings::UID_BYTES || self.keeps_log() {
+            return Answer::Now(Ok(false));
+        }
+        let segment = Bytes::copy_from_slice(prefix);
+        Answer::later(async move { drops::drop_segment(self, segment).await.map(|()| true) })
     }
 
     fn close(&self) -> Answer<'_, ()> {
