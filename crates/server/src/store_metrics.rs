@@ -5,6 +5,7 @@ use std::time::Duration;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -32,6 +33,9 @@ pub struct StoreMetrics {
     failures: Family<Labels, Counter>,
     bytes: Family<Labels, Counter>,
     durations: Family<Labels, Histogram>,
+    circuit_open: Gauge,
+    circuit_openings: Counter,
+    circuit_refusals: Counter,
 }
 
 impl Default for StoreMetrics {
@@ -41,6 +45,9 @@ impl Default for StoreMetrics {
             failures: Family::default(),
             bytes: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
+            circuit_open: Gauge::default(),
+            circuit_openings: Counter::default(),
+            circuit_refusals: Counter::default(),
         }
     }
 }
@@ -55,6 +62,28 @@ impl StoreMetrics {
         to.register_with_unit("store_transfer", help, Unit::Bytes, self.bytes.clone());
         let help = "Time until the object store began to answer";
         to.register_with_unit("store_request_duration", help, Unit::Seconds, self.durations.clone());
+        let help = "1 while requests are refused because the object store does not answer";
+        to.register("store_circuit_open", help, self.circuit_open.clone());
+        let help = "How often the object store stopped answering";
+        to.register("store_circuit_openings", help, self.circuit_openings.clone());
+        let help = "Requests to the object store that were not made because it did not answer";
+        to.register("store_circuit_refusals", help, self.circuit_refusals.clone());
+    }
+
+    #[cfg(feature = "object-storage")]
+    pub fn observe_circuit(
+        &self,
+    ) -> impl Fn(shardlake_storage::object::CircuitEvent) + Send + Sync + 'static {
+        use shardlake_storage::object::CircuitEvent;
+        let metrics = self.clone();
+        move |event| match event {
+            CircuitEvent::Opened => {
+                metrics.circuit_open.set(1);
+                metrics.circuit_openings.inc();
+            }
+            CircuitEvent::Closed => drop(metrics.circuit_open.set(0)),
+            CircuitEvent::Refused => drop(metrics.circuit_refusals.inc()),
+        }
     }
 
     #[cfg(feature = "object-storage")]

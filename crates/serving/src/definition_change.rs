@@ -207,7 +207,7 @@ impl Serving {
     async fn drop_partition(&self, placed: Placed) -> Result<()> {
         let (start, end) = shardlake_partition::partition_range(placed.uid);
         let shard = self.0.shards.get(placed.shard)?;
-        shard.drop_range(start, end).await.map_err(storage_error)?;
+        shard.drop_prefix(start, end).await.map_err(storage_error)?;
         if placed.shard != 0 {
             // The mark is in another journal: were its removal on disk first, a crash could bring back what nobody deletes.
             shard.wait_durable(shard.applied()).await.map_err(storage_error)?;

@@ -1,6 +1,6 @@
 //! Work on whole ranges, in the background of other commits: dropping, filling and measuring.
 //!
-//! Dropping goes through ordinary commits of bounded size, one at a time, so that foreground commits find room between them and
+//! Dropping a range goes through ordinary commits of bounded size, one at a time, so that foreground commits find room between them and
 //! memory stays bounded. Filling goes past the log where the engine has a way for that, in pieces. Neither is atomic as a whole:
 //! repeating a drop that broke off completes it; what a fill left behind is for its caller to drop.
 
@@ -56,6 +56,19 @@ impl Shard {
         }
     }
 
+    /// Drops every key with the prefix, whose writers have ended: where the engine keeps such keys in tables of their own, by taking those
+    /// off its list, and otherwise as [`Shard::drop_range`] does up to `end`, the first key behind the prefix. Views may or may not show
+    /// the keys from then on.
+    pub async fn drop_prefix(&self, prefix: Vec<u8>, end: Vec<u8>) -> Result<(), StorageError> {
+        // Commits are applied in order, so no earlier one is in the queue after this.
+        self.commit_in_background(Batch::new()).await?;
+        let whole = prefix.clone();
+        if self.work(move |engine| engine.drop_prefix(&whole)).await? {
+            return Ok(());
+        }
+        self.drop_range(prefix, end).await.map(drop)
+    }
+
     /// Starts loading rows whose keys ascend and are in nobody's use: the way to fill a partition, much faster than commits.
     pub fn bulk_load(&self) -> BulkLoad {
         let (sender, receiver) = mpsc::channel(LOAD_CHUNKS_MAX);
@@ -88,6 +101,7 @@ impl Shard {
             let turn = self.turn_for(batch.len()).await;
             match turn.and_then(|turn| self.commit_in_turn(batch.clone(), turn)) {
                 Err(StorageError::Overloaded) => tokio::time::sleep(OVERLOADED_PAUSE).await,
+                Err(StorageError::Unavailable { retry_after }) => tokio::time::sleep(retry_after).await,
                 queued => return queued,
             }
         }
@@ -99,6 +113,7 @@ impl Shard {
             match self.commit(batch.clone()) {
                 Ok(commit) => return commit.await,
                 Err(StorageError::Overloaded) => tokio::time::sleep(OVERLOADED_PAUSE).await,
+                Err(StorageError::Unavailable { retry_after }) => tokio::time::sleep(retry_after).await,
                 Err(error) => return Err(error),
             }
         }

@@ -58,6 +58,12 @@ pub trait Engine: Send + Sync + 'static {
     /// Makes everything durable and sorts it to its place, so that little is left to replay at the next start.
     fn flush(&self) -> Answer<'_, ()>;
 
+    /// Drops all keys with the prefix, of which nothing is queued and nobody writes any more, without a row for each. `false`: the engine
+    /// has no such way, and nothing was done. Repeating a drop that broke off completes it.
+    fn drop_prefix(&self, _prefix: &[u8]) -> Answer<'_, bool> {
+        Answer::Now(Ok(false))
+    }
+
     /// The last call: flushes and notes that the next start has nothing to replay.
     fn close(&self) -> Answer<'_, ()>;
 
@@ -113,6 +119,11 @@ pub trait Engine: Send + Sync + 'static {
     /// Whether this process may still say what is stored: see [`crate::Lease`].
     fn is_leased(&self) -> bool {
         true
+    }
+
+    /// Whether a commit may be queued: over an engine that answers later, not while its store is known to fail.
+    fn check_store(&self) -> Result<(), StorageError> {
+        Ok(())
     }
 
     /// Bytes on disk, or in memory for an engine without one.

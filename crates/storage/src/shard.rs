@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub hot: Arc<HotRows>,
     pub hot_ranges: Arc<HotRanges>,
     pub engine: Arc<dyn Engine>,
+    /// As the engine says; asked with each commit.
+    pub answers_later: bool,
     pub durability: Durability,
     pub queue: Queue,
     pub applied: AtomicU64,
@@ -133,6 +135,7 @@ impl Shard {
             hot: Arc::new(HotRows::new(options.hot_rows_bytes())),
             hot_ranges: Arc::new(HotRanges::new(options.hot_ranges_bytes())),
             engine,
+            answers_later,
             durability: options.durability,
             queue: Queue::new(bell, options.queue_commits_max, options.queue_bytes_max),
             applied: AtomicU64::new(0),
@@ -200,6 +203,9 @@ impl Shard {
     ) -> Result<PendingCommit, StorageError> {
         let shared = self.shared();
         shared.check()?;
+        if shared.answers_later {
+            shared.engine.check_store()?;
+        }
         check_sizes(&batch)?;
         let (done, receiver) = oneshot::channel();
         // Asking the engine costs more than the rest, and is in vain while writers come in groups.

@@ -41,7 +41,8 @@ impl Filling {
             claim.ok_or_else(|| format!("another command moves an account to '{url}': wait for its end"))?;
         let settings = Settings { store: Some(url.to_string()), shards: Some(shards), ..Settings::default() };
         let opened = match Config::new(settings) {
-            Ok(config) => objects::open_shards(&config, &prefix.location, claim.tenure()).await,
+            // Nobody waits for an answer who could be told to come back: without a circuit, what fills waits for the store.
+            Ok(config) => objects::open_shards(&config, &prefix.location, claim.tenure(), None).await,
             Err(error) => Err(error),
         };
         match opened {

@@ -1,8 +1,11 @@
 //! From the URL to shards that this server alone serves, and back.
 
+use std::sync::Arc;
+
 use shardlake_account::Shards;
 use shardlake_cluster::{ClusterError, Location, Node, Register, Tenure, self_test, share_secret, take};
 use shardlake_stdx::{Clock, Random};
+use shardlake_storage::object::Circuit;
 
 use super::node_file::LockedNode;
 use super::{Prefix, objects};
@@ -21,6 +24,7 @@ pub struct StoreHome {
     data: LockedNode,
     node: Node,
     tenure: Option<Tenure>,
+    circuit: Arc<Circuit>,
 }
 
 impl StoreHome {
@@ -54,7 +58,8 @@ impl StoreHome {
             },
             clock: clock.clone(),
         };
-        Ok(StoreHome { location, data, node, tenure: None })
+        let circuit = Arc::new(Circuit::new(clock.clone(), metrics.observe_circuit()));
+        Ok(StoreHome { location, data, node, tenure: None, circuit })
     }
 
     /// Takes the lease, when it may be had, and opens the shards.
@@ -64,7 +69,7 @@ impl StoreHome {
         tracing::info!(term = taken.term, store = self.location.url, "this server has the account");
         let tenure = self.tenure.insert(taken);
         self.data.remember(&self.node.incarnation)?;
-        objects::open_shards(config, &self.location, tenure).await
+        objects::open_shards(config, &self.location, tenure, Some(&self.circuit)).await
     }
 
     pub async fn remember(&self, shards: &Shards) -> Result<(), String> {

@@ -14,7 +14,7 @@ use futures::future::try_join_all;
 use shardlake_account::{AccountMark, SHARDS_MAX, Shards};
 use shardlake_cluster::{Location, Tenure};
 use shardlake_storage::object::object_store::{self, ObjectStore as _, ObjectStoreExt as _, PutPayload};
-use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{Circuit, ObjectEngine, ObjectOptions, SharedCache};
 use shardlake_storage::{Shard, ShardOptions, StorageError};
 
 use crate::config::Config;
@@ -30,7 +30,12 @@ const DIGITS: usize = 5;
 const BRING_BACK: &str = "bring it back from a backup or from the store's former versions";
 
 /// Opens the shards for whoever has the lease, and makes those that are missing.
-pub async fn open_shards(config: &Config, location: &Location, tenure: &Tenure) -> Result<Shards, String> {
+pub async fn open_shards(
+    config: &Config,
+    location: &Location,
+    tenure: &Tenure,
+    circuit: Option<&Arc<Circuit>>,
+) -> Result<Shards, String> {
     let remembered = read_mark(location).await?;
     let known = remembered.as_ref().map_or(0, |mark| mark.shards);
     let existing = count(location).await?;
@@ -50,6 +55,7 @@ pub async fn open_shards(config: &Config, location: &Location, tenure: &Tenure) 
             must_exist: number < known,
             epoch: Some(tenure.term),
             lease: Some(tenure.lease.clone()),
+            circuit: circuit.cloned(),
             cache: cache.clone(),
             number: u64::from(number),
             memtable_bytes: shared.memtable_bytes,

@@ -10,12 +10,14 @@ use shardlake_testkit::{Client, ServerOptions, eventually};
 
 use crate::support::{PATIENCE, assert_healthy, on_disk};
 
-const WRITERS: usize = 4;
+const WRITERS: usize = 16;
 
 /// A server of an account in the bucket; its data directory is its own.
 fn node(bucket: &Bucket, arguments: &[&str]) -> ServerOptions {
-    let mut options =
-        on_disk().argument("--store=s3://bucket/account").may_log("the lease could not be renewed");
+    let mut options = on_disk()
+        .argument("--store=s3://bucket/account")
+        .may_log("the lease could not be renewed")
+        .may_log("the object store does not answer");
     options
         .environment
         .extend(bucket.environment().into_iter().map(|(name, value)| (name.into(), value.into())));
@@ -36,7 +38,7 @@ fn has(client: &Client, (writer, number): (usize, usize)) -> bool {
     client.read_item("db", "c", &json!([writer]), &format!("{writer}-{number}")).status == 200
 }
 
-/// What four writers were told, until `number` writes of each were answered.
+/// What the writers were told, until `number` writes of each were answered.
 fn write(
     server: &shardlake_testkit::ServerProcess,
     numbers: std::ops::Range<usize>,
@@ -77,32 +79,32 @@ fn failing_requests_of_a_store_cost_time_and_nothing_else() {
     assert!(server.terminate(PATIENCE).success());
 }
 
-/// The store has done what was asked, and the answer is lost. SlateDB asks again, is told that the object of the log is there, and takes it
-/// for another owner's: from then on the shard refuses writes until the server starts again. Nothing is lost or doubled.
+/// The store has done what was asked, and the answer is lost or says that it was not done. It keeps no metadata, by which SlateDB would
+/// know its own objects again. Sixteen writers see nothing of it, and no restart is needed.
 #[test]
-fn lost_answers_of_a_store_lose_no_write_and_double_none() {
+fn lost_answers_of_a_store_stop_no_writer_and_double_nothing() {
     let bucket = Bucket::open();
-    let options = node(&bucket, &["--lease=9"]).may_log("a shard refuses writes from now on");
-    let mut server = options.start();
+    let mut server = node(&bucket, &["--lease=9"]).start();
     define(&server.client());
-    bucket.set(Weather { one_in: 10, faults: vec![Fault::AnswerLost], ..Weather::default() });
-    let told = write(&server, 0..60);
+    bucket.set(Weather {
+        one_in: 10,
+        faults: vec![Fault::AnswerLost, Fault::ClaimsFailure],
+        ..Weather::default()
+    });
+    let told = write(&server, 0..30);
     bucket.set(Weather::default());
-    assert!(bucket.counts().1 >= 1, "{told:?}");
-    assert!(told.iter().all(|(_, status)| [201, 408, 503].contains(status)), "{told:?}");
+    assert!(bucket.counts().1 >= 2, "{told:?}");
+    assert!(told.iter().all(|(_, status)| *status == 201), "{told:?}");
     server.kill();
     server.restart();
     let client = server.client();
-    for (item, status) in &told {
-        // What was not acknowledged may be there or not.
-        assert!(*status != 201 || has(&client, *item), "{item:?} was acknowledged");
-    }
+    assert!(told.iter().all(|(item, _)| has(&client, *item)));
     let found =
         client.get("/dbs/db/colls/c/docs", &[("x-ms-max-item-count", "-1")]).expect_status(200).json();
     let ids: Vec<&str> =
         found["Documents"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect();
     let different: std::collections::BTreeSet<&&str> = ids.iter().collect();
-    assert_eq!(ids.len(), different.len());
+    assert_eq!((ids.len(), different.len()), (told.len(), told.len()));
     assert_healthy(&server);
     assert!(server.terminate(PATIENCE).success());
 }

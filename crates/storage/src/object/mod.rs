@@ -4,9 +4,12 @@
 //! |---|---|
 //! | `settings.rs` | how SlateDB is set up, each line with its reason |
 //! | `owner.rs` | who owned a shard last |
+//! | `own_objects.rs` | knows objects of the log again whose answer was lost |
 //! | `filters.rs` | which keys the tables' filters are over |
 //! | `view.rs` | reads of a moment: from a snapshot, or from a checkpoint |
 //! | `checkpoints.rs` | states that are kept by name, and reading a shard without owning it |
+//! | `circuit.rs` | refuses requests at once while the store fails |
+//! | `drops.rs` | dropping a partition by a change of the manifest |
 //! | `files.rs` | the objects of a state, for backups |
 //! | `log.rs` | the kept log, for restores to a moment |
 //!
@@ -20,9 +23,12 @@
 //! - flushing the memtable flushes the log as well.
 
 mod checkpoints;
+mod circuit;
+mod drops;
 mod files;
 mod filters;
 mod log;
+mod own_objects;
 mod owner;
 mod settings;
 mod view;
@@ -31,6 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use slatedb::admin::Admin;
 use slatedb::config::{CloseOptions, FlushOptions, FlushType, WriteOptions};
@@ -42,9 +49,12 @@ use tokio::runtime::Handle;
 use crate::checkpoint::check_name;
 use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Lease, Op, StorageError};
 pub use checkpoints::{Moment, ReadOptions, open_to_read};
+use circuit::Guarded;
+pub use circuit::{Circuit, CircuitEvent};
 pub use files::{WithLog, forget_checkpoints, of_closed as kept_files_of_closed};
 pub use filters::IsScanned;
 pub(crate) use log::{groups_of, unpack};
+use own_objects::OwnObjects;
 pub use settings::SharedCache;
 use settings::Uid;
 pub use slatedb::object_store;
@@ -52,6 +62,8 @@ use view::ObjectView;
 
 /// A store that does not answer is asked again after so long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// An open whose claim was stored though the answer was lost takes the claim for another owner's.
+const OPENS_MAX: u32 = 5;
 
 #[derive(Debug, Clone)]
 pub struct ObjectOptions {
@@ -64,6 +76,8 @@ pub struct ObjectOptions {
     pub epoch: Option<u64>,
     /// Without one, the process owns the shard for as long as the store takes its writes.
     pub lease: Option<Arc<Lease>>,
+    /// Without one, requests wait for a store that fails.
+    pub circuit: Option<Arc<Circuit>>,
     /// Of all shards of the process, which have different numbers.
     pub cache: SharedCache,
     pub number: u64,
@@ -92,6 +106,7 @@ struct Place {
     path: Path,
     runtime: Handle,
     is_scanned: IsScanned,
+    circuit: Option<Arc<Circuit>>,
 }
 
 impl ObjectEngine {
@@ -101,33 +116,33 @@ impl ObjectEngine {
     /// [`StorageError::Fenced`] where a later owner has it, [`StorageError::Missing`] where it must exist and does not.
     pub async fn open(options: ObjectOptions) -> Result<ObjectEngine, StorageError> {
         let path = Path::from(options.path.as_str());
-        let (store, is_scanned) = (options.store.clone(), options.is_scanned);
-        let place = Place { store, path, runtime: Handle::current(), is_scanned };
+        let (circuit, is_scanned) = (options.circuit.clone(), options.is_scanned);
+        let store = match &circuit {
+            Some(circuit) => Guarded::over(options.store.clone(), circuit.clone()),
+            None => options.store.clone(),
+        };
+        let store = OwnObjects::over(store);
+        let place = Place { store, path, runtime: Handle::current(), is_scanned, circuit };
         let admin = Admin::builder(place.path.clone(), place.store.clone()).build();
-        let known = admin.read_manifest(None).await.map_err(|error| failed(&error, 0))?;
-        if known.is_none() && options.must_exist {
-            return Err(StorageError::Missing { directory: options.path.into() });
+        let mut opens = 1;
+        loop {
+            match open_database(&options, &place, &admin).await {
+                // A later owner has left a record, and then the claim is refused.
+                Err((StorageError::Fenced { .. }, Claim::Made)) if opens < OPENS_MAX => opens += 1,
+                Err((error, _)) => return Err(error),
+                Ok((database, epoch)) => {
+                    return Ok(ObjectEngine {
+                        database: Arc::new(database),
+                        admin,
+                        place,
+                        epoch,
+                        lease: options.lease,
+                        log_kept: options.log_kept,
+                        keeps_log: AtomicBool::new(false),
+                    });
+                }
+            }
         }
-        // Read before the claim: whoever opens in between has a later epoch of the database, and this open is refused.
-        let writer_epoch = known.map_or(0, |manifest| manifest.writer_epoch());
-        let epoch = owner::claim(&*place.store, &place.path, options.epoch).await?;
-        let builder = Db::builder(place.path.clone(), place.store.clone())
-            .with_settings(settings::of(options.memtable_bytes, options.log_kept))
-            .with_sst_block_size(settings::BLOCK_SIZE)
-            .with_segment_extractor(Arc::new(Uid))
-            .with_filter_policies(filters::policies(place.is_scanned))
-            .with_expected_epoch(writer_epoch)
-            .with_db_cache(options.cache.0, options.number);
-        let database = builder.build().await.map_err(|error| failed(&error, epoch + 1))?;
-        Ok(ObjectEngine {
-            database: Arc::new(database),
-            admin,
-            place,
-            epoch,
-            lease: options.lease,
-            log_kept: options.log_kept,
-            keeps_log: AtomicBool::new(false),
-        })
     }
 
     fn keeps_log(&self) -> bool {
@@ -170,7 +185,7 @@ impl Engine for ObjectEngine {
 
     fn view(&self) -> Box<dyn EngineView> {
         let snapshot = self.database.snapshot().map_err(|error| self.failed(&error));
-        Box::new(ObjectView::of_snapshot(snapshot, self.place.runtime.clone(), self.epoch))
+        Box::new(ObjectView::of_snapshot(snapshot, &self.place, self.epoch))
     }
 
     fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
@@ -209,6 +224,14 @@ impl Engine for ObjectEngine {
         Answer::later(self.flush_of(FlushType::MemTable))
     }
 
+    fn drop_prefix(&self, prefix: &[u8]) -> Answer<'_, bool> {
+        if prefix.len() != settings::UID_BYTES || self.keeps_log() {
+            return Answer::Now(Ok(false));
+        }
+        let segment = Bytes::copy_from_slice(prefix);
+        Answer::later(async move { drops::drop_segment(self, segment).await.map(|()| true) })
+    }
+
     fn close(&self) -> Answer<'_, ()> {
         Answer::later(async {
             let options = CloseOptions::default().with_flush_type(Some(FlushType::MemTable));
@@ -236,9 +259,49 @@ impl Engine for ObjectEngine {
         self.lease.as_ref().is_none_or(|lease| lease.is_held())
     }
 
+    fn check_store(&self) -> Result<(), StorageError> {
+        match &self.place.circuit {
+            Some(circuit) if circuit.refuses() => Err(StorageError::Unavailable { retry_after: RETRY_AFTER }),
+            _ => Ok(()),
+        }
+    }
+
     fn answers_later(&self) -> bool {
         true
     }
+}
+
+/// How far an open came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    Missing,
+    /// As the last owner, under an epoch that no other process has.
+    Made,
+}
+
+async fn open_database(
+    options: &ObjectOptions,
+    place: &Place,
+    admin: &Admin,
+) -> Result<(Db, u64), (StorageError, Claim)> {
+    let missing = |error: StorageError| (error, Claim::Missing);
+    let known = admin.read_manifest(None).await.map_err(|error| missing(failed(&error, 0)))?;
+    if known.is_none() && options.must_exist {
+        return Err(missing(StorageError::Missing { directory: options.path.as_str().into() }));
+    }
+    // Read before the claim: whoever opens in between has a later epoch of the database, and this open is refused.
+    let writer_epoch = known.map_or(0, |manifest| manifest.writer_epoch());
+    let epoch = owner::claim(&*place.store, &place.path, options.epoch).await.map_err(missing)?;
+    let builder = Db::builder(place.path.clone(), place.store.clone())
+        .with_settings(settings::of(options.memtable_bytes, options.log_kept))
+        .with_sst_block_size(settings::BLOCK_SIZE)
+        .with_segment_extractor(Arc::new(Uid))
+        .with_filter_policies(filters::policies(place.is_scanned))
+        .with_expected_epoch(writer_epoch)
+        .with_db_cache(options.cache.0.clone(), options.number);
+    let claim = if options.epoch.is_some() { Claim::Made } else { Claim::Missing };
+    let database = builder.build().await.map_err(|error| (failed(&error, epoch + 1), claim))?;
+    Ok((database, epoch))
 }
 
 /// What an error of SlateDB means to us. `epoch` is the least one that whoever fenced this owner can have.

@@ -28,7 +28,12 @@ pub(super) async fn claim(
         Ok(_) | Err(object_store::Error::AlreadyExists { .. }) => {}
         Err(error) => return Err(failed(&record, &error)),
     }
-    refuse_lower(epoch, last(store, &owners).await?)?;
+    let last = last(store, &owners).await?;
+    refuse_lower(epoch, last)?;
+    if last != epoch {
+        // Some stores refuse a request while another one for the same object is under way.
+        return Err(StorageError::io(format!("the store refused to create '{record}', and has none")));
+    }
     Ok(epoch)
 }
 

@@ -12,7 +12,7 @@ use slatedb::{PrefixExtractor, PrefixTarget};
 
 /// Larger blocks compress better and are fetched in as many requests.
 pub(super) const BLOCK_SIZE: SstBlockSize = SstBlockSize::Block16Kib;
-const UID_BYTES: usize = 4;
+pub(super) const UID_BYTES: usize = 4;
 /// Memtables that may wait to be uploaded, with the one that takes the writes.
 const MEMTABLES_MAX: u64 = 4;
 /// A reader may hold tables that were merged since for so long.

@@ -16,7 +16,7 @@ use slatedb::{DbIterator, DbReader, DbSnapshot, IterationOrder};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::failed;
+use super::{Circuit, Place, failed};
 use crate::engine::EngineScan;
 use crate::{Answer, EngineView, Lookup, Row, ScanOptions, StorageError, Value};
 
@@ -37,20 +37,22 @@ enum Source {
 pub(super) struct ObjectView {
     source: Result<Source, StorageError>,
     runtime: Handle,
+    circuit: Option<Arc<Circuit>>,
     epoch: u64,
 }
 
 impl ObjectView {
     pub fn of_snapshot(
         snapshot: Result<Arc<DbSnapshot>, StorageError>,
-        runtime: Handle,
+        place: &Place,
         epoch: u64,
     ) -> ObjectView {
-        ObjectView { source: snapshot.map(Source::Snapshot), runtime, epoch }
+        let (runtime, circuit) = (place.runtime.clone(), place.circuit.clone());
+        ObjectView { source: snapshot.map(Source::Snapshot), runtime, circuit, epoch }
     }
 
     pub fn of_checkpoint(reader: Arc<DbReader>, runtime: Handle, epoch: u64) -> ObjectView {
-        ObjectView { source: Ok(Source::Checkpoint(reader)), runtime, epoch }
+        ObjectView { source: Ok(Source::Checkpoint(reader)), runtime, circuit: None, epoch }
     }
 }
 
@@ -81,10 +83,10 @@ impl EngineView for ObjectView {
             Ok(source) => source.clone(),
             Err(error) => return Answer::Now(Err(error.clone())),
         };
-        let (key, epoch) = (key.to_vec(), self.epoch);
+        let (key, epoch, circuit) = (key.to_vec(), self.epoch, self.circuit.clone());
         let read = async move {
-            let read = timeout(READ_MAX, source.get(key)).await;
-            read.map_or_else(|_| Err(silent()), |read| read.map_err(|error| failed(&error, epoch + 1)))
+            let read = in_time(circuit.as_deref(), source.get(key)).await;
+            read.ok_or_else(silent)?.map_err(|error| failed(&error, epoch + 1))
         };
         at_once_or_later(InRuntime { runtime: self.runtime.clone(), work: Box::pin(read) })
     }
@@ -105,13 +107,15 @@ impl EngineView for ObjectView {
             Ok(_) if range.is_empty() => State::Ended,
             Ok(source) => State::Begins(source.clone(), range, options),
         };
-        Box::new(ObjectScan { state, runtime: self.runtime.clone(), epoch: self.epoch })
+        let (runtime, circuit) = (self.runtime.clone(), self.circuit.clone());
+        Box::new(ObjectScan { state, runtime, circuit, epoch: self.epoch })
     }
 }
 
 struct ObjectScan {
     state: State,
     runtime: Handle,
+    circuit: Option<Arc<Circuit>>,
     epoch: u64,
 }
 
@@ -125,9 +129,10 @@ enum State {
 impl ObjectScan {
     /// A scan that was given up has lost rows that it had read: it fails from then on.
     async fn chunk_in_time(&mut self, rows_max: usize) -> Result<Vec<Row>, StorageError> {
-        match timeout(READ_MAX, self.chunk(rows_max)).await {
-            Ok(chunk) => chunk,
-            Err(_) => {
+        let circuit = self.circuit.clone();
+        match in_time(circuit.as_deref(), self.chunk(rows_max)).await {
+            Some(chunk) => chunk,
+            None => {
                 self.state = State::Failed(silent());
                 Err(silent())
             }
@@ -163,6 +168,26 @@ impl EngineScan for ObjectScan {
     fn next_chunk(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>> {
         let runtime = self.runtime.clone();
         at_once_or_later(InRuntime { runtime, work: Box::pin(self.chunk_in_time(rows_max)) })
+    }
+}
+
+/// `None` where the store does not answer, or is known not to. What is in memory is read all the same: that is tried first.
+async fn in_time<T>(circuit: Option<&Circuit>, read: impl Future<Output = T>) -> Option<T> {
+    let refused = async {
+        match circuit {
+            Some(circuit) => circuit.refused().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        read = timeout(READ_MAX, read) => {
+            if let (Err(_), Some(circuit)) = (&read, circuit) {
+                circuit.note_failure();
+            }
+            read.ok()
+        }
+        () = refused => None,
     }
 }
 

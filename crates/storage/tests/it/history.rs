@@ -66,6 +66,7 @@ impl Ground for InStore {
             must_exist: false,
             epoch: None,
             lease: None,
+            circuit: None,
             cache: SharedCache::new(1 << 20),
             number: 0,
             memtable_bytes: 1 << 20,

@@ -5,6 +5,8 @@
 
 mod async_syncs;
 mod commits;
+#[cfg(feature = "object-storage")]
+mod counted;
 mod faults;
 #[cfg(feature = "object-storage")]
 mod history;
@@ -17,6 +19,10 @@ mod local;
 mod model;
 #[cfg(feature = "object-storage")]
 mod object;
+#[cfg(feature = "object-storage")]
+mod object_circuit;
+#[cfg(feature = "object-storage")]
+mod object_drops;
 #[cfg(feature = "object-storage")]
 mod object_faults;
 #[cfg(feature = "object-storage")]

@@ -36,6 +36,7 @@ impl Object {
             must_exist: false,
             epoch: Some(epoch),
             lease: self.lease.clone(),
+            circuit: None,
             cache: SharedCache::new(1 << 20),
             number: 1,
             memtable_bytes: 1 << 20,

@@ -21,6 +21,7 @@ async fn open(store: &Arc<dyn ObjectStore>, path: &str, epoch: u64) -> Shard {
         must_exist: false,
         epoch: Some(epoch),
         lease: None,
+        circuit: None,
         cache: SharedCache::new(1 << 20),
         number: 0,
         memtable_bytes: 1 << 20,

@@ -1,0 +1,63 @@
+//! Dropping a partition by a change of the manifest: its tables are no longer listed, and the collector removes them later.
+//!
+//! ```text
+//! flush the memtable ─▶ order to drain the segment ─▶ the compactor takes its tables off the manifest ─▶ this owner reads the manifest
+//! ```
+//! The flush is first because only tables can be drained. It writes what would become a table anyway, and moves the place from which the log
+//! is replayed behind the last row of the partition: a later owner finds nothing of it in the log.
+//!
+//! A crash leaves the order or not; repeating the drop completes it. Where a merge of the segment is under way the order waits for its end.
+//! Not with a kept log: a restore to a moment repeats what is in the log, and no drop would be.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use slatedb::compactor::{CompactionSpec, CompactionStatus, SourceId};
+
+use super::ObjectEngine;
+use crate::StorageError;
+
+/// The compactor looks for orders every five seconds.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Drops all keys with the prefix, which is one of a segment: nobody writes any any more.
+pub(super) async fn drop_segment(engine: &ObjectEngine, segment: Bytes) -> Result<(), StorageError> {
+    engine.flush_of(slatedb::config::FlushType::MemTable).await?;
+    loop {
+        while is_busy(engine, &segment).await? {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            // It ends with a database that is closed, or has another owner.
+            refresh(engine).await?;
+        }
+        refresh(engine).await?;
+        let tables = tables(engine, &segment);
+        if tables.is_empty() {
+            return Ok(());
+        }
+        // It is refused where a merge was faster, and then made again for what is there by then.
+        let order = CompactionSpec::drain_segment(segment.clone(), tables);
+        engine.admin.submit_compaction(order).await.map_err(|error| engine.failed(&error))?;
+    }
+}
+
+async fn refresh(engine: &ObjectEngine) -> Result<(), StorageError> {
+    engine.database.refresh_manifest().await.map_err(|error| engine.failed(&error))
+}
+
+/// Of the segment, all that are listed.
+fn tables(engine: &ObjectEngine, segment: &[u8]) -> Vec<SourceId> {
+    let manifest = engine.database.manifest();
+    let Some(found) = manifest.segment(segment) else { return Vec::new() };
+    let new = found.l0().iter().map(|table| SourceId::SstView(table.id));
+    new.chain(found.compacted().iter().map(|run| SourceId::SortedRun(run.id))).collect()
+}
+
+/// Whether an order for the segment, or a merge, is not at its end.
+async fn is_busy(engine: &ObjectEngine, segment: &[u8]) -> Result<bool, StorageError> {
+    let orders = engine.admin.read_compactions(None).await.map_err(|error| engine.failed(&error))?;
+    let ended = [CompactionStatus::Completed, CompactionStatus::Failed];
+    Ok(orders.is_some_and(|orders| {
+        let mut orders = orders.recent_compactions();
+        orders.any(|order| order.spec().segment() == segment && !ended.contains(&order.status()))
+    }))
+}
