@@ -126,11 +126,6 @@ pub fn writes_of_items() -> Vec<Case> {
             |before, now| all_or_nothing(before, now, |items| items.retain(|(pk, _), _| pk != "a"))
         ),
         case!(purge_expired, |w, _ctx| w.fixture.account.purge_expired(&w.container), unchanged),
-        case!(
-            expire_documents,
-            |w, _ctx| async { Ok::<_, shardlake_model::Error>(w.fixture.account.expire_documents().await) },
-            unchanged
-        ),
         case!(compact_change_logs, |w, _ctx| w.fixture.account.compact_change_logs(), unchanged),
     ]
 }

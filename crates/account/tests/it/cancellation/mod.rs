@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 const IN_NO_TABLE: &[&str] = &[
     "close",
     "container_report",
+    // It is no client's, and removes one document after the other as clients do: that is in the tables.
+    "expire_documents",
     "is_throughput_pending",
     "next_step_of",
     "open",
