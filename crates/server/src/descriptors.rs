@@ -4,14 +4,12 @@
 //! writes until the next start, so connections get what is left when everything else has its part:
 //!
 //! ```text
-//! limit = process + event loops + script workers + refusals + shards × (64: tables, journals, merges) + connections
+//! limit = process + script workers + refusals + shards × (64: tables, journals, merges) + connections
 //! ```
 //!
 //! With a higher limit the storage keeps more tables open, a quarter of the limit in all.
 
 use shardlake_account::ScriptSettings;
-
-use crate::event_loops::{self, FILES_OF_LOOP};
 
 /// Standard streams, the runtime's own, the certificate, the seed: some 20, and room.
 const PROCESS: u64 = 48;
@@ -87,7 +85,7 @@ fn parts(limit: u64, shards: u16) -> (u64, u64, u64) {
 fn fixed() -> u64 {
     // Scripts and functions have workers of their own.
     let workers = 2 * ScriptSettings::default().workers_max as u64;
-    PROCESS + event_loops::count() as u64 * FILES_OF_LOOP + workers * WORKER + WORKERS_AT_START
+    PROCESS + workers * WORKER + WORKERS_AT_START
 }
 
 #[cfg(test)]

@@ -33,14 +33,6 @@ use tokio::task::JoinHandle;
 /// A request that was at work on its loop for so long is carried on elsewhere. A turn of a page that reads much is about as long.
 const ON_LOOP_MAX: Duration = Duration::from_micros(500);
 
-/// Files that a loop has open for itself: what it waits on, what wakes it, and where it hears of signals.
-pub const FILES_OF_LOOP: u64 = 4;
-
-/// How many loops there are.
-pub fn count() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 /// All loops. Dropping it ends them, and what is still served there.
 pub struct EventLoops {
     all: Arc<[EventLoop]>,
@@ -58,8 +50,9 @@ impl EventLoops {
     /// One for each processor that the process may use.
     pub fn start() -> Result<EventLoops, String> {
         let (end, ended) = watch::channel(());
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
         let loops: io::Result<Vec<EventLoop>> =
-            (0..count()).map(|number| EventLoop::start(number, ended.clone())).collect();
+            (0..count).map(|number| EventLoop::start(number, ended.clone())).collect();
         let all = loops.map_err(|error| format!("the threads for connections cannot start: {error}"))?;
         Ok(EventLoops { all: all.into(), _end: end })
     }
@@ -215,15 +208,12 @@ mod tests {
 
     use super::*;
 
-    /// The clock of tests counts whole milliseconds.
-    const LONG: Duration = Duration::from_millis(1);
-
     fn here() -> std::thread::ThreadId {
         std::thread::current().id()
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn connections_are_spread_over_loops_and_stay_there() {
+    async fn connections_are_spread_over_lanes_and_stay_there() {
         let loops = EventLoops::start().expect("threads");
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
@@ -235,7 +225,7 @@ mod tests {
                 let mut byte = [0];
                 while stream.read_exact(&mut byte).await.is_ok() {
                     let name = std::thread::current().name().unwrap_or_default().to_owned();
-                    let _sent = stream.write_all(format!("{name:<8}").as_bytes()).await;
+                    let _sent = stream.write_all(format!("{name};").as_bytes()).await;
                 }
             };
             serve(&loops.all(), stream, echo).expect("served");
@@ -245,7 +235,7 @@ mod tests {
         };
         assert!(counts(&loops).iter().all(|count| *count == 2), "{:?}", counts(&loops));
         for client in &mut clients {
-            let mut name = [0; 8];
+            let mut name = [0; 7];
             client.write_all(b"xx").await.expect("sent");
             client.read_exact(&mut name).await.expect("an answer");
             let first = name;
@@ -288,7 +278,7 @@ mod tests {
         loops.all[0].runtime.spawn(async move {
             let time = clock.clone();
             let work = async move {
-                time.advance(LONG);
+                time.advance(ON_LOOP_MAX);
                 tokio::task::yield_now().await;
                 here()
             };
@@ -310,7 +300,7 @@ mod tests {
         let (time, ended) = (clock.clone(), Ended(Some(told)));
         let work = async move {
             let _ended = ended;
-            time.advance(LONG);
+            time.advance(ON_LOOP_MAX);
             std::future::pending::<()>().await;
         };
         let mut carried = Carried::new((&server, &clock), Box::pin(work));
