@@ -209,7 +209,7 @@ impl Requests {
 
     async fn answer<B>(&self, request: Request<B>) -> Response<SentBody>
     where
-        B: Body<Data = Bytes> + Send + 'static,
+        B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
         let in_flight = self.activity.begin_request();

@@ -14,7 +14,6 @@
 //! than [`HEADERS_MAX`], no transfer coding but `chunked`. The listener is open before the account is, so that a probe gets a clear "not yet" instead of a refused connection. A
 //! panic in a handler becomes a 500 and a log line; a request that outlives its time gets a 408.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,11 +32,9 @@ use hyper::body::Body;
 use shardlake_account::Account;
 use shardlake_gateway_nosql::{AnswerBody, ConnectionSpace, Endpoint, Gateway, MessageSpace, Scheme};
 use shardlake_stdx::Clock;
-use tokio::runtime::Handle;
 
 use crate::answers::{Refusal, Reply, failure};
 use crate::container_counters::ContainerLabels;
-use crate::event_loops::{Carried, Within};
 use crate::explorer::{self, Explorer};
 use crate::host_check::{Announced, HostCheck};
 use crate::metrics::{Metrics, Operation};
@@ -72,14 +69,9 @@ pub struct Front {
     ca_pem: Option<String>,
     gateway: OnceLock<Gateway>,
     ready: AtomicBool,
-    /// The server's runtime: what requests spawn, time and wait for is in it, whichever loop they are polled on.
-    runtime: Handle,
 }
 
-type Handled = Result<Reply, Box<dyn Any + Send>>;
-
 impl Front {
-    /// In the server's runtime.
     pub fn new(
         metrics: Metrics,
         (hosts, explorer): (HostCheck, Explorer),
@@ -98,7 +90,6 @@ impl Front {
             ca_pem,
             gateway: OnceLock::new(),
             ready: AtomicBool::new(false),
-            runtime: Handle::current(),
         }
     }
 
@@ -115,7 +106,7 @@ impl Front {
 
     pub async fn answer<B>(&self, request: Request<B>, origin: &Origin) -> Reply
     where
-        B: Body<Data = Bytes> + Send + 'static,
+        B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
         let mut reply = match self.check(&request) {
@@ -140,7 +131,7 @@ impl Front {
 
     async fn route<B>(&self, request: Request<B>, origin: &Origin, announced: Announced<'_>) -> Reply
     where
-        B: Body<Data = Bytes> + Send + 'static,
+        B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
         match request.uri().path() {
@@ -192,8 +183,7 @@ impl Front {
             return refusal;
         }
         let account = self.gateway.get().map(|gateway| gateway.account().clone());
-        let rendered = pin!(self.page.get(rendered(self.metrics.clone(), account, self.space.clone())));
-        let rendered = Within { runtime: &self.runtime, work: rendered };
+        let rendered = self.page.get(rendered(self.metrics.clone(), account, self.space.clone()));
         match tokio::time::timeout(self.request_max + GRACE, rendered).await {
             Ok(Ok(text)) => page(request, StatusCode::OK, METRICS_TYPE, || text),
             Ok(Err(error)) => {
@@ -224,7 +214,7 @@ impl Front {
 
     async fn serve<B>(&self, request: Request<B>, origin: &Origin, announced: Announced<'_>) -> Reply
     where
-        B: Body<Data = Bytes> + Send + 'static,
+        B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
         let Some(gateway) = self.gateway.get() else {
@@ -240,23 +230,12 @@ impl Front {
             Announced::AsSent => None,
             Announced::Listener(authority) => Some(authority),
         };
-        let ended = match operation {
-            // Boxed nowhere and carried nowhere: it is answered in the call.
-            Operation::ReadItem => {
-                let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space };
-                let work = pin!(AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind());
-                self.in_time(Within { runtime: &self.runtime, work }).await
-            }
-            _ => {
-                let (gateway, origin, authority) =
-                    (gateway.clone(), origin.clone(), authority.map(str::to_owned));
-                let work = Box::pin(async move {
-                    let authority = authority.as_deref();
-                    let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space };
-                    AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind().await
-                });
-                self.in_time(Carried::new((&self.runtime, &self.clock), work)).await
-            }
+        let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space };
+        let mut handled = pin!(AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind());
+        // What is answered in the call needs no timer.
+        let ended = match poll!(handled.as_mut()) {
+            Poll::Ready(ended) => Ok(ended),
+            Poll::Pending => tokio::time::timeout(self.request_max + GRACE, handled).await,
         };
         let reply = match ended {
             // Another server may have acknowledged something since.
@@ -270,7 +249,7 @@ impl Front {
                     "a defect of the server: see its log",
                 )
             }
-            Err(TookTooLong) => {
+            Err(_) => {
                 failure(StatusCode::REQUEST_TIMEOUT, "RequestTimeout", "the request took too long: retry")
             }
         };
@@ -279,20 +258,7 @@ impl Front {
         self.metrics.record(operation, uri.path(), &reply, duration, names);
         reply
     }
-
-    /// Waits for a request as long as requests may take.
-    async fn in_time(&self, mut work: impl Future<Output = Handled> + Unpin) -> Result<Handled, TookTooLong> {
-        // What is answered in the call needs no timer.
-        match poll!(&mut work) {
-            Poll::Ready(handled) => Ok(handled),
-            Poll::Pending => {
-                tokio::time::timeout(self.request_max + GRACE, work).await.map_err(|_| TookTooLong)
-            }
-        }
-    }
 }
-
-struct TookTooLong;
 
 /// The page of metrics, made where blocking is allowed: the size of the files waits for a journal that is being synced.
 async fn rendered(

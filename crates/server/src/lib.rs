@@ -8,7 +8,6 @@
 //! | `store/` | an account in an object store, which one server at a time has |
 //! | `descriptors.rs` | how many open files storage and connections may have |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
-//! | `event_loops.rs` | the threads that connections are served on |
 //! | `sent_body.rs`, `stream_tasks.rs` | answers until they are sent; ending a single stream |
 //! | `front.rs`, `answers.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
 //! | `explorer/` | the explorer's pages: files, headers, caching |
@@ -37,7 +36,6 @@ mod counted_body;
 mod demo;
 mod descriptors;
 mod evacuate;
-mod event_loops;
 mod explorer;
 mod front;
 mod heat_file;

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::config::ListenAddress;
-use crate::event_loops::{self, EventLoop};
 use crate::metrics::Metrics;
 
 const BACKLOG: u32 = 4096;
@@ -81,12 +80,10 @@ pub enum Refusal {
     Close,
 }
 
-/// Accepts until the task is dropped or aborted, and serves each connection in a task of its own: on one of the loops, where there
-/// are any, else in this runtime.
+/// Accepts until the task is dropped or aborted, and serves each connection in a task of its own.
 pub async fn accept<F, S>(
     listener: TcpListener,
     (slots, refusal): (Slots, Refusal),
-    loops: Option<Arc<[EventLoop]>>,
     metrics: Arc<Metrics>,
     serve: F,
 ) where
@@ -105,21 +102,12 @@ pub async fn accept<F, S>(
         };
         if let Ok(slot) = slots.connections.clone().try_acquire_owned() {
             metrics.connections.inc();
-            let open = Open { metrics: metrics.clone(), _slot: slot };
-            let served = |stream| {
-                let served = serve(stream);
-                async move {
-                    served.await;
-                    drop(open);
-                }
-            };
-            let Some(loops) = &loops else {
-                tokio::spawn(served(stream));
-                continue;
-            };
-            if let Err(error) = event_loops::serve(loops, stream, served) {
-                tracing::warn!(%error, "a connection cannot be served");
-            }
+            let (served, metrics) = (serve(stream), metrics.clone());
+            tokio::spawn(async move {
+                served.await;
+                metrics.connections.dec();
+                drop(slot);
+            });
         } else {
             metrics.connections_refused.inc();
             if refusal == Refusal::Close {
@@ -132,18 +120,6 @@ pub async fn accept<F, S>(
                 });
             }
         }
-    }
-}
-
-/// An open connection, counted until it has ended.
-struct Open {
-    metrics: Arc<Metrics>,
-    _slot: OwnedSemaphorePermit,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.metrics.connections.dec();
     }
 }
 

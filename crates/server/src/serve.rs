@@ -30,7 +30,6 @@ use crate::config::{Config, Demo};
 use crate::connection::Connections;
 use crate::demo::{Tour, WebStore};
 use crate::descriptors::{self, Descriptors};
-use crate::event_loops::EventLoops;
 use crate::explorer::Explorer;
 use crate::front::Front;
 use crate::home::Home;
@@ -96,7 +95,7 @@ pub async fn serve(
         clock: clock.clone(),
         stopping: watch::Sender::new(false),
     };
-    let mut door = Door::open(bound, connections, &descriptors)?;
+    let mut door = Door::open(bound, connections, &descriptors);
     door.tell_of_fewer_connections(config.limits.connections_max, files_max);
 
     let started = tokio::select! {
@@ -248,16 +247,13 @@ async fn start(
 /// The listeners and every connection that came through them.
 struct Door {
     accepting: Vec<JoinHandle<()>>,
-    /// Where connections of the first door are served; they end with it.
-    _loops: EventLoops,
     connections: Arc<Connections>,
     slots: Slots,
     connections_max: usize,
 }
 
 impl Door {
-    fn open(bound: Vec<Bound>, connections: Connections, descriptors: &Descriptors) -> Result<Door, String> {
-        let loops = EventLoops::start()?;
+    fn open(bound: Vec<Bound>, connections: Connections, descriptors: &Descriptors) -> Door {
         let connections_max = descriptors.connections_max.min(Semaphore::MAX_PERMITS);
         connections.front.metrics.connections_max.set(connections_max as i64);
         let connections = Arc::new(connections);
@@ -271,11 +267,10 @@ impl Door {
                 let connections = connections.clone();
                 async move { connections.serve(stream).await }
             };
-            let bounds = (slots.clone(), Refusal::Http);
-            tokio::spawn(listener::accept(bound.listener, bounds, Some(loops.all()), metrics, serve))
+            tokio::spawn(listener::accept(bound.listener, (slots.clone(), Refusal::Http), metrics, serve))
         };
         let accepting = bound.into_iter().map(accept).collect();
-        Ok(Door { accepting, _loops: loops, connections, slots, connections_max })
+        Door { accepting, connections, slots, connections_max }
     }
 
     /// Begins to accept on the other door's listeners, under the same bound. Clients that came earlier have waited.
@@ -292,8 +287,8 @@ impl Door {
                 let served = served.clone();
                 async move { served.serve(stream).await }
             };
-            let bounds = (self.slots.clone(), Refusal::Close);
-            let accepting = listener::accept(bound.listener, bounds, None, metrics, serve);
+            let accepting =
+                listener::accept(bound.listener, (self.slots.clone(), Refusal::Close), metrics, serve);
             self.accepting.push(tokio::spawn(accepting));
         }
         authorities
