@@ -27,7 +27,7 @@ impl Queries {
         let known = self.known(ctx, entry, Asked { query: &query, parameters: request.parameters, hash })?;
         let targets = targets(entry, request, || Ok(known.plan(entry)?))?;
         let running = self.prepare(ctx, entry, &known, &targets.parts)?;
-        let mut reply = running.begin(request.wants, &query, &targets.parts);
+        let mut reply = running.begin(request.wants, &query, &targets.parts)?;
         if let Some(figures) = &mut reply.figures {
             let of_part = |range_id: u32| RangeFigures { range_id, ..RangeFigures::default() };
             figures.ranges = targets.parts.iter().map(|part| of_part(part.partition.range_id)).collect();

@@ -18,7 +18,7 @@ use shardlake_model::{ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
 use shardlake_sql::{
     IndexUtilization, PageLimits, Query, QueryEnvironment, Rows, SupportedFeatures, index_utilization,
-    query_advice,
+    plan_access, query_advice,
 };
 use xxhash_rust::xxh3::Xxh3;
 
@@ -135,7 +135,7 @@ impl Queries {
             let partitions = targets.parts.iter().map(|part| &part.partition);
             running.within = transaction.view(self, ctx, entry, partitions).await?;
         }
-        let mut reply = running.begin(request.wants, query, &targets.parts);
+        let mut reply = running.begin(request.wants, query, &targets.parts)?;
         if let Some(figures) = &mut reply.figures {
             figures.merges = targets.merges;
         }
@@ -233,8 +233,10 @@ impl Queries {
 
 impl Running<'_> {
     /// A reply without rows.
-    pub fn begin(&self, wants: QueryWants, query: &Query, parts: &[Part]) -> QueryReply {
-        QueryReply {
+    pub fn begin(&self, wants: QueryWants, query: &Query, parts: &[Part]) -> Result<QueryReply> {
+        let explained = wants.explanation || wants.figures;
+        let access = if explained { self.access_in_words()? } else { String::new() };
+        Ok(QueryReply {
             rows: Rows::default(),
             continuation: None,
             meta: ReplyMeta::default(),
@@ -242,15 +244,21 @@ impl Running<'_> {
             statistics: QueryStatistics::default(),
             preparation: Duration::ZERO,
             execution: Duration::ZERO,
-            explanation: wants.explanation.then(|| self.access.to_string()),
+            explanation: wants.explanation.then(|| access.clone()),
             utilization: wants.utilization.then(|| self.utilization(parts)),
             advice: wants.advice.then(|| query_advice(query)),
             figures: wants.figures.then(|| QueryFigures {
                 outline: query.outline(),
-                access: self.access.to_string(),
+                access,
                 ..QueryFigures::default()
             }),
-        }
+        })
+    }
+
+    /// The words name the values of the partition key, and the plan at hand may have been made for another key.
+    fn access_in_words(&self) -> Result<String> {
+        let key = self.key.values(self.entry);
+        Ok(plan_access(&self.prepared, &self.entry.shape.index_schema(), &key)?.to_string())
     }
 
     fn utilization(&self, parts: &[Part]) -> IndexUtilization {

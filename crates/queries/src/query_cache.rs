@@ -6,6 +6,7 @@
 //! parameters, and what they fold to decides how the index is used. Both caches are bounded in number and in the size
 //! of what they hold.
 
+use std::mem::{Discriminant, discriminant};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -52,7 +53,7 @@ pub struct KnownQuery {
     /// At the time of the first request.
     pub prepared: PreparedQuery,
     plan: OnceLock<Arc<QueryPlan>>,
-    /// For the last partition key that was asked for.
+    /// For the last partition key that another plan had to be made for.
     access: Mutex<Option<(Vec<KeyValue>, Arc<AccessPlan>)>>,
 }
 
@@ -134,7 +135,7 @@ impl KnownQuery {
     pub fn access(&self, entry: &ContainerEntry, key: Vec<KeyValue>) -> Result<Arc<AccessPlan>, SqlError> {
         let last = || self.access.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, access)) = &*last()
-            && *of == key
+            && (*of == key || (access.fits_other_keys && of.iter().map(kind).eq(key.iter().map(kind))))
         {
             return Ok(access.clone());
         }
@@ -142,4 +143,8 @@ impl KnownQuery {
         *last() = Some((key, access.clone()));
         Ok(access)
     }
+}
+
+fn kind(known: &KeyValue) -> (&[String], Discriminant<Value>) {
+    (&known.path, discriminant(&known.value))
 }

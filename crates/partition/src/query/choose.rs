@@ -6,13 +6,14 @@
 //! to offer. A later page takes the access of the first one, which its position names; one that sorted its rows is followed by
 //! one that sorts them.
 
+use std::collections::VecDeque;
 use std::hash::Hasher;
 
 use futures::future::{FutureExt, try_join_all};
 use rustc_hash::{FxHashSet, FxHasher};
 use shardlake_model::{Error, IndexPathSegment, Result};
 use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass, OrderAccess, ValueRange};
-use shardlake_storage::{Row, Scan, ScanOptions};
+use shardlake_storage::{Chunk, Scan, ScanOptions};
 
 use super::Reader;
 use super::ahead::Ahead;
@@ -456,11 +457,21 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
     Ok(Some(found))
 }
 
-/// The rows of the scope, if one chunk holds them all, and the scan that is at its end.
-async fn small_scope(reader: &mut Reader<'_>) -> Result<Option<(Vec<Row>, Scan)>> {
+/// The rows of the scope, if one chunk could hold them all, and the scan that is at its end. Whether they are in memory has no part
+/// in that: a charge goes by the access.
+async fn small_scope(reader: &mut Reader<'_>) -> Result<Option<(VecDeque<Chunk>, Scan)>> {
     let (start, end) = reader.scope.clone();
     let mut scan = reader.hot.scan(start..end, ScanOptions::default());
-    let rows = scan.next_chunk().await.map_err(crate::storage_error)?.unwrap_or_default();
-    let more = scan.next_chunk().await.map_err(crate::storage_error)?;
-    Ok(more.is_none().then_some((rows, scan)))
+    let (mut chunks, mut rows, mut bytes) = (VecDeque::new(), 0, 0);
+    while let Some(chunk) = scan.next_rows_in_place().await.map_err(crate::storage_error)? {
+        for (key, value) in chunk.rows() {
+            if rows == ScanOptions::CHUNK_ROWS || bytes >= ScanOptions::CHUNK_BYTES {
+                return Ok(None);
+            }
+            rows += 1;
+            bytes += key.len() + value.len();
+        }
+        chunks.push_back(chunk);
+    }
+    Ok(Some((chunks, scan)))
 }

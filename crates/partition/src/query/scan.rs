@@ -1,8 +1,10 @@
 //! Items in key order: epk, partition key, id.
 
+use std::collections::VecDeque;
+
 use shardlake_document::Record;
 use shardlake_model::{Error, Result};
-use shardlake_storage::{Chunk, Row, Scan, ScanOptions};
+use shardlake_storage::{Chunk, Scan, ScanOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::position::KeyPosition;
@@ -15,7 +17,7 @@ use crate::keys::HEADER;
 pub(super) struct ItemScan {
     pub after: Option<KeyPosition>,
     /// The first rows and the rest of a scan from the start.
-    pub begun: Option<(Vec<Row>, Scan)>,
+    pub begun: Option<(VecDeque<Chunk>, Scan)>,
 }
 
 /// Where a scan resumes, and what must still be skipped to be behind its position.
@@ -79,18 +81,22 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
         }
         None => Resumed::from(start),
     };
-    let (mut chunk, mut rows) = match scan.begun {
-        Some((rows, scan)) => (Some(Chunk::Read(rows)), MergedScan::from(scan)),
+    let (mut begun, mut rows) = match scan.begun {
+        Some((begun, scan)) => (begun, MergedScan::from(scan)),
         None if resumed.start >= end => return Ok(Ended::Exhausted),
         None => {
             let reads_all = feed.execution.room() == usize::MAX;
             let options = if reads_all { TO_THE_END } else { ScanOptions::default() };
             let rows = reader.hot.scan(resumed.start.clone()..end.clone(), options);
-            let mut rows = MergedScan::new(rows, reader.request.own(), &resumed.start, &end);
-            (rows.next_rows_in_place().await?, rows)
+            (VecDeque::new(), MergedScan::new(rows, reader.request.own(), &resumed.start, &end))
         }
     };
-    while let Some(items) = chunk {
+    loop {
+        let chunk = match begun.pop_front() {
+            None => rows.next_rows_in_place().await?,
+            begun => begun,
+        };
+        let Some(items) = chunk else { break };
         if let Some(ended) = offer_all(reader, feed, &mut resumed, &items)? {
             return Ok(ended);
         }
@@ -99,7 +105,6 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
             return Ok(ended);
         }
         reader.give_way(items.rows().len()).await;
-        chunk = rows.next_rows_in_place().await?;
     }
     resumed.check_found()?;
     Ok(Ended::Exhausted)

@@ -81,6 +81,8 @@ pub struct AccessPlan {
     pub precise: bool,
     /// Where the order of `ORDER BY` can come from.
     pub order: Option<OrderAccess>,
+    /// The plan is the same whichever values of these types the partition key has, but for `scope`.
+    pub fits_other_keys: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -183,7 +185,8 @@ pub fn plan_access(
     let bound = query.bound();
     if schema.paths.is_none() {
         let precise = bound.filter.is_none();
-        return Ok(AccessPlan { scope: vec![], filter: IndexFilter::Everything, precise, order: None });
+        let filter = IndexFilter::Everything;
+        return Ok(AccessPlan { scope: vec![], filter, precise, order: None, fits_other_keys: true });
     }
     let planner = filter::Planner::new(query, schema);
     let (filter, precise) = match &bound.filter {
@@ -191,10 +194,12 @@ pub fn plan_access(
         None => (IndexFilter::Everything, true),
     };
     let scope = scope::leaves(&planner, query, scope);
+    let is_apart = schema.composites.is_empty() && scope::is_apart(&filter, &scope);
     let whole = scope::with_scope(filter, &scope);
     let order = order::access(query, schema, &whole, &scope);
+    let fits_other_keys = is_apart && order.as_ref().is_none_or(|order| !scope::names(&scope, &order.index));
     let whole = composite::with_composites(whole, schema);
     let filter = scope::beyond(whole, &scope);
     // A row may still be missing where a source has no value: joins and paths in FROM drop it, which is no condition.
-    Ok(AccessPlan { scope, filter, precise, order })
+    Ok(AccessPlan { scope, filter, precise, order, fits_other_keys })
 }

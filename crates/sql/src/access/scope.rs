@@ -9,7 +9,7 @@ use shardlake_model::IndexPathSegment;
 use super::combine::all;
 use super::filter::Planner;
 use super::ranges::ValueSet;
-use super::{IndexFilter, Leaf, LookupClass};
+use super::{IndexFilter, IndexRef, Leaf, LookupClass};
 use crate::prepared::PreparedQuery;
 
 /// A value that every item of a scope has under a path.
@@ -33,6 +33,19 @@ pub(super) fn leaves(planner: &Planner<'_>, query: &PreparedQuery, scope: &[KeyV
         }
     };
     scope.iter().filter_map(leaf).collect()
+}
+
+/// Whether no condition of the filter is about what the scope says: then the scope's values change nothing of it.
+pub(super) fn is_apart(filter: &IndexFilter, scope: &[Leaf]) -> bool {
+    match filter {
+        IndexFilter::Everything | IndexFilter::Nothing => true,
+        IndexFilter::Leaf(leaf) => !names(scope, &leaf.index),
+        IndexFilter::And(parts) | IndexFilter::Or(parts) => parts.iter().all(|part| is_apart(part, scope)),
+    }
+}
+
+pub(super) fn names(scope: &[Leaf], index: &IndexRef) -> bool {
+    scope.iter().any(|leaf| leaf.index == *index)
 }
 
 /// The filter and the scope's equalities.

@@ -14,8 +14,8 @@ use shardlake_document::{
 use shardlake_model::{ContainerRid, IndexPathSegment, IndexingPolicy, Limits, PathMatcher};
 use shardlake_sql::{
     AccessPlan, CompositeSchema, ComputedProperties, Execution, GeometryKind, IndexFilter, IndexRef,
-    IndexSchema, Leaf, Meter, OrderAccess, PageLimits, PreparedQuery, QueryEnvironment, parse_query,
-    plan_access,
+    IndexSchema, KeyValue, Leaf, Meter, OrderAccess, PageLimits, PreparedQuery, QueryEnvironment,
+    parse_query, plan_access,
 };
 use shardlake_stdx::Guid;
 
@@ -564,4 +564,50 @@ fn conjunction() -> impl Strategy<Value = String> {
             None => format!("{path} = {value}"),
         },
     )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_plan_that_fits_other_keys_is_the_plan_of_each_of_them(
+        condition in prop_oneof![condition(), conjunction()],
+        order in prop::sample::select(vec!["", " ORDER BY c.v", " ORDER BY c.w DESC", " ORDER BY c._ts"]),
+        key in prop::sample::select(vec!["w", "v", "named", "other"]),
+        has_composites in any::<bool>(),
+    ) {
+        let policy = Policy::new();
+        let Some(query) = prepare(&format!("SELECT * FROM c WHERE {condition}{order}")) else { return Ok(()) };
+        let composites = if has_composites { &policy.composites[..] } else { &[] };
+        let schema = IndexSchema { composites, ..policy.schema() };
+        let of_key = |value: &str| {
+            let value = Value::String(value.to_owned());
+            plan_access(&query, &schema, &[KeyValue { path: vec![key.to_owned()], value }]).unwrap()
+        };
+        let (one, other) = (of_key("a"), of_key("b"));
+        prop_assert_eq!(one.fits_other_keys, other.fits_other_keys);
+        if one.fits_other_keys {
+            prop_assert_eq!((one.filter, one.precise, one.order), (other.filter, other.precise, other.order));
+        }
+    }
+}
+
+#[test]
+fn plans_fit_other_keys_where_nothing_but_the_scope_names_the_key() {
+    let policy = Policy::new();
+    for (text, composites, expected) in [
+        ("SELECT * FROM c WHERE c.v = 1", false, true),
+        ("SELECT * FROM c WHERE c.v = 1 ORDER BY c._ts", false, true),
+        ("SELECT * FROM c", false, true),
+        ("SELECT * FROM c WHERE c.v = 1 AND c.key = 'a'", false, false),
+        ("SELECT * FROM c WHERE c.v = 1 OR c.key = 'a'", false, false),
+        ("SELECT * FROM c ORDER BY c.key", false, false),
+        ("SELECT * FROM c WHERE c.v = 1", true, false),
+    ] {
+        let composites = if composites { &policy.composites[..] } else { &[] };
+        let schema = IndexSchema { composites, ..policy.schema() };
+        let key = KeyValue { path: vec!["key".into()], value: Value::String("a".into()) };
+        let plan = plan_access(&prepare(text).unwrap(), &schema, &[key]).unwrap();
+        assert_eq!(plan.fits_other_keys, expected, "{text}");
+    }
 }
