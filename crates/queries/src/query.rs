@@ -141,11 +141,12 @@ impl Queries {
         }
         let prepared = self.clock().elapsed();
         let page = PageOfQuery { limits, token, query_hash };
+        // What is rarer lies apart: the future of a query in one partition is moved as a whole on its way.
         match targets {
-            Targets { merges: true, parts } => running.fan_out(&mut reply, &parts, page).await?,
+            Targets { merges: true, parts } => Box::pin(running.fan_out(&mut reply, &parts, page)).await?,
             Targets { merges: false, parts } => match gone {
                 Some(gone) if parts.len() > 1 && running.prepared.is_ordered() => {
-                    running.merge_in_order(&mut reply, &parts, page, gone).await?;
+                    Box::pin(running.merge_in_order(&mut reply, &parts, page, gone)).await?;
                 }
                 _ => running.drain(&mut reply, parts, page).await?,
             },

@@ -77,8 +77,9 @@ impl Queries {
         }
         let runtime = tokio::runtime::Handle::current();
         let (prepared, space) = (task.prepared.clone(), task.answer_space.clone());
-        let work = (task.deadline, move || runtime.block_on(task.run()));
-        self.beside_requests(&prepared, space.as_ref(), work).await
+        let (deadline, page) = (task.deadline, Box::pin(task.run()));
+        let work = (deadline, move || runtime.block_on(page));
+        Box::pin(self.beside_requests(&prepared, space.as_ref(), work)).await
     }
 
     /// Work that blocks, on a thread of its own, when it is its turn. What calls functions has had its turn at the workers.

@@ -236,7 +236,7 @@ impl<'a> ScriptStore<'a> {
         let known = self.runs.known(&self.ctx, self.entry, asked)?;
         let mut running = self.runs.prepare(&self.ctx, self.entry, &known, &parts)?;
         running.own = Some(self.transaction.own_items().clone());
-        let mut reply = running.begin(QueryWants::default(), &query, &parts);
+        let mut reply = running.begin(QueryWants::default(), &query, &parts)?;
         let page = PageOfQuery { limits, token, query_hash };
         let drained = running.drain(&mut reply, parts, page).await;
         self.spent_centi += match &drained {

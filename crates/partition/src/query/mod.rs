@@ -255,8 +255,8 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         },
         Access::Nothing => Ended::Exhausted,
         Access::Scan(scan) => scan::run(&mut reader, &mut feed, scan).await?,
-        Access::Spans(spans) => spans::run(&mut reader, &mut feed, spans).await?,
-        Access::Ordered(ordered) => ordered::run(&mut reader, &mut feed, ordered).await?,
+        Access::Spans(spans) => Box::pin(spans::run(&mut reader, &mut feed, spans)).await?,
+        Access::Ordered(ordered) => Box::pin(ordered::run(&mut reader, &mut feed, ordered)).await?,
     };
     if ended == Ended::Exhausted {
         ended = feed.flush(&mut reader)?.unwrap_or(ended);
