@@ -9,6 +9,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use shardlake_model::{Error, Result};
 
+/// What honest clients sign is shorter: it goes through the stack, in one piece.
+const SHORT_BYTES: usize = 512;
+
 /// What the holder of a key may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -58,38 +61,69 @@ pub fn keyed(key: &str) -> Result<Hmac<Sha256>> {
 impl Payload<'_> {
     /// Feeds what is signed to a state that [`keyed`] has made.
     pub fn feed(&self, mac: &mut Hmac<Sha256>) {
-        for part in [self.verb, self.resource_type] {
-            update_lower(mac, part);
-            mac.update(b"\n");
+        let parts = self.parts();
+        let mut buffer = [0; SHORT_BYTES];
+        let mut length = 0;
+        for (text, is_lower) in parts {
+            let Some(place) = buffer.get_mut(length..length + text.len() + 1) else {
+                return mac.update(self.text().as_bytes());
+            };
+            let (place, end) = place.split_at_mut(text.len());
+            place.copy_from_slice(text.as_bytes());
+            if is_lower {
+                place.make_ascii_lowercase();
+            }
+            end[0] = b'\n';
+            length += text.len() + 1;
         }
-        mac.update(self.resource_link.as_bytes());
-        mac.update(b"\n");
-        for part in [self.ms_date, self.date] {
-            update_lower(mac, part);
-            mac.update(b"\n");
-        }
+        mac.update(&buffer[..length]);
+    }
+
+    /// Each a line of what is signed, and whether it is signed in lower case.
+    fn parts(&self) -> [(&str, bool); 5] {
+        [
+            (self.verb, true),
+            (self.resource_type, true),
+            (self.resource_link, false),
+            (self.ms_date, true),
+            (self.date, true),
+        ]
     }
 
     /// The signed text, for the message that helps an implementer find the difference.
     pub fn text(&self) -> String {
-        format!(
-            "{}\n{}\n{}\n{}\n{}\n",
-            self.verb.to_ascii_lowercase(),
-            self.resource_type.to_ascii_lowercase(),
-            self.resource_link,
-            self.ms_date.to_ascii_lowercase(),
-            self.date.to_ascii_lowercase()
-        )
+        let line = |(text, is_lower): (&str, bool)| {
+            let text = if is_lower { text.to_ascii_lowercase() } else { text.to_owned() };
+            text + "\n"
+        };
+        self.parts().map(line).concat()
     }
 }
 
-/// Feeds the lower-case form, through the stack for the short texts that all honest clients send.
-fn update_lower(mac: &mut Hmac<Sha256>, text: &str) {
-    let mut buffer = [0; 48];
-    for chunk in text.as_bytes().chunks(buffer.len()) {
-        let lower = &mut buffer[..chunk.len()];
-        lower.copy_from_slice(chunk);
-        lower.make_ascii_lowercase();
-        mac.update(lower);
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may fail by panicking
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_and_long_requests_are_signed_by_their_text() {
+        let key = STANDARD.encode("a key");
+        for length in [0, 1, 400, 460, 470, 480, 490, 500, 512, 5000] {
+            let link = "dbs/D/colls/c/docs/".to_owned() + &"Ä".repeat(length / 2) + &"x".repeat(length % 2);
+            let payload = Payload {
+                verb: "GET",
+                resource_type: "docs",
+                resource_link: &link,
+                ms_date: "Tue, 24 Nov 2026 20:00:00 GMT",
+                date: "",
+            };
+            let mut mac = keyed(&key).unwrap();
+            mac.update(payload.text().as_bytes());
+            let expected = mac.finalize().into_bytes();
+            assert_eq!(sign(&key, &payload).unwrap().as_ref(), &expected[..], "{length}");
+        }
+        let payload =
+            Payload { verb: "GET", resource_type: "Docs", resource_link: "dbs/D", ms_date: "TUE", date: "" };
+        assert_eq!(payload.text(), "get\ndocs\ndbs/D\ntue\n\n");
     }
 }
