@@ -19,6 +19,9 @@ pub enum Numbers {
 pub struct Limits {
     /// UTF-8 JSON size of one item: 2 MB.
     pub item_size_bytes_max: usize,
+    /// BSON size of one item of a collection: 16 MiB of the document that its client sent, and room for the names that are
+    /// stored under longer ones (mongo.md §11.1, §11.6).
+    pub collection_item_size_bytes_max: usize,
     /// Ours: terms of one item in the index of its container: distinct values per path, and one per object and array.
     /// The reference names no such limit; but each term is a row that all writers of a shard wait for. A vector of
     /// 3,072 numbers has as many terms; a polygon of 10,000 points 20,000.
@@ -142,6 +145,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             item_size_bytes_max: 2 * 1024 * 1024,
+            collection_item_size_bytes_max: 16 * 1024 * 1024 + 16 * 1024,
             item_index_terms_max: 25_000,
             transaction_index_entries_max: 100_000,
             nesting_max: 128,

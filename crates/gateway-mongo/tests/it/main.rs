@@ -18,6 +18,7 @@ mod frames;
 mod index_builds;
 mod index_or_scan;
 mod kept_answers;
+mod large_documents;
 mod narrowed_indexes;
 mod places;
 mod retried;
