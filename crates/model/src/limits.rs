@@ -76,6 +76,8 @@ pub struct Limits {
     /// Ours: the reference names no limit, and the catalog is held in memory.
     pub users_per_database_max: usize,
     pub permissions_per_user_max: usize,
+    /// Ours, for the same reason.
+    pub logins_max: usize,
     /// How long a resource token is good for: 10 minutes to 24 hours, 1 hour unless the client says otherwise.
     pub resource_token_seconds_min: u64,
     pub resource_token_seconds_default: u64,
@@ -177,6 +179,7 @@ impl Default for Limits {
             resources_max: 500,
             users_per_database_max: 10_000,
             permissions_per_user_max: 1_000,
+            logins_max: 10_000,
             resource_token_seconds_min: 10 * 60,
             resource_token_seconds_default: 60 * 60,
             resource_token_seconds_max: 24 * 60 * 60,

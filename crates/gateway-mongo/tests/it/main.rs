@@ -28,3 +28,4 @@ mod throughput;
 mod transaction_histories;
 mod transactions;
 mod two_doors;
+mod users;
