@@ -60,6 +60,62 @@ impl Privilege {
     }
 }
 
+/// What a connection, a session or a cursor of the user's own needs. Commands on users look themselves.
+const FOR_EVERYBODY: &[&str] = &[
+    "hello",
+    "isMaster",
+    "ping",
+    "buildInfo",
+    "connectionStatus",
+    "whatsmyuri",
+    "isdbgrid",
+    "saslStart",
+    "saslContinue",
+    "authenticate",
+    "logout",
+    "getnonce",
+    "listCommands",
+    "startSession",
+    "refreshSessions",
+    "endSessions",
+    "killSessions",
+    "commitTransaction",
+    "abortTransaction",
+    "killCursors",
+    "getLastRequestStatistics",
+    "listDatabases",
+    "usersInfo",
+    "rolesInfo",
+    "createUser",
+    "updateUser",
+    "dropUser",
+    "dropAllUsersFromDatabase",
+    "grantRolesToUser",
+    "revokeRolesFromUser",
+    "createRole",
+    "updateRole",
+    "dropRole",
+];
+
+/// What the server is and does.
+const OF_MONITOR: &[&str] = &[
+    "serverStatus",
+    "hostInfo",
+    "getLog",
+    "getParameter",
+    "getCmdLineOpts",
+    "currentOp",
+    "connPoolStats",
+    "top",
+    "lockInfo",
+    "features",
+    "replSetGetStatus",
+    "getDefaultRWConcern",
+    "listShards",
+    "balancerStatus",
+    "balancerCollectionStatus",
+];
+
 /// A privilege on a database, or on all where none is named.
 pub type Want<'b> = (Privilege, Option<&'b str>);
 
@@ -67,40 +123,8 @@ pub type Want<'b> = (Privilege, Option<&'b str>);
 pub fn wanted<'b>(name: &str, database: &'b str, body: &'b Document) -> Vec<Want<'b>> {
     let here = |privilege| vec![(privilege, Some(database))];
     match name {
-        // What a connection, a session or a cursor of the user's own needs. Commands on users look themselves.
-        "hello"
-        | "isMaster"
-        | "ping"
-        | "buildInfo"
-        | "connectionStatus"
-        | "whatsmyuri"
-        | "isdbgrid"
-        | "saslStart"
-        | "saslContinue"
-        | "authenticate"
-        | "logout"
-        | "getnonce"
-        | "listCommands"
-        | "startSession"
-        | "refreshSessions"
-        | "endSessions"
-        | "killSessions"
-        | "commitTransaction"
-        | "abortTransaction"
-        | "killCursors"
-        | "getLastRequestStatistics"
-        | "listDatabases"
-        | "usersInfo"
-        | "rolesInfo"
-        | "createUser"
-        | "updateUser"
-        | "dropUser"
-        | "dropAllUsersFromDatabase"
-        | "grantRolesToUser"
-        | "revokeRolesFromUser"
-        | "createRole"
-        | "updateRole"
-        | "dropRole" => vec![],
+        name if FOR_EVERYBODY.contains(&name) => vec![],
+        name if OF_MONITOR.contains(&name) => vec![(Privilege::Monitor, None)],
         "find" | "count" | "distinct" => here(Privilege::Read),
         "insert" | "update" | "delete" | "findAndModify" | "findandmodify" => here(Privilege::Write),
         "bulkWrite" => of_bulk_write(body),
@@ -119,21 +143,6 @@ pub fn wanted<'b>(name: &str, database: &'b str, body: &'b Document) -> Vec<Want
             Some("GetChangeStreamTokens") => here(Privilege::Read),
             _ => here(Privilege::Manage),
         },
-        "serverStatus"
-        | "hostInfo"
-        | "getLog"
-        | "getParameter"
-        | "getCmdLineOpts"
-        | "currentOp"
-        | "connPoolStats"
-        | "top"
-        | "lockInfo"
-        | "features"
-        | "replSetGetStatus"
-        | "getDefaultRWConcern"
-        | "listShards"
-        | "balancerStatus"
-        | "balancerCollectionStatus" => vec![(Privilege::Monitor, None)],
         "aggregate" => of_aggregate(body, database),
         "explain" => {
             let inner = body.first().and_then(|(_, inner)| inner.as_document());
