@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardlake_model::{
-    ContainerDefinition, ContainerRid, Database, DatabaseRid, Offer, Permission, PermissionDefinition,
+    ContainerDefinition, ContainerRid, Database, DatabaseRid, Login, Offer, Permission, PermissionDefinition,
     PermissionRid, Preconditions, RequestContext, Result, Script, ScriptDefinition, ScriptKind, Throughput,
     User, UserRid,
 };
@@ -109,6 +109,39 @@ impl Account {
     /// The least that a replace of this offer may set.
     pub fn minimum_throughput(&self, offer: &Offer, wanted: Throughput) -> u64 {
         self.0.resources.minimum_throughput(offer, wanted)
+    }
+
+    pub fn login_of_number(&self, number: u32) -> Option<Arc<Login>> {
+        self.0.resources.login_of_number(number)
+    }
+
+    pub fn login(&self, database: &str, name: &str) -> Option<Arc<Login>> {
+        self.0.resources.login(database, name)
+    }
+
+    /// By database and name.
+    pub fn logins(&self) -> Vec<Arc<Login>> {
+        self.0.resources.logins()
+    }
+
+    /// A conflict where there is one of this name.
+    pub async fn create_login(&self, database: &str, name: &str, kept: String) -> Result<Arc<Login>> {
+        self.0.resources.create_login(database, name, kept).await
+    }
+
+    /// Changes what is kept, by a function of what is kept now.
+    pub async fn change_login(
+        &self,
+        database: &str,
+        name: &str,
+        change: impl FnOnce(&str) -> Result<String> + Send + 'static,
+    ) -> Result<()> {
+        self.0.resources.change_login(database, name, change).await
+    }
+
+    /// Removes the login of this name, or all of the database, and says how many there were.
+    pub async fn remove_logins(&self, database: &str, name: Option<&str>) -> Result<usize> {
+        self.0.resources.remove_logins(database, name).await
     }
 
     pub async fn create_user(&self, ctx: &RequestContext, database: &str, id: &str) -> Result<Arc<User>> {

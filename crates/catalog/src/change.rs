@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use shardlake_model::{
-    ContainerRid, Database, DatabaseRid, Offer, OfferRid, PartitionUid, Permission, PermissionRid, Script,
-    User, UserRid,
+    ContainerRid, Database, DatabaseRid, Login, Offer, OfferRid, PartitionUid, Permission, PermissionRid,
+    Script, User, UserRid,
 };
 use shardlake_storage::Batch;
 
@@ -30,6 +30,7 @@ pub struct Change {
     pub offers: Vec<Changed<OfferRid, Offer>>,
     pub users: Vec<Changed<UserRid, User>>,
     pub permissions: Vec<Changed<PermissionRid, Permission>>,
+    pub logins: Vec<Changed<u32, Login>>,
     pub dropped: Vec<Changed<PartitionUid, DroppedMark>>,
     pub projections: Vec<Changed<u32, ProjectionRecord>>,
     pub checkpoints: Vec<Changed<u32, Checkpoint>>,
@@ -56,6 +57,7 @@ impl Change {
             offers: after.offers.changes_since(&before.offers),
             users: after.users.changes_since(&before.users),
             permissions: after.permissions.changes_since(&before.permissions),
+            logins: after.logins.changes_since(&before.logins),
             dropped: after.dropped.changes_since(&before.dropped),
             projections: after.projections.changes_since(&before.projections),
             checkpoints: after.checkpoints.changes_since(&before.checkpoints),
@@ -72,6 +74,7 @@ impl Change {
             && self.offers.is_empty()
             && self.users.is_empty()
             && self.permissions.is_empty()
+            && self.logins.is_empty()
             && self.dropped.is_empty()
             && self.projections.is_empty()
             && self.checkpoints.is_empty()
@@ -86,6 +89,7 @@ impl Change {
         store(&mut batch, &self.offers, stored::offer_key);
         store(&mut batch, &self.users, stored::user_key);
         store(&mut batch, &self.permissions, stored::permission_key);
+        store(&mut batch, &self.logins, stored::login_key);
         store(&mut batch, &self.dropped, stored::dropped_key);
         store(&mut batch, &self.projections, stored::projection_key);
         store(&mut batch, &self.checkpoints, stored::checkpoint_key);

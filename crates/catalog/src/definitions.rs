@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardlake_model::{
-    ContainerRid, ContainerScripts, Database, DatabaseRid, Offer, OfferRid, PartitionUid, Permission,
+    ContainerRid, ContainerScripts, Database, DatabaseRid, Login, Offer, OfferRid, PartitionUid, Permission,
     PermissionRid, Script, User, UserRid,
 };
 
@@ -20,6 +20,8 @@ pub struct Definitions {
     pub offers: Table<OfferRid, Offer>,
     pub users: Table<UserRid, User>,
     pub permissions: Table<PermissionRid, Permission>,
+    /// By number.
+    pub logins: Table<u32, Login>,
     /// Partitions whose data is still to be deleted.
     pub dropped: Table<PartitionUid, DroppedMark>,
     /// By number.

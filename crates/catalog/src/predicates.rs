@@ -27,6 +27,7 @@ pub fn broken(definitions: &Definitions) -> Problems {
     containers(definitions, &mut problems);
     scripts(definitions, &mut problems);
     users(definitions, &mut problems);
+    logins(definitions, &mut problems);
     projections(definitions, &mut problems);
     problems
 }
@@ -47,6 +48,9 @@ pub(crate) fn broken_by(change: &Change) -> Problems {
     }
     if has_databases || !change.users.is_empty() || !change.permissions.is_empty() {
         users(draft, &mut problems);
+    }
+    if !change.logins.is_empty() {
+        logins(draft, &mut problems);
     }
     if !change.projections.is_empty() {
         projections(draft, &mut problems);
@@ -219,6 +223,11 @@ fn users(definitions: &Definitions, problems: &mut Problems) {
     for (rid, _) in definitions.permissions.iter().filter(|(rid, _)| !definitions.users.contains(&rid.user)) {
         problems.push(format!("permission {rid} belongs to no user"));
     }
+}
+
+fn logins(definitions: &Definitions, problems: &mut Problems) {
+    let names = definitions.logins.values().map(|login| ((&login.database, &login.name), &login.name));
+    unique("logins of one database", names, problems);
 }
 
 fn projections(definitions: &Definitions, problems: &mut Problems) {

@@ -9,6 +9,7 @@
 //! 0u32 | 'O' | offer rid u32                → Offer
 //! 0u32 | 'U' | database u32 | user u32      → User
 //! 0u32 | 'P' | database u32 | user u32 | permission u64 → Permission
+//! 0u32 | 'L' | login u32                    → Login
 //! 0u32 | 'X' | partition uid u32            → DroppedMark: its data is still to be deleted
 //! 0u32 | 'N'                                → Numbers: the next numbers to hand out, and the catalog's version
 //! 0u32 | 'F' | projection u32               → ProjectionRecord: a rule
@@ -24,8 +25,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shardlake_model::{
-    ContainerRid, Database, DatabaseRid, Offer, OfferRid, PartitionUid, Permission, PermissionRid, Script,
-    User, UserRid,
+    ContainerRid, Database, DatabaseRid, Login, Offer, OfferRid, PartitionUid, Permission, PermissionRid,
+    Script, User, UserRid,
 };
 use shardlake_storage::{ScanOptions, Shard, View};
 
@@ -37,6 +38,7 @@ const SCRIPT: u8 = b'J';
 const OFFER: u8 = b'O';
 const USER: u8 = b'U';
 const PERMISSION: u8 = b'P';
+const LOGIN: u8 = b'L';
 const DROPPED: u8 = b'X';
 const NUMBERS: u8 = b'N';
 const PROJECTION: u8 = b'F';
@@ -83,6 +85,10 @@ pub(crate) fn user_key(rid: UserRid) -> Vec<u8> {
 
 pub(crate) fn permission_key(rid: PermissionRid) -> Vec<u8> {
     with_u64(key(PERMISSION, &[rid.user.database.0, rid.user.number]), rid.number)
+}
+
+pub(crate) fn login_key(number: u32) -> Vec<u8> {
+    key(LOGIN, &[number])
 }
 
 pub(crate) fn dropped_key(uid: PartitionUid) -> Vec<u8> {
@@ -176,6 +182,12 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
             let rid = permission.rid;
             definitions.permissions.put(rid, permission);
             permission_key(rid)
+        }
+        Some(&LOGIN) => {
+            let login: Login = decode(value)?;
+            let number = login.number;
+            definitions.logins.put(number, login);
+            login_key(number)
         }
         Some(&PROJECTION) => {
             let record: ProjectionRecord = decode(value)?;

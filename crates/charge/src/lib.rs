@@ -117,9 +117,15 @@ impl ChargeTable {
         self.version
     }
 
+    /// Behind the table, where documents of collections may be, the last row counts as often as the size holds it.
     fn row(&self, size_bytes: usize) -> SizeRow {
         let fits = |row: &&SizeRow| size_bytes as u64 <= row.size_kib * 1024;
-        *self.rows.iter().find(fits).unwrap_or_else(|| self.rows.last().expect("the table has rows"))
+        if let Some(row) = self.rows.iter().find(fits) {
+            return *row;
+        }
+        let last = *self.rows.last().expect("the table has rows");
+        let times = size_bytes as u64 / (last.size_kib * 1024);
+        SizeRow { size_kib: last.size_kib * times, read: last.read * times, write: last.write * times }
     }
 
     /// A point read. Strong and bounded-staleness reads cost twice.

@@ -6,7 +6,7 @@ use shardlake_document::Body;
 use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation, OpenTransaction, WriteCommand};
 use shardlake_model::{ErrorKind, PartitionKey};
 use shardlake_mql::{Document, Value};
-use shardlake_partition::{CommitNote, SessionWrite};
+use shardlake_partition::{CommitNote, SessionWrite, Turn};
 
 use crate::answers::{InsertNote, NumberedInserts};
 use crate::collections::{Collection, Collections, Namespace};
@@ -249,6 +249,19 @@ impl Collections {
         }
     }
 
+    /// A document that is larger than an item of the other door is inserted when few others are.
+    async fn room_for(
+        &self,
+        request: &Request,
+        documents: &[Ready],
+    ) -> shardlake_model::Result<Option<Turn>> {
+        let size_bytes: usize = documents.iter().map(|ready| ready.body.as_bytes().len()).sum();
+        if size_bytes <= self.queries.limits().item_size_bytes_max {
+            return Ok(None);
+        }
+        self.queries.room_for(&request.ctx, size_bytes).await
+    }
+
     /// All or nothing. The error says which document was at fault, if one was.
     async fn insert_batch(
         &self,
@@ -257,6 +270,7 @@ impl Collections {
         documents: &[Ready],
     ) -> Result<(), (Option<usize>, Failure)> {
         let key = &documents[0].key;
+        let _room = self.room_for(request, documents).await.map_err(|error| (None, error.into()))?;
         let operation = |ready: &Ready| {
             let write = ItemWrite::Create { body: ready.body.clone() };
             Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write) })

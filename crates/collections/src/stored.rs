@@ -7,6 +7,10 @@ use crate::failure::{Failure, Result};
 use crate::identity::{Identity, value_of};
 use crate::names::{may_differ, shown_name, stored_name};
 
+/// What a document may take, as its client sends it.
+pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+const OBJECT_TOO_LARGE: i32 = 10334;
+
 /// The body that holds a document, and its identity. The document has an `_id`.
 pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
     let identity = Identity::of(&document.value("_id"))?;
@@ -18,7 +22,17 @@ pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
             _ => (name.clone(), value.clone()),
         })
         .collect();
-    let body = Body::from_bson(stored.to_bytes()).map_err(|error| Failure::new(2, error.to_string()))?;
+    let bytes = stored.to_bytes();
+    if bytes.len() > DOCUMENT_BYTES_MAX {
+        // Its names may be longer in storage: what the client sent counts.
+        let size = document.size();
+        if size > DOCUMENT_BYTES_MAX {
+            let words =
+                format!("BSONObj size: {size} is invalid. Size must be between 0 and {DOCUMENT_BYTES_MAX}");
+            return Err(Failure::new(OBJECT_TOO_LARGE, words));
+        }
+    }
+    let body = Body::from_bson(bytes).map_err(|error| Failure::new(2, error.to_string()))?;
     Ok((body, identity))
 }
 

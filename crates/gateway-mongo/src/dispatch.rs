@@ -13,7 +13,7 @@ use futures::FutureExt;
 use shardlake_model::RequestContext;
 use shardlake_mql::{Document, Value};
 
-use crate::access::{Access, Principal};
+use crate::access::{Identity, Principal, wanted};
 use crate::arguments::{Generic, ReadLevel, TransactionPart};
 use crate::call::{Call, Command, Connection};
 use crate::deployment::Deployment;
@@ -180,6 +180,7 @@ async fn run(
         Some(outcome) => outcome?,
     };
     let generic = Generic::parse(&body)?;
+    check_rights(deployment, row, (&body, &generic.database), principal.as_deref())?;
     check_rules(row, &generic)?;
     if generic.is_api_strict {
         stable::check(row.name, &body)?;
@@ -222,11 +223,35 @@ fn check_access(deployment: &Deployment, row: &Command, principal: Option<&Princ
         None if deployment.settings.requires_authentication && row.rules.needs_user => {
             Err(error!(code::UNAUTHORIZED, "Command {} requires authentication", row.name))
         }
-        Some(principal) if principal.access == Access::ReadOnly && row.rules.is_write => Err(error!(
+        Some(principal) if principal.is_read_only() && row.rules.is_write => Err(error!(
             code::UNAUTHORIZED,
             "not authorized to execute command {} with a read-only key", row.name
         )),
         _ => Ok(()),
+    }
+}
+
+/// What the roles of a user that was made say of a command; as they are now.
+fn check_rights(
+    deployment: &Deployment,
+    row: &Command,
+    (body, database): (&Document, &str),
+    principal: Option<&Principal>,
+) -> Result<()> {
+    let Some(Identity::User(number)) = principal.map(|principal| principal.identity) else { return Ok(()) };
+    if !row.rules.needs_user {
+        return Ok(());
+    }
+    let Some(rights) = deployment.users.rights(&deployment.account, number) else {
+        fail!(code::UNAUTHORIZED, "Command {} requires authentication: the user was removed", row.name);
+    };
+    let wanted = wanted(row.name, database, body);
+    match wanted.iter().find(|(privilege, database)| !rights.has(*privilege, *database)) {
+        None => Ok(()),
+        Some((_, database)) => {
+            let database = database.unwrap_or("admin");
+            fail!(code::UNAUTHORIZED, "not authorized on {database} to execute command {}", row.name)
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod error;
 mod indexing;
 mod limit_scale;
 mod limits;
+mod login;
 mod narrowing;
 mod partition_key;
 mod path_matcher;
@@ -30,6 +31,7 @@ pub use indexing::{
 };
 pub use limit_scale::LimitScale;
 pub use limits::{LanguageLimits, Limits, Numbers};
+pub use login::Login;
 pub use narrowing::{ItemRule, Narrowing, RuleScalar, ValueKind, ValueTest};
 pub use partition_key::{
     KeyComponent, KeyKind, KeyNumberError, KeyPath, PartitionKey, PartitionKeyDefinition,

@@ -19,6 +19,9 @@ pub enum Numbers {
 pub struct Limits {
     /// UTF-8 JSON size of one item: 2 MB.
     pub item_size_bytes_max: usize,
+    /// BSON size of one item of a collection: 16 MiB of the document that its client sent, and room for the names that are
+    /// stored under longer ones (mongo.md §11.1, §11.6).
+    pub collection_item_size_bytes_max: usize,
     /// Ours: terms of one item in the index of its container: distinct values per path, and one per object and array.
     /// The reference names no such limit; but each term is a row that all writers of a shard wait for. A vector of
     /// 3,072 numbers has as many terms; a polygon of 10,000 points 20,000.
@@ -73,6 +76,8 @@ pub struct Limits {
     /// Ours: the reference names no limit, and the catalog is held in memory.
     pub users_per_database_max: usize,
     pub permissions_per_user_max: usize,
+    /// Ours, for the same reason.
+    pub logins_max: usize,
     /// How long a resource token is good for: 10 minutes to 24 hours, 1 hour unless the client says otherwise.
     pub resource_token_seconds_min: u64,
     pub resource_token_seconds_default: u64,
@@ -142,6 +147,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             item_size_bytes_max: 2 * 1024 * 1024,
+            collection_item_size_bytes_max: 16 * 1024 * 1024 + 16 * 1024,
             item_index_terms_max: 25_000,
             transaction_index_entries_max: 100_000,
             nesting_max: 128,
@@ -173,6 +179,7 @@ impl Default for Limits {
             resources_max: 500,
             users_per_database_max: 10_000,
             permissions_per_user_max: 1_000,
+            logins_max: 10_000,
             resource_token_seconds_min: 10 * 60,
             resource_token_seconds_default: 60 * 60,
             resource_token_seconds_max: 24 * 60 * 60,

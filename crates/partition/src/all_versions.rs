@@ -14,6 +14,8 @@ use crate::partition::Partition;
 
 /// Operations whose versions are read at once.
 const OPERATIONS_AT_ONCE: usize = 64;
+/// What the versions of these may have, as far as the usual size of an item tells.
+const OPERATIONS_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Partition {
     /// Refuses a position from before what is kept.
@@ -56,10 +58,11 @@ impl Page<'_> {
             self.look.now.milliseconds().saturating_sub(self.partition.past.retention().as_millis() as u64);
         let decode = |(key, value): Row| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?));
         let entries: Vec<(u64, LogEntry)> = rows.map(decode).collect::<Result<_>>()?;
+        let at_once = self.partition.usual_items_in(OPERATIONS_BYTES).min(OPERATIONS_AT_ONCE);
         let mut rest = &entries[..];
         while !rest.is_empty() {
             let together;
-            (together, rest) = rest.split_at(read_together(rest));
+            (together, rest) = rest.split_at(read_together(rest, at_once));
             let mut versions = self.versions(snapshot, together).await?.into_iter();
             for (lsn, entry) in together {
                 let before = self.out.size_bytes();
@@ -169,11 +172,11 @@ fn lsns_of(lsn: u64, operation: &LogOperation) -> (Option<u64>, Option<u64>) {
 }
 
 /// How many entries to read the versions of at once; at least one.
-fn read_together(entries: &[(u64, LogEntry)]) -> usize {
+fn read_together(entries: &[(u64, LogEntry)], operations_max: usize) -> usize {
     let mut operations = 0;
     let fit = entries.iter().take_while(|(_, entry)| {
         operations += entry.operations.len();
-        operations <= OPERATIONS_AT_ONCE
+        operations <= operations_max
     });
     fit.count().max(1)
 }

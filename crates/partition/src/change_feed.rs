@@ -26,6 +26,9 @@ use crate::keys::{self, ITEMS};
 use crate::partition::Partition;
 use crate::shape::ContainerShape;
 
+/// Of the items that are read at once, as far as the usual size of one tells.
+const ITEMS_BYTES: u64 = 64 * 1024 * 1024;
+
 /// What a change feed tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChangeFeedMode {
@@ -170,10 +173,11 @@ impl Page<'_> {
     /// Takes entries of the log, and says whether there is room and time for more.
     async fn take(&mut self, snapshot: &Snapshot, rows: Vec<Row>) -> Result<bool> {
         let mut rows = rows.into_iter();
-        // A page of few items must not read many.
+        // A page of few items must not read many, and not many large ones.
+        let at_once = self.partition.usual_items_in(ITEMS_BYTES);
         while !rows.as_slice().is_empty() {
-            let room =
-                self.look.limits.items.saturating_sub(self.found.changes).clamp(1, rows.as_slice().len());
+            let room = self.look.limits.items.saturating_sub(self.found.changes).min(at_once);
+            let room = room.clamp(1, rows.as_slice().len());
             let some = rows.by_ref().take(room);
             let goes_on = match self.look.mode {
                 ChangeFeedMode::LatestVersion => self.take_latest(snapshot, some).await?,

@@ -161,6 +161,11 @@ impl Partition {
         self.acknowledged.size_bytes()
     }
 
+    /// How many items of the usual size are so many bytes; at least one.
+    pub(crate) fn usual_items_in(&self, size_bytes: u64) -> usize {
+        usual_items_in(size_bytes, (self.items(), self.size_bytes()))
+    }
+
     /// Counts what the shard has acknowledged, also where the writer has gone away before it heard of it.
     fn follow_shard(&self) {
         let acknowledged = match self.shard.durability() {
@@ -320,4 +325,10 @@ impl Partition {
         self.follow_shard();
         self.life.followers.wake();
     }
+}
+
+/// How many items are so many bytes where so many items have so many; at least one.
+pub(crate) fn usual_items_in(size_bytes: u64, (items, items_bytes): (u64, u64)) -> usize {
+    let average = items_bytes / items.max(1);
+    usize::try_from(size_bytes / average.max(1)).unwrap_or(usize::MAX).max(1)
 }

@@ -136,6 +136,16 @@ pub(crate) fn check_size(members: usize, shape: &ContainerShape) -> Result<()> {
     Ok(())
 }
 
+/// The documents of a collection come as BSON, so the size of that counts, whatever the other door makes of it.
+pub(crate) fn check_collection_size(body_bytes: usize, shape: &ContainerShape) -> Result<()> {
+    let max = shape.limits.collection_item_size_bytes_max;
+    if body_bytes > max {
+        let message = format!("a document takes at most {max} bytes of BSON in storage");
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
+    Ok(())
+}
+
 /// An item's own time to live: absent, -1, or a positive 32-bit number of seconds.
 pub(crate) fn ttl_of(value: Option<RawValue<'_>>) -> Result<Option<i32>> {
     let seconds = match value {

@@ -24,10 +24,15 @@ pub fn prepare_body(body: Body, shape: &ContainerShape) -> Result<PreparedBody> 
     let id = identity_of(body.raw()).ok_or_else(|| no_identity(body.raw()))?.into_owned();
     validate_item_id(&id, &shape.limits)?;
     let ttl_seconds = plan::ttl_of(body.raw().get("ttl"))?;
+    if shape.is_collection {
+        plan::check_collection_size(body.as_bytes().len(), shape)?;
+    }
     // Text is seldom longer than BSON, whose values have lengths and whose names have kinds.
     let mut members = Vec::with_capacity(body.as_bytes().len());
     write_members(body.raw(), &mut members);
-    plan::check_size(members.len(), shape)?;
+    if !shape.is_collection {
+        plan::check_size(members.len(), shape)?;
+    }
     PreparedBody::new(id, body, members.into(), ttl_seconds, shape)
 }
 

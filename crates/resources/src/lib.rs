@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `databases.rs`, `containers.rs`, `offers.rs` | databases, containers and their throughput |
 //! | `kept.rs` | what a front end keeps with them |
+//! | `logins.rs` | those who sign in over a front end's own protocol |
 //! | `users.rs`, `permissions.rs` | users of a database; what a permission grants, and whether it still does |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources of a container |
 //!
@@ -12,6 +13,7 @@
 mod containers;
 mod databases;
 mod kept;
+mod logins;
 mod offers;
 mod permissions;
 mod scripts;

@@ -1,7 +1,9 @@
 //! The load of a container in the terms of the diagnosis.
 
 use shardlake_capacity::budget::BudgetReport;
-use shardlake_capacity::diagnosis::{ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, diagnose};
+use shardlake_capacity::diagnosis::{
+    CollectionName, ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, diagnose,
+};
 use shardlake_heat::{HeatKind, HeatReport};
 use shardlake_model::Limits;
 
@@ -12,6 +14,7 @@ pub(crate) fn diagnosis_of(
     ranges: &[RangeReport],
     of_database: Option<&BudgetReport>,
     limits: &Limits,
+    collection: Option<CollectionName>,
 ) -> Vec<Finding> {
     // What a database's containers share is the limit, and not what their partitions could hand out.
     let total = match of_database {
@@ -24,6 +27,7 @@ pub(crate) fn diagnosis_of(
         partition_throughput_max: limits.partition_throughput_max as f64,
         partition_size_bytes_max: limits.physical_partition_size_bytes_max,
         logical_size_bytes_max: limits.logical_partition_size_bytes_max,
+        collection,
     })
 }
 

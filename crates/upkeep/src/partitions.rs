@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use shardlake_capacity::diagnosis::CollectionName;
 use shardlake_capacity::policy::NextStep;
 use shardlake_document::partition_key_text;
 use shardlake_heat::HeatReport;
@@ -66,8 +67,21 @@ impl Upkeep {
             partition.load_share = if total > 0.0 { rate(&partition.heat) / total } else { 0.0 };
         }
         let enforced = entry.budget.is_limited();
-        let diagnosis = diagnosis_of(&partitions, throughput.database.as_ref(), self.limits());
+        let name = self.collection_name_of(&entry);
+        let diagnosis = diagnosis_of(&partitions, throughput.database.as_ref(), self.limits(), name);
         Ok(ContainerReport { throughput, enforced, partitions, relocation, diagnosis, container })
+    }
+
+    /// Of a container that was made over MongoDB's protocol.
+    fn collection_name_of(&self, entry: &ContainerEntry) -> Option<CollectionName> {
+        let container = &entry.record.container;
+        let catalog = self.0.catalog.load();
+        let database = catalog.definitions.databases.get(&container.rid.database)?;
+        container.is_collection.then(|| CollectionName {
+            database: database.id.clone(),
+            collection: container.definition.id.clone(),
+            is_sharded: container.definition.partition_key.system_key != Some(true),
+        })
     }
 
     /// What the partition itself knows.

@@ -196,6 +196,7 @@ mod tests {
             partition_throughput_max: 10_000.0,
             partition_size_bytes_max: 1 << 30,
             logical_size_bytes_max: 1 << 30,
+            collection: None,
         }
     }
 

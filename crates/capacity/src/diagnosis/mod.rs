@@ -19,6 +19,7 @@
 mod actions;
 mod evidence;
 mod rules;
+mod statements;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,9 @@ use serde::Serialize;
 
 pub use actions::{Action, Predicted};
 pub use evidence::{Evidence, EvidenceValue};
+pub use statements::CollectionName;
+
+use statements::statements_of;
 
 /// The service calls up to 5 % of refused requests a sign of throughput well used.
 pub const THROTTLED_SHARE: f64 = 0.05;
@@ -64,6 +68,8 @@ pub struct ContainerLoad {
     pub partition_throughput_max: f64,
     pub partition_size_bytes_max: u64,
     pub logical_size_bytes_max: u64,
+    /// Where it was made over MongoDB's protocol.
+    pub collection: Option<CollectionName>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -150,6 +156,10 @@ pub fn diagnose(container: &ContainerLoad) -> Vec<Finding> {
     .collect();
     for finding in &mut findings {
         finding.actions = actions::actions_of(container, finding);
+        let statements = container.collection.as_ref().and_then(|name| statements_of(name, finding));
+        if let Some(statements) = statements {
+            finding.remedy = format!("{} {statements}", finding.remedy);
+        }
     }
     if findings.is_empty() {
         findings.push(rules::nothing_wrong(container));

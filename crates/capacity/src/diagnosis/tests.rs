@@ -33,6 +33,7 @@ fn container(partitions: Vec<PartitionLoad>) -> ContainerLoad {
         partition_throughput_max: 10_000.0,
         partition_size_bytes_max: 50 * GB,
         logical_size_bytes_max: 20 * GB,
+        collection: None,
     }
 }
 
@@ -94,6 +95,33 @@ fn one_hot_key_is_told_from_many() {
     // A hot key on the only partition is one, too.
     hot.keys[0].share = 0.7;
     assert_eq!(found(&container(vec![hot])), [(FindingKind::SingleHotKey, Some(1))]);
+}
+
+#[test]
+fn remedies_of_collections_are_statements_of_their_protocol() {
+    let named = |partitions, is_sharded| {
+        let name = CollectionName { database: "shop".into(), collection: "orders".into(), is_sharded };
+        ContainerLoad { collection: Some(name), ..container(partitions) }
+    };
+    let mut hot = throttled(0.4, partition(0, 950.0));
+    hot.keys = vec![KeyLoad { key: "[]".into(), share: 1.0 }];
+    let remedy = |container: &ContainerLoad| {
+        assert_ne!(found(container), HEALTHY);
+        diagnose(container).remove(0).remedy
+    };
+    let unsharded = remedy(&named(vec![hot.clone()], false));
+    assert!(
+        unsharded.contains(r#"sh.shardCollection("shop.orders_sharded", {FIELD: "hashed"})"#),
+        "{unsharded}"
+    );
+    assert!(unsharded.contains("is not sharded") && unsharded.contains("$merge"), "{unsharded}");
+    let sharded = remedy(&named(vec![hot.clone(), partition(1, 100.0)], true));
+    assert!(sharded.contains("{FIRST: 1, SECOND: 1}"), "{sharded}");
+    let busy = |range_id| throttled(0.3, partition(range_id, 980.0));
+    let even = remedy(&named(vec![busy(0), busy(1), busy(2)], true));
+    assert!(even.contains("customAction: \"UpdateCollection\""), "{even}");
+    // The words for the other door stay as they are.
+    assert!(!remedy(&container(vec![hot])).contains("mongosh"));
 }
 
 #[test]

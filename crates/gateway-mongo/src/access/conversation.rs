@@ -1,15 +1,13 @@
 //! A proof of identity from its first message to its last.
 
-use std::sync::Arc;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use shardlake_stdx::Random;
+use shardlake_account::Account;
 
 use super::Principal;
 use super::mechanism::Mechanism;
-use super::scram::{ClientFirst, Credential, Exchange};
-use super::users::Users;
+use super::scram::{ClientFirst, Exchange};
+use super::users::{Claimed, Users};
 use crate::errors::{CommandError, Result, code, error};
 
 const NONCE_SIZE_BYTES: usize = 24;
@@ -18,6 +16,7 @@ const NONCE_SIZE_BYTES: usize = 24;
 #[derive(Debug)]
 pub struct Conversation {
     database: String,
+    user: String,
     /// Who is proved without the empty round that older drivers want.
     skips_empty_exchange: bool,
     state: State,
@@ -27,7 +26,7 @@ pub struct Conversation {
 enum State {
     Challenged {
         exchange: Exchange,
-        credentials: Arc<Vec<Credential>>,
+        claimed: Claimed,
     },
     /// The proof is good; the client has to say that the server's is, too.
     Proved(Principal),
@@ -46,28 +45,30 @@ impl Conversation {
     /// Answers a client's opening. What is wrong with it is not told.
     pub async fn begin(
         users: &Users,
-        random: &Random,
+        account: &Account,
         mechanism: Mechanism,
         (database, payload): (&str, &[u8]),
         skips_empty_exchange: bool,
     ) -> Result<Step> {
         let first = ClientFirst::parse(payload).ok_or_else(failed)?;
-        let credentials = users.credentials(mechanism, &first.user).await?;
+        let claimed = users.claimed(account, mechanism, (database, &first.user)).await?;
         let mut nonce = [0; NONCE_SIZE_BYTES];
-        random.fill(&mut nonce);
-        let salt = users.salt(mechanism, &first.user);
+        account.random().fill(&mut nonce);
+        let nonce = STANDARD.encode(nonce);
         let (exchange, answer) =
-            Exchange::begin(mechanism, &first, &STANDARD.encode(nonce), &salt, mechanism.iterations());
-        let state = State::Challenged { exchange, credentials };
-        let next = Conversation { database: database.to_owned(), skips_empty_exchange, state };
+            Exchange::begin(mechanism, &first, &nonce, &claimed.salt, claimed.iterations);
+        let state = State::Challenged { exchange, claimed };
+        let (database, user) = (database.to_owned(), first.user);
+        let next = Conversation { database, user, skips_empty_exchange, state };
         Ok(Step { payload: answer.into_bytes(), proved: None, next: Some(next) })
     }
 
     pub fn go_on(self, users: &Users, payload: &[u8]) -> Result<Step> {
         match self.state {
-            State::Challenged { exchange, credentials } => {
-                let (place, answer) = exchange.finish(payload, &credentials).ok_or_else(failed)?;
-                let principal = users.principal(&self.database, place).ok_or_else(failed)?;
+            State::Challenged { exchange, claimed } => {
+                let (place, answer) = exchange.finish(payload, &claimed.credentials).ok_or_else(failed)?;
+                let name = (&*self.database, &*self.user);
+                let principal = users.principal(name, &claimed, place).ok_or_else(failed)?;
                 let payload = answer.into_bytes();
                 if self.skips_empty_exchange {
                     return Ok(Step { payload, proved: Some(principal), next: None });

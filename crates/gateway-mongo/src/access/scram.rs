@@ -7,10 +7,16 @@ use super::mechanism::Mechanism;
 use crate::errors::Result;
 
 /// What is kept of a password.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
     pub stored_key: Vec<u8>,
     pub server_key: Vec<u8>,
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("what is kept of a password")
+    }
 }
 
 impl Credential {

@@ -1,17 +1,25 @@
-//! Who there is: the account, by its name, with any of its keys.
+//! Who there is: the account, by its name, with any of its keys; and the users that were made, which the catalog keeps.
 //!
-//! Nothing tells a name that exists from one that does not: both have a salt, which is a keyed hash of the name, and the same number of
-//! rounds; a proof for a name that does not exist fails as one with a wrong password does. What is kept of keys is derived when
-//! somebody first proves one.
+//! Nothing tells a name that exists from one that does not: both have a salt, the same number of rounds, and a proof for a name that does
+//! not exist fails as one with a wrong password does. The salt of the account and of a name that does not exist is a keyed hash of the
+//! name. What is kept of keys is derived when somebody first proves one.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use shardlake_account::Account;
+use shardlake_model::Login;
 use tokio::sync::OnceCell;
 
+use super::logins::Kept;
 use super::mechanism::Mechanism;
+use super::roles::Rights;
 use super::scram::Credential;
-use super::{Access, Principal};
+use super::{Access, Identity, Principal};
 use crate::errors::{Result, code, error};
+
+/// Users whose rights are at hand; beyond that all are read anew.
+const RIGHTS_AT_HAND_MAX: usize = 1024;
 
 /// A key of the account, as text.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,6 +40,18 @@ pub struct Users {
     /// What salts are made of.
     secret: Vec<u8>,
     of_account: [OnceCell<Arc<Vec<Credential>>>; 2],
+    /// What users may do, each with the record that says so.
+    rights: Mutex<HashMap<u32, (Arc<Login>, Arc<Rights>)>>,
+}
+
+/// What a proof of a name is checked with.
+#[derive(Debug)]
+pub struct Claimed {
+    pub salt: Vec<u8>,
+    pub iterations: u32,
+    pub credentials: Arc<Vec<Credential>>,
+    /// `None`: the account, or nobody.
+    user: Option<u32>,
 }
 
 impl Users {
@@ -44,21 +64,44 @@ impl Users {
             keys: Arc::new(keys.to_vec()),
             secret,
             of_account: Default::default(),
+            rights: Mutex::default(),
         }
     }
 
-    pub fn salt(&self, mechanism: Mechanism, user: &str) -> Vec<u8> {
+    /// Whether this is the name of the account, which no user may have.
+    pub fn is_account(&self, user: &str) -> bool {
+        user == self.account
+    }
+
+    fn salt(&self, mechanism: Mechanism, user: &str) -> Vec<u8> {
         let mut salt = Mechanism::Sha256.mac(&self.secret, format!("{}:{user}", mechanism.name()).as_bytes());
         salt.truncate(mechanism.salt_size_bytes());
         salt
     }
 
-    /// What is kept of this user's passwords; none where there is no such user.
-    pub async fn credentials(&self, mechanism: Mechanism, user: &str) -> Result<Arc<Vec<Credential>>> {
+    /// What a proof of this name has to agree with; one that nobody has is one that no proof agrees with.
+    pub async fn claimed(
+        &self,
+        account: &Account,
+        mechanism: Mechanism,
+        (database, user): (&str, &str),
+    ) -> Result<Claimed> {
         let kept = &self.of_account[mechanism as usize];
         // Also for a name that does not exist, whose first proof takes as long.
         let derived = kept.get_or_try_init(|| self.derive(mechanism)).await?.clone();
-        Ok(if user == self.account { derived } else { Arc::default() })
+        let login = account.login(database, user).filter(|_| !self.is_account(user));
+        let proof = login.and_then(|login| {
+            let kept = Kept::decoded(&login.kept)?;
+            Some((login.number, kept.proofs.into_iter().find(|proof| proof.mechanism == mechanism)?))
+        });
+        if let Some((number, proof)) = proof {
+            let (salt, iterations) = (proof.salt, proof.iterations);
+            let credentials = Arc::new(vec![proof.credential]);
+            return Ok(Claimed { salt, iterations, credentials, user: Some(number) });
+        }
+        let credentials = if self.is_account(user) { derived } else { Arc::default() };
+        let (salt, iterations) = (self.salt(mechanism, user), mechanism.iterations());
+        Ok(Claimed { salt, iterations, credentials, user: None })
     }
 
     async fn derive(&self, mechanism: Mechanism) -> Result<Arc<Vec<Credential>>> {
@@ -72,9 +115,34 @@ impl Users {
         derived.map_err(|_| error!(code::INTERNAL_ERROR, "a key cannot be read"))?.map(Arc::new)
     }
 
-    /// Who has proved to know the password at this place of [`Users::credentials`].
-    pub fn principal(&self, database: &str, place: usize) -> Option<Principal> {
-        let key = self.keys.get(place)?;
-        Some(Principal { name: self.account.clone(), database: database.to_owned(), access: key.access })
+    /// Who has proved to know the password at this place of the credentials.
+    pub fn principal(
+        &self,
+        (database, user): (&str, &str),
+        claimed: &Claimed,
+        place: usize,
+    ) -> Option<Principal> {
+        let identity = match claimed.user {
+            Some(number) => Identity::User(number),
+            None => Identity::Account(self.keys.get(place)?.access),
+        };
+        Some(Principal { name: user.to_owned(), database: database.to_owned(), identity })
+    }
+
+    /// What a user may do now; `None` where it was removed.
+    pub fn rights(&self, account: &Account, number: u32) -> Option<Arc<Rights>> {
+        let login = account.login_of_number(number)?;
+        let mut at_hand = self.rights.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, rights)) = at_hand.get(&number)
+            && Arc::ptr_eq(of, &login)
+        {
+            return Some(rights.clone());
+        }
+        let rights = Arc::new(Kept::decoded(&login.kept).map(|kept| kept.rights()).unwrap_or_default());
+        if at_hand.len() >= RIGHTS_AT_HAND_MAX {
+            at_hand.clear();
+        }
+        at_hand.insert(number, (login, rights.clone()));
+        Some(rights)
     }
 }

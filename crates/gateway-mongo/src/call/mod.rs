@@ -15,7 +15,7 @@ pub use command::Command;
 pub(crate) use command::command;
 pub use connection::{Connection, Ends};
 
-use crate::access::Principal;
+use crate::access::{Identity, Principal, Privilege, Rights};
 use crate::arguments::{self, Arguments, Field, Generic};
 use crate::cursors::{BATCH_SIZE_BYTES_MAX, BatchSource, FIRST_BATCH_DOCUMENTS, NewCursor, Owner, Wants};
 use crate::deployment::Deployment;
@@ -72,6 +72,27 @@ impl Call {
 
     pub fn database(&self) -> &str {
         &self.generic.database
+    }
+
+    /// Whether the client may do something on a database, or on all. Who has a key of the account, or need not say who it is, may do
+    /// what was looked at before the command ran.
+    pub fn may(&self, privilege: Privilege, database: Option<&str>) -> bool {
+        self.rights().is_none_or(|rights| rights.has(privilege, database))
+    }
+
+    /// Whether the client may know of a database.
+    pub fn may_see(&self, database: &str) -> bool {
+        self.rights().is_none_or(|rights| rights.reaches(database))
+    }
+
+    /// Of a user that was made.
+    pub fn rights(&self) -> Option<Arc<Rights>> {
+        match self.principal.as_ref()?.identity {
+            Identity::Account(_) => None,
+            Identity::User(number) => {
+                Some(self.deployment.users.rights(&self.deployment.account, number).unwrap_or_default())
+            }
+        }
     }
 
     /// The value of the command's first field.

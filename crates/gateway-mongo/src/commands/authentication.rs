@@ -50,7 +50,7 @@ async fn start(call: &Call, arguments: Arguments<'_>, database: &str) -> Result<
     let deployment = &call.deployment;
     let step = Conversation::begin(
         &deployment.users,
-        deployment.account.random(),
+        &deployment.account,
         mechanism,
         (database, payload(&arguments)?),
         skips_empty_exchange,

@@ -5,6 +5,7 @@ use shardlake_mql::{Document, Value};
 use super::handshake::OBJECT_SIZE_BYTES_MAX;
 use super::parameters::get_parameter;
 use super::status::{host_info, server_status};
+use crate::access::Identity;
 use crate::arguments::{Arguments, Field, Types, optional, required};
 use crate::call::{Call, Command, command};
 use crate::errors::{CommandError, Result, code, error};
@@ -65,20 +66,29 @@ async fn build_info(call: &Call) -> Result<Reply> {
 
 async fn connection_status(call: &Call) -> Result<Reply> {
     let arguments = call.arguments(&[optional("showPrivileges", Types::BOOL)])?;
-    let (mut users, mut roles) = (Vec::new(), Vec::new());
+    let (mut users, mut roles, mut privileges) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(principal) = &call.principal {
         let mut user = Document::one("user", principal.name.as_str());
         user.push("db", Value::string(&principal.database));
         users.push(user.into());
-        let mut role = Document::one("role", principal.access.role());
-        role.push("db", Value::string("admin"));
-        roles.push(role.into());
+        match (call.rights(), principal.identity) {
+            (Some(rights), _) => {
+                roles.extend(rights.0.iter().map(|role| Value::document(role.document())));
+                privileges.extend(rights.0.iter().map(|role| Value::document(role.privileges())));
+            }
+            (None, Identity::Account(access)) => {
+                let mut role = Document::one("role", access.role());
+                role.push("db", Value::string("admin"));
+                roles.push(role.into());
+            }
+            (None, Identity::User(_)) => {}
+        }
     }
     let mut info = Document::new();
     info.push("authenticatedUsers", Value::array(users));
     info.push("authenticatedUserRoles", Value::array(roles));
     if arguments.bool("showPrivileges").unwrap_or(false) {
-        info.push("authenticatedUserPrivileges", Value::array(Vec::new()));
+        info.push("authenticatedUserPrivileges", Value::array(privileges));
     }
     let mut reply = Document::one("authInfo", info);
     reply.push("uuid", Value::Binary(4, call.connection.guid.0.as_slice().into()));

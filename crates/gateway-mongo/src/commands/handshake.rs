@@ -6,7 +6,7 @@
 use shardlake_mql::{Document, Value};
 
 use super::authentication::start_speculatively;
-use crate::access::Mechanism;
+use crate::access::{Kept, Mechanism};
 use crate::arguments::{Arguments, Field, Types, optional, wrong_type};
 use crate::call::{Call, Command, command};
 use crate::errors::{Result, code, error};
@@ -72,9 +72,9 @@ async fn greet(call: &Call, writable: &str) -> Result<Reply> {
     }
     if let Some(user) = call.body.get("saslSupportedMechs") {
         check_user(user)?;
-        // Of every user, so that nothing tells which there are.
-        let mechanisms = Mechanism::ALL.map(|mechanism| Value::string(mechanism.name()));
-        reply.push("saslSupportedMechs", Value::array(mechanisms.to_vec()));
+        let mechanisms = mechanisms_of(call, user).into_iter();
+        let mechanisms = mechanisms.map(|mechanism| Value::string(mechanism.name())).collect();
+        reply.push("saslSupportedMechs", Value::array(mechanisms));
     }
     if let Some(asked) = arguments.document("speculativeAuthenticate")
         && let Some(answer) = start_speculatively(call, asked).await
@@ -95,6 +95,22 @@ fn check_user(value: &Value) -> Result<()> {
         true => Ok(()),
         false => Err(error!(code::BAD_VALUE, "saslSupportedMechs names a user as 'database.user'")),
     }
+}
+
+/// Those that a user was made with; all of every other name, so that nothing tells which there are.
+fn mechanisms_of(call: &Call, user: &Value) -> Vec<Mechanism> {
+    let kept = match user {
+        Value::Document(user) => {
+            let (database, name) = (user.value("db"), user.value("user"));
+            call.deployment.account.login(database.as_str().unwrap_or(""), name.as_str().unwrap_or(""))
+        }
+        other => {
+            let parts = other.as_str().and_then(|text| text.split_once('.'));
+            parts.and_then(|(database, name)| call.deployment.account.login(database, name))
+        }
+    };
+    let kept = kept.and_then(|login| Kept::decoded(&login.kept));
+    kept.map_or_else(|| Mechanism::ALL.to_vec(), |kept| kept.mechanisms())
 }
 
 /// Those of the client's that this server has, in the client's order.

@@ -12,6 +12,7 @@ mod sessions;
 mod status;
 mod transactions;
 mod users;
+mod users_info;
 
 pub use authentication::AUTHENTICATION;
 pub use cursors::CURSORS;

@@ -6,7 +6,6 @@ use shardlake_account::collections::{Collections, Failure, Namespace, Request};
 use shardlake_mql::{Document, SortPattern};
 use shardlake_stdx::Clock;
 
-use crate::access::Access;
 use crate::arguments::Arguments;
 use crate::call::Call;
 use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, ends_transaction, fail};
@@ -48,7 +47,7 @@ impl Call {
 
     /// The client may not write.
     pub(super) fn is_read_only(&self) -> bool {
-        self.principal.as_ref().is_some_and(|principal| principal.access == Access::ReadOnly)
+        self.principal.as_ref().is_some_and(|principal| principal.is_read_only())
     }
 
     /// The namespace of the command's first field.

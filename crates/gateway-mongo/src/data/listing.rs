@@ -26,8 +26,8 @@ pub async fn list_databases(call: &Call) -> Result<Reply> {
     let mut known = call.collections().databases();
     known.sort_by(|left, right| left.id.cmp(&right.id));
     for database in known {
-        // What this door could not name is not shown.
-        if check_database(&database.id).is_err() {
+        // What this door could not name is not shown, nor what the client may do nothing on.
+        if check_database(&database.id).is_err() || !call.may_see(&database.id) {
             continue;
         }
         let collections = call.collections().list(&database.id)?;

@@ -7,7 +7,7 @@ use shardlake_mql::{Document, Value};
 use shardlake_stdx::Random;
 
 use crate::any_message::check;
-use crate::client::{body_section, doc, message, sequence_section};
+use crate::client::{Client, Server, body_section, doc, framed, message, sequence_section};
 
 const ROUNDS: usize = 20_000;
 
@@ -72,4 +72,48 @@ fn bytes_of_chance_do_no_harm() {
         let input: Vec<u8> = (0..length).map(|_| random.u64() as u8).collect();
         check(&input);
     }
+}
+
+/// What ends a connection ends nothing else, and leaves nothing behind.
+#[tokio::test]
+async fn damaged_messages_leave_a_server_that_answers() {
+    const MESSAGES: usize = 3_000;
+    let random = Random::seeded(7);
+    let corpus: Vec<Vec<u8>> = corpus().iter().map(|input| framed_of(input)).collect();
+    let server = Server::start().await;
+    let mut other = server.connect();
+    for _ in 0..MESSAGES {
+        let mut bytes = corpus[random.below(corpus.len() as u64) as usize].clone();
+        for _ in 0..=random.below(4) {
+            // The length stays right, so that the whole is looked at.
+            let place = 4 + random.below(bytes.len() as u64 - 4) as usize;
+            bytes[place] ^= 1 << random.below(8);
+        }
+        let mut client = server.connect();
+        client.send_bytes(&bytes).await;
+        client.finish().await;
+        while client.receive_or_end().await.is_some() {}
+    }
+    // A client sees the end of its connection a moment before the server counts it.
+    let mut current = connections_of(&mut other).await;
+    for _ in 0..MESSAGES {
+        if current == 1 {
+            break;
+        }
+        current = connections_of(&mut other).await;
+    }
+    assert_eq!(current, 1, "every other connection has ended");
+    other.ok("d", doc([("find", Value::string("c"))])).await;
+}
+
+async fn connections_of(client: &mut Client) -> i32 {
+    let reply = client.ok("admin", doc([("serverStatus", Value::Int(1))])).await;
+    let connections = reply.value("connections");
+    let connections = connections.as_document().expect("a document");
+    connections.value("current").to_i32_exact().expect("a number")
+}
+
+/// With the header that the input's kind stands for.
+fn framed_of(input: &[u8]) -> Vec<u8> {
+    framed(1, [OP_MSG, OP_QUERY, OP_COMPRESSED][usize::from(input[0])], &input[1..])
 }

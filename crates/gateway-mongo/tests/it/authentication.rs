@@ -82,12 +82,25 @@ fn go_on(text: &str) -> Document {
     doc([("saslContinue", Value::Int(1)), ("conversationId", Value::Int(1)), ("payload", payload(text))])
 }
 
-/// The reply to the client's last words.
+/// The reply to the last words of a user of a database.
+pub async fn prove_at(client: &mut Client, database: &str, user: &str, password: &str) -> Document {
+    prove_with(client, (database, user), password, true).await
+}
+
 async fn prove(client: &mut Client, user: &str, password: &str, skips: bool) -> Document {
-    let challenge = client.ok("admin", start(user, skips)).await;
+    prove_with(client, ("admin", user), password, skips).await
+}
+
+async fn prove_with(
+    client: &mut Client,
+    (database, user): (&str, &str),
+    password: &str,
+    skips: bool,
+) -> Document {
+    let challenge = client.ok(database, start(user, skips)).await;
     assert!(!challenge.value("done").is_true());
     let (words, verifier) = last_words(password, &format!("n={user},r=abcdef"), &text_of(&challenge));
-    let reply = client.run("admin", go_on(&words)).await;
+    let reply = client.run(database, go_on(&words)).await;
     if reply.value("ok").is_true() {
         assert_eq!(text_of(&reply), verifier, "the server knows the password, too");
     }

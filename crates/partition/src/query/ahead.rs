@@ -12,6 +12,7 @@ use super::lookup::damaged;
 use super::{Feed, Reader};
 use crate::key_list::KeyList;
 use crate::keys;
+use crate::partition::usual_items_in;
 
 /// Items of the first batch where it is not known how many have rows, and of any batch.
 const FIRST: usize = 16;
@@ -49,12 +50,10 @@ impl Ahead {
 impl Reader<'_> {
     /// How many items of the usual size are so many bytes; at least one.
     fn items_in(&self, size_bytes: u64) -> usize {
-        let (items, bytes) = match self.statistics.items_loaded {
-            0 => (self.partition.items(), self.partition.size_bytes()),
-            loaded => (loaded, self.statistics.items_loaded_bytes),
-        };
-        let average = bytes / items.max(1);
-        usize::try_from(size_bytes / average.max(1)).unwrap_or(usize::MAX).max(1)
+        match self.statistics.items_loaded {
+            0 => self.partition.usual_items_in(size_bytes),
+            loaded => usual_items_in(size_bytes, (loaded, self.statistics.items_loaded_bytes)),
+        }
     }
 
     /// The records of the items that ordinals name, in order; `None` for an item that is not in the query's scope.

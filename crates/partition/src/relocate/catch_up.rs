@@ -21,6 +21,7 @@ use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, ITEMS, PartitionUid};
 use crate::origin::Origin;
+use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerShape;
 use crate::transaction::{ItemName, Transaction, View};
@@ -28,6 +29,8 @@ use crate::transaction::{ItemName, Transaction, View};
 const ROUND_ENTRIES: usize = 512;
 /// Items and versions, which may be large, that are read at once.
 const RECORDS_AT_ONCE: usize = 64;
+/// What they may have together, as far as the usual size of an item tells.
+const RECORDS_BYTES: u64 = 64 * 1024 * 1024;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
 /// Rows of one commit while writers wait anyway.
 const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
@@ -139,7 +142,7 @@ impl Relocation {
         let target = &self.targets[place];
         let operations = entries.iter().flat_map(|(_, entry)| &entry.operations);
         let ended: Vec<_> = operations.filter(|operation| operation.previous_lsn > 0).collect();
-        for together in ended.chunks(RECORDS_AT_ONCE) {
+        for together in ended.chunks(self.records_at_once()) {
             let version = |uid, ended: &LogOperation| keys::version_key(uid, &ended.key, ended.previous_lsn);
             let mut versions = KeyList::default();
             together.iter().for_each(|ended| versions.push(&[&version(source_uid, ended)]));
@@ -181,7 +184,7 @@ impl Relocation {
     ) -> Result<usize> {
         let (target, shape) = (&self.targets[place], &self.shape);
         // Items may be large: what is read at once is bounded by their number, what is written by its rows.
-        let items_max = (rows_max / ROWS_FOR_AN_ITEM).clamp(1, RECORDS_AT_ONCE);
+        let items_max = (rows_max / ROWS_FOR_AN_ITEM).clamp(1, self.records_at_once());
         let item_keys = &item_keys[..item_keys.len().min(items_max)];
         let (mut stored_keys, header) = (KeyList::default(), keys::header(source_uid, ITEMS, 0));
         item_keys.iter().for_each(|key| stored_keys.push(&[&header, key]));
@@ -205,6 +208,11 @@ impl Relocation {
         batch.append(added.into_ops(), size_bytes);
         self.targets[place].state.counters = counters;
         Ok(count)
+    }
+
+    fn records_at_once(&self) -> usize {
+        let of_source = |source: &Arc<Partition>| source.usual_items_in(RECORDS_BYTES);
+        self.sources.iter().map(of_source).min().map_or(1, |items| items.min(RECORDS_AT_ONCE))
     }
 
     /// Stores writes with what the target knows of itself after them.

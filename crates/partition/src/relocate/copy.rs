@@ -19,6 +19,8 @@ use crate::keys::{self, CHANGE_LOG, EXPIRY, HEADER, ITEMS, ORDINALS, SIZES, UNIQ
 
 /// Rows collected for a target before they are handed to its load.
 const CHUNK_ROWS: usize = 512;
+/// Their bytes, whichever comes first: a few items may be large.
+const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// Rows read between two looks at whether to rest; fewer where they are large.
 const PIECE_ROWS: u32 = 512;
@@ -54,14 +56,17 @@ impl Cursor {
 struct Loading {
     load: BulkLoad,
     rows: Vec<Row>,
+    size_bytes: usize,
 }
 
 impl Loading {
     async fn push(&mut self, row: Row) -> Result<()> {
+        self.size_bytes += row.0.len() + row.1.len();
         self.rows.push(row);
-        if self.rows.len() < CHUNK_ROWS {
+        if self.rows.len() < CHUNK_ROWS && self.size_bytes < CHUNK_BYTES {
             return Ok(());
         }
+        self.size_bytes = 0;
         let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(CHUNK_ROWS));
         self.load.push(rows).await.map_err(crate::storage_error)
     }
@@ -105,7 +110,8 @@ impl Relocation {
             Copied { states: (0..self.targets.len()).map(state).collect(), second: OrdinalSet::default() };
         let mut loads: Vec<Loading> = Vec::with_capacity(self.targets.len());
         for target in &self.targets {
-            loads.push(Loading { load: target.shard.bulk_load(), rows: Vec::with_capacity(CHUNK_ROWS) });
+            let load = target.shard.bulk_load();
+            loads.push(Loading { load, rows: Vec::with_capacity(CHUNK_ROWS), size_bytes: 0 });
         }
         let copying = self.copy_spaces(&snapshots, &mut loads, &mut copied).await;
         for load in loads {

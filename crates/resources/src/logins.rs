@@ -1,0 +1,86 @@
+//! Those who sign in over a front end's own protocol: read, made, changed and removed. What proves them and what they may do is the
+//! front end's business.
+
+use std::sync::Arc;
+
+use shardlake_catalog::Definitions;
+use shardlake_model::{Error, Login, Result};
+use shardlake_serving::{LiveCatalog, conflict, not_found};
+
+use crate::Resources;
+
+impl Resources {
+    pub fn login_of_number(&self, number: u32) -> Option<Arc<Login>> {
+        self.0.catalog.load().definitions.logins.get(&number).cloned()
+    }
+
+    pub fn login(&self, database: &str, name: &str) -> Option<Arc<Login>> {
+        named(&self.0.catalog.load().definitions, database, name)
+    }
+
+    /// By database and name.
+    pub fn logins(&self) -> Vec<Arc<Login>> {
+        let mut logins: Vec<_> = self.0.catalog.load().definitions.logins.values().cloned().collect();
+        logins.sort_by(|a, b| (&a.database, &a.name).cmp(&(&b.database, &b.name)));
+        logins
+    }
+
+    /// A conflict where there is one of this name.
+    pub async fn create_login(&self, database: &str, name: &str, kept: String) -> Result<Arc<Login>> {
+        let (resources, database, name) = (self.clone(), database.to_owned(), name.to_owned());
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+            if named(draft, &database, &name).is_some() {
+                return Err(conflict("login", &name));
+            }
+            let max = resources.limits().logins_max;
+            if draft.logins.len() >= max {
+                return Err(Error::bad_request(format!("an account holds at most {max} logins")));
+            }
+            let number = loop {
+                let number = resources.random().below(1 << 32) as u32;
+                if !draft.logins.contains(&number) {
+                    break number;
+                }
+            };
+            Ok(draft.logins.put(number, Login { number, database, name, kept }))
+        };
+        Ok(self.change(plan).await?.0)
+    }
+
+    /// Changes what is kept, by a function of what is kept now.
+    pub async fn change_login(
+        &self,
+        database: &str,
+        name: &str,
+        change: impl FnOnce(&str) -> Result<String> + Send + 'static,
+    ) -> Result<()> {
+        let (database, name) = (database.to_owned(), name.to_owned());
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+            let old = named(draft, &database, &name).ok_or_else(|| not_found("login", &name))?;
+            let kept = change(&old.kept)?;
+            draft.logins.put(old.number, Login { kept, ..Login::clone(&old) });
+            Ok(())
+        };
+        self.change(plan).await?;
+        Ok(())
+    }
+
+    /// Removes the login of this name, or all of the database, and says how many there were.
+    pub async fn remove_logins(&self, database: &str, name: Option<&str>) -> Result<usize> {
+        let (database, name) = (database.to_owned(), name.map(str::to_owned));
+        let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
+            let before = draft.logins.len();
+            let is_meant = |login: &Login| {
+                login.database == database && name.as_ref().is_none_or(|name| *name == login.name)
+            };
+            draft.logins.retain(|_, login| !is_meant(login));
+            Ok(before - draft.logins.len())
+        };
+        Ok(self.change(plan).await?.0)
+    }
+}
+
+fn named(definitions: &Definitions, database: &str, name: &str) -> Option<Arc<Login>> {
+    let mut logins = definitions.logins.values();
+    logins.find(|login| login.database == database && login.name == name).cloned()
+}
